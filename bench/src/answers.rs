@@ -1,7 +1,7 @@
-//! What the server of test data answers, whatever the transport: both eras, ready bytes where they are long.
+//! The answers of the test server on any transport: both eras, with prepared bytes for long answers.
 
 use crate::catalog;
-use crate::era::{Era, VERSION_KEY};
+use crate::era::{BenchEra, VERSION_KEY};
 use bytes::Bytes;
 use memchr::memmem;
 use serde::Deserialize;
@@ -12,36 +12,36 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// The longest blob that is made.
+/// The longest blob.
 const BLOB_LIMIT_BYTES: usize = 64 * 1024 * 1024;
 /// The longest sleep.
 const SLEEP_LIMIT: Duration = Duration::from_secs(60);
-/// How many sizes of blobs are kept.
+/// The number of blob sizes that are cached.
 const BLOBS_KEPT: usize = 16;
 
-/// The text of one answer, in parts, so that long ones need no copy.
-pub type Parts = Vec<Bytes>;
+/// The text of one answer in parts, so that long texts are not copied.
+pub type AnswerParts = Vec<Bytes>;
 
-/// What a message leads to.
-pub enum Reply {
-    /// Nothing: it was a notification or an answer.
-    Silence,
+/// The reply to a message.
+pub enum ServerReply {
+    /// No reply: the message was a notification or a response.
+    None,
     /// An answer.
-    Message(Parts),
+    Message(AnswerParts),
     /// An answer that opens a session.
-    Opening(Parts),
+    Session(AnswerParts),
 }
 
-/// The server of test data.
-pub struct Answers {
+/// The test server.
+pub struct BenchServer {
     lists: [Bytes; 2],
     blobs: Mutex<HashMap<usize, Bytes>>,
-    /// How many messages came, of whatever kind.
+    /// The number of received messages of any kind.
     pub messages: AtomicU64,
 }
 
 #[derive(Deserialize)]
-struct Incoming<'a> {
+struct IncomingMessage<'a> {
     #[serde(borrow)]
     id: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -55,12 +55,12 @@ struct CallParams<'a> {
     #[serde(borrow)]
     name: Cow<'a, str>,
     #[serde(borrow, default)]
-    arguments: Arguments<'a>,
+    arguments: ToolArguments<'a>,
 }
 
 #[derive(Deserialize, Default)]
-struct Arguments<'a> {
-    /// Sent back as it came.
+struct ToolArguments<'a> {
+    /// Returned unchanged.
     #[serde(borrow)]
     text: Option<&'a RawValue>,
     size: Option<usize>,
@@ -73,59 +73,64 @@ struct InitializeParams<'a> {
     version: Cow<'a, str>,
 }
 
-impl Answers {
-    /// A server with this many tools.
+impl BenchServer {
+    /// Creates a server with this many tools.
     pub fn new(tools: usize) -> Self {
         let tools = catalog::tools(tools);
-        let list = |era: Era| Bytes::from(format!("{{\"tools\":{tools}{}}}", era.cache_tail()));
+        let list = |era: BenchEra| Bytes::from(format!("{{\"tools\":{tools}{}}}", era.cache_tail()));
         Self {
-            lists: [list(Era::Legacy), list(Era::Modern)],
+            lists: [list(BenchEra::Legacy), list(BenchEra::Modern)],
             blobs: Mutex::default(),
             messages: AtomicU64::new(0),
         }
     }
 
-    /// Answers one message; `None` means that it is no JSON-RPC message.
-    pub async fn answer(&self, text: &[u8]) -> Option<Reply> {
-        let message: Incoming<'_> = serde_json::from_slice(text).ok()?;
+    /// Answers one message; `None` if it is not a JSON-RPC message.
+    pub async fn answer(&self, text: &[u8]) -> Option<ServerReply> {
+        let message: IncomingMessage<'_> = serde_json::from_slice(text).ok()?;
         let method = message.method.as_deref();
         self.messages.fetch_add(1, Ordering::Relaxed);
-        let (Some(id), Some(method)) = (message.id, method) else { return Some(Reply::Silence) };
+        let (Some(id), Some(method)) = (message.id, method) else { return Some(ServerReply::None) };
         let params = message.params.map_or("{}", RawValue::get);
         let modern = memmem::find(params.as_bytes(), VERSION_KEY.as_bytes()).is_some();
-        let era = if modern { Era::Modern } else { Era::Legacy };
+        let era = if modern { BenchEra::Modern } else { BenchEra::Legacy };
         Some(match self.result(method, params, era).await {
             Ok(result) => {
                 let parts = envelope(id, result);
-                if method == "initialize" { Reply::Opening(parts) } else { Reply::Message(parts) }
+                if method == "initialize" { ServerReply::Session(parts) } else { ServerReply::Message(parts) }
             }
-            Err((code, reason)) => Reply::Message(vec![Bytes::from(format!(
+            Err((code, reason)) => ServerReply::Message(vec![Bytes::from(format!(
                 "{{\"jsonrpc\":\"2.0\",\"id\":{},\"error\":{{\"code\":{code},\"message\":\"{reason}\"}}}}",
                 id.get()
             ))]),
         })
     }
 
-    async fn result(&self, method: &str, params: &str, era: Era) -> Result<Parts, (i32, &'static str)> {
+    async fn result(
+        &self,
+        method: &str,
+        params: &str,
+        era: BenchEra,
+    ) -> Result<AnswerParts, (i32, &'static str)> {
         let whole = |text: String| Ok(vec![Bytes::from(text)]);
         match method {
             "tools/call" => self.call(params, era).await,
-            "tools/list" => Ok(vec![self.lists[usize::from(era == Era::Modern)].clone()]),
+            "tools/list" => Ok(vec![self.lists[usize::from(era == BenchEra::Modern)].clone()]),
             "initialize" => whole(initialize(params)),
             "server/discover" => whole(format!(
                 "{{\"supportedVersions\":[\"{}\",\"{}\"],\"capabilities\":{{\"tools\":{{}}}},\
                  \"_meta\":{{\"io.modelcontextprotocol/serverInfo\":\
                  {{\"name\":\"bench-server\",\"version\":\"1.0.0\"}}}}{}}}",
-                Era::Modern.version(),
-                Era::Legacy.version(),
-                Era::Modern.cache_tail()
+                BenchEra::Modern.version(),
+                BenchEra::Legacy.version(),
+                BenchEra::Modern.cache_tail()
             )),
             "ping" => whole("{}".into()),
             _ => Err((-32601, "Method not found")),
         }
     }
 
-    async fn call(&self, params: &str, era: Era) -> Result<Parts, (i32, &'static str)> {
+    async fn call(&self, params: &str, era: BenchEra) -> Result<AnswerParts, (i32, &'static str)> {
         let Ok(call) = serde_json::from_str::<CallParams<'_>>(params) else {
             return Err((-32602, "Invalid params"));
         };
@@ -160,10 +165,10 @@ impl Answers {
 }
 
 fn initialize(params: &str) -> String {
-    let asked = serde_json::from_str::<InitializeParams<'_>>(params).map(|asked| asked.version);
-    let version = match asked.as_deref() {
+    let requested = serde_json::from_str::<InitializeParams<'_>>(params).map(|params| params.version);
+    let version = match requested.as_deref() {
         Ok(known @ ("2024-11-05" | "2025-03-26" | "2025-06-18")) => known,
-        _ => Era::Legacy.version(),
+        _ => BenchEra::Legacy.version(),
     };
     format!(
         "{{\"protocolVersion\":\"{version}\",\"capabilities\":{{\"tools\":{{}}}},\
@@ -171,8 +176,8 @@ fn initialize(params: &str) -> String {
     )
 }
 
-/// The result within its message. Short parts are joined: each part is a write of its own.
-fn envelope(id: &RawValue, result: Parts) -> Parts {
+/// Wraps a result in a message. Short parts are joined, because each part is a separate write.
+fn envelope(id: &RawValue, result: AnswerParts) -> AnswerParts {
     const JOINED_BYTES: usize = 4096;
     let head = format!("{{\"jsonrpc\":\"2.0\",\"id\":{},\"result\":", id.get());
     let length: usize = result.iter().map(Bytes::len).sum();
@@ -197,8 +202,8 @@ mod tests {
     use serde_json::{Value, json};
 
     async fn ask(message: Value) -> Value {
-        match Answers::new(5).answer(message.to_string().as_bytes()).await {
-            Some(Reply::Message(parts) | Reply::Opening(parts)) => {
+        match BenchServer::new(5).answer(message.to_string().as_bytes()).await {
+            Some(ServerReply::Message(parts) | ServerReply::Session(parts)) => {
                 serde_json::from_slice(&parts.concat()).expect("JSON")
             }
             _ => Value::Null,
@@ -206,7 +211,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_echo_comes_back_as_it_went() {
+    async fn echo_returns_its_text() {
         let params = json!({ "name": "echo", "arguments": { "text": "a \"b\"\n" } });
         let answer =
             ask(json!({ "jsonrpc": "2.0", "id": "x", "method": "tools/call", "params": params })).await;
@@ -217,7 +222,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_modern_request_gets_a_modern_result() {
-        let params = Era::Modern.complete(json!({ "name": "blob", "arguments": { "size": 9000 } }));
+        let params = BenchEra::Modern.complete(json!({ "name": "blob", "arguments": { "size": 9000 } }));
         let answer =
             ask(json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params })).await;
         assert_eq!(answer["result"]["resultType"], "complete");
@@ -231,7 +236,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_notification_is_met_with_silence() {
+    async fn a_notification_has_no_reply() {
         assert_eq!(
             ask(json!({ "jsonrpc": "2.0", "method": "notifications/initialized" })).await,
             Value::Null

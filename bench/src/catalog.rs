@@ -1,15 +1,15 @@
-//! Test data: tools of about 1.1 KB, as servers of the world have them, and texts of any size.
+//! Test data: tools of about 1.1 KB, which is typical of real servers, and texts of any size.
 
 use serde_json::{Value, json};
 
-/// The tools that do something: `echo`, `blob`, `sleep`.
+/// The number of tools that do something: `echo`, `blob`, `sleep`.
 pub const WORKING_TOOLS: usize = 3;
 
 const VERBS: [&str; 8] = ["create", "list", "update", "fetch", "archive", "search", "move", "count"];
 const NOUNS: [&str; 9] =
     ["invoice", "ticket", "calendar", "contact", "branch", "dataset", "message", "shipment", "budget"];
 
-/// The first `count` tools as the text of a JSON array; the three working ones come first.
+/// The first `count` tools as a JSON array; the three working ones come first.
 pub fn tools(count: usize) -> String {
     let mut text = String::with_capacity(count * 1200);
     text.push('[');
@@ -48,7 +48,7 @@ fn generated(index: usize) -> Value {
         "title": format!("{verb} {noun} {index}"),
         "description": format!(
             "Use this to {verb} one {noun} of workspace {index}. It looks the {noun} up by its identifier, checks \
-             that the caller may see it, and answers with the {noun} as it stands after the change, so that no \
+             that the caller may see it, and answers with the {noun} as it is right after the change, so that no \
              second question is needed. Ask for a preview first when the {noun} is shared with other teams."
         ),
         "inputSchema": {
@@ -72,9 +72,9 @@ fn generated(index: usize) -> Value {
     })
 }
 
-/// A text of exactly this many bytes, as the JSON string that holds it.
+/// A text of exactly this many bytes, as a JSON string.
 pub fn blob(size_bytes: usize) -> String {
-    // Mostly letters, with the line ends and the quotes that real answers have.
+    // Mostly letters, with line ends and quotes as in real answers.
     const LINE: &[u8] =
         b"The ferry \"Gudrun\" leaves at 07:40 from pier 3; two cars, nine bicycles, no freight.\n";
     let text: String = LINE.iter().cycle().take(size_bytes).map(|byte| char::from(*byte)).collect();
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_generated_tool_is_of_the_size_the_goals_speak_of() {
+    fn a_generated_tool_has_the_size_that_the_goals_assume() {
         let text = tools(1000);
         let each = text.len() / 1000;
         assert!((1050..1250).contains(&each), "{each} bytes");
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_blob_has_the_size_that_was_asked_for() {
+    fn a_blob_has_the_requested_size() {
         for size in [0, 1, 100, 65536] {
             let text: String = serde_json::from_str(&blob(size)).expect("a string");
             assert_eq!(text.len(), size);

@@ -1,6 +1,6 @@
-//! One connection of the load generator: Streamable HTTP on one kept-alive socket, in either era.
+//! A connection of the load generator: Streamable HTTP on one keep-alive socket, in either era.
 
-use crate::era::Era;
+use crate::era::BenchEra;
 use anyhow::{Context, Result, bail, ensure};
 use bytes::{Bytes, BytesMut};
 use http::{Method, Request, header};
@@ -13,25 +13,25 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-/// How long one exchange may take.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// The timeout of one request.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 /// The longest answer that is read.
 const ANSWER_LIMIT_BYTES: usize = 64 * 1024 * 1024;
 
-/// Where to send requests, and how.
+/// The endpoint of requests, and their era.
 #[derive(Debug, Clone)]
 pub struct Target {
     /// `HOST:PORT`.
     pub authority: String,
     /// The path of the endpoint.
     pub path: String,
-    /// Which era to speak.
-    pub era: Era,
+    /// The era of requests.
+    pub era: BenchEra,
 }
 
 impl Target {
-    /// Reads `http://HOST:PORT/PATH`.
-    pub fn parse(url: &str, era: Era) -> Result<Self> {
+    /// Parses `http://HOST:PORT/PATH`.
+    pub fn parse(url: &str, era: BenchEra) -> Result<Self> {
         let rest =
             url.strip_prefix("http://").with_context(|| format!("`{url}` does not begin with http://"))?;
         let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
@@ -40,21 +40,21 @@ impl Target {
 }
 
 /// An open connection, and in the legacy era an open session.
-pub struct Connection {
+pub struct BenchConnection {
     target: Target,
     sender: SendRequest<Full<Bytes>>,
     session: Option<String>,
 }
 
-impl Connection {
-    /// Connects, and opens a session where the era has them.
+impl BenchConnection {
+    /// Connects, and opens a session if the era has sessions.
     pub async fn open(target: &Target) -> Result<Self> {
-        let stream = timeout(PATIENCE, TcpStream::connect(&target.authority)).await??;
+        let stream = timeout(REQUEST_TIMEOUT, TcpStream::connect(&target.authority)).await??;
         stream.set_nodelay(true)?;
         let (sender, connection) = handshake(TokioIo::new(stream)).await?;
         tokio::spawn(connection);
         let mut opened = Self { target: target.clone(), sender, session: None };
-        if target.era == Era::Legacy {
+        if target.era == BenchEra::Legacy {
             opened.initialize().await?;
         }
         Ok(opened)
@@ -69,16 +69,16 @@ impl Connection {
         let body = json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params });
         let answer = self.post("initialize", None, Bytes::from(body.to_string())).await?;
         let answer: Value =
-            serde_json::from_slice(&answer).context("the answer to `initialize` is no JSON")?;
+            serde_json::from_slice(&answer).context("the answer to `initialize` is not JSON")?;
         ensure!(answer["result"]["protocolVersion"].is_string(), "`initialize` was refused: {answer}");
         let note = json!({ "jsonrpc": "2.0", "method": "notifications/initialized" });
         self.post("notifications/initialized", None, Bytes::from(note.to_string())).await?;
         Ok(())
     }
 
-    /// Sends one message and gives the message that answers it, or nothing for a notification.
+    /// Sends one message and returns the answer, which is empty for a notification.
     pub async fn post(&mut self, method: &str, name: Option<&str>, body: Bytes) -> Result<Bytes> {
-        timeout(PATIENCE, self.exchange(method, name, body)).await.context("no answer in time")?
+        timeout(REQUEST_TIMEOUT, self.exchange(method, name, body)).await.context("the request timed out")?
     }
 
     async fn exchange(&mut self, method: &str, name: Option<&str>, body: Bytes) -> Result<Bytes> {
@@ -89,7 +89,7 @@ impl Connection {
         if method != "initialize" {
             request = request.header("mcp-protocol-version", self.target.era.version());
         }
-        if self.target.era == Era::Modern {
+        if self.target.era == BenchEra::Modern {
             request = request.header("mcp-method", method);
             if let Some(name) = name {
                 request = request.header("mcp-name", name);
@@ -125,7 +125,7 @@ impl Connection {
             .header("mcp-protocol-version", self.target.era.version())
             .header("mcp-session-id", session);
         if let Ok(request) = request.body(Full::default()) {
-            // Whoever does not take a goodbye loses the session by itself.
+            // A server that does not accept the request lets the session expire.
             drop(timeout(Duration::from_secs(2), self.sender.send_request(request)).await);
         }
     }
@@ -149,20 +149,20 @@ async fn read(mut body: hyper::body::Incoming) -> Result<Bytes> {
     Ok(if rest.is_empty() { first } else { rest.freeze() })
 }
 
-/// The message of the last event in an event stream: the answer, after whatever went before it.
+/// The message of the last event in an event stream, which is the answer.
 fn last_event(text: &Bytes) -> Result<Bytes> {
     let Some(start) = memmem::rfind(text, b"data:") else { bail!("an event stream without events") };
     let end = memchr::memchr(b'\n', &text[start..]).map_or(text.len(), |length| start + length);
     Ok(text.slice(start + b"data:".len()..end))
 }
 
-/// The server's count of messages.
+/// The number of messages that the server has received.
 pub async fn messages_seen(authority: &str) -> Result<u64> {
-    let stream = timeout(PATIENCE, TcpStream::connect(authority)).await??;
+    let stream = timeout(REQUEST_TIMEOUT, TcpStream::connect(authority)).await??;
     let (mut sender, connection) = handshake(TokioIo::new(stream)).await?;
     tokio::spawn(connection);
     let request = Request::get("/stats").header(header::HOST, authority).body(Full::<Bytes>::default())?;
-    let response = timeout(PATIENCE, sender.send_request(request)).await??;
+    let response = timeout(REQUEST_TIMEOUT, sender.send_request(request)).await??;
     let stats: Value = serde_json::from_slice(&read(response.into_body()).await?)?;
-    stats["messages"].as_u64().context("the server does not count")
+    stats["messages"].as_u64().context("the server does not count messages")
 }

@@ -1,20 +1,20 @@
-//! The two eras of MCP, as far as a load generator and a server of test data must know them.
+//! The two eras of MCP, as far as the load generator and the test server need them.
 
 use serde_json::{Value, json};
 
-/// The `_meta` key that tells a modern request from a legacy one.
+/// The `_meta` key that distinguishes a modern request from a legacy one.
 pub const VERSION_KEY: &str = "io.modelcontextprotocol/protocolVersion";
 
 /// An era of the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum Era {
+pub enum BenchEra {
     /// Sessions that begin with `initialize`.
     Legacy,
-    /// No sessions; every request says what it is.
+    /// No sessions; every request has metadata.
     Modern,
 }
 
-impl Era {
+impl BenchEra {
     /// The newest revision of the era.
     pub fn version(self) -> &'static str {
         match self {
@@ -23,7 +23,7 @@ impl Era {
         }
     }
 
-    /// These params, as the era wants them.
+    /// Adds the members that the era requires to params.
     pub fn complete(self, mut params: Value) -> Value {
         if self == Self::Modern {
             params["_meta"] = json!({
@@ -35,7 +35,7 @@ impl Era {
         params
     }
 
-    /// The members that every result of the era carries, as the tail of a JSON object.
+    /// The members that every result of the era has, as the tail of a JSON object.
     pub fn result_tail(self) -> &'static str {
         match self {
             Self::Legacy => "",
@@ -43,9 +43,9 @@ impl Era {
         }
     }
 
-    /// The members that a result which may be cached carries besides.
+    /// The members of a result that may be cached, as the tail of a JSON object.
     ///
-    /// It holds for an hour, so that nothing is asked again in the middle of a measurement.
+    /// It is valid for an hour, so that no list is requested again during a measurement.
     pub fn cache_tail(self) -> &'static str {
         match self {
             Self::Legacy => "",

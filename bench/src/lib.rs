@@ -1,4 +1,4 @@
-//! Load, a fast server and measurements for the gateway: see README.md.
+//! A load generator, a fast test server and measurements for the gateway: see README.md.
 
 pub mod answers;
 pub mod catalog;

@@ -1,11 +1,11 @@
-//! CPU time and memory of a process and everything below it, read from `/proc` (Linux).
+//! CPU time and memory of a process and its descendants, read from `/proc` (Linux).
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
 
-/// The processes of a tree, as they were when it was walked.
+/// A snapshot of the processes of a tree.
 #[derive(Debug, Clone)]
-pub struct Tree {
+pub struct ProcessTree {
     pids: Vec<u32>,
 }
 
@@ -16,9 +16,9 @@ pub struct CpuTime {
 }
 
 impl CpuTime {
-    /// What was used since an earlier moment, in milliseconds.
+    /// The CPU time used since an earlier snapshot, in milliseconds.
     ///
-    /// A thread that ended in between is lost; gateways keep theirs.
+    /// Threads that ended in between are not counted; the threads of gateways do not end.
     pub fn since_ms(&self, earlier: &Self) -> f64 {
         let used = |(thread, now): (&(u32, u32), &u64)| {
             now.saturating_sub(earlier.threads.get(thread).copied().unwrap_or(0))
@@ -27,8 +27,8 @@ impl CpuTime {
     }
 }
 
-impl Tree {
-    /// Walks from `root` downwards; programs of the name `leave_out` and what is below them do not count.
+impl ProcessTree {
+    /// Finds the descendants of `root`; programs with the name `leave_out` and their descendants do not count.
     pub fn of(root: u32, leave_out: Option<&str>) -> Self {
         let children = children();
         let (mut pids, mut seen, mut waiting) = (Vec::new(), HashSet::new(), vec![root]);
@@ -42,12 +42,12 @@ impl Tree {
         Self { pids }
     }
 
-    /// How many processes there are.
+    /// The number of processes.
     pub fn len(&self) -> usize {
         self.pids.len()
     }
 
-    /// Whether there are none.
+    /// Whether the tree has no processes.
     pub fn is_empty(&self) -> bool {
         self.pids.is_empty()
     }
@@ -57,7 +57,7 @@ impl Tree {
         let mut threads = HashMap::new();
         for &pid in &self.pids {
             for thread in numbers(&format!("/proc/{pid}/task")) {
-                // The scheduler's own account: exact to the nanosecond, where `stat` counts in steps of 10 ms.
+                // The scheduler's statistics are exact to the nanosecond; `stat` counts in steps of 10 ms.
                 let account = fs::read_to_string(format!("/proc/{pid}/task/{thread}/schedstat"));
                 let used = account.ok().and_then(|text| text.split(' ').next()?.parse().ok());
                 threads.insert((pid, thread), used.unwrap_or(0));
@@ -66,7 +66,7 @@ impl Tree {
         CpuTime { threads }
     }
 
-    /// The memory that is resident now, in KiB; pages that several processes share count for each.
+    /// The resident memory in KiB; shared pages count for each process.
     pub fn resident_kib(&self) -> u64 {
         self.pids.iter().filter_map(|pid| status(*pid, "VmRSS:")).sum()
     }
@@ -104,13 +104,13 @@ mod tests {
 
     #[test]
     fn work_shows_as_cpu_time_and_memory() {
-        let tree = Tree::of(std::process::id(), None);
+        let tree = ProcessTree::of(std::process::id(), None);
         let before = tree.cpu_time();
         let begun = Instant::now();
         while begun.elapsed() < Duration::from_millis(100) {
             std::hint::black_box(begun);
         }
-        std::thread::sleep(Duration::from_millis(5)); // The account is written when the thread leaves its core.
+        std::thread::sleep(Duration::from_millis(5)); // The statistics are updated when the thread leaves its core.
         assert!(tree.cpu_time().since_ms(&before) > 1.0);
         assert!(tree.resident_kib() > 100);
     }

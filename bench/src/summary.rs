@@ -7,7 +7,7 @@ use std::time::Duration;
 pub struct Latencies(Vec<Duration>);
 
 impl Latencies {
-    /// Takes latencies in any order.
+    /// Sorts latencies.
     pub fn new(mut latencies: Vec<Duration>) -> Self {
         latencies.sort_unstable();
         Self(latencies)
@@ -25,7 +25,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn percentiles_are_values_that_occurred() {
+    fn percentiles_are_measured_values() {
         let latencies = Latencies::new((1..=100).rev().map(Duration::from_millis).collect());
         assert_eq!(latencies.percentile_ms(0.0), Some(1.0));
         assert_eq!(latencies.percentile_ms(0.99), Some(99.0));

@@ -1,31 +1,31 @@
-//! One unit of work: a call, or a list with all its pages; its answer is checked, since a fast wrong one is worthless.
+//! One unit of work: a call, or a list with all its pages. The answer is checked, because wrong answers must not count.
 
-use crate::client::Connection;
-use crate::era::Era;
+use crate::client::BenchConnection;
+use crate::era::BenchEra;
 use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
 use memchr::memmem;
 use serde_json::{Value, json};
 use std::borrow::Cow;
 
-/// The most pages that a list may have.
+/// The most pages of a list.
 const PAGE_LIMIT: usize = 10_000;
 
-/// What is asked, again and again.
+/// A request that is repeated.
 #[derive(Debug, Clone)]
 pub struct Work {
     method: &'static str,
     name: Option<String>,
     params: Value,
-    /// The params as text, ready to send.
+    /// The params as text.
     ready: String,
-    /// An answer that is shorter is wrong.
+    /// The least length of a correct answer.
     min_bytes: usize,
 }
 
 impl Work {
     /// A call of this tool.
-    pub fn call(tool: &str, arguments: &Value, era: Era, min_bytes: usize) -> Self {
+    pub fn call(tool: &str, arguments: &Value, era: BenchEra, min_bytes: usize) -> Self {
         let params = era.complete(json!({ "name": tool, "arguments": arguments }));
         Self {
             method: "tools/call",
@@ -37,7 +37,7 @@ impl Work {
     }
 
     /// The whole list of tools.
-    pub fn list(era: Era, min_bytes: usize) -> Self {
+    pub fn list(era: BenchEra, min_bytes: usize) -> Self {
         let params = era.complete(json!({}));
         Self { method: "tools/list", name: None, ready: params.to_string(), params, min_bytes }
     }
@@ -57,8 +57,8 @@ impl Work {
         ))
     }
 
-    /// Does it once, and gives the pages of the answer.
-    pub async fn perform(&self, connection: &mut Connection, id: u64) -> Result<Vec<Bytes>> {
+    /// Performs it once, and returns the pages of the answer.
+    pub async fn perform(&self, connection: &mut BenchConnection, id: u64) -> Result<Vec<Bytes>> {
         let mut pages: Vec<Bytes> = Vec::new();
         let mut cursor = None;
         loop {
@@ -70,7 +70,7 @@ impl Work {
             if cursor.is_none() {
                 break;
             }
-            ensure!(pages.len() < PAGE_LIMIT, "the list does not end");
+            ensure!(pages.len() < PAGE_LIMIT, "the list has too many pages");
         }
         let length: usize = pages.iter().map(Bytes::len).sum();
         ensure!(length >= self.min_bytes, "the answer has only {length} bytes");
@@ -78,7 +78,7 @@ impl Work {
     }
 }
 
-/// How many tools these pages of a list hold.
+/// The number of tools in these pages of a list.
 pub fn count_tools(pages: &[Bytes]) -> usize {
     pages.iter().map(|page| memmem::find_iter(page, b"\"inputSchema\":").count()).sum()
 }
@@ -86,7 +86,7 @@ pub fn count_tools(pages: &[Bytes]) -> usize {
 fn check(answer: &Bytes) -> Result<()> {
     let head = &answer[..answer.len().min(300)];
     let wrong = || format!("no result: {}", String::from_utf8_lossy(head));
-    // Both stand near an end of the answer, whatever its length.
+    // Both keys are near the start or the end of an answer of any length.
     let tail = &answer[answer.len().saturating_sub(300)..];
     let result = memmem::find(head, b"\"result\":").or_else(|| memmem::find(tail, b"\"result\":"));
     result.with_context(wrong)?;
@@ -94,10 +94,10 @@ fn check(answer: &Bytes) -> Result<()> {
     Ok(())
 }
 
-/// The cursor of the next page, found without reading the page.
+/// The cursor of the next page, found without parsing the page.
 fn next_cursor(page: &[u8]) -> Option<String> {
     const KEY: &[u8] = b"\"nextCursor\":";
-    // It stands before or after the tools; a schema in between might have a property of that name.
+    // The cursor is before or after the tools; a schema in between might have a property with this name.
     let edge = 1000.min(page.len());
     let end = &page[page.len() - edge..];
     let value = [end, &page[..edge]]

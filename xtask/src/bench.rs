@@ -1,7 +1,7 @@
-//! `cargo xtask bench`: what a call through the gateway costs, against no gateway and against nginx.
+//! `cargo xtask bench`: measures the cost of a call through the gateway, compared with no gateway and with nginx.
 //!
-//! All cells run interleaved, round after round, so that a busy minute of the machine hits every side. The ratios
-//! of the medians are judged against the goals. See `bench/README.md`.
+//! All cells run interleaved, round after round, so that a load peak of the machine affects every side. The ratios
+//! of the medians are compared with the goals. See `bench/README.md`.
 
 mod cells;
 mod goals;
@@ -11,18 +11,18 @@ mod stage;
 mod starts;
 
 use anyhow::{Context, Result, bail, ensure};
-use cells::{CELLS, Cell, Samples, Via};
-use goals::{BuildKind, Depth, Verdict};
-use stage::{Programs, Stage};
+use cells::{BenchCell, BenchRoute, CELLS, Samples};
+use goals::{BuildKind, Depth, GoalVerdict};
+use stage::{BenchPrograms, BenchStage};
 use std::{collections::BTreeSet, path::Path, path::PathBuf, time::Duration};
 
 const USAGE: &str = "usage: cargo xtask bench [--rows 1,2,...] [--rounds N] [--quick] [--full] [--dist] [--report-only] \
                      [--toolbooth PROGRAM] [--built FOLDER]";
 
-/// The rows of the goals that are measured here.
+/// The rows of the table of goals that this task measures.
 const ROWS: [u8; 14] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 13, 14, 16];
 
-/// What a missed goal leads to.
+/// The effect of a missed goal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum OnMiss {
     Fail,
@@ -30,10 +30,10 @@ enum OnMiss {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-struct Plan {
+struct BenchPlan {
     rows: BTreeSet<u8>,
     rounds: usize,
-    /// How long one cell is measured.
+    /// The duration of one measurement of a cell.
     length: Duration,
     on_miss: OnMiss,
     depth: Depth,
@@ -42,10 +42,10 @@ struct Plan {
     built: Option<PathBuf>,
 }
 
-fn plan(arguments: impl IntoIterator<Item = String>) -> Result<Plan> {
-    let mut plan = Plan {
+fn plan(arguments: impl IntoIterator<Item = String>) -> Result<BenchPlan> {
+    let mut plan = BenchPlan {
         rows: ROWS.into(),
-        // Many short rounds: what disturbs a machine lasts for seconds, and a median needs several calm ones.
+        // Many short rounds: disturbances of a machine last for seconds, and a median needs several quiet rounds.
         rounds: 15,
         length: Duration::from_millis(500),
         on_miss: OnMiss::Fail,
@@ -69,7 +69,7 @@ fn plan(arguments: impl IntoIterator<Item = String>) -> Result<Plan> {
             "--report-only" => plan.on_miss = OnMiss::Report,
             "--toolbooth" => plan.toolbooth = Some(PathBuf::from(value()?)),
             "--built" => plan.built = Some(PathBuf::from(value()?)),
-            other => bail!("`{other}` is unknown\n{USAGE}"),
+            other => bail!("unknown argument `{other}`\n{USAGE}"),
         }
     }
     Ok(plan)
@@ -78,24 +78,24 @@ fn plan(arguments: impl IntoIterator<Item = String>) -> Result<Plan> {
 fn rows(text: &str) -> Result<BTreeSet<u8>> {
     let row = |text: &str| match text.trim().parse() {
         Ok(row) if ROWS.contains(&row) => Ok(row),
-        _ => bail!("`{text}` is no row; there are {ROWS:?}"),
+        _ => bail!("`{text}` is not a row; the rows are {ROWS:?}"),
     };
     text.split(',').map(row).collect()
 }
 
-/// Measures what the arguments select; a missed goal is an error.
+/// Measures the selected rows; a missed goal is an error.
 pub fn run(root: &Path, arguments: impl IntoIterator<Item = String>) -> Result<()> {
     let mut plan = plan(arguments)?;
     if plan.kind == BuildKind::Dist && plan.toolbooth.is_none() {
         plan.toolbooth = Some(crate::dist::program(root)?);
     }
     let programs = match &plan.built {
-        Some(folder) => Programs::find(folder, plan.toolbooth.as_deref())?,
-        None => Programs::build(root, plan.toolbooth.as_deref())?,
+        Some(folder) => BenchPrograms::find(folder, plan.toolbooth.as_deref())?,
+        None => BenchPrograms::build(root, plan.toolbooth.as_deref())?,
     };
     if programs.nginx.is_none() {
         println!(
-            "note: there is no nginx (Debian's package nginx-light), so its side and its ratios are left out"
+            "note: nginx is not installed (Debian's package nginx-light), so its columns and ratios are omitted"
         );
     }
     let mut samples = Samples::create(&root.join("bench/results"))?;
@@ -103,33 +103,33 @@ pub fn run(root: &Path, arguments: impl IntoIterator<Item = String>) -> Result<(
     let findings = goals::judge(&plan.rows, plan.depth, plan.kind, &samples);
     println!("\n{}", goals::table(&findings));
     println!("\nSamples: {}", samples.path().display());
-    let missed: Vec<_> = findings.iter().filter(|finding| finding.verdict == Verdict::Missed).collect();
-    let met = findings.iter().filter(|finding| finding.verdict == Verdict::Met).count();
+    let missed: Vec<_> = findings.iter().filter(|finding| finding.verdict == GoalVerdict::Missed).collect();
+    let met = findings.iter().filter(|finding| finding.verdict == GoalVerdict::Met).count();
     println!("{met} goals met, {} missed", missed.len());
     if !missed.is_empty() && plan.on_miss == OnMiss::Fail {
-        bail!("{} goals were missed (`--report-only` makes that no error)", missed.len());
+        bail!("{} goals were missed (with `--report-only` this is not an error)", missed.len());
     }
     Ok(())
 }
 
-fn measure(plan: &Plan, programs: &Programs, samples: &mut Samples) -> Result<()> {
-    let cells: Vec<&Cell> =
+fn measure(plan: &BenchPlan, programs: &BenchPrograms, samples: &mut Samples) -> Result<()> {
+    let cells: Vec<&BenchCell> =
         CELLS.iter().filter(|cell| cell.rows.iter().any(|row| plan.rows.contains(row))).collect();
-    let stage = Stage::new(programs, plan.depth)?;
+    let stage = BenchStage::new(programs, plan.depth)?;
     let sizes: BTreeSet<usize> = cells.iter().map(|cell| cell.tools).collect();
     let mut stacks = Vec::new();
     for tools in sizes {
         let stack = stage.start_stack(tools).with_context(|| format!("the stack with {tools} tools"))?;
-        samples.add(0, &format!("memory-idle-{tools}"), Via::Toolbooth, stack.memory());
+        samples.add(0, &format!("memory-idle-{tools}"), BenchRoute::Toolbooth, stack.memory());
         stacks.push(stack);
     }
-    let cached = if plan.rows.contains(&12) { Some(starts::Cached::fill(&stage)?) } else { None };
+    let cached = if plan.rows.contains(&12) { Some(starts::CachedGateway::fill(&stage)?) } else { None };
     let registry = if plan.rows.contains(&16) { Some(registry::Registry::start(&stage)?) } else { None };
     for round in 1..=plan.rounds {
         println!("round {round} of {}", plan.rounds);
         for cell in &cells {
             let Some(stack) = stacks.iter().find(|stack| stack.tools == cell.tools) else { continue };
-            for via in [Via::Direct, Via::Nginx, Via::Toolbooth] {
+            for via in [BenchRoute::Direct, BenchRoute::Nginx, BenchRoute::Toolbooth] {
                 if cell.is_measured(via) && stack.has(via) {
                     samples.add(round, cell.name, via, cell.measure(stack, via, plan.length));
                 }
@@ -139,14 +139,19 @@ fn measure(plan: &Plan, programs: &Programs, samples: &mut Samples) -> Result<()
             starts::many_servers(&stage, round, samples);
         }
         if let Some(cached) = &cached {
-            samples.add(round, "cached-start", Via::Toolbooth, cached.start(&stage));
+            samples.add(round, "cached-start", BenchRoute::Toolbooth, cached.start(&stage));
         }
         if let Some(registry) = &registry {
             registry.measure(round, samples);
         }
     }
     for stack in &stacks {
-        samples.add(plan.rounds, &format!("memory-after-{}", stack.tools), Via::Toolbooth, stack.memory());
+        samples.add(
+            plan.rounds,
+            &format!("memory-after-{}", stack.tools),
+            BenchRoute::Toolbooth,
+            stack.memory(),
+        );
     }
     Ok(())
 }
@@ -171,17 +176,20 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_measured_is_refused() {
+    fn invalid_arguments_are_refused() {
         for arguments in ["--rows 10", "--rows x", "--rounds 0", "--rounds", "--fast"] {
             assert!(plan(words(arguments)).is_err(), "{arguments}");
         }
     }
 
     #[test]
-    fn every_row_has_something_to_measure() {
-        let by_starting = [11, 12, 16];
+    fn every_row_has_a_measurement() {
+        let without_cell = [11, 12, 16];
         for row in ROWS {
-            assert!(by_starting.contains(&row) || CELLS.iter().any(|cell| cell.rows.contains(&row)), "{row}");
+            assert!(
+                without_cell.contains(&row) || CELLS.iter().any(|cell| cell.rows.contains(&row)),
+                "{row}"
+            );
         }
     }
 }

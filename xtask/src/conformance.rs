@@ -1,48 +1,52 @@
-//! `cargo xtask conformance`: the official suite against the gateway, in every pair of eras.
+//! `cargo xtask conformance`: runs the official suite against the gateway, in every pair of eras.
 //!
-//! Server mode runs the suite as a client of `toolbooth serve`, which has our fixture as its only server;
-//! client mode lets the suite's mock servers judge `toolbooth conformance-client`. `--direct` leaves the
-//! gateway out, and so tests the fixture. See `conformance/README.md`.
+//! Server mode runs the suite as a client of `toolbooth serve`, whose only server is the fixture. Client mode
+//! runs the suite's mock servers against `toolbooth conformance-client`. `--direct` tests the fixture without the
+//! gateway. See `conformance/README.md`.
 
 mod baseline;
 mod stage;
 mod suite;
 
-use crate::node::Node;
+use crate::node::NodeTools;
 use anyhow::{Result, bail};
-use baseline::{Baseline, Extent};
+use baseline::{Baseline, RunExtent};
 use serde_json::json;
-use stage::{Programs, Stage, Wanted};
+use stage::{BuildScope, ConformancePrograms, ConformanceStage};
 use std::path::{Path, PathBuf};
-use suite::{Revision, Scenario, Suite};
+use suite::{Scenario, Suite, SuiteRevision};
 
 const USAGE: &str = "usage: cargo xtask conformance [--pair modern-modern|legacy-legacy|legacy-modern|modern-legacy|all] \
                      [--stdio] [--client] [--direct] [--scenario NAME] [--built FOLDER]";
 
 /// How the gateway reaches the fixture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Over {
+enum FixtureTransport {
     Http,
     Stdio,
 }
 
-/// One run of the suite: what is tested, and against which requirements.
+/// One run of the suite: the subject of the test and the revision of the requirements.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Run {
+enum SuiteRun {
     /// A client of this revision through the gateway to a server of this era.
-    Pair { client: Revision, server: &'static str, over: Over },
-    /// A client of this revision straight to the fixture of this era.
-    Direct { client: Revision, server: &'static str },
+    Pair { client: SuiteRevision, server: &'static str, over: FixtureTransport },
+    /// A client of this revision connected directly to the fixture of this era.
+    Direct { client: SuiteRevision, server: &'static str },
     /// The gateway's own client against the suite's servers.
-    Client { revision: Revision },
+    Client { revision: SuiteRevision },
 }
 
-impl Run {
-    /// The name it has in tables and among the expected failures.
+impl SuiteRun {
+    /// Its name in tables and in the list of expected failures.
     fn name(&self) -> String {
         match self {
-            Self::Pair { client, server, over: Over::Http } => format!("{}-{server}", client.era()),
-            Self::Pair { client, server, over: Over::Stdio } => format!("{}-{server}-stdio", client.era()),
+            Self::Pair { client, server, over: FixtureTransport::Http } => {
+                format!("{}-{server}", client.era())
+            }
+            Self::Pair { client, server, over: FixtureTransport::Stdio } => {
+                format!("{}-{server}-stdio", client.era())
+            }
             Self::Direct { client, server: "both" } => format!("direct-both-{}", client.date()),
             Self::Direct { server, .. } => format!("direct-{server}"),
             Self::Client { revision } => format!("client-{}", revision.date()),
@@ -50,33 +54,33 @@ impl Run {
     }
 }
 
-fn pairs() -> Vec<Run> {
-    use Revision::{Legacy, Modern};
+fn pairs() -> Vec<SuiteRun> {
+    use SuiteRevision::{Legacy, Modern};
     [(Modern, "modern"), (Legacy, "legacy"), (Legacy, "modern"), (Modern, "legacy")]
-        .map(|(client, server)| Run::Pair { client, server, over: Over::Http })
+        .map(|(client, server)| SuiteRun::Pair { client, server, over: FixtureTransport::Http })
         .to_vec()
 }
 
-fn clients() -> Vec<Run> {
-    [Revision::Modern, Revision::Legacy].map(|revision| Run::Client { revision }).to_vec()
+fn clients() -> Vec<SuiteRun> {
+    [SuiteRevision::Modern, SuiteRevision::Legacy].map(|revision| SuiteRun::Client { revision }).to_vec()
 }
 
-fn directs() -> Vec<Run> {
-    use Revision::{Legacy, Modern};
+fn directs() -> Vec<SuiteRun> {
+    use SuiteRevision::{Legacy, Modern};
     [(Modern, "modern"), (Legacy, "legacy"), (Modern, "both"), (Legacy, "both")]
-        .map(|(client, server)| Run::Direct { client, server })
+        .map(|(client, server)| SuiteRun::Direct { client, server })
         .to_vec()
 }
 
 struct Selection {
-    runs: Vec<Run>,
+    runs: Vec<SuiteRun>,
     scenario: Option<String>,
     built: Option<PathBuf>,
 }
 
 fn select(arguments: impl IntoIterator<Item = String>) -> Result<Selection> {
     let mut runs = Vec::new();
-    let (mut scenario, mut built, mut over) = (None, None, Over::Http);
+    let (mut scenario, mut built, mut over) = (None, None, FixtureTransport::Http);
     let mut arguments = arguments.into_iter();
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
@@ -84,7 +88,7 @@ fn select(arguments: impl IntoIterator<Item = String>) -> Result<Selection> {
                 Some("all") => runs.extend(pairs()),
                 Some(name) => match pairs().into_iter().find(|pair| pair.name() == name) {
                     Some(pair) => runs.push(pair),
-                    None => bail!("`{name}` is no pair of eras\n{USAGE}"),
+                    None => bail!("`{name}` is not a pair of eras\n{USAGE}"),
                 },
                 None => bail!("`--pair` needs a value\n{USAGE}"),
             },
@@ -94,19 +98,19 @@ fn select(arguments: impl IntoIterator<Item = String>) -> Result<Selection> {
                 Some(name) => scenario = Some(name),
                 None => bail!("`--scenario` needs a value\n{USAGE}"),
             },
-            "--stdio" => over = Over::Stdio,
+            "--stdio" => over = FixtureTransport::Stdio,
             "--built" => match arguments.next() {
                 Some(folder) => built = Some(PathBuf::from(folder)),
                 None => bail!("`--built` needs a folder\n{USAGE}"),
             },
-            other => bail!("`{other}` is unknown\n{USAGE}"),
+            other => bail!("unknown argument `{other}`\n{USAGE}"),
         }
     }
     if runs.is_empty() {
         runs = [pairs(), clients()].concat();
     }
     for run in &mut runs {
-        if let Run::Pair { over: run_over, .. } = run {
+        if let SuiteRun::Pair { over: run_over, .. } = run {
             *run_over = over;
         }
     }
@@ -117,23 +121,23 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new(".")).to_path_buf()
 }
 
-/// Runs what the arguments select; an unexpected failure and an outdated expectation are errors.
+/// Does the selected runs; an unexpected failure and an outdated expectation are errors.
 pub fn run(arguments: impl IntoIterator<Item = String>) -> Result<()> {
     let Selection { runs, scenario, built } = select(arguments)?;
     let root = root();
     let baseline = Baseline::read(&root.join("conformance/expected-failures.yml"))?;
-    let suite = Suite::new(Node::install(&root)?);
-    let direct = runs.iter().all(|run| matches!(run, Run::Direct { .. }));
-    let wanted = if direct { Wanted::Fixture } else { Wanted::FixtureAndGateway };
+    let suite = Suite::new(NodeTools::install(&root)?);
+    let direct = runs.iter().all(|run| matches!(run, SuiteRun::Direct { .. }));
+    let scope = if direct { BuildScope::Fixture } else { BuildScope::FixtureAndGateway };
     let programs = match built {
-        Some(folder) => Programs::find(&root, &folder),
-        None => Programs::build(&root, wanted)?,
+        Some(folder) => ConformancePrograms::find(&root, &folder),
+        None => ConformancePrograms::build(&root, scope)?,
     };
-    let extent = if scenario.is_none() { Extent::Everything } else { Extent::OneScenario };
+    let extent = if scenario.is_none() { RunExtent::Everything } else { RunExtent::OneScenario };
     let (mut passed, mut failed, mut complaints) = (0, 0, Vec::new());
     for run in runs {
         println!("\n== {} ==", run.name());
-        let stage = Stage::new(&programs, &run.name())?;
+        let stage = ConformanceStage::new(&programs, &run.name())?;
         let scenarios = play(&suite, &stage, &run, scenario.as_deref())?;
         print_table(&scenarios);
         for scenario in scenarios.iter().filter(|scenario| scenario.is_scored()) {
@@ -153,23 +157,28 @@ pub fn run(arguments: impl IntoIterator<Item = String>) -> Result<()> {
     Ok(())
 }
 
-fn play(suite: &Suite, stage: &Stage<'_>, run: &Run, only: Option<&str>) -> Result<Vec<Scenario>> {
+fn play(
+    suite: &Suite,
+    stage: &ConformanceStage<'_>,
+    run: &SuiteRun,
+    only: Option<&str>,
+) -> Result<Vec<Scenario>> {
     match run {
-        Run::Pair { client, server, over: Over::Http } => {
+        SuiteRun::Pair { client, server, over: FixtureTransport::Http } => {
             let fixture = stage.start_fixture(server)?;
             let gateway = stage.start_gateway(&json!({ "url": fixture.url, "share": "all" }))?;
-            suite.judge_server(&gateway.url, *client, stage.folder(), only)
+            suite.test_server(&gateway.url, *client, stage.folder(), only)
         }
-        Run::Pair { client, server, over: Over::Stdio } => {
+        SuiteRun::Pair { client, server, over: FixtureTransport::Stdio } => {
             let gateway = stage.start_gateway(&stage.fixture_command(server))?;
-            suite.judge_server(&gateway.url, *client, stage.folder(), only)
+            suite.test_server(&gateway.url, *client, stage.folder(), only)
         }
-        Run::Direct { client, server } => {
+        SuiteRun::Direct { client, server } => {
             let fixture = stage.start_fixture(server)?;
-            suite.judge_server(&fixture.url, *client, stage.folder(), only)
+            suite.test_server(&fixture.url, *client, stage.folder(), only)
         }
-        Run::Client { revision } => {
-            suite.judge_client(&stage.client_command()?, *revision, stage.folder(), only)
+        SuiteRun::Client { revision } => {
+            suite.test_client(&stage.client_command()?, *revision, stage.folder(), only)
         }
     }
 }
@@ -197,7 +206,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn arguments_choose_what_runs() {
+    fn arguments_select_the_runs() {
         let cases: [(&[&str], &[&str]); 6] = [
             (&["--pair", "legacy-modern"], &["legacy-modern"]),
             (&["--stdio", "--pair", "legacy-modern"], &["legacy-modern-stdio"]),
@@ -222,7 +231,7 @@ mod tests {
         for (arguments, expected) in cases {
             let selection =
                 select(arguments.iter().map(|argument| (*argument).to_owned())).expect("they are valid");
-            let names: Vec<String> = selection.runs.iter().map(Run::name).collect();
+            let names: Vec<String> = selection.runs.iter().map(SuiteRun::name).collect();
             assert_eq!(names, expected, "{arguments:?}");
         }
         assert!(select(["--pair".to_owned(), "old-new".to_owned()]).is_err());

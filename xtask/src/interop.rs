@@ -1,8 +1,8 @@
-//! `cargo xtask interop`: other people's clients and servers, through the real gateway.
+//! `cargo xtask interop`: tests third-party clients and servers with the real gateway.
 //!
-//! Clients take a tour (`interop/clients/tour.py`) through a gateway with our fixture behind it, once as a server of
-//! the older revisions and once of the newest; servers that nobody here wrote stand behind another gateway
-//! and have to give right answers. Nothing of theirs may be left running afterwards.
+//! Clients run a fixed list of checks (`interop/clients/tour.py`) through a gateway with the fixture as its server, once
+//! in a legacy revision and once in the modern one. Third-party servers run behind another gateway and must give
+//! correct answers. None of their processes may remain afterwards.
 
 mod approvals;
 mod authors;
@@ -18,41 +18,41 @@ mod stage;
 
 use crate::setup::Setup;
 use anyhow::{Result, bail};
-use report::Report;
-use stage::Stage;
+use report::InteropReport;
+use stage::InteropStage;
 use std::path::Path;
 
-type Part = fn(&Setup, &Stage, &mut Report) -> Result<()>;
+type InteropPart = fn(&Setup, &InteropStage, &mut InteropReport) -> Result<()>;
 
-const PARTS: [(&str, Part); 9] = [
+const PARTS: [(&str, InteropPart); 9] = [
     ("clients", clients::tour),
     ("approvals", approvals::ask),
     ("inspector", inspector::inspect),
     ("openapi", openapi::fuzz),
     ("alone", clients::alone),
-    ("servers", servers::visit),
+    ("servers", servers::call_tools),
     ("examples", authors::examples),
     ("guide", guide::follow),
     ("seeds", authors::seeds),
 ];
 
-/// Runs the parts of these names, or all.
+/// Runs the parts with these names, or all.
 pub fn run(root: &Path, names: impl Iterator<Item = String>) -> Result<()> {
     let names: Vec<String> = names.collect();
     if let Some(unknown) = names.iter().find(|name| PARTS.iter().all(|(part, _)| part != name)) {
         let known: Vec<&str> = PARTS.iter().map(|(part, _)| *part).collect();
-        bail!("`{unknown}` is no part of it; known: {}", known.join(", "));
+        bail!("unknown part `{unknown}`; known: {}", known.join(", "));
     }
     let setup = Setup::install(root)?;
     stage::build(root)?;
-    let mut report = Report::default();
+    let mut report = InteropReport::default();
     for (name, part) in PARTS {
         if !names.is_empty() && !names.iter().any(|wanted| wanted == name) {
             continue;
         }
         println!("\n-- {name} --");
-        // A part that cannot be set up is one failure more, and no reason to leave out the others.
-        let outcome = Stage::new(root, name).and_then(|stage| part(&setup, &stage, &mut report));
+        // A part that cannot be set up counts as one failure; the other parts still run.
+        let outcome = InteropStage::new(root, name).and_then(|stage| part(&setup, &stage, &mut report));
         if let Err(error) = outcome {
             report.failed(name, &format!("{error:#}"));
         }

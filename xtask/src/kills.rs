@@ -1,16 +1,16 @@
-//! `cargo xtask kills`: the gateway is killed at random moments, and all that was promised is looked for.
+//! `cargo xtask kills`: kills the gateway at random moments and checks its guarantees.
 
 use crate::cargo;
 use anyhow::{Context, Result, ensure};
 use std::path::Path;
 
-/// How many kills a full run takes.
+/// The number of kills of a full run.
 const FULL: u32 = 200;
 
-/// Runs the test that every run of all tests takes a short form of.
+/// Runs the full form of a test that `cargo xtask test` runs in a short form.
 pub fn run(root: &Path, mut arguments: impl Iterator<Item = String>) -> Result<()> {
     let kills = match arguments.next() {
-        Some(text) => text.parse().with_context(|| format!("`{text}` is no number of kills"))?,
+        Some(text) => text.parse().with_context(|| format!("`{text}` is not a number of kills"))?,
         None => FULL,
     };
     ensure!(kills > 0 && arguments.next().is_none(), "usage: cargo xtask kills [COUNT]");

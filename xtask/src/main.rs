@@ -1,4 +1,4 @@
-//! `cargo xtask`: the tasks of this repository, in the language of this repository.
+//! `cargo xtask`: the development tasks of this repository, written in Rust.
 
 #![forbid(unsafe_code)]
 
@@ -7,13 +7,16 @@ mod conformance;
 mod dist;
 mod interop;
 mod kills;
+mod names;
 mod node;
 mod object_storage;
 mod python;
 mod setup;
+mod sources;
 mod test;
 mod tokens;
 mod vocabulary;
+mod words;
 
 use anyhow::Result;
 use std::{
@@ -24,18 +27,20 @@ use std::{
 const USAGE: &str = "\
 usage: cargo xtask TASK
 
-  test          everything: format, lints, tests, interoperability, conformance
-  setup         install what the tests need of other people's, under .setup
-  interop       other people's clients and servers, through the gateway [NAME ...]
-  conformance   the official suite, in every pair of eras [--pair P] [--client] [--scenario NAME]
-  kills         kill the gateway at random moments and check what was promised [COUNT, 200]
-  bench         what a call costs, against nginx [--quick] [--full] [--rows 1,2] [--report-only]
-  dist          build the binary that is shipped: fat LTO and a profile of real calls; half an hour
-  profile       make a new profile for `dist` (profile/README.md); half an hour
-  tokens        what catalogues cost a model in full, as summaries and through search CATALOGUE...
-  search-eval   how good and how fast tool search is [FOLDER] [--runs FOLDER]
+  test          run all checks: format, lints, words, names, tests, interoperability, conformance
+  setup         install the third-party packages that the tests need, under .setup
+  interop       test third-party clients and servers through the gateway [NAME ...]
+  conformance   run the official suite, in every pair of eras [--pair P] [--client] [--scenario NAME]
+  kills         kill the gateway at random moments and check its guarantees [COUNT, 200]
+  bench         measure the cost of a call, compared with nginx [--quick] [--full] [--rows 1,2] [--report-only]
+  dist          build the binary for release: fat LTO and PGO; takes half an hour
+  profile       regenerate the PGO profile for `dist` (profile/README.md); takes half an hour
+  tokens        count the tokens of catalogs in full, as summaries and through search CATALOG...
+  search-eval   measure the quality and speed of tool search [FOLDER] [--runs FOLDER]
   vocabulary    pack a tokenizer's vocabulary for the binary FILE.tiktoken
-  docs          write the generated pages of docs/reference again
+  docs          regenerate the generated pages of docs/reference
+  words         find wording that is not plain English in code and documentation
+  names         find type names that are defined more than once
   fmt           format the code";
 
 fn main() -> ExitCode {
@@ -56,12 +61,14 @@ fn main() -> ExitCode {
         Some("vocabulary") => vocabulary::run(&root(), arguments).map(done),
         Some("docs") => docs(&root()).map(done),
         Some("fmt") => format(&root()).map(done),
+        Some("words") => words::run(&root()).map(done),
+        Some("names") => names::run(&root()).map(done),
         Some("help" | "--help" | "-h") => {
             println!("{USAGE}");
             return ExitCode::SUCCESS;
         }
         Some(other) => {
-            eprintln!("error: there is no task `{other}`\n\n{USAGE}");
+            eprintln!("error: unknown task `{other}`\n\n{USAGE}");
             return ExitCode::from(2);
         }
         None => {
@@ -78,19 +85,19 @@ fn main() -> ExitCode {
     }
 }
 
-/// The repository.
+/// The root of the repository.
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new(".")).to_path_buf()
 }
 
-/// The cargo that runs us, in the repository.
+/// A command of the cargo that runs this program, in the root of the repository.
 fn cargo(root: &Path) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root);
     command
 }
 
-/// Search is measured as it is released: its times are part of the goals.
+/// Evaluates search in a release build, because its times are part of the goals.
 fn search_eval(root: &Path, arguments: impl Iterator<Item = String>) -> Result<()> {
     let run =
         ["run", "--quiet", "--release", "--package", "toolbooth-core", "--example", "search-eval", "--"];
@@ -99,10 +106,10 @@ fn search_eval(root: &Path, arguments: impl Iterator<Item = String>) -> Result<(
     Ok(())
 }
 
-/// The pages are written by the tests that compare them.
+/// Regenerates pages with the tests that compare them.
 fn docs(root: &Path) -> Result<()> {
-    // The whole workspace, so that what other tasks have built is used again.
-    let page = ["test", "--workspace", "--test", "gateway", "the_page_of_security_tests"];
+    // The whole workspace, so that the build of other tasks is reused.
+    let page = ["test", "--workspace", "--test", "gateway", "security_test_page"];
     let status = cargo(root).args(page).env("TOOLBOOTH_WRITE_DOCS", "1").status()?;
     anyhow::ensure!(status.success(), "the pages were not written: cargo test ended with {status}");
     Ok(())

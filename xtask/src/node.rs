@@ -1,8 +1,8 @@
-//! Other people's Node tools, pinned: the conformance suite, the Inspector, SDKs and reference servers.
+//! Pinned third-party Node packages: the conformance suite, the Inspector, SDKs and reference servers.
 //!
-//! `conformance/node` holds the list and its lock file; they are installed under `.setup/node`, together
-//! with a Node of their own, because the suite needs a newer one than many machines have. That Node comes
-//! as a plain package for each platform, so no package has to run a script while it is installed.
+//! `conformance/node` holds the list and its lock file. The packages are installed under `.setup/node`,
+//! together with a private Node, because the suite needs a newer one than many machines have. That Node is a
+//! plain package for each platform, so no package has to run a script during installation.
 
 use anyhow::{Context, Result, bail};
 use std::{
@@ -17,16 +17,16 @@ const OLDEST_NODE: u32 = 22;
 
 /// The installed tools.
 #[derive(Debug, Clone)]
-pub struct Node {
+pub struct NodeTools {
     /// The Node to run them with.
     pub node: PathBuf,
-    /// Keeps the servers of a script on the loopback interface, when required first.
+    /// A module that binds the servers of a script to the loopback interface, if it is required first.
     pub loopback: PathBuf,
     modules: PathBuf,
 }
 
-impl Node {
-    /// Installs what is missing or outdated under `root/.setup/node`, and tells where everything is.
+impl NodeTools {
+    /// Installs missing or outdated packages under `root/.setup/node`.
     pub fn install(root: &Path) -> Result<Self> {
         let source = root.join("conformance/node");
         let home = root.join(".setup/node");
@@ -39,7 +39,7 @@ impl Node {
                 fs::copy(source.join(file), home.join(file)).with_context(|| format!("copying {file}"))?;
             }
             install_packages(&home)?;
-            // Written last: an installation that broke off is done again.
+            // Written last, so that an interrupted installation is repeated.
             fs::write(&stamp, &lock)?;
         }
         let modules = home.join("node_modules");
@@ -61,12 +61,12 @@ impl Node {
         &self.modules
     }
 
-    /// The command that an installed package offers under this name.
+    /// The command with this name of an installed package.
     pub fn tool(&self, name: &str) -> Command {
         self.script(&self.modules.join(".bin").join(name))
     }
 
-    /// A script under our Node, with its servers kept on the loopback interface.
+    /// Runs a script with the private Node, with its servers bound to the loopback interface.
     pub fn script(&self, script: &Path) -> Command {
         let mut command = Command::new(&self.node);
         command.arg("--require").arg(&self.loopback).arg(script);

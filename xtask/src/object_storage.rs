@@ -1,6 +1,6 @@
-//! A server that speaks S3, for as long as the tests of buckets need one.
+//! Runs an S3-compatible server (`moto`) for the tests of buckets.
 
-use crate::python::{Generation, Venv};
+use crate::python::{Venv, VenvKind};
 use anyhow::{Context, Result, bail};
 use std::{
     net::{TcpListener, TcpStream},
@@ -9,15 +9,15 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Names the server to the tests.
+/// The environment variable with the server's URL.
 pub const VARIABLE: &str = "TOOLBOOTH_TEST_S3";
-/// How long the server may take to come up.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// The timeout for the start of the server.
+const START_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Does something while a server runs; it is handed the server's address.
+/// Starts a server, runs `work` with its URL, and stops the server.
 pub fn serving<T>(root: &Path, work: impl FnOnce(&str) -> Result<T>) -> Result<T> {
-    let venv = Venv::install(root, Generation::ObjectStorage)?;
-    // Somebody else may take the port in between; then the server does not come up, and that is told.
+    let venv = Venv::install(root, VenvKind::ObjectStorage)?;
+    // Another process may take the port in between; then the server fails to start, which is reported.
     let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
     let mut server = Command::new(venv.program("moto_server"))
         .args(["--host", "127.0.0.1", "--port"])
@@ -35,7 +35,7 @@ pub fn serving<T>(root: &Path, work: impl FnOnce(&str) -> Result<T>) -> Result<T
         if let Some(status) = server.try_wait()? {
             bail!("moto_server ended at once ({status})");
         }
-        if started.elapsed() > PATIENCE {
+        if started.elapsed() > START_TIMEOUT {
             break Err(anyhow::anyhow!("moto_server does not listen on {address}"));
         }
         std::thread::sleep(Duration::from_millis(100));

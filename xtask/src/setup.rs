@@ -1,11 +1,11 @@
-//! `cargo xtask setup`: what the tests need of other people's, installed under `.setup`.
+//! `cargo xtask setup`: installs the third-party packages that the tests need, under `.setup`.
 //!
-//! Everything is pinned in the repository and nothing outside `.setup` is touched, with one exception: on
-//! a bare Debian machine (a container, run as root) Python's venv and npm are installed as packages.
+//! All versions are pinned in the repository. Nothing outside `.setup` is changed, with one exception: on a
+//! bare Debian machine (a container, run as root) Python's venv and npm are installed as packages.
 
 use crate::{
-    node::Node,
-    python::{Generation, Venv},
+    node::NodeTools,
+    python::{Venv, VenvKind},
 };
 use anyhow::{Context, Result, anyhow, bail};
 use std::{
@@ -14,37 +14,37 @@ use std::{
     thread,
 };
 
-/// Everything that was installed.
+/// The installed packages.
 #[derive(Debug)]
 pub struct Setup {
-    /// The tools in Node.
-    pub node: Node,
-    /// The first generation of Python's SDK, and what is built on it.
+    /// The installed Node packages.
+    pub node: NodeTools,
+    /// The first generation of the Python SDK, and packages built on it.
     pub first: Venv,
     /// The second generation.
     pub second: Venv,
 }
 
 impl Setup {
-    /// Installs what is missing; a second time it costs nothing.
+    /// Installs missing packages; does nothing if all are installed.
     pub fn install(root: &Path) -> Result<Self> {
         provide_programs()?;
-        // The three wait for the network most of the time, so they wait together.
+        // In parallel, because each mostly waits for the network.
         thread::scope(|scope| {
-            let node = scope.spawn(|| Node::install(root));
-            let first = scope.spawn(|| Venv::install(root, Generation::First));
-            let second = scope.spawn(|| Venv::install(root, Generation::Second));
-            let fell = |_| anyhow!("an installation panicked");
+            let node = scope.spawn(|| NodeTools::install(root));
+            let first = scope.spawn(|| Venv::install(root, VenvKind::First));
+            let second = scope.spawn(|| Venv::install(root, VenvKind::Second));
+            let panicked = |_| anyhow!("an installation panicked");
             Ok(Self {
-                node: node.join().map_err(fell)??,
-                first: first.join().map_err(fell)??,
-                second: second.join().map_err(fell)??,
+                node: node.join().map_err(panicked)??,
+                first: first.join().map_err(panicked)??,
+                second: second.join().map_err(panicked)??,
             })
         })
     }
 }
 
-/// Installs everything and says where it is.
+/// Installs everything and prints the paths.
 pub fn run(root: &Path) -> Result<()> {
     let setup = Setup::install(root)?;
     println!("node     {}", setup.node.node.display());
@@ -54,10 +54,10 @@ pub fn run(root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The programs that are needed, and the Debian package of each.
+/// Installs the Debian packages of missing programs.
 fn provide_programs() -> Result<()> {
     let needed: [(&[&str], &[&str]); 3] = [
-        // A venv without `ensurepip` has no pip, and Debian ships them apart.
+        // A venv without `ensurepip` has no pip, and Debian packages them separately.
         (&["python3", "-c", "import ensurepip, venv"], &["python3", "python3-venv"]),
         (&["npm", "--version"], &["nodejs", "npm"]),
         (&["git", "--version"], &["git"]),
@@ -73,7 +73,7 @@ fn provide_programs() -> Result<()> {
     }
     let packages = missing.join(" ");
     if !(runs(&["apt-get", "--version"]) && is_root()) {
-        bail!("the tests need {packages}; install them and try again");
+        bail!("the tests need {packages}; install them and run this again");
     }
     println!("installing {packages}");
     let apt = |words: &[&str]| -> Result<bool> {
@@ -86,7 +86,7 @@ fn provide_programs() -> Result<()> {
             .context("apt-get did not start")?
             .success())
     };
-    // Stale lists are no reason to stop: what is needed may be in them.
+    // A failed update is ignored: the old package lists may be good enough.
     apt(&["update"])?;
     let install = [&["install", "--no-install-recommends"][..], &missing].concat();
     if !apt(&install)? {

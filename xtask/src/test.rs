@@ -1,9 +1,9 @@
-//! `cargo xtask test`: every test there is, in one command and with one verdict.
+//! `cargo xtask test`: all tests in one command, with one result.
 //!
-//! Every step runs whatever became of the others, so that one run tells everything. The last line is
+//! Every step runs even if others failed, so that one run shows all failures. The last line is
 //! `N passed, M failed`.
 
-use crate::{cargo, object_storage, setup};
+use crate::{cargo, names, object_storage, setup, words};
 use anyhow::{Context, Result};
 use std::{
     io::{BufRead, BufReader, Write},
@@ -12,74 +12,76 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Set for steps that come after the tests: the programs have been built with them.
+/// Set for steps after the tests: the programs are already built.
 pub const BUILT: &str = "TOOLBOOTH_BUILT";
 
-/// How long the database of advisories may take to come.
-const FETCH_PATIENCE: Duration = Duration::from_secs(60);
+/// The timeout for fetching the database of advisories.
+const FETCH_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How many tests passed and failed.
+/// The numbers of tests that passed and failed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Tally {
+struct TestCount {
     passed: usize,
     failed: usize,
 }
 
-impl Tally {
+impl TestCount {
     fn add(&mut self, other: Self) {
         self.passed += other.passed;
         self.failed += other.failed;
     }
 }
 
-/// Runs everything.
+/// Runs all steps.
 pub fn run(root: &Path) -> Result<ExitCode> {
     let started = Instant::now();
-    // Asked now: the tests build this very program anew.
-    let this = std::env::current_exe().context("where this program is")?;
-    let mut total = Tally::default();
+    // Read now, because the tests rebuild this program.
+    let this = std::env::current_exe().context("the path of this program")?;
+    let mut total = TestCount::default();
     let mut failed_steps = Vec::new();
-    let mut take = |name: &'static str, step: &mut dyn FnMut() -> Result<Tally>| {
+    let mut take = |name: &'static str, step: &mut dyn FnMut() -> Result<TestCount>| {
         println!("\n== {name} ==");
         let begun = Instant::now();
         let outcome = step();
         let seconds = begun.elapsed().as_secs_f64();
         match outcome {
-            Ok(tally) if tally.failed == 0 => {
-                println!("== {name}: ok, {} passed ({seconds:.1} s) ==", tally.passed);
-                total.add(tally);
+            Ok(tests) if tests.failed == 0 => {
+                println!("== {name}: ok, {} passed ({seconds:.1} s) ==", tests.passed);
+                total.add(tests);
             }
-            Ok(tally) => {
+            Ok(tests) => {
                 println!(
                     "== {name}: FAILED, {} passed, {} failed ({seconds:.1} s) ==",
-                    tally.passed, tally.failed
+                    tests.passed, tests.failed
                 );
-                total.add(tally);
+                total.add(tests);
                 failed_steps.push(name);
             }
             Err(error) => {
                 println!("== {name}: FAILED, {error:#} ({seconds:.1} s) ==");
-                total.add(Tally { passed: 0, failed: 1 });
+                total.add(TestCount { passed: 0, failed: 1 });
                 failed_steps.push(name);
             }
         }
     };
 
-    take("setup", &mut || setup::run(root).map(|()| Tally { passed: 1, failed: 0 }));
+    take("setup", &mut || setup::run(root).map(|()| TestCount { passed: 1, failed: 0 }));
     take("format", &mut || count(cargo(root).args(["fmt", "--all", "--check"])));
     take("lints", &mut || {
         let lints = ["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"];
         count(cargo(root).args(lints))
     });
-    if succeeds(cargo(root).args(["deny", "--version"]), FETCH_PATIENCE)? {
+    take("words", &mut || words::check(root).map(|()| TestCount { passed: 1, failed: 0 }));
+    take("names", &mut || names::check(root).map(|()| TestCount { passed: 1, failed: 0 }));
+    if succeeds(cargo(root).args(["deny", "--version"]), FETCH_TIMEOUT)? {
         take("dependencies", &mut || {
             count(cargo(root).args(["deny", "check", "bans", "licenses", "sources"]))
         });
-        // Whether there is a network says nothing about this repository.
-        if succeeds(cargo(root).args(["deny", "fetch", "db"]), FETCH_PATIENCE)? {
+        // A missing network is not a failure of this repository.
+        if succeeds(cargo(root).args(["deny", "fetch", "db"]), FETCH_TIMEOUT)? {
             take("advisories", &mut || count(cargo(root).args(["deny", "check", "advisories"])));
         } else {
-            println!("\nnotice: the database of advisories cannot be fetched, so they are not checked");
+            println!("\nnotice: the database of advisories cannot be fetched, so advisories are not checked");
         }
     } else {
         println!("\nnotice: cargo-deny is not installed, so licences and advisories are not checked");
@@ -91,7 +93,7 @@ pub fn run(root: &Path) -> Result<ExitCode> {
             count(cargo(root).args(suite).env(object_storage::VARIABLE, url))
         })
     });
-    // The programs that the tests have built, this one among them.
+    // The folder of the programs that the tests have built, including this one.
     let built = this.parent().unwrap_or(root).to_path_buf();
     take("interoperability", &mut || {
         count(Command::new(&this).arg("interop").env(BUILT, "1").current_dir(root))
@@ -100,21 +102,21 @@ pub fn run(root: &Path) -> Result<ExitCode> {
         count(Command::new(&this).args(["conformance", "--built"]).arg(&built).current_dir(root))
     });
 
-    println!("\nall of it took {:.0} s", started.elapsed().as_secs_f64());
+    println!("\ntotal time: {:.0} s", started.elapsed().as_secs_f64());
     if !failed_steps.is_empty() {
         println!("failed: {}", failed_steps.join(", "));
     }
     println!("{} passed, {} failed", total.passed, total.failed);
     std::io::stdout().flush()?;
-    // The verdict is the last line, so nothing more is said about failures.
+    // The result must be the last line, so failures are not printed again.
     Ok(if total.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Whether a command ends well, and in time. It is not heard.
-fn succeeds(command: &mut Command, patience: Duration) -> Result<bool> {
+/// Whether a command succeeds within the timeout. Its output is discarded.
+fn succeeds(command: &mut Command, timeout: Duration) -> Result<bool> {
     let started = Instant::now();
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
-    while started.elapsed() < patience {
+    while started.elapsed() < timeout {
         if let Some(status) = child.try_wait()? {
             return Ok(status.success());
         }
@@ -125,46 +127,47 @@ fn succeeds(command: &mut Command, patience: Duration) -> Result<bool> {
     Ok(false)
 }
 
-/// Runs a command, shows what it prints, and adds up the test results in it. A command without any is one test.
-fn count(command: &mut Command) -> Result<Tally> {
+/// Runs a command, prints its output, and adds up the test results in it. A command without results counts as one
+/// test.
+fn count(command: &mut Command) -> Result<TestCount> {
     let mut child =
         command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().context("the command did not start")?;
     let stdout = child.stdout.take().context("the command has no output")?;
-    let mut tally = Tally::default();
+    let mut tests = TestCount::default();
     for line in BufReader::new(stdout).split(b'\n') {
         let line = line?;
         let line = String::from_utf8_lossy(&line);
         println!("{line}");
         if let Some(found) = result_in(&line) {
-            tally.add(found);
+            tests.add(found);
         }
     }
-    Ok(judge(tally, child.wait()?.success()))
+    Ok(judge(tests, child.wait()?.success()))
 }
 
-/// What a finished command amounts to.
-fn judge(found: Tally, success: bool) -> Tally {
+/// The test count of a finished command.
+fn judge(found: TestCount, success: bool) -> TestCount {
     match (success, found.passed + found.failed) {
-        (true, 0) => Tally { passed: 1, failed: 0 },
-        // Failures that were expected are no failures.
-        (true, _) => Tally { failed: 0, ..found },
-        // It did not get as far as a test, or broke off after them.
-        (false, _) => Tally { failed: found.failed.max(1), ..found },
+        (true, 0) => TestCount { passed: 1, failed: 0 },
+        // Expected failures do not count.
+        (true, _) => TestCount { failed: 0, ..found },
+        // It failed before its first test, or after its last one.
+        (false, _) => TestCount { failed: found.failed.max(1), ..found },
     }
 }
 
 /// The numbers in a line such as `test result: ok. 12 passed; 0 failed; 1 ignored`.
-fn result_in(line: &str) -> Option<Tally> {
+fn result_in(line: &str) -> Option<TestCount> {
     let (_, numbers) = line.strip_prefix("test result: ")?.split_once(". ")?;
-    let mut tally = Tally::default();
+    let mut tests = TestCount::default();
     for part in numbers.split("; ") {
         match part.split_once(' ') {
-            Some((number, "passed")) => tally.passed = number.parse().ok()?,
-            Some((number, "failed")) => tally.failed = number.parse().ok()?,
+            Some((number, "passed")) => tests.passed = number.parse().ok()?,
+            Some((number, "failed")) => tests.failed = number.parse().ok()?,
             _ => {}
         }
     }
-    Some(tally)
+    Some(tests)
 }
 
 #[cfg(test)]
@@ -172,7 +175,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn results_are_read_from_what_a_command_prints() {
+    fn results_are_read_from_the_output_of_a_command() {
         let cases = [
             (
                 "test result: ok. 12 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.01s",
@@ -184,7 +187,7 @@ mod tests {
             ("note: test result: ok. 1 passed; 0 failed", None),
         ];
         for (line, expected) in cases {
-            let expected = expected.map(|(passed, failed)| Tally { passed, failed });
+            let expected = expected.map(|(passed, failed)| TestCount { passed, failed });
             assert_eq!(result_in(line), expected, "{line}");
         }
     }
@@ -201,17 +204,17 @@ mod tests {
     }
 
     #[test]
-    fn the_exit_status_has_the_last_word() {
+    fn the_exit_status_decides() {
         let cases = [
             (true, (0, 0), (1, 0)),  // Formatting, lints.
-            (true, (5, 2), (5, 0)),  // Failures that were expected.
+            (true, (5, 2), (5, 0)),  // Expected failures.
             (false, (0, 0), (0, 1)), // It does not build.
-            (false, (5, 0), (5, 1)), // It broke off after its tests.
+            (false, (5, 0), (5, 1)), // It failed after its tests.
             (false, (5, 2), (5, 2)),
         ];
         for (success, (passed, failed), (expected_passed, expected_failed)) in cases {
-            let expected = Tally { passed: expected_passed, failed: expected_failed };
-            assert_eq!(judge(Tally { passed, failed }, success), expected, "{success} {passed} {failed}");
+            let expected = TestCount { passed: expected_passed, failed: expected_failed };
+            assert_eq!(judge(TestCount { passed, failed }, success), expected, "{success} {passed} {failed}");
         }
     }
 }

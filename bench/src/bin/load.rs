@@ -1,4 +1,4 @@
-//! `bench-load`: sends requests over many connections and prints what came of it as one line of JSON.
+//! `bench-load`: sends requests over many connections and prints the results as one line of JSON.
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -12,29 +12,29 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::task::{JoinSet, LocalSet};
 use tokio::time::timeout;
-use toolbooth_bench::client::{self, Connection, Target};
-use toolbooth_bench::era::Era;
-use toolbooth_bench::processes::Tree;
+use toolbooth_bench::client::{self, BenchConnection, Target};
+use toolbooth_bench::era::BenchEra;
+use toolbooth_bench::processes::ProcessTree;
 use toolbooth_bench::summary::Latencies;
 use toolbooth_bench::work::{Work, count_tools};
 
 /// A load generator for MCP servers.
 #[derive(Parser)]
-struct Arguments {
+struct LoadArguments {
     #[command(subcommand)]
-    task: Task,
+    task: LoadTask,
 }
 
 #[derive(Subcommand)]
-enum Task {
+enum LoadTask {
     /// Send requests for a while; print latencies, and the cost for a process tree
     Run(RunArguments),
-    /// Start a command and wait until it lists its tools; print how long that took, and stop it
+    /// Start a command, wait until it lists its tools, print the time, and stop it
     Start(StartArguments),
-    /// Start a stdio server many times at once, and wait until all have listed their tools
+    /// Start many copies of a stdio server at once, and wait until all have listed their tools
     StartServers(StartServersArguments),
     /// Print the memory of a process tree
-    Memory(Watched),
+    Memory(WatchedProcess),
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -44,18 +44,18 @@ enum Operation {
 }
 
 #[derive(Args)]
-struct Watched {
+struct WatchedProcess {
     /// The root of the process tree to watch
     #[arg(long)]
     pid: Option<u32>,
-    /// The name of programs in that tree that do not count
+    /// The name of programs in that tree to exclude
     #[arg(long)]
     leave_out: Option<String>,
 }
 
-impl Watched {
-    fn tree(&self) -> Option<Tree> {
-        self.pid.map(|pid| Tree::of(pid, self.leave_out.as_deref()))
+impl WatchedProcess {
+    fn tree(&self) -> Option<ProcessTree> {
+        self.pid.map(|pid| ProcessTree::of(pid, self.leave_out.as_deref()))
     }
 }
 
@@ -64,7 +64,7 @@ struct RunArguments {
     #[arg(long)]
     url: String,
     #[arg(long, value_enum, default_value = "legacy")]
-    era: Era,
+    era: BenchEra,
     #[arg(long, value_enum, default_value = "call")]
     operation: Operation,
     #[arg(long, default_value = "echo")]
@@ -72,28 +72,28 @@ struct RunArguments {
     /// The arguments of the tool, as JSON
     #[arg(long, default_value = "{}")]
     arguments: String,
-    /// A shorter answer is an error
+    /// The least length of an answer; a shorter one is an error
     #[arg(long, default_value_t = 1)]
     min_bytes: usize,
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     connections: u16,
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..=600_000))]
     duration_ms: u64,
-    /// Requests before the clock starts
+    /// The duration of requests before the measurement
     #[arg(long, default_value_t = 200)]
     warm_up_ms: u64,
-    /// `HOST:PORT` of the server behind it all, to count what reaches it
+    /// `HOST:PORT` of the test server, to count the messages that reach it
     #[arg(long)]
     count_at: Option<String>,
     #[command(flatten)]
-    watched: Watched,
+    watched: WatchedProcess,
 }
 
 #[derive(Args)]
 struct StartArguments {
     #[arg(long)]
     url: String,
-    /// How many tools there have to be
+    /// The number of tools to wait for
     #[arg(long, default_value_t = 1)]
     tools: usize,
     #[arg(long, default_value_t = 1)]
@@ -115,15 +115,15 @@ struct StartServersArguments {
 }
 
 fn main() -> Result<()> {
-    let arguments = Arguments::parse();
+    let arguments = LoadArguments::parse();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let local = LocalSet::new();
     let outcome = local.block_on(&runtime, async {
         match arguments.task {
-            Task::Run(run) => generate(run).await,
-            Task::Start(start) => time_start(start).await,
-            Task::StartServers(start) => time_servers(start).await,
-            Task::Memory(watched) => {
+            LoadTask::Run(run) => generate(run).await,
+            LoadTask::Start(start) => time_start(start).await,
+            LoadTask::StartServers(start) => time_servers(start).await,
+            LoadTask::Memory(watched) => {
                 let tree = watched.tree().context("`--pid` is missing")?;
                 Ok(json!({ "resident_kib": tree.resident_kib(), "processes": tree.len() }))
             }
@@ -133,12 +133,12 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// Latencies of one connection, until the deadline.
+/// Repeats the work on one connection until the deadline; returns the latencies.
 async fn repeat(
     work: Rc<Work>,
-    mut connection: Connection,
+    mut connection: BenchConnection,
     until: Instant,
-) -> Result<(Connection, Vec<Duration>)> {
+) -> Result<(BenchConnection, Vec<Duration>)> {
     let mut latencies = Vec::new();
     loop {
         let begun = Instant::now();
@@ -152,9 +152,9 @@ async fn repeat(
 
 async fn all(
     work: &Rc<Work>,
-    connections: Vec<Connection>,
+    connections: Vec<BenchConnection>,
     duration: Duration,
-) -> Result<(Vec<Connection>, Vec<Duration>)> {
+) -> Result<(Vec<BenchConnection>, Vec<Duration>)> {
     let until = Instant::now() + duration;
     let mut tasks = JoinSet::new();
     for connection in connections {
@@ -173,26 +173,26 @@ async fn generate(run: RunArguments) -> Result<Value> {
     let target = Target::parse(&run.url, run.era)?;
     let work = Rc::new(match run.operation {
         Operation::Call => {
-            let arguments = serde_json::from_str(&run.arguments).context("`--arguments` is no JSON")?;
+            let arguments = serde_json::from_str(&run.arguments).context("`--arguments` is not JSON")?;
             Work::call(&run.tool, &arguments, run.era, run.min_bytes)
         }
         Operation::List => Work::list(run.era, run.min_bytes),
     });
     let mut connections = Vec::new();
     for _ in 0..run.connections {
-        connections.push(Connection::open(&target).await?);
+        connections.push(BenchConnection::open(&target).await?);
     }
     let (connections, _) = all(&work, connections, Duration::from_millis(run.warm_up_ms)).await?;
     let tree = run.watched.tree();
     let memory = tree.clone().map(watch_memory);
     let seen_before = seen(&run).await?;
-    let cpu_before = tree.as_ref().map(Tree::cpu_time);
+    let cpu_before = tree.as_ref().map(ProcessTree::cpu_time);
     let begun = Instant::now();
     let (connections, latencies) = all(&work, connections, Duration::from_millis(run.duration_ms)).await?;
     let seconds = begun.elapsed().as_secs_f64();
     let cpu = tree.as_ref().zip(cpu_before).map(|(tree, before)| tree.cpu_time().since_ms(&before));
     let seen = seen(&run).await?.zip(seen_before).map(|(after, before)| after - before);
-    let peak = memory.map(|memory| memory.borrow().max(tree.as_ref().map_or(0, Tree::resident_kib)));
+    let peak = memory.map(|memory| memory.borrow().max(tree.as_ref().map_or(0, ProcessTree::resident_kib)));
     for connection in connections {
         connection.close().await;
     }
@@ -221,8 +221,8 @@ async fn seen(run: &RunArguments) -> Result<Option<u64>> {
     }
 }
 
-/// Keeps the highest memory seen, looking ten times a second.
-fn watch_memory(tree: Tree) -> tokio::sync::watch::Receiver<u64> {
+/// Records the peak memory, sampled ten times a second.
+fn watch_memory(tree: ProcessTree) -> tokio::sync::watch::Receiver<u64> {
     let (sender, receiver) = tokio::sync::watch::channel(0);
     tokio::task::spawn_local(async move {
         while !sender.is_closed() {
@@ -235,7 +235,7 @@ fn watch_memory(tree: Tree) -> tokio::sync::watch::Receiver<u64> {
 }
 
 async fn time_start(start: StartArguments) -> Result<Value> {
-    let target = Target::parse(&start.url, Era::Modern)?;
+    let target = Target::parse(&start.url, BenchEra::Modern)?;
     let (program, arguments) = start.command.split_first().context("a command is needed")?;
     let begun = Instant::now();
     let mut command = Command::new(program);
@@ -258,7 +258,7 @@ async fn time_start(start: StartArguments) -> Result<Value> {
         ensure!(now < limit, "{tools} of {} tools after {now:?}", start.tools);
         tokio::time::sleep(Duration::from_millis(start.poll_ms)).await;
     };
-    let resident = child.id().map(|pid| Tree::of(pid, None).resident_kib());
+    let resident = child.id().map(|pid| ProcessTree::of(pid, None).resident_kib());
     stop(&mut child).await?;
     Ok(json!({
         "first_answer_ms": first_answer.map(|time| time.as_secs_f64() * 1e3),
@@ -268,12 +268,12 @@ async fn time_start(start: StartArguments) -> Result<Value> {
 }
 
 async fn listed_tools(target: &Target) -> Result<usize> {
-    let mut connection = Connection::open(target).await?;
+    let mut connection = BenchConnection::open(target).await?;
     let pages = Work::list(target.era, 1).perform(&mut connection, 1).await?;
     Ok(count_tools(&pages))
 }
 
-/// Asks the child to end, and insists after a while.
+/// Sends the child SIGTERM, and kills it after ten seconds.
 async fn stop(child: &mut Child) -> Result<()> {
     if let Some(pid) = child.id() {
         kill(Pid::from_raw(i32::try_from(pid)?), Signal::SIGTERM)?;
@@ -304,17 +304,17 @@ async fn time_servers(start: StartServersArguments) -> Result<Value> {
     Ok(json!({ "all_listed_ms": slowest.as_secs_f64() * 1e3 }))
 }
 
-/// When one server has listed its tools, counted from the beginning of all.
+/// The time until one server has listed its tools, measured from the start of all servers.
 async fn first_list(mut command: Command, begun: Instant) -> Result<Duration> {
     let mut server = command.spawn()?;
     let (mut stdin, stdout) = server.stdin.take().zip(server.stdout.take()).context("no pipes")?;
-    let params = Era::Modern.complete(json!({}));
+    let params = BenchEra::Modern.complete(json!({}));
     let request = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": params });
     stdin.write_all(format!("{request}\n").as_bytes()).await?;
     let line = BufReader::new(stdout).lines().next_line().await?;
     let took = begun.elapsed();
     ensure!(line.is_some_and(|line| line.contains("inputSchema")), "a server did not answer");
     drop(stdin);
-    timeout(Duration::from_secs(10), server.wait()).await.context("a server did not end")??;
+    timeout(Duration::from_secs(10), server.wait()).await.context("a server did not exit")??;
     Ok(took)
 }

@@ -1,4 +1,4 @@
-//! `bench-server`: a fast MCP server of test data, over HTTP or stdio, in both eras at once.
+//! `bench-server`: a fast MCP server with test data, over HTTP or stdio, in both eras.
 
 use anyhow::Result;
 use bytes::Bytes;
@@ -18,56 +18,58 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
-use toolbooth_bench::answers::{Answers, Parts, Reply};
+use toolbooth_bench::answers::{AnswerParts, BenchServer, ServerReply};
 
-/// The longest request that is read.
+/// The longest request.
 const REQUEST_LIMIT_BYTES: usize = 32 * 1024 * 1024;
 
-/// A fast MCP server of test data.
+/// A fast MCP server with test data.
 #[derive(Parser)]
-struct Arguments {
-    /// Serve Streamable HTTP here
+struct BenchServerArguments {
+    /// Serve Streamable HTTP at this address
     #[arg(long, required_unless_present = "stdio", conflicts_with = "stdio")]
     listen: Option<SocketAddr>,
     /// Serve stdin and stdout
     #[arg(long)]
     stdio: bool,
-    /// How many tools to list
+    /// The number of tools to list
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     tools: u32,
-    /// How long to take before reading anything
+    /// The delay before the server reads its first request
     #[arg(long, default_value_t = 0)]
     start_delay_ms: u64,
 }
 
-struct Server {
-    answers: Answers,
+struct HttpServer {
+    answers: BenchServer,
     sessions: AtomicU64,
 }
 
 fn main() -> Result<()> {
-    let arguments = Arguments::parse();
-    // One thread: what it costs must not depend on how many cores are free.
+    let arguments = BenchServerArguments::parse();
+    // One thread, so that its cost does not depend on the number of free cores.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         tokio::time::sleep(Duration::from_millis(arguments.start_delay_ms)).await;
-        let answers = Answers::new(arguments.tools as usize);
+        let answers = BenchServer::new(arguments.tools as usize);
         match arguments.listen {
             Some(address) => {
-                serve_http(Arc::new(Server { answers, sessions: AtomicU64::new(0) }), address).await
+                serve_http(Arc::new(HttpServer { answers, sessions: AtomicU64::new(0) }), address).await
             }
             None => serve_stdio(&answers).await,
         }
     })?;
-    // Reading stdin holds a thread that the runtime would wait for.
+    // The runtime would wait for the thread that reads stdin.
     std::process::exit(0)
 }
 
-async fn serve_stdio(answers: &Answers) -> Result<()> {
+async fn serve_stdio(answers: &BenchServer) -> Result<()> {
     let mut lines = BufReader::new(tokio::io::stdin()).lines();
     let mut out = tokio::io::stdout();
     while let Some(line) = lines.next_line().await? {
-        if let Some(Reply::Message(parts) | Reply::Opening(parts)) = answers.answer(line.as_bytes()).await {
+        if let Some(ServerReply::Message(parts) | ServerReply::Session(parts)) =
+            answers.answer(line.as_bytes()).await
+        {
             let mut text = parts.concat();
             text.push(b'\n');
             out.write_all(&text).await?;
@@ -77,12 +79,12 @@ async fn serve_stdio(answers: &Answers) -> Result<()> {
     Ok(())
 }
 
-async fn serve_http(server: Arc<Server>, address: SocketAddr) -> Result<()> {
+async fn serve_http(server: Arc<HttpServer>, address: SocketAddr) -> Result<()> {
     let listener = TcpListener::bind(address).await?;
     println!("listening http://{}/mcp", listener.local_addr()?);
     loop {
         let Ok((stream, _)) = listener.accept().await else {
-            // Out of file handles, most likely: some connection has to go first.
+            // Probably out of file descriptors: wait until a connection is closed.
             tokio::time::sleep(Duration::from_millis(10)).await;
             continue;
         };
@@ -90,17 +92,17 @@ async fn serve_http(server: Arc<Server>, address: SocketAddr) -> Result<()> {
     }
 }
 
-async fn serve_connection(server: Arc<Server>, stream: TcpStream) {
+async fn serve_connection(server: Arc<HttpServer>, stream: TcpStream) {
     drop(stream.set_nodelay(true));
     let service = service_fn(|request| {
         let server = server.clone();
         async move { Ok::<_, Infallible>(respond(&server, request).await) }
     });
-    // A client that hangs up is no news.
+    // A client that disconnects is not an error.
     drop(hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service).await);
 }
 
-async fn respond(server: &Server, request: Request<Incoming>) -> Response<Text> {
+async fn respond(server: &HttpServer, request: Request<Incoming>) -> Response<PartsBody> {
     match (request.method(), request.uri().path()) {
         (&Method::POST, "/mcp") => {}
         (&Method::DELETE, "/mcp") => return bare(StatusCode::OK),
@@ -122,9 +124,9 @@ async fn respond(server: &Server, request: Request<Incoming>) -> Response<Text> 
     };
     match server.answers.answer(&body.to_bytes()).await {
         None => bare(StatusCode::BAD_REQUEST),
-        Some(Reply::Silence) => bare(StatusCode::ACCEPTED),
-        Some(Reply::Message(parts)) => json(parts),
-        Some(Reply::Opening(parts)) => {
+        Some(ServerReply::None) => bare(StatusCode::ACCEPTED),
+        Some(ServerReply::Message(parts)) => json(parts),
+        Some(ServerReply::Session(parts)) => {
             let number = server.sessions.fetch_add(1, Ordering::Relaxed) + 1;
             let mut response = json(parts);
             if let Ok(id) = format!("bench-{number}").parse() {
@@ -135,33 +137,33 @@ async fn respond(server: &Server, request: Request<Incoming>) -> Response<Text> 
     }
 }
 
-fn stats(server: &Server) -> Response<Text> {
+fn stats(server: &HttpServer) -> Response<PartsBody> {
     let messages = server.answers.messages.load(Ordering::Relaxed);
     json(vec![Bytes::from(format!("{{\"messages\":{messages}}}"))])
 }
 
-fn bare(status: StatusCode) -> Response<Text> {
-    let mut response = Response::new(Text::default());
+fn bare(status: StatusCode) -> Response<PartsBody> {
+    let mut response = Response::new(PartsBody::default());
     *response.status_mut() = status;
     response
 }
 
-fn json(parts: Parts) -> Response<Text> {
+fn json(parts: AnswerParts) -> Response<PartsBody> {
     let mut response =
-        Response::new(Text { remaining: parts.iter().map(Bytes::len).sum(), parts: parts.into_iter() });
+        Response::new(PartsBody { remaining: parts.iter().map(Bytes::len).sum(), parts: parts.into_iter() });
     let kind = header::HeaderValue::from_static("application/json");
     response.headers_mut().insert(header::CONTENT_TYPE, kind);
     response
 }
 
-/// A body in parts whose length is known.
+/// A body in parts with a known length.
 #[derive(Default)]
-struct Text {
+struct PartsBody {
     parts: std::vec::IntoIter<Bytes>,
     remaining: usize,
 }
 
-impl Body for Text {
+impl Body for PartsBody {
     type Data = Bytes;
     type Error = Infallible;
 

@@ -1,13 +1,13 @@
-//! The allocator: mimalloc, asked the short way wherever its natural alignment will do.
+//! The global allocator: mimalloc, without an explicit alignment if its natural alignment is enough.
 //!
-//! The crate's own face names an alignment each time. That takes three times the instructions, and for what is larger
-//! than some kilobytes, as futures are, it asks for more than is needed and marks the page for slower frees.
+//! The `mimalloc` crate always passes an alignment. That path takes three times the instructions, and for blocks of
+//! several kilobytes, such as futures, it allocates more than needed and marks the page for slower frees.
 
 use libmimalloc_sys::{mi_malloc, mi_realloc, mi_zalloc};
 use mimalloc::MiMalloc;
 use std::alloc::{GlobalAlloc, Layout};
 
-/// Everything mimalloc gives out stands at a multiple of this, if it is at least as large.
+/// The natural alignment of mimalloc: blocks of at least this size are aligned to it.
 const NATURAL: usize = 16;
 
 /// See docs/adr/0011-allocator.md.
@@ -17,17 +17,17 @@ fn is_natural(size: usize, align: usize) -> bool {
     align <= NATURAL && align <= size
 }
 
-// SAFETY: every pointer comes from mimalloc, whose functions all free and grow each other's; what is given out is as
-// large as asked, and aligned as asked: naturally, or by the crate's own face, which names the alignment.
-#[allow(unsafe_code, reason = "there is no safe way to be an allocator")]
+// SAFETY: every pointer comes from mimalloc, and all its functions accept each other's blocks. Blocks have at least the
+// requested size, and the requested alignment: naturally, or through the crate, which passes the alignment.
+#[allow(unsafe_code, reason = "`GlobalAlloc` is an unsafe trait")]
 unsafe impl GlobalAlloc for Allocator {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if is_natural(layout.size(), layout.align()) {
-            // SAFETY: any size may be asked for.
+            // SAFETY: every size is valid.
             unsafe { mi_malloc(layout.size()).cast() }
         } else {
-            // SAFETY: the caller's promises are passed on.
+            // SAFETY: the caller upholds the same contract.
             unsafe { MiMalloc.alloc(layout) }
         }
     }
@@ -35,27 +35,27 @@ unsafe impl GlobalAlloc for Allocator {
     #[inline]
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         if is_natural(layout.size(), layout.align()) {
-            // SAFETY: any size may be asked for.
+            // SAFETY: every size is valid.
             unsafe { mi_zalloc(layout.size()).cast() }
         } else {
-            // SAFETY: the caller's promises are passed on.
+            // SAFETY: the caller upholds the same contract.
             unsafe { MiMalloc.alloc_zeroed(layout) }
         }
     }
 
     #[inline]
     unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promises are passed on.
+        // SAFETY: the caller upholds the same contract.
         unsafe { MiMalloc.dealloc(place, layout) }
     }
 
     #[inline]
     unsafe fn realloc(&self, place: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         if is_natural(size, layout.align()) {
-            // SAFETY: the place is mimalloc's, as the caller promises.
+            // SAFETY: the caller guarantees that the block is from this allocator.
             unsafe { mi_realloc(place.cast(), size).cast() }
         } else {
-            // SAFETY: the caller's promises are passed on.
+            // SAFETY: the caller upholds the same contract.
             unsafe { MiMalloc.realloc(place, layout, size) }
         }
     }
@@ -66,13 +66,13 @@ mod tests {
     use super::*;
 
     #[test]
-    #[allow(unsafe_code, reason = "an allocator is tried by hand")]
-    fn what_is_given_out_is_aligned_whole_and_kept_when_it_grows() {
+    #[allow(unsafe_code, reason = "the allocator is called directly")]
+    fn blocks_are_aligned_and_keep_their_content_when_they_grow() {
         for align in [1, 2, 4, 8, 16, 32, 64, 128, 4096] {
             for size in [1, 7, 8, 9, 15, 16, 17, 24, 40, 100, 1000, 1025, 4095, 5000, 9000, 70_000, 2_000_000]
             {
                 let layout = Layout::from_size_align(size, align).expect("a layout");
-                // SAFETY: all of it is written before it is read, and freed once with the layout it has by then.
+                // SAFETY: every block is written before it is read, and freed once with its current layout.
                 unsafe {
                     let place = Allocator.alloc_zeroed(layout);
                     assert!(!place.is_null() && place.addr().is_multiple_of(align), "{layout:?}");

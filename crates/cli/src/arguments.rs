@@ -1,4 +1,4 @@
-//! The command line: what every command takes, and which commands there are.
+//! The command line: global options and the list of commands.
 
 use crate::commands;
 use clap::builder::styling::{AnsiColor, Styles};
@@ -13,61 +13,62 @@ const STYLES: Styles = Styles::styled()
     .literal(AnsiColor::Cyan.on_default())
     .placeholder(AnsiColor::Cyan.on_default());
 
-/// Options that every command takes are explained once, here, and hidden elsewhere.
+/// Options of every command that the help of subcommands hides.
 const EVERYWHERE: &str = "\
 More options of every command:
-  --config-dir DIR         A folder with mcp.json, toolbooth.* and llmconfig.yml
-  --config-overrides DIR   A folder laid over --config-dir
-  --mcp-config FILE        A file of servers
-  --llm-config FILE        A file about the language model
-  --env-file FILE          Variables, loaded first
-  --data-dir DIR           Where state is kept
-  --no-project             Leave the files of this folder out
-  --set KEY=VALUE          One setting, such as naming.style=tool; may repeat
-  --token TOKEN            The token for --url; others can see it there, TOOLBOOTH_TOKEN they cannot
+  --config-dir DIR         Folder with mcp.json, toolbooth.* and llmconfig.yml
+  --config-overrides DIR   Folder whose files override those of --config-dir
+  --mcp-config FILE        File that defines servers
+  --llm-config FILE        File that configures the language model
+  --env-file FILE          File of environment variables, loaded first
+  --data-dir DIR           Folder for the gateway's state
+  --no-project             Ignore the files of the current folder
+  --set KEY=VALUE          Override a setting (naming.style=tool); may repeat
+  --token TOKEN            Token for --url (TOOLBOOTH_TOKEN is safer)
 
-Variables do the same: TOOLBOOTH_CONFIG, _CONFIG_DIR, _CONFIG_OVERRIDES,
-_MCP_CONFIG, _LLM_CONFIG, _PERSONA, _JSON and _URL; and TOOLBOOTH_NAMING_STYLE
-sets `naming.style`, as with every setting.
+Environment variables for these options: TOOLBOOTH_CONFIG, _CONFIG_DIR,
+_CONFIG_OVERRIDES, _MCP_CONFIG, _LLM_CONFIG, _PERSONA, _JSON and _URL.
+TOOLBOOTH_NAMING_STYLE sets `naming.style`, and so on for every setting.
 
-Exit codes: 0 ok, 1 failed, 2 usage or configuration, 3 refused, 4 held, 5 gateway unreachable.";
+Exit codes: 0 ok, 1 failed, 2 usage or configuration error, 3 refused,
+4 held, 5 gateway unreachable.";
 
-/// What is printed when nothing is asked for.
+/// The text that `toolbooth` without arguments prints.
 pub const WELCOME: &str = "\
 Toolbooth: one endpoint for every tool of your agents.
 
   toolbooth serve                   run the gateway
-  toolbooth connect claude-code     let a client use it (or cursor, vscode, …)
-  toolbooth servers                 how your servers do
-  toolbooth tools list              what they offer
+  toolbooth connect claude-code     connect a client to it (or cursor, vscode, …)
+  toolbooth servers                 show the state of your servers
+  toolbooth tools list              list their tools
   toolbooth call demo_hash text=hi  call a tool
-  toolbooth shell                   all of that, line by line
-  toolbooth doctor                  find out what is wrong
+  toolbooth shell                   run these commands interactively
+  toolbooth doctor                  find problems and suggest fixes
 
-Servers come from .mcp.json here, or from ~/.config/toolbooth/toolbooth.toml.
-`toolbooth config import` takes them over from other clients. More: toolbooth --help
+Servers are defined in .mcp.json here, or in ~/.config/toolbooth/toolbooth.toml.
+`toolbooth config import` imports them from other clients. More: toolbooth --help
 ";
 
 /// One endpoint for every tool of your agents.
 #[derive(Debug, Parser)]
 #[command(name = "toolbooth", version, about, max_term_width = 100, styles = STYLES)]
 #[command(after_help = EVERYWHERE, subcommand_required = true, disable_help_subcommand = true)]
-pub struct Arguments {
+pub struct CliArguments {
     #[command(flatten)]
-    pub global: Global,
+    pub global: GlobalOptions,
     #[command(subcommand)]
-    pub command: Command,
+    pub command: CliCommand,
 }
 
-impl Arguments {
-    /// Reads a command line, or ends with what is wrong with it.
+impl CliArguments {
+    /// Parses a command line. Exits the process with a message if it is not valid.
     pub fn of(words: impl IntoIterator<Item = OsString>) -> Self {
         let matches = Self::command().mut_args(without_empty_variable).get_matches_from(words);
         Self::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
     }
 }
 
-/// An empty variable says nothing, as everywhere.
+/// Ignores the environment variable of an argument if it is empty, as all settings do.
 fn without_empty_variable(argument: clap::Arg) -> clap::Arg {
     match argument.get_env().and_then(std::env::var_os) {
         Some(value) if value.is_empty() => argument.env(Resettable::Reset),
@@ -75,10 +76,10 @@ fn without_empty_variable(argument: clap::Arg) -> clap::Arg {
     }
 }
 
-/// What every command takes.
+/// Options of every command.
 #[derive(Debug, Clone, Args)]
-pub struct Global {
-    /// A configuration file; may repeat, later ones win.
+pub struct GlobalOptions {
+    /// Configuration file; may repeat, later files win.
     #[arg(
         long = "config",
         global = true,
@@ -106,7 +107,7 @@ pub struct Global {
     pub set: Vec<String>,
     #[arg(long, global = true, value_name = "TOKEN", hide = true)]
     pub token: Option<String>,
-    /// A persona: a named, narrower view of the tools.
+    /// Persona: a named, restricted view of the tools.
     #[arg(
         long,
         global = true,
@@ -126,7 +127,7 @@ pub struct Global {
         display_order = 901
     )]
     pub json: bool,
-    /// A running gateway to talk to; TOOLBOOTH_TOKEN is its token.
+    /// URL of a running gateway; its token is TOOLBOOTH_TOKEN.
     #[arg(
         long,
         global = true,
@@ -138,52 +139,52 @@ pub struct Global {
     pub url: Option<String>,
 }
 
-/// What to do.
+/// A command of `toolbooth`.
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub enum CliCommand {
     /// Run the gateway.
     Serve(commands::serve::ServeArguments),
-    /// Speak MCP on standard input and output, through a shared gateway.
+    /// Serve MCP over standard input and output via a shared gateway.
     Stdio(commands::stdio::StdioArguments),
-    /// Type commands one after another, with history and completion.
+    /// Run commands interactively, with history and completion.
     Shell(crate::shell::ShellArguments),
-    /// Ask a language model, which may use the tools.
+    /// Ask a language model that can call the tools.
     Chat(crate::chat::ChatArguments),
-    /// Let a client use the gateway: writes its configuration, with a backup.
+    /// Add the gateway to a client's configuration, with a backup.
     Connect(commands::connect::ConnectArguments),
-    /// List servers, look at one, connect, disconnect or restart it.
+    /// List, show, connect, disconnect and restart servers.
     Servers(commands::servers::ServersArguments),
-    /// List, search, score, weigh and compare tools.
+    /// List, search, score and compare tools, and show token costs.
     Tools(commands::tools::ToolsArguments),
     /// Call a tool.
     Call(commands::call::CallArguments),
-    /// Answer for calls that wait for a person.
+    /// List, approve and reject held calls.
     Approvals(commands::approvals::ApprovalsArguments),
-    /// Queue calls, read them, and run them in order.
+    /// Queue calls as a plan, review them and run them in order.
     Plan(commands::plan::PlanArguments),
-    /// Calls that failed for good: look at them, make them again, or give them up.
+    /// List, replay and drop calls that failed permanently.
     DeadLetters(commands::dead_letters::DeadLettersArguments),
-    /// Upload files, list, fetch and remove them.
+    /// Upload, list, download and remove files.
     Files(commands::files::FilesArguments),
-    /// Show what happened lately, or follow what happens.
+    /// Show recent events, or follow new ones.
     Events(commands::events::EventsArguments),
-    /// Show and check the record of calls and decisions.
+    /// Show and verify the audit log of calls and decisions.
     Audit(commands::audit::AuditArguments),
-    /// Say what a client is shown of the tools, and why.
+    /// Explain which tools a client is shown, and why.
     Exposure(commands::exposure::ExposureArguments),
     /// Check, show, explain or import configuration.
     Config(commands::config::ConfigArguments),
-    /// Check tool manifests, list what they say, print their schema.
+    /// Check tool manifests, list their entries, print their schema.
     Manifest(commands::manifest::ManifestArguments),
-    /// Make the running gateway read its configuration again.
+    /// Reload the configuration of the running gateway.
     Reload,
-    /// Make, list and take back tokens of this gateway.
+    /// Create, list and revoke tokens of this gateway.
     Tokens(commands::tokens::TokensArguments),
-    /// Keep the token of a gateway elsewhere for all commands.
+    /// Store the token of a remote gateway for all commands.
     Login(commands::login::LoginArguments),
-    /// Let the servers of a project folder run.
+    /// Trust the servers and settings of a project folder.
     Trust(commands::trust::TrustArguments),
-    /// Find out what is wrong, and how to put it right.
+    /// Find problems and suggest fixes.
     Doctor,
     /// Explain a fault code.
     Explain(commands::explain::ExplainArguments),
@@ -191,17 +192,17 @@ pub enum Command {
     Completions(commands::completions::CompletionsArguments),
     /// Print manual pages.
     Man(commands::man::ManArguments),
-    /// Play a scenario of the conformance suite.
+    /// Run a scenario of the conformance suite.
     #[command(hide = true)]
     ConformanceClient {
-        /// The suite's server.
+        /// URL of the suite's server.
         #[arg(id = "server", value_name = "URL")]
         url: String,
     },
-    /// A server that comes with the binary.
+    /// Run a bundled server.
     #[command(hide = true)]
     DemoServer {
-        /// Its name.
+        /// Name of the server.
         #[arg(value_parser = crate::demo::NAMES)]
         name: String,
     },
@@ -212,16 +213,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_command_line_is_sound() {
-        Arguments::command().debug_assert();
+    fn the_command_line_definition_is_valid() {
+        CliArguments::command().debug_assert();
     }
 
     #[test]
-    fn every_variable_of_a_command_is_reserved() {
-        let command = Arguments::command();
+    fn every_environment_variable_of_an_option_is_reserved() {
+        let command = CliArguments::command();
         let named = command.get_arguments().filter_map(|argument| argument.get_env()?.to_str());
         let mut named: Vec<&str> = named.filter_map(|name| name.strip_prefix("TOOLBOOTH_")).collect();
-        // Read where they are needed: neither is to show in a list of processes.
+        // These two are read directly from the environment, without an option.
         named.extend(["TOKEN", "LOG"]);
         named.sort_unstable();
         let mut reserved = toolbooth_config::RESERVED_VARIABLES.to_vec();
@@ -230,9 +231,9 @@ mod tests {
     }
 
     #[test]
-    fn every_hidden_option_is_explained_at_the_top() {
-        for argument in Arguments::command().get_arguments().filter(|argument| argument.is_hide_set()) {
-            let long = argument.get_long().expect("globals have long names");
+    fn every_hidden_option_is_explained_in_the_main_help() {
+        for argument in CliArguments::command().get_arguments().filter(|argument| argument.is_hide_set()) {
+            let long = argument.get_long().expect("global options have long names");
             assert!(EVERYWHERE.contains(&format!("--{long} ")), "--{long}");
         }
     }

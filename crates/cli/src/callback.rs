@@ -1,7 +1,7 @@
-//! Waits on this machine for a browser that comes back from a sign-in.
+//! Listens on this machine for the redirect at the end of an OAuth sign-in.
 //!
-//! Anybody on this machine, and any page in its browser, can knock here: only the answer to our own question counts,
-//! and everything else is sent away.
+//! Every program on this machine, and every page in its browser, can send requests here. Only the response with the
+//! right `state` is accepted; all others get a 404.
 
 use std::io;
 use std::time::Duration;
@@ -9,25 +9,25 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
-/// The longest head of a request that is read.
-const LONGEST_HEAD: usize = 32 * 1024;
-/// How long a visitor may take; browsers open connections that they never use.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// How many visitors are heard at once.
-const MOST_VISITORS: usize = 32;
-/// What the person sees then.
-const THANKS: &str = "<!doctype html><meta charset=\"utf-8\"><title>Toolbooth</title>\
-<p>Toolbooth has its answer. You can close this page; the terminal says how it went.</p>";
+/// The maximum size of a request's head.
+const MAX_HEAD: usize = 32 * 1024;
+/// The timeout of a connection; browsers open connections that they never use.
+const CONNECTION_TIMEOUT: Duration = Duration::from_secs(10);
+/// The maximum number of concurrent connections.
+const MAX_CONNECTIONS: usize = 32;
+/// The page that the user sees after the redirect.
+const FINAL_PAGE: &str = "<!doctype html><meta charset=\"utf-8\"><title>Toolbooth</title>\
+<p>The sign-in has finished. You can close this page; the terminal shows the result.</p>";
 
-/// A place to come back to.
-pub struct Callback {
+/// A listener for the redirect of a sign-in.
+pub struct CallbackListener {
     listener: TcpListener,
-    /// Its port.
+    /// The port it listens on.
     pub port: u16,
 }
 
-impl Callback {
-    /// Listens on this port; without one, on the usual one or any other.
+impl CallbackListener {
+    /// Listens on this port; without one, on the usual port or any free one.
     pub async fn open(port: Option<u16>, usual: u16) -> io::Result<Self> {
         let listener = match port {
             Some(port) => TcpListener::bind(("127.0.0.1", port)).await?,
@@ -40,21 +40,21 @@ impl Callback {
         Ok(Self { listener, port })
     }
 
-    /// Waits for the answer that carries `state`; gives its query.
+    /// Waits for the redirect with this `state`, and returns its query.
     pub async fn answer(self, state: &str) -> io::Result<String> {
-        let mut visitors = JoinSet::new();
+        let mut connections = JoinSet::new();
         loop {
             tokio::select! {
-                Some(query) = visitors.join_next() => {
+                Some(query) = connections.join_next() => {
                     if let Ok(Some(query)) = query {
                         return Ok(query);
                     }
                 }
-                visitor = self.listener.accept(), if visitors.len() < MOST_VISITORS => {
-                    let (stream, _) = visitor?;
+                connection = self.listener.accept(), if connections.len() < MAX_CONNECTIONS => {
+                    let (stream, _) = connection?;
                     let state = state.to_owned();
-                    visitors.spawn(async move {
-                        tokio::time::timeout(PATIENCE, hear(stream, &state)).await.ok().flatten()
+                    connections.spawn(async move {
+                        tokio::time::timeout(CONNECTION_TIMEOUT, serve_connection(stream, &state)).await.ok().flatten()
                     });
                 }
             }
@@ -62,17 +62,17 @@ impl Callback {
     }
 }
 
-/// Hears one visitor; the query, if it is the answer.
-async fn hear(mut stream: TcpStream, state: &str) -> Option<String> {
+/// Serves one connection, and returns the query if it is the expected redirect.
+async fn serve_connection(mut stream: TcpStream, state: &str) -> Option<String> {
     let mut head = Vec::new();
     while !head.windows(4).any(|four| four == b"\r\n\r\n") {
-        if head.len() > LONGEST_HEAD || stream.read_buf(&mut head).await.ok()? == 0 {
+        if head.len() > MAX_HEAD || stream.read_buf(&mut head).await.ok()? == 0 {
             return None;
         }
     }
     let query = answer_in(&head, state);
     let (status, page) = match query {
-        Some(_) => ("200 OK", THANKS),
+        Some(_) => ("200 OK", FINAL_PAGE),
         None => ("404 Not Found", ""),
     };
     let reply = format!(
@@ -92,7 +92,7 @@ fn answer_in(head: &[u8], state: &str) -> Option<String> {
     (state_of(query) == Some(state)).then(|| query.to_owned())
 }
 
-/// The state in a query or in an address. Ours are made of letters that need no encoding.
+/// The `state` in a query or a URL. Ours needs no percent-encoding.
 pub fn state_of(text: &str) -> Option<&str> {
     let query = text.split_once('?').map_or(text, |(_, query)| query);
     query.split('&').find_map(|pair| pair.strip_prefix("state="))
@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_answer_to_our_own_question_counts() {
+    fn only_a_redirect_with_the_right_state_is_accepted() {
         let cases = [
             ("GET /callback?code=c&state=s1 HTTP/1.1\r\n\r\n", Some("code=c&state=s1")),
             (

@@ -1,113 +1,116 @@
-//! Who may call, by the settings: from `auth`, `groups`, `personas` and `compliance` to an identity.
+//! Builds the identity of callers from the settings `auth`, `groups`, `personas` and `compliance`.
 
 use crate::terms;
 use std::collections::{BTreeSet, HashMap};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
-use toolbooth_config::settings::{
-    Auth, AuthMode, Inherit as ConfiguredInherit, LocalUsers as ConfiguredUsers, Subject,
-};
-use toolbooth_config::{Loaded, Settings};
+use toolbooth_config::settings::{AuthMode, AuthSettings, InheritSetting, LocalUsersSetting, SubjectSetting};
+use toolbooth_config::{LoadedConfig, Settings};
 use toolbooth_core::caller::EVERYONE;
 use toolbooth_core::compliance::{LevelRule, Levels};
 use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::persona::{Inherit, Persona, Personas};
-use toolbooth_server::identify::jwt::{ClaimNames, Jwt, KeySource, Keys};
-use toolbooth_server::identify::{Challenge, Directory, GroupService, Identity, Mode, Proxy, Resource};
-use toolbooth_server::peer::LocalUsers;
+use toolbooth_server::identify::jwt::{ClaimNames, IssuerKeys, Jwt, KeySource};
+use toolbooth_server::identify::{
+    AuthChallenge, Authenticator, Directory, GroupService, IdentifyMode, Proxy, Resource,
+};
+use toolbooth_server::peer::LocalAccess;
 use toolbooth_upstream::http::Fetch;
-use toolbooth_upstream::oauth::Http;
+use toolbooth_upstream::oauth::HttpFetch;
 
-/// How long the group service is believed when the settings do not say.
+/// The default cache time for answers of the group service.
 const BELIEVED_FOR: Duration = Duration::from_secs(60);
 
-/// Who calls, by the settings.
-pub fn identity(loaded: &Loaded) -> Result<Identity, Problem> {
+/// Builds the identity for the configured listen address.
+pub fn identity(loaded: &LoadedConfig) -> Result<Authenticator, Problem> {
     identity_at(loaded, loaded.settings.listen.0)
 }
 
-/// What is fetched over HTTP to know callers.
-pub fn http() -> Arc<dyn Http> {
+/// The HTTP client for keys and the group service.
+pub fn http() -> Arc<dyn HttpFetch> {
     Arc::new(Fetch::default())
 }
 
-/// The same for a gateway that listens already, which a file cannot change any more.
-pub fn identity_at(loaded: &Loaded, address: SocketAddr) -> Result<Identity, Problem> {
+/// Builds the identity for the address that the gateway actually listens on.
+pub fn identity_at(loaded: &LoadedConfig, address: SocketAddr) -> Result<Authenticator, Problem> {
     let settings = &loaded.settings;
     let auth = &settings.auth;
     if auth.mode == AuthMode::Local && !address.ip().is_loopback() {
         return Err(Problem {
             code: "auth.local-beyond-loopback",
             blame: Blame::Gateway,
-            message: format!("in `local` mode everyone who can reach {} would be you", address),
+            message: format!("in `local` mode every caller that can reach {} would act as you", address),
             hint: Some("listen on 127.0.0.1, or set `auth.mode` to `token`, `header` or `jwt`".into()),
         });
     }
     let http = http();
     let mode = match auth.mode {
-        AuthMode::Local => Mode::Local(match auth.local_users {
-            ConfiguredUsers::Own => LocalUsers::Own,
-            ConfiguredUsers::Any => LocalUsers::Any,
+        AuthMode::Local => IdentifyMode::Local(match auth.local_users {
+            LocalUsersSetting::Own => LocalAccess::Own,
+            LocalUsersSetting::Any => LocalAccess::Any,
         }),
         AuthMode::Header => header(auth)?,
-        AuthMode::Token => Mode::Token,
+        AuthMode::Token => IdentifyMode::Token,
         AuthMode::Jwt => jwt(auth, http.clone())?,
     };
     let resource = Resource {
         challenge: match auth.mode {
-            AuthMode::Token | AuthMode::Jwt => Challenge::Bearer,
-            AuthMode::Local | AuthMode::Header => Challenge::None,
+            AuthMode::Token | AuthMode::Jwt => AuthChallenge::Bearer,
+            AuthMode::Local | AuthMode::Header => AuthChallenge::None,
         },
         public_url: settings.public_url.clone(),
         issuer: auth.jwt.issuer.clone().filter(|_| auth.mode == AuthMode::Jwt),
     };
-    Ok(Identity::new(mode, &operator(), directory(loaded, http)?, resource))
+    Ok(Authenticator::new(mode, &operator(), directory(loaded, http)?, resource))
 }
 
-/// The user whom the gateway runs as, and who alone can open its local socket. The system says so; a
-/// variable could say anything.
+/// The name of the user that the gateway runs as. It comes from the system, because an environment variable could be
+/// wrong.
 pub fn operator() -> String {
     let id = nix::unistd::getuid();
     let user = nix::unistd::User::from_uid(id).ok().flatten();
     user.map(|user| user.name).filter(|name| !name.is_empty()).unwrap_or_else(|| id.to_string())
 }
 
-/// Everyone who can reach the gateway is its owner: one inside a command, which nobody else can reach. Outside `local`
-/// mode it is the operator, as over the control socket of a gateway that runs.
-pub fn owner(loaded: &Loaded) -> Result<Identity, Problem> {
+/// The identity for an embedded gateway, which only this process can reach: every request is made as the owner.
+/// Outside `local` mode it is the operator, as over the control socket of a running gateway.
+pub fn owner(loaded: &LoadedConfig) -> Result<Authenticator, Problem> {
     let directory = directory(loaded, http())?;
     Ok(match loaded.settings.auth.mode {
-        AuthMode::Local => {
-            Identity::new(Mode::Local(LocalUsers::Own), &operator(), directory, Resource::default())
-        }
-        AuthMode::Header | AuthMode::Token | AuthMode::Jwt => Identity::operator(&operator(), directory),
+        AuthMode::Local => Authenticator::new(
+            IdentifyMode::Local(LocalAccess::Own),
+            &operator(),
+            directory,
+            Resource::default(),
+        ),
+        AuthMode::Header | AuthMode::Token | AuthMode::Jwt => Authenticator::operator(&operator(), directory),
     })
 }
 
-fn header(auth: &Auth) -> Result<Mode, Problem> {
+fn header(auth: &AuthSettings) -> Result<IdentifyMode, Problem> {
     let header = &auth.header;
     let secret = header.secret.as_ref().filter(|secret| !secret.expose().is_empty());
     let secret = secret.ok_or_else(|| Problem {
         code: "config.no-proxy-secret",
         blame: Blame::Gateway,
-        message: "`auth.mode` `header` needs `auth.header.secret`, or anybody could name any user".into(),
-        hint: Some("set it to the text that your proxy sends in `auth.header.secret_header`".into()),
+        message: "`auth.mode` `header` needs `auth.header.secret`; without it, any client could impersonate any user".into(),
+        hint: Some("set it to the value that your proxy sends in the header `auth.header.secret_header`".into()),
     })?;
     for name in [&header.name, &header.secret_header] {
         if http::HeaderName::try_from(name.as_str()).is_err() {
             return Err(Problem {
                 code: "auth.bad-header",
                 blame: Blame::Gateway,
-                message: format!("`{name}` cannot be the name of a header"),
+                message: format!("`{name}` is not a valid header name"),
                 hint: Some("check `auth.header`".into()),
             });
         }
     }
-    Ok(Mode::Header(Proxy::new(&header.name, &header.secret_header, secret)))
+    Ok(IdentifyMode::Header(Proxy::new(&header.name, &header.secret_header, secret)))
 }
 
-fn jwt(auth: &Auth, http: Arc<dyn Http>) -> Result<Mode, Problem> {
+fn jwt(auth: &AuthSettings, http: Arc<dyn HttpFetch>) -> Result<IdentifyMode, Problem> {
     let jwt = &auth.jwt;
     let (Some(issuer), false) = (&jwt.issuer, jwt.audience.is_empty()) else {
         return Err(Problem {
@@ -126,8 +129,8 @@ fn jwt(auth: &Auth, http: Arc<dyn Http>) -> Result<Mode, Problem> {
         return Err(Problem {
             code: "auth.plain-http",
             blame: Blame::Gateway,
-            message: format!("keys from `{place}` could be anybody's: it is not https"),
-            hint: Some("use https, or an address of this machine".into()),
+            message: format!("keys from `{place}` cannot be trusted: it is not https"),
+            hint: Some("use https, or a URL of this machine".into()),
         });
     }
     let claims = ClaimNames {
@@ -136,11 +139,11 @@ fn jwt(auth: &Auth, http: Arc<dyn Http>) -> Result<Mode, Problem> {
         persona: jwt.claims.persona.clone(),
         level: jwt.claims.compliance_level.clone(),
     };
-    let keys = Keys::new(http, source);
-    Ok(Mode::Jwt(Box::new(Jwt::new(issuer.clone(), jwt.audience.clone(), claims, keys))))
+    let keys = IssuerKeys::new(http, source);
+    Ok(IdentifyMode::Jwt(Box::new(Jwt::new(issuer.clone(), jwt.audience.clone(), claims, keys))))
 }
 
-/// Whether what is fetched from an address is what was put there.
+/// Whether a URL is safe against tampering: https, or on this machine.
 fn is_safe(address: &str) -> bool {
     let Ok(uri) = address.parse::<http::Uri>() else { return false };
     let host = uri.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
@@ -148,8 +151,8 @@ fn is_safe(address: &str) -> bool {
     uri.scheme_str() == Some("https") || here
 }
 
-/// What the configuration says about users.
-pub fn directory(loaded: &Loaded, http: Arc<dyn Http>) -> Result<Directory, Problem> {
+/// Builds the directory of users, groups, personas and levels.
+pub fn directory(loaded: &LoadedConfig, http: Arc<dyn HttpFetch>) -> Result<Directory, Problem> {
     let settings = &loaded.settings;
     let mut groups_of: HashMap<String, BTreeSet<String>> = HashMap::new();
     for (group, members) in &settings.groups.members {
@@ -174,7 +177,7 @@ pub fn directory(loaded: &Loaded, http: Arc<dyn Http>) -> Result<Directory, Prob
         service,
         personas: personas(settings)?,
         levels: Levels::new(&rules.collect::<Vec<_>>()),
-        veil: terms::veil(settings)?,
+        hiding_rules: terms::hiding_rules(settings)?,
     })
 }
 
@@ -182,7 +185,7 @@ fn personas(settings: &Settings) -> Result<Personas, Problem> {
     let mut personas = Personas::new();
     for (name, persona) in &settings.personas {
         let inherit = match persona.inherit {
-            Some(ConfiguredInherit::Shared) => Inherit::Shared,
+            Some(InheritSetting::Shared) => Inherit::Shared,
             None => Inherit::Nothing,
         };
         let made = Persona::new(name, persona.allowed_tools.as_deref(), inherit, persona.groups.clone());
@@ -198,8 +201,8 @@ fn personas(settings: &Settings) -> Result<Personas, Problem> {
     Ok(personas)
 }
 
-/// The groups that decide anything: no service is asked about others.
-fn named_groups(loaded: &Loaded) -> Vec<Arc<str>> {
+/// The groups that a setting names. The group service is asked only about these.
+fn named_groups(loaded: &LoadedConfig) -> Vec<Arc<str>> {
     let settings = &loaded.settings;
     let mut named: BTreeSet<&str> = BTreeSet::from([settings.auth.admin_group.as_str()]);
     let entries = loaded.servers.iter().filter_map(|server| server.state.entry());
@@ -208,7 +211,7 @@ fn named_groups(loaded: &Loaded) -> Vec<Arc<str>> {
     named.extend(settings.personas.values().flat_map(|p| p.groups.iter().flatten()).map(String::as_str));
     let layers = settings.policy.layers.iter().flat_map(|layer| &layer.rules);
     for rule in layers.chain(&settings.policy.rules) {
-        if let Subject::Group(name) = &rule.subject {
+        if let SubjectSetting::Group(name) = &rule.subject {
             named.insert(name);
         }
     }

@@ -1,21 +1,21 @@
-//! Exit codes: the same meaning in every command.
+//! Exit codes, with the same meaning for every command.
 
 use std::process::ExitCode;
 
-/// How a command ended.
+/// The exit code of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
-    /// It worked.
+    /// The command succeeded.
     Ok,
-    /// The thing asked for failed.
+    /// The command failed.
     Failed,
-    /// The command line or the configuration is wrong.
+    /// The command line or the configuration is not valid.
     Usage,
-    /// Policy said no.
+    /// A policy or a person refused the request.
     Refused,
-    /// A person must decide first.
+    /// The call is held for approval.
     Held,
-    /// The gateway that was named cannot be reached.
+    /// The gateway cannot be reached.
     Unreachable,
 }
 

@@ -1,76 +1,76 @@
-//! Why a command did not do its work: what went wrong, and the number the process ends with.
+//! The failure of a command: its fault and its exit code.
 
 use crate::exit::Exit;
 use serde::Serialize;
 use toolbooth_config::LoadFailure;
 use toolbooth_core::fault::Problem;
 
-/// A fault as the command line passes it on. Its code may come from another gateway's answer.
+/// A fault as the command line reports it. Its code may come from the answer of a gateway.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Trouble {
+pub struct FaultReport {
     /// The stable code.
     pub code: String,
-    /// Who can do something about it.
+    /// Who can fix it.
     pub blame: String,
-    /// One sentence for people.
+    /// One sentence that describes the fault.
     pub message: String,
-    /// What to try next.
+    /// Suggested fix.
     pub hint: Option<String>,
 }
 
-impl From<Problem> for Trouble {
+impl From<Problem> for FaultReport {
     fn from(problem: Problem) -> Self {
         let Problem { code, blame, message, hint } = problem;
         Self { code: code.to_owned(), blame: blame.as_str().to_owned(), message, hint }
     }
 }
 
-/// Why a command could not do its work.
+/// The failure of a command.
 #[derive(Debug)]
-pub struct Failure {
-    /// The number to end with.
+pub struct CommandFailure {
+    /// The exit code.
     pub exit: Exit,
-    /// What went wrong.
-    pub trouble: Box<Trouble>,
-    /// How it is drawn for people, where that is more than a sentence and a hint.
+    /// The fault.
+    pub fault: Box<FaultReport>,
+    /// The rendered text, if it is more than a message and a hint.
     pub drawn: Option<String>,
 }
 
-impl Failure {
-    /// A failure with a number of its own.
-    pub fn new(exit: Exit, trouble: impl Into<Trouble>) -> Self {
-        Self { exit, trouble: Box::new(trouble.into()), drawn: None }
+impl CommandFailure {
+    /// A failure with this exit code.
+    pub fn new(exit: Exit, fault: impl Into<FaultReport>) -> Self {
+        Self { exit, fault: Box::new(fault.into()), drawn: None }
     }
 
-    /// The command line or the configuration is wrong.
-    pub fn usage(trouble: impl Into<Trouble>) -> Self {
-        Self::new(Exit::Usage, trouble)
+    /// A failure because the command line or the configuration is not valid.
+    pub fn usage(fault: impl Into<FaultReport>) -> Self {
+        Self::new(Exit::Usage, fault)
     }
 
-    /// The thing itself failed.
-    pub fn failed(trouble: impl Into<Trouble>) -> Self {
-        Self::new(Exit::Failed, trouble)
+    /// A failure of the operation itself.
+    pub fn failed(fault: impl Into<FaultReport>) -> Self {
+        Self::new(Exit::Failed, fault)
     }
 
-    /// The configuration cannot be used: every finding is drawn with its line.
+    /// A failure because the configuration cannot be loaded; every finding is rendered with its line.
     pub fn config(failure: &LoadFailure) -> Self {
         let findings: Vec<String> = failure.findings.iter().map(toolbooth_config::render).collect();
         Self { drawn: Some(findings.join("\n")), ..Self::usage(Problem::of(failure)) }
     }
 
-    /// Something on the command line is wrong.
+    /// A failure because of an invalid argument.
     pub fn misuse(code: &'static str, message: impl Into<String>, hint: Option<&str>) -> Self {
         let (message, hint) = (message.into(), hint.map(str::to_owned));
-        Self::usage(Trouble { code: code.to_owned(), blame: "caller".to_owned(), message, hint })
+        Self::usage(FaultReport { code: code.to_owned(), blame: "caller".to_owned(), message, hint })
     }
 
-    /// The same with another hint.
+    /// Replaces the hint.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
-        self.trouble.hint = Some(hint.into());
+        self.fault.hint = Some(hint.into());
         self
     }
 }
 
-/// What a command gives back.
-pub type Outcome = Result<Exit, Failure>;
+/// The result of a command.
+pub type CommandResult = Result<Exit, CommandFailure>;

@@ -1,10 +1,9 @@
-//! What stays mapped: once the gateway has started, what only starting needed of the binary and of the heap is let go of.
+//! Releases the memory that only startup needed: mapped pages of the binary and free pages of the heap.
 //!
-//! Starting touches most of the binary here and there (settings, schemas, the store's migrations, TLS), and the
-//! system maps what lies around each touched page. It would count as the gateway's memory for as long as it runs.
-//! Let go of, it stays in the system's cache of files, and what is needed again is mapped again, page by page.
-//! Reading what servers offer needs several times the memory that the catalog has afterwards; the allocator would keep
-//! it for later.
+//! Startup touches much of the binary (settings, schemas, the store's migrations, TLS), and the system also maps the
+//! pages around each touched page. They would count as memory of the gateway as long as it runs. After the release
+//! they stay in the page cache, and pages that are needed again are mapped again one by one.
+//! Reading the tool lists needs several times the memory of the final catalog, and the allocator would keep it.
 
 use libmimalloc_sys::{mi_option_get, mi_option_set, mi_option_t};
 use nix::sys::mman::{MmapAdvise, madvise};
@@ -14,63 +13,62 @@ use std::ptr::NonNull;
 /// How many milliseconds mimalloc keeps free pages (`mi_option_purge_delay`, which the crate has no name for).
 const PURGE_DELAY: mi_option_t = 15;
 
-/// How long the allocator keeps what is free when nobody says otherwise.
-pub struct Keeping(c_long);
+/// The allocator's default purge delay.
+pub struct DefaultPurgeDelay(c_long);
 
-/// From now on free pages are given back at once: a list of thousands of tools is read, taken apart and written down within
-/// milliseconds, and what each step needed would still count during the next.
-pub fn keep_nothing() -> Keeping {
+/// Sets the purge delay to zero: a list of thousands of tools is read, parsed and stored within milliseconds, and free
+/// pages of one step would still count during the next.
+pub fn disable_purge_delay() -> DefaultPurgeDelay {
     // SAFETY: neither takes a pointer, and the option may be changed at any time.
-    #[allow(unsafe_code, reason = "there is no safe way to say this to the allocator")]
+    #[allow(unsafe_code, reason = "the allocator has no safe interface for this")]
     unsafe {
         let usual = mi_option_get(PURGE_DELAY);
         mi_option_set(PURGE_DELAY, 0);
-        Keeping(usual)
+        DefaultPurgeDelay(usual)
     }
 }
 
-/// Free pages are kept for a while again: calls need them the next moment.
-pub fn keep_as_usual(Keeping(usual): Keeping) {
+/// Restores the default purge delay, because calls reuse free pages soon.
+pub fn restore_purge_delay(DefaultPurgeDelay(usual): DefaultPurgeDelay) {
     // SAFETY: it takes no pointer, and the option may be changed at any time.
-    #[allow(unsafe_code, reason = "there is no safe way to say this to the allocator")]
+    #[allow(unsafe_code, reason = "the allocator has no safe interface for this")]
     unsafe {
         mi_option_set(PURGE_DELAY, usual);
     }
 }
 
-/// Lets go of memory that nobody uses, and of all that is mapped of the binary and its libraries and stands in their
-/// files as it is.
-pub fn let_go_of_start() {
-    give_back_heap();
+/// Releases free heap memory, and the unchanged mapped pages of the binary and its libraries.
+pub fn release_startup_memory() {
+    release_free_heap();
     let Ok(maps) = std::fs::read_to_string("/proc/self/smaps") else { return };
     for (start, length) in unchanged(&maps) {
         let Some(start) = NonNull::new(std::ptr::without_provenance_mut::<c_void>(start)) else { continue };
-        // SAFETY: the range is a private mapping of a file, not writable, and no page of it was ever copied to be
-        // changed: the system says so in the list it was taken from. Such pages are read from the file again when
-        // they are touched, so nothing that the program can see changes.
-        #[allow(unsafe_code, reason = "there is no safe way to say this to the system")]
+        // SAFETY: the range is a private, read-only mapping of a file, and by the kernel's list none of its pages was
+        // ever modified. The kernel reads such pages from the file again when they are touched, so the program sees
+        // no change.
+        #[allow(unsafe_code, reason = "madvise has no safe interface")]
         let _ = unsafe { madvise(start, length, MmapAdvise::MADV_DONTNEED) };
     }
 }
 
-/// Gives free pages back to the system: of mimalloc's heaps that of the calling thread, and SQLite's.
-pub fn give_back_heap() {
+/// Returns free pages to the system: those of the calling thread's mimalloc heap, and those of SQLite.
+pub fn release_free_heap() {
     // SAFETY: it takes no pointer and touches nothing but memory that is free.
-    #[allow(unsafe_code, reason = "there is no safe way to say this to the allocator")]
+    #[allow(unsafe_code, reason = "the allocator has no safe interface for this")]
     unsafe {
         libmimalloc_sys::mi_collect(true);
     };
-    // SQLite asks the system's allocator for its memory.
+    // SQLite uses the system's allocator.
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     {
         // SAFETY: it takes no pointer and touches nothing but memory that is free, under the allocator's own locks.
-        #[allow(unsafe_code, reason = "there is no safe way to say this to the allocator")]
+        #[allow(unsafe_code, reason = "the allocator has no safe interface for this")]
         let _ = unsafe { nix::libc::malloc_trim(0) };
     }
 }
 
-/// The mappings of files that cannot be written to and have no page of their own. What the loader or a debugger
-/// wrote into has some, and is not among them. (A page that is "dirty" may only be on its way to disk.)
+/// The read-only file mappings without anonymous pages. Mappings that the loader or a debugger wrote to have
+/// anonymous pages. ("Dirty" pages may only be waiting for write-back.)
 fn unchanged(smaps: &str) -> Vec<(usize, usize)> {
     let mut found = Vec::new();
     let mut candidate = None;
@@ -103,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_unchanged_parts_of_files_are_let_go_of() {
+    fn only_unchanged_file_mappings_are_released() {
         let smaps = "\
 1000-3000 r--p 00000000 fd:00 7   /bin/x
 Private_Dirty:         8 kB
@@ -127,27 +125,27 @@ Anonymous:             0 kB
     }
 
     #[test]
-    fn free_pages_are_kept_as_usual_afterwards() {
+    fn the_default_purge_delay_is_restored() {
         let now = || {
             // SAFETY: it takes no pointer.
-            #[allow(unsafe_code, reason = "there is no safe way to ask the allocator")]
+            #[allow(unsafe_code, reason = "the allocator has no safe interface for this")]
             unsafe {
                 mi_option_get(PURGE_DELAY)
             }
         };
         let usual = now();
-        assert!(usual > 0, "the option is another one: {usual}");
-        let keeping = keep_nothing();
+        assert!(usual > 0, "this is not the purge delay: {usual}");
+        let purge_delay = disable_purge_delay();
         assert_eq!(now(), 0);
-        keep_as_usual(keeping);
+        restore_purge_delay(purge_delay);
         assert_eq!(now(), usual);
     }
 
     #[test]
-    fn the_program_goes_on() {
+    fn the_program_still_runs_after_the_release() {
         let kept: Vec<String> = (0..10_000).map(|number| number.to_string()).collect();
         drop(vec![1_u8; 32 << 20]);
-        let_go_of_start();
+        release_startup_memory();
         assert!(kept.iter().zip(0..).all(|(text, number)| *text == number.to_string()));
     }
 }

@@ -1,37 +1,37 @@
-//! Putting a gateway together from its configuration.
+//! Builds a gateway from its configuration.
 
-use crate::arguments::Global;
-use crate::failure::Failure;
-use crate::reach::living;
-use crate::{room, sign_in, terms};
+use crate::arguments::GlobalOptions;
+use crate::failure::CommandFailure;
+use crate::gateway_handle::find_running;
+use crate::{file_storage, sign_in, terms};
 use sha2::{Digest, Sha256};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
-use toolbooth_config::settings::NamingStyle as ConfiguredStyle;
-use toolbooth_config::{Discovery, Loaded, ServerConfigState, Settings, Sources};
+use toolbooth_config::settings::NamingStyleSetting;
+use toolbooth_config::{FileDiscovery, LoadedConfig, ServerConfigState, Settings, Sources};
 use toolbooth_core::catalog::{Naming, NamingStyle};
 use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::json::RawJson;
 use toolbooth_core::server::{Inject, ServerEntry, Transport};
-use toolbooth_engine::{Engine, Manifests, Options, ServerPlan, Standing, Vaults};
-use toolbooth_server::connections::{ConnectionLimits, Connections, Sharing};
-use toolbooth_server::guard::Guard;
-use toolbooth_server::identify::Identity;
+use toolbooth_engine::{DesiredServer, DesiredState, Engine, EngineOptions, LoadedManifests, Vaults};
+use toolbooth_server::connections::{ConnectionLimits, ConnectionSharing, Connections};
+use toolbooth_server::guard::RequestGuard;
+use toolbooth_server::identify::Authenticator;
 use toolbooth_server::mcp::Door;
 use toolbooth_server::mcp::session::Sessions;
 use toolbooth_server::mcp::streams::Streams;
 use toolbooth_store::{AuditRetention, Retention, Store, StoreUrl};
 use toolbooth_upstream::ServerState;
-use toolbooth_upstream::http::Credential;
-use toolbooth_upstream::open::Surroundings;
-use toolbooth_upstream::peer::Reading;
+use toolbooth_upstream::http::ServerCredential;
+use toolbooth_upstream::open::OpenContext;
+use toolbooth_upstream::peer::ResultReading;
 use toolbooth_upstream::process::Reaper;
 
-/// What the command line says about where the configuration is.
-pub fn sources(global: &Global) -> Result<Sources, Problem> {
+/// The sources of the configuration that the command line selects.
+pub fn sources(global: &GlobalOptions) -> Result<Sources, Problem> {
     let mut sources = Sources::from_process();
     sources.config_files = global.config.clone();
     sources.config_dir = global.config_dir.clone();
@@ -41,14 +41,14 @@ pub fn sources(global: &Global) -> Result<Sources, Problem> {
     sources.env_file = global.env_file.clone();
     sources.data_dir = global.data_dir.clone();
     if global.no_project {
-        sources.discovery = Discovery::WithoutProject;
+        sources.discovery = FileDiscovery::WithoutProject;
     }
     for pair in &global.set {
         let Some((key, value)) = pair.split_once('=') else {
             return Err(Problem {
                 code: "usage.set",
                 blame: Blame::Caller,
-                message: format!("`--set {pair}` is no KEY=VALUE"),
+                message: format!("`--set {pair}` is not KEY=VALUE"),
                 hint: Some("for example --set naming.style=tool".into()),
             });
         };
@@ -57,17 +57,17 @@ pub fn sources(global: &Global) -> Result<Sources, Problem> {
     Ok(sources)
 }
 
-/// Loads the configuration that the command line names.
-pub fn load(global: &Global) -> Result<(Sources, Loaded), Failure> {
-    let mut sources = sources(global).map_err(Failure::usage)?;
-    let loaded =
-        toolbooth_config::load_with_trust(&mut sources).map_err(|failure| Failure::config(&failure))?;
+/// Loads the configuration that the command line selects.
+pub fn load(global: &GlobalOptions) -> Result<(Sources, LoadedConfig), CommandFailure> {
+    let mut sources = sources(global).map_err(CommandFailure::usage)?;
+    let loaded = toolbooth_config::load_with_trust(&mut sources)
+        .map_err(|failure| CommandFailure::config(&failure))?;
     Ok((sources, loaded))
 }
 
-/// Where the state of this configuration is kept, even if the configuration cannot be read.
+/// The data directory, even if the configuration cannot be loaded.
 pub fn data_dir(sources: &Sources) -> PathBuf {
-    // With what is trusted: a project's file may name the folder.
+    // Loaded with trust, because a trusted project file may set the directory.
     match toolbooth_config::load_with_trust(&mut sources.clone()) {
         Ok(loaded) => loaded.settings.data_dir,
         Err(_) => {
@@ -76,7 +76,7 @@ pub fn data_dir(sources: &Sources) -> PathBuf {
     }
 }
 
-/// The files and settings that the command line names, so that two processes can compare theirs.
+/// The files and settings of the command line, as text that two processes can compare.
 pub fn named(sources: &Sources) -> Vec<String> {
     let files = sources.config_files.iter().map(|file| ("config", Some(file)));
     let others = [
@@ -91,58 +91,61 @@ pub fn named(sources: &Sources) -> Vec<String> {
     };
     let settings = sources.overrides.iter().filter(|(key, _)| key != "listen");
     let settings = settings.map(|(key, value)| {
-        // A value may be a secret, and the list is written to a file.
+        // The list is written to a file, and a value may be a secret.
         let digest = Sha256::digest(value.as_bytes());
         format!("set {key}={:02x}{:02x}{:02x}{:02x}", digest[0], digest[1], digest[2], digest[3])
     });
-    let project = (sources.discovery == Discovery::WithoutProject).then(|| "no-project".to_owned());
+    let project = (sources.discovery == FileDiscovery::WithoutProject).then(|| "no-project".to_owned());
     files.chain(others).filter_map(whole).chain(project).chain(settings).collect()
 }
 
-/// What the servers of a configuration are to do. Without any, the bundled ones stand in.
-pub fn plans(loaded: &Loaded, vaults: &Vaults) -> Vec<ServerPlan> {
+/// The desired servers of a configuration; the bundled ones if it defines none.
+pub fn plans(loaded: &LoadedConfig, vaults: &Vaults) -> Vec<DesiredServer> {
     if loaded.is_empty_of_servers() {
         return bundled();
     }
     loaded
         .servers
         .iter()
-        .map(|server| ServerPlan {
+        .map(|server| DesiredServer {
             name: server.name.clone(),
             hash: server.hash.clone(),
-            standing: match &server.state {
+            state: match &server.state {
                 ServerConfigState::Ready(entry) => run(entry, vaults),
-                ServerConfigState::Disabled(_) => Standing::Idle(ServerState::Disabled),
-                ServerConfigState::NeedsTrust { .. } => Standing::Idle(ServerState::NeedsTrust),
+                ServerConfigState::Disabled(_) => DesiredState::Idle(ServerState::Disabled),
+                ServerConfigState::NeedsTrust { .. } => DesiredState::Idle(ServerState::NeedsTrust),
                 ServerConfigState::Broken(finding) => {
-                    Standing::Idle(ServerState::ConfigError(finding.problem()))
+                    DesiredState::Idle(ServerState::ConfigError(finding.problem()))
                 }
             },
         })
         .collect()
 }
 
-/// Where the gateway's own tokens for servers are kept.
+/// The vaults of the gateway's OAuth tokens for servers.
 pub fn vaults(settings: &Settings, store: &Arc<dyn Store>) -> Vaults {
     Vaults::in_folder(settings.data_dir.join("oauth"), store.clone())
 }
 
-fn run(entry: &ServerEntry, vaults: &Vaults) -> Standing {
+fn run(entry: &ServerEntry, vaults: &Vaults) -> DesiredState {
     if let Some(authorizer) = sign_in::authorizer(entry, vaults) {
-        return Standing::Run(Arc::new(entry.clone()), Credential::OAuth(Arc::new(authorizer)));
+        return DesiredState::Run(Arc::new(entry.clone()), ServerCredential::OAuth(Arc::new(authorizer)));
     }
-    match Credential::fixed(&entry.auth) {
-        Some(credential) => Standing::Run(Arc::new(entry.clone()), credential),
-        None => Standing::Idle(ServerState::ConfigError(Problem {
+    match ServerCredential::fixed(&entry.auth) {
+        Some(credential) => DesiredState::Run(Arc::new(entry.clone()), credential),
+        None => DesiredState::Idle(ServerState::ConfigError(Problem {
             code: "config.bad-credential",
             blame: Blame::Gateway,
-            message: format!("the credential of `{}` holds what a header may not", entry.name),
-            hint: Some("look for line ends in the variable it comes from".into()),
+            message: format!(
+                "the credential of `{}` has characters that are not allowed in a header",
+                entry.name
+            ),
+            hint: Some("look for line breaks in the variable that it comes from".into()),
         })),
     }
 }
 
-fn bundled() -> Vec<ServerPlan> {
+fn bundled() -> Vec<DesiredServer> {
     let names = crate::demo::NAMES.iter().filter_map(|name| name.parse().ok());
     names
         .map(|name: toolbooth_core::names::ServerName| {
@@ -150,12 +153,12 @@ fn bundled() -> Vec<ServerPlan> {
             let mut entry = ServerEntry::with_defaults(name.clone(), transport);
             entry.about.description = crate::demo::about(name.as_str()).map(str::to_owned);
             entry.inject = Inject::contract();
-            // They came with the binary: what they say of themselves is our word.
+            // They are part of this binary, so their annotations are trusted.
             entry.defaults.trust_annotations = true;
-            ServerPlan {
+            DesiredServer {
                 name,
                 hash: "bundled".into(),
-                standing: Standing::Run(Arc::new(entry), Credential::None),
+                state: DesiredState::Run(Arc::new(entry), ServerCredential::None),
             }
         })
         .collect()
@@ -163,21 +166,21 @@ fn bundled() -> Vec<ServerPlan> {
 
 fn naming(settings: &Settings) -> Naming {
     let style = match settings.naming.style {
-        ConfiguredStyle::ServerTool => NamingStyle::ServerTool,
-        ConfiguredStyle::McpServerTool => NamingStyle::McpServerTool,
-        ConfiguredStyle::ServerDoubleTool => NamingStyle::ServerDoubleTool,
-        ConfiguredStyle::McpDotted => NamingStyle::Dotted,
-        ConfiguredStyle::Tool => NamingStyle::Bare,
+        NamingStyleSetting::ServerTool => NamingStyle::ServerTool,
+        NamingStyleSetting::McpServerTool => NamingStyle::McpServerTool,
+        NamingStyleSetting::ServerDoubleTool => NamingStyle::ServerDoubleTool,
+        NamingStyleSetting::McpDotted => NamingStyle::Dotted,
+        NamingStyleSetting::Tool => NamingStyle::Bare,
     };
     Naming { style, max_length: usize::from(settings.naming.max_length) }
 }
 
-fn surroundings(settings: &Settings, sources: &Sources) -> Surroundings {
+fn open_context(settings: &Settings, sources: &Sources) -> OpenContext {
     let roots = (!settings.roots.is_empty()).then(|| {
         let roots: Vec<_> = settings.roots.iter().map(|uri| serde_json::json!({ "uri": uri })).collect();
         RawJson::from_value(&serde_json::json!({ "roots": roots }))
     });
-    Surroundings {
+    OpenContext {
         host_environment: sources.env.clone(),
         allowed_environment: settings.environment.clone(),
         reaper: Reaper::current_exe(),
@@ -197,7 +200,7 @@ pub async fn open_store(settings: &Settings) -> Result<Arc<dyn Store>, Problem> 
     toolbooth_store::open_with(&url, retention(settings)).await.map_err(|error| Problem::of(&error))
 }
 
-/// How long the store remembers; what nobody set stays within the store's own bounds.
+/// The retention of the store; its defaults apply to everything that is not set.
 fn retention(settings: &Settings) -> Retention {
     let usual = Retention::default();
     let days = |days: u32| Duration::from_secs(u64::from(days) * 24 * 3600);
@@ -208,13 +211,12 @@ fn retention(settings: &Settings) -> Retention {
     Retention { audit, ..usual }
 }
 
-/// The largest ring of events: all of it stays in memory.
+/// The maximum size of the event ring, which is in memory.
 const MAX_EVENT_RING: usize = 1_000_000;
-/// How long another command that holds the store is waited for.
+/// How long to wait for another command that holds the store.
 const STORE_PATIENCE: Duration = Duration::from_secs(5);
 
-/// Opens the store, and waits for a command that holds it for a moment. A gateway holds it for good: there is
-/// nothing to wait for then.
+/// Opens the store, and waits for a command that holds it for a moment. It does not wait for a running gateway.
 pub async fn claim_store(settings: &Settings) -> Result<Arc<dyn Store>, Problem> {
     let started = Instant::now();
     loop {
@@ -222,7 +224,7 @@ pub async fn claim_store(settings: &Settings) -> Result<Arc<dyn Store>, Problem>
             Err(problem)
                 if problem.code == "store.in-use"
                     && started.elapsed() < STORE_PATIENCE
-                    && living(&settings.data_dir).await.is_none() =>
+                    && find_running(&settings.data_dir).await.is_none() =>
             {
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
@@ -231,26 +233,26 @@ pub async fn claim_store(settings: &Settings) -> Result<Arc<dyn Store>, Problem>
     }
 }
 
-/// What a configuration says about manifests.
-pub fn manifests(loaded: &Loaded) -> Manifests {
+/// The manifests of a configuration.
+pub fn manifests(loaded: &LoadedConfig) -> LoadedManifests {
     let has_value = |(name, value): (&str, &str)| (!value.is_empty()).then(|| name.to_owned());
-    Manifests {
+    LoadedManifests {
         entries: loaded.manifests.clone().into(),
-        kept: loaded.kept_manifests.iter().map(|file| file.display().to_string()).collect(),
+        stale_files: loaded.kept_manifests.iter().map(|file| file.display().to_string()).collect(),
         variables: loaded.variables.iter().filter_map(has_value).collect(),
     }
 }
 
-/// The engine of a configuration, with these servers; `address` is where it is listened to, if it is.
+/// Starts the engine of a configuration; `address` is the gateway's listen address, if it has one.
 pub async fn engine_of(
-    loaded: &Loaded,
+    loaded: &LoadedConfig,
     sources: &Sources,
     store: Arc<dyn Store>,
-    plans: Vec<ServerPlan>,
+    plans: Vec<DesiredServer>,
     address: Option<SocketAddr>,
 ) -> Result<Arc<Engine>, Problem> {
     let settings = &loaded.settings;
-    let options = Options {
+    let options = EngineOptions {
         naming: naming(settings),
         max_call: settings.limits.max_call_seconds,
         letter_key: settings.dead_letters.key.clone(),
@@ -259,36 +261,36 @@ pub async fn engine_of(
         mcp_data_bytes: usize::try_from(settings.limits.mcp_data_bytes).unwrap_or(usize::MAX),
     };
     let terms = terms::of(loaded)?;
-    let room = room::room(settings, sources, address)?;
-    let engine = Engine::start(options, terms, store, room, surroundings(settings, sources), plans).await?;
-    engine.offer_manifests(manifests(loaded)).await;
+    let room = file_storage::open(settings, sources, address)?;
+    let engine = Engine::start(options, terms, store, room, open_context(settings, sources), plans).await?;
+    engine.set_manifests(manifests(loaded)).await;
     Ok(engine)
 }
 
-/// The MCP door of a gateway; `address` is where it is listened to, if it is.
+/// Builds the MCP door of a gateway; `address` is its listen address, if it has one.
 pub fn door(
     engine: Arc<Engine>,
     settings: &Settings,
-    identity: Identity,
+    authenticator: Authenticator,
     address: Option<SocketAddr>,
     stop: CancellationToken,
 ) -> Arc<Door> {
     let hosts = settings.allowed_hosts.clone();
-    let guard = Guard::new(address, settings.public_url.as_deref(), hosts, &settings.allowed_origins);
-    let limits = ConnectionLimits::of_process(Sharing::PerUser);
+    let guard = RequestGuard::new(address, settings.public_url.as_deref(), hosts, &settings.allowed_origins);
+    let limits = ConnectionLimits::of_process(ConnectionSharing::PerUser);
     let sessions = usize::try_from(settings.limits.sessions).unwrap_or(usize::MAX);
     let door = Door {
         engine,
         guard,
-        identity,
+        authenticator,
         sessions: Sessions::new(sessions, sessions),
         connections: Connections::new(limits),
         streams: Streams::within(limits),
         body_limit: usize::try_from(settings.limits.body_bytes).unwrap_or(usize::MAX),
-        reading: Reading::InPieces,
+        reading: ResultReading::InPieces,
         keep_alive: Duration::from_secs(15),
         stop,
     };
-    door.share_out();
+    door.update_quotas();
     Arc::new(door)
 }

@@ -1,6 +1,6 @@
-//! The child that asks a jq filter: JSON comes on standard input, values go to standard output, one a line.
+//! The child process that runs a jq filter: JSON on standard input, one value per line on standard output.
 //!
-//! It bounds its own memory and time before it reads anything; whoever started it ends it at a deadline.
+//! It limits its own memory and CPU time before it reads anything; its parent kills it at a deadline.
 
 use jaq_core::load::{Arena, File, Loader};
 use jaq_core::{Compiler, Ctx, Vars, data, unwrap_valr};
@@ -9,13 +9,13 @@ use nix::sys::resource::{Resource, setrlimit};
 use std::io::{Read, Write};
 use std::process::ExitCode;
 
-/// The most memory, in bytes, and processor time, in seconds.
+/// The limits of memory in bytes and of CPU time in seconds.
 const MAX_MEMORY: u64 = 512 << 20;
 const MAX_SECONDS: u64 = 10;
 
-/// Asks the filter that the command line names.
+/// Runs the filter.
 pub fn run(filter: &str) -> ExitCode {
-    // Where these cannot be set, the deadline still holds.
+    // If a limit cannot be set, the deadline still applies.
     let _ = setrlimit(Resource::RLIMIT_AS, MAX_MEMORY, MAX_MEMORY);
     let _ = setrlimit(Resource::RLIMIT_CORE, 0, 0);
     let _ = setrlimit(Resource::RLIMIT_CPU, MAX_SECONDS, MAX_SECONDS);
@@ -31,11 +31,11 @@ pub fn run(filter: &str) -> ExitCode {
 fn filtered(filter: &str) -> Result<(), String> {
     let mut text = Vec::new();
     std::io::stdin().lock().read_to_end(&mut text).map_err(|error| error.to_string())?;
-    let input = read::parse_single(&text).map_err(|error| format!("the file is no JSON: {error}"))?;
+    let input = read::parse_single(&text).map_err(|error| format!("the file is not valid JSON: {error}"))?;
     let defs = jaq_core::defs().chain(jaq_std::defs()).chain(jaq_json::defs());
     let funs = jaq_core::funs().chain(jaq_std::funs()).chain(jaq_json::funs());
     let (loader, arena) = (Loader::new(defs), Arena::default());
-    let bad = "the filter is not valid jq, or uses what is not there";
+    let bad = "the filter is not valid jq, or uses an unknown function";
     let modules = loader.load(&arena, File { code: filter, path: () }).map_err(|_| bad.to_owned())?;
     let filter = Compiler::default().with_funs(funs).compile(modules).map_err(|_| bad.to_owned())?;
     let context = Ctx::<data::JustLut<Val>>::new(&filter.lut, Vars::new([]));

@@ -1,4 +1,4 @@
-//! `toolbooth`: the one binary. Roles are subcommands; `main` only chooses.
+//! The `toolbooth` binary. Every role is a subcommand; `main` only dispatches.
 
 mod allocator;
 mod arguments;
@@ -8,46 +8,46 @@ mod chat;
 mod commands;
 mod conformance_client;
 mod control;
-mod credentials;
 mod demo;
-mod desk;
+mod embedded_gateway;
 mod exit;
+mod exporters;
 mod failure;
+mod file_storage;
 mod footprint;
 mod gateway;
-mod in_force;
+mod gateway_handle;
+mod gateway_record;
 mod jq_worker;
 mod masking;
-mod outward;
-mod own;
-mod presence;
 mod progress;
-mod reach;
-mod remote;
+mod prompter;
+mod remote_gateway;
 mod render;
-mod room;
+mod setting_changes;
 mod shell;
 mod sign_in;
+mod stored_tokens;
 mod terms;
 
 use std::process::ExitCode;
 
-/// Why not the system's: docs/adr/0011-allocator.md.
+/// See docs/adr/0011-allocator.md for the reason.
 #[global_allocator]
 static ALLOCATOR: allocator::Allocator = allocator::Allocator;
 
 fn main() -> ExitCode {
     let code = run();
-    // The saved output is incomplete.
+    // Output that could not be written makes the command fail.
     if render::output_lost() { exit::Exit::Failed.into() } else { code }
 }
 
 fn run() -> ExitCode {
     let mut words = std::env::args_os();
     match words.nth(1) {
-        // The reaper of a server must be small and single-threaded, so it is told apart before anything starts.
+        // The reaper must stay small and single-threaded, so it runs before anything else is started.
         Some(word) if word == "reaper" => toolbooth_upstream::process::reaper_main(),
-        // So must the child that asks a jq filter: it bounds itself first.
+        // The jq worker limits its own resources before it does anything else.
         Some(word) if word == "jq-worker" => {
             jq_worker::run(&words.next().unwrap_or_default().to_string_lossy())
         }
@@ -55,12 +55,12 @@ fn run() -> ExitCode {
             render::print(arguments::WELCOME);
             ExitCode::SUCCESS
         }
-        // `toolbooth help call` is what people type for `toolbooth call --help`.
+        // `toolbooth help call` means `toolbooth call --help`.
         Some(word) if word == "help" => {
-            let asked =
+            let with_help =
                 std::iter::once("toolbooth".into()).chain(words).chain(std::iter::once("--help".into()));
-            commands::run(arguments::Arguments::of(asked))
+            commands::run(arguments::CliArguments::of(with_help))
         }
-        Some(_) => commands::run(arguments::Arguments::of(std::env::args_os())),
+        Some(_) => commands::run(arguments::CliArguments::of(std::env::args_os())),
     }
 }

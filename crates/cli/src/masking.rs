@@ -1,11 +1,11 @@
-//! The secret values of a configuration, which must not be shown wherever they turn up.
+//! Collects the secret values of a configuration, which are masked in all output.
 
-use toolbooth_config::{Loaded, ServerConfigState, Settings};
+use toolbooth_config::{LoadedConfig, ServerConfigState, Settings};
 use toolbooth_core::secret::{KnownSecrets, SecretText};
-use toolbooth_core::server::{OutboundAuth, Remote, ServerEntry, Transport};
+use toolbooth_core::server::{OutboundAuth, RemoteEndpoint, ServerEntry, Transport};
 
-/// What the `${VAR}` of a configuration stand for, and the gateway's own keys.
-pub fn known_secrets(loaded: &Loaded) -> KnownSecrets {
+/// The values of the `${VAR}` of a configuration, and the gateway's own keys.
+pub fn known_secrets(loaded: &LoadedConfig) -> KnownSecrets {
     let mut texts = of_settings(&loaded.settings);
     for server in &loaded.servers {
         if let ServerConfigState::Ready(entry) = &server.state {
@@ -39,9 +39,9 @@ fn of_entry(entry: &ServerEntry) -> Vec<&SecretText> {
             texts.push(command);
             texts.extend(args.iter().chain(env.values()));
         }
-        Transport::Http(Remote { url, headers })
-        | Transport::Sse(Remote { url, headers })
-        | Transport::WebSocket(Remote { url, headers }) => {
+        Transport::Http(RemoteEndpoint { url, headers })
+        | Transport::Sse(RemoteEndpoint { url, headers })
+        | Transport::WebSocket(RemoteEndpoint { url, headers }) => {
             texts.push(url);
             texts.extend(headers.values());
         }

@@ -1,21 +1,21 @@
-//! A sign of life for people who wait: on standard error, after half a second, on a terminal only.
+//! Progress messages on standard error: only on a terminal, and only after half a second.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::future::Future;
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
-/// What is over sooner needs no sign of life.
-const PATIENCE: Duration = Duration::from_millis(500);
+/// The delay before progress is shown.
+const DELAY: Duration = Duration::from_millis(500);
 
-/// How far a transfer is: shown when it takes long, on a terminal only.
-pub struct Meter {
+/// The progress bar of a transfer.
+pub struct TransferProgress {
     bar: ProgressBar,
     started: Instant,
 }
 
-impl Meter {
-    /// A transfer of so many bytes, where that is known.
+impl TransferProgress {
+    /// The progress of a transfer; `total` is its size in bytes, if known.
     pub fn new(what: impl Into<String>, total: Option<u64>) -> Self {
         let bar = ProgressBar::with_draw_target(total, ProgressDrawTarget::hidden());
         let template = match total {
@@ -29,30 +29,30 @@ impl Meter {
         Self { bar, started: Instant::now() }
     }
 
-    /// So many bytes more have passed.
-    pub fn passed(&self, bytes: usize) {
+    /// Adds transferred bytes.
+    pub fn add(&self, bytes: usize) {
         self.bar.inc(bytes as u64);
-        let is_long = self.bar.is_hidden() && self.started.elapsed() > PATIENCE;
+        let is_long = self.bar.is_hidden() && self.started.elapsed() > DELAY;
         if is_long && std::io::stderr().is_terminal() {
             self.bar.set_draw_target(ProgressDrawTarget::stderr());
         }
     }
 }
 
-impl Drop for Meter {
+impl Drop for TransferProgress {
     fn drop(&mut self) {
         self.bar.finish_and_clear();
     }
 }
 
-/// A sign of life that ends as soon as there is something else to see.
+/// A spinner with a message.
 #[derive(Debug)]
-pub struct Sign {
+pub struct Spinner {
     spinner: ProgressBar,
 }
 
-impl Sign {
-    /// One that says what is waited for.
+impl Spinner {
+    /// A spinner with this message.
     pub fn new(what: impl Into<String>) -> Self {
         let spinner = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
         if let Ok(style) = ProgressStyle::with_template("{spinner} {msg} ({elapsed})") {
@@ -62,17 +62,17 @@ impl Sign {
         Self { spinner }
     }
 
-    /// There is something to see.
+    /// Removes the spinner.
     pub fn end(&self) {
         if !self.spinner.is_finished() {
             self.spinner.finish_and_clear();
         }
     }
 
-    /// Waits for some work.
+    /// Shows the spinner while the work runs.
     pub async fn during<T>(&self, work: impl Future<Output = T>) -> T {
         tokio::pin!(work);
-        if let Ok(done) = tokio::time::timeout(PATIENCE, &mut work).await {
+        if let Ok(done) = tokio::time::timeout(DELAY, &mut work).await {
             return done;
         }
         if !self.spinner.is_finished() && std::io::stderr().is_terminal() {
@@ -85,13 +85,13 @@ impl Sign {
     }
 }
 
-impl Drop for Sign {
+impl Drop for Spinner {
     fn drop(&mut self) {
         self.end();
     }
 }
 
-/// Waits for some work, and says what it waits for if that takes long.
+/// Waits for some work, and shows the message if it takes long.
 pub async fn while_waiting<T>(what: impl Into<String>, work: impl Future<Output = T>) -> T {
-    Sign::new(what).during(work).await
+    Spinner::new(what).during(work).await
 }

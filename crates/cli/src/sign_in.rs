@@ -1,4 +1,4 @@
-//! Servers that somebody signs in to: who the gateway is to their authorization servers.
+//! The gateway as an OAuth client of servers whose `auth` is `oauth`.
 
 use std::sync::Arc;
 use toolbooth_core::server::{OutboundAuth, ServerEntry, Transport};
@@ -6,20 +6,21 @@ use toolbooth_engine::Vaults;
 use toolbooth_upstream::http::Fetch;
 use toolbooth_upstream::oauth::{Authorizer, ClientIdentity};
 
-/// The port that a sign-in comes back to, unless it is taken: clients that are registered by hand have to name one.
+/// The default port of the redirect URI: clients that are registered by hand need a fixed one.
 pub const PORT: u16 = 8666;
 
-/// Where a sign-in comes back to on this machine.
+/// The redirect URI on this machine.
 pub fn redirect_uri(port: u16) -> String {
     format!("http://127.0.0.1:{port}/callback")
 }
 
-/// The authorizer of a server whose `auth` is `oauth`. It opens no browser: who serves has nobody to show one to.
+/// The authorizer of a server whose `auth` is `oauth`. It does not open a browser, because a gateway has no user at
+/// a screen.
 pub fn authorizer(entry: &ServerEntry, vaults: &Vaults) -> Option<Authorizer> {
     let OutboundAuth::OAuth(oauth) = &entry.auth else { return None };
     let url = match &entry.transport {
         Transport::Http(remote) | Transport::Sse(remote) => remote.url.expose().to_owned(),
-        // Authorization is asked for over HTTP, at the same place.
+        // Authorization uses HTTP at the same host and path.
         Transport::WebSocket(remote) => remote.url.expose().replacen("ws", "http", 1),
         _ => return None,
     };

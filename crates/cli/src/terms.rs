@@ -1,17 +1,17 @@
-//! The terms of a configuration: its policies, and what its rules hide.
+//! Builds the engine's terms from the settings: policies, limits, exposure and more.
 
 use crate::masking::known_secrets;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use toolbooth_config::settings::{
-    AskDefault, AuditedCalls, AuthMode, Consent, Effect, ExposureMode, OnChange, PlanReads, Rule,
-    RuleApproval, Subject,
+    AskDefault, AuditedCalls, AuthMode, ConsentSetting, EffectSetting, ExposureMode, OnChangeSetting,
+    PlanReadsSetting, RuleApproval, RuleSettings, SubjectSetting,
 };
-use toolbooth_config::{Loaded, Settings, settings};
+use toolbooth_config::{LoadedConfig, Settings, settings};
 use toolbooth_core::allowance::Allowance;
 use toolbooth_core::call::Policy;
 use toolbooth_core::call::policy::{self, RuleBook};
-use toolbooth_core::catalog::{Gate, ToolPatterns};
+use toolbooth_core::catalog::{ToolGate, ToolPatterns};
 use toolbooth_core::exposure::{self, Mode};
 use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::result::Budget;
@@ -19,20 +19,21 @@ use toolbooth_core::retry::{Jitter, RetryTerms};
 use toolbooth_core::sampling::{self, SamplingTerms};
 use toolbooth_core::secret::KnownSecrets;
 use toolbooth_engine::{
-    Assistant, Audience, Audited, Encoder, Inspecting, LetterTerms, ResultTerms, RoutingTerms, Sampler, Terms,
+    Assistant, AuditScope, Encoder, LetterTerms, ResultInspection, ResultTerms, RoutingTerms, Sampler,
+    Tenancy, Terms,
 };
-use toolbooth_upstream::embeddings::Embeddings;
-use toolbooth_upstream::llm::Llm;
+use toolbooth_upstream::embeddings::EmbeddingsClient;
+use toolbooth_upstream::llm::LlmClient;
 
 /// The terms of a configuration.
-pub fn of(loaded: &Loaded) -> Result<Terms, Problem> {
+pub fn of(loaded: &LoadedConfig) -> Result<Terms, Problem> {
     Ok(Terms { secrets: known_secrets(loaded), ..terms(&loaded.settings)? })
 }
 
-/// The terms that the settings name.
+/// The terms of the settings, without the known secrets.
 fn terms(settings: &Settings) -> Result<Terms, Problem> {
     let local = settings.auth.mode == AuthMode::Local;
-    let mut policies: Vec<Box<dyn Policy>> = vec![Box::new(policy::AskFirst)];
+    let mut policies: Vec<Box<dyn Policy>> = vec![Box::new(policy::RequireApproval)];
     let default = match settings.approval.default {
         AskDefault::Never => policy::DefaultAsk::Never,
         AskDefault::Writes => policy::DefaultAsk::Writes,
@@ -41,20 +42,21 @@ fn terms(settings: &Settings) -> Result<Terms, Problem> {
     if default != policy::DefaultAsk::Never {
         policies.push(Box::new(default));
     }
-    let consent = settings.policy.consent.unwrap_or(if local { Consent::Client } else { Consent::Gateway });
-    if consent == Consent::Gateway {
-        policies.push(Box::new(policy::AskForConsent));
+    let usual_consent = if local { ConsentSetting::Client } else { ConsentSetting::Gateway };
+    let consent = settings.policy.consent.unwrap_or(usual_consent);
+    if consent == ConsentSetting::Gateway {
+        policies.push(Box::new(policy::RequireConsent));
     }
-    policies.push(Box::new(policy::ChangedTool(match settings.policy.on_change {
-        OnChange::Allow => policy::OnChange::Allow,
-        OnChange::Ask => policy::OnChange::Ask,
-        OnChange::Block => policy::OnChange::Block,
+    policies.push(Box::new(policy::ChangedToolPolicy(match settings.policy.on_change {
+        OnChangeSetting::Allow => policy::OnChange::Allow,
+        OnChangeSetting::Ask => policy::OnChange::Ask,
+        OnChangeSetting::Block => policy::OnChange::Block,
     })));
-    let reads =
-        settings.policy.plan.reads.unwrap_or(if local { PlanReads::Names } else { PlanReads::Trusted });
+    let usual_reads = if local { PlanReadsSetting::Names } else { PlanReadsSetting::Trusted };
+    let reads = settings.policy.plan.reads.unwrap_or(usual_reads);
     policies.push(Box::new(policy::PlanMode(match reads {
-        PlanReads::Names => policy::PlanReads::Names,
-        PlanReads::Trusted => policy::PlanReads::Trusted,
+        PlanReadsSetting::Names => policy::PlanReads::Names,
+        PlanReadsSetting::Trusted => policy::PlanReads::Trusted,
     })));
     policies.push(Box::new(rules(settings)?));
     Ok(Terms {
@@ -62,13 +64,13 @@ fn terms(settings: &Settings) -> Result<Terms, Problem> {
         expires: settings.approval.expires_seconds,
         wait: settings.approval.wait_seconds,
         approvers: settings.approval.approvers.clone(),
-        audited: match settings.audit.calls {
-            AuditedCalls::All => Audited::All,
-            AuditedCalls::Writes => Audited::Writes,
-            AuditedCalls::None => Audited::None,
+        audit_scope: match settings.audit.calls {
+            AuditedCalls::All => AuditScope::All,
+            AuditedCalls::Writes => AuditScope::Writes,
+            AuditedCalls::None => AuditScope::None,
         },
         results: ResultTerms {
-            inspecting: if settings.results.inspect { Inspecting::Yes } else { Inspecting::No },
+            inspection: if settings.results.inspect { ResultInspection::Yes } else { ResultInspection::No },
             budget: Budget::of_tokens(settings.limits.result_tokens),
             max_artifacts: usize::try_from(settings.limits.artifacts).unwrap_or(usize::MAX),
             max_artifact_bytes: settings.limits.artifact_bytes,
@@ -82,68 +84,69 @@ fn terms(settings: &Settings) -> Result<Terms, Problem> {
         routing: routing(settings)?,
         min_quality: settings.lint.min_score,
         encoder: encoder(settings)?,
-        audience: if local { Audience::Owner } else { Audience::Many },
+        tenancy: if local { Tenancy::Owner } else { Tenancy::Many },
         gate: gate(settings)?,
         exposure: Arc::new(exposure(settings)?),
         secrets: KnownSecrets::default(),
     })
 }
 
-/// Which tools enter the catalog at all.
-fn gate(settings: &Settings) -> Result<Gate, Problem> {
-    Gate::new(&settings.allow_tools, &settings.deny_tools).map_err(|error| Problem {
+/// The filter of tools that enter the catalog.
+fn gate(settings: &Settings) -> Result<ToolGate, Problem> {
+    ToolGate::new(&settings.allow_tools, &settings.deny_tools).map_err(|error| Problem {
         code: "config.bad-glob",
         blame: Blame::Gateway,
-        message: format!("`allow_tools` or `deny_tools` holds a pattern that cannot be read: {error}"),
+        message: format!("`allow_tools` or `deny_tools` has an invalid pattern: {error}"),
         hint: None,
     })
 }
 
-/// What clients are shown.
-fn exposure(settings: &Settings) -> Result<exposure::Terms, Problem> {
-    let told = &settings.exposure;
+/// The exposure settings: which tools clients are shown.
+fn exposure(settings: &Settings) -> Result<exposure::ExposureTerms, Problem> {
+    let exposure_settings = &settings.exposure;
     let mode = |mode: &ExposureMode| match mode {
         ExposureMode::Auto => None,
         ExposureMode::Full => Some(Mode::Full),
         ExposureMode::Summary => Some(Mode::Summary),
         ExposureMode::Search => Some(Mode::Search),
     };
-    let pins = ToolPatterns::new(&told.always_load_tools).map_err(|error| Problem {
+    let pins = ToolPatterns::new(&exposure_settings.always_load_tools).map_err(|error| Problem {
         code: "config.bad-glob",
         blame: Blame::Gateway,
-        message: format!("`exposure.always_load_tools` holds a pattern that cannot be read: {error}"),
+        message: format!("`exposure.always_load_tools` has an invalid pattern: {error}"),
         hint: None,
     })?;
     let size = |number: u32| usize::try_from(number).unwrap_or(usize::MAX);
-    let by_name = |modes: &BTreeMap<String, ExposureMode>| -> Vec<(String, exposure::Forced)> {
+    let by_name = |modes: &BTreeMap<String, ExposureMode>| -> Vec<(String, exposure::ConfiguredMode)> {
         modes.iter().map(|(name, wanted)| (name.clone(), mode(wanted))).collect()
     };
-    let terms = exposure::Terms::default();
-    let mut terms = terms.with_modes(by_name(&told.clients), by_name(&told.personas));
-    terms.mode = mode(&told.mode);
+    let terms = exposure::ExposureTerms::default();
+    let mut terms =
+        terms.with_modes(by_name(&exposure_settings.clients), by_name(&exposure_settings.personas));
+    terms.mode = mode(&exposure_settings.mode);
     terms.pins = pins;
-    terms.description_limit = size(told.summary_description_limit);
-    terms.search_limit = size(told.max_tools_per_search);
-    terms.tool_tokens = told.tool_tokens;
+    terms.description_limit = size(exposure_settings.summary_description_limit);
+    terms.search_limit = size(exposure_settings.max_tools_per_search);
+    terms.tool_tokens = exposure_settings.tool_tokens;
     terms.answer_tokens = settings.search.answer_tokens;
     Ok(terms.keyed())
 }
 
-/// The encoder that search goes by, where one is configured.
+/// The search encoder, if one is configured.
 fn encoder(settings: &Settings) -> Result<Option<Arc<Encoder>>, Problem> {
     let Some(embeddings) = &settings.search.embeddings else { return Ok(None) };
     let (Some(url), Some(model)) = (&embeddings.url, &embeddings.model) else { return Ok(None) };
     let endpoint =
-        Embeddings::new(url.expose(), model, embeddings.key.as_ref()).map_err(|error| Problem {
+        EmbeddingsClient::new(url.expose(), model, embeddings.key.as_ref()).map_err(|error| Problem {
             code: "config.bad-embeddings",
             blame: Blame::Gateway,
             message: error.to_string(),
-            hint: Some("search works without it; `search.embeddings` only adds to it".into()),
+            hint: Some("search also works without `search.embeddings`".into()),
         })?;
     Ok(Some(Encoder::new(endpoint)))
 }
 
-/// How calls are routed, tried again and bounded.
+/// The terms for routing, retries and limits of calls.
 fn routing(settings: &Settings) -> Result<RoutingTerms, Problem> {
     let retry = &settings.retry;
     let limits = &settings.limits;
@@ -155,7 +158,7 @@ fn routing(settings: &Settings) -> Result<RoutingTerms, Problem> {
     let llm = &settings.llm;
     let assistant = match (&llm.base_url, &llm.model) {
         (Some(url), Some(model)) => Some(Arc::new(Assistant {
-            llm: Llm::new(url.expose(), llm.api_key.as_ref(), llm.timeout_seconds)?,
+            llm: LlmClient::new(url.expose(), llm.api_key.as_ref(), llm.timeout_seconds)?,
             model: model.clone(),
             max_tokens: llm.max_tokens,
         })),
@@ -168,8 +171,8 @@ fn routing(settings: &Settings) -> Result<RoutingTerms, Problem> {
             factor: retry.factor,
             max: retry.max,
             jitter: match retry.jitter {
-                settings::Jitter::Full => Jitter::Full,
-                settings::Jitter::None => Jitter::None,
+                settings::JitterSetting::Full => Jitter::Full,
+                settings::JitterSetting::None => Jitter::None,
             },
         },
         queue: usize::try_from(limits.queue).unwrap_or(usize::MAX),
@@ -179,7 +182,7 @@ fn routing(settings: &Settings) -> Result<RoutingTerms, Problem> {
     })
 }
 
-/// The gateway's own model, where one is configured and any server may ask it.
+/// The gateway's model for sampling, if one is configured and a server may use it.
 fn sampler(settings: &Settings) -> Result<Option<Arc<Sampler>>, Problem> {
     let llm = &settings.llm;
     let (Some(url), Some(model)) = (&llm.base_url, &llm.model) else { return Ok(None) };
@@ -189,7 +192,7 @@ fn sampler(settings: &Settings) -> Result<Option<Arc<Sampler>>, Problem> {
     let servers = sampling::servers(&llm.allow).map_err(|error| Problem {
         code: "config.bad-glob",
         blame: Blame::Gateway,
-        message: format!("`llm.allow` holds a pattern that cannot be read: {error}"),
+        message: format!("`llm.allow` has an invalid pattern: {error}"),
         hint: None,
     })?;
     let terms = SamplingTerms {
@@ -200,12 +203,12 @@ fn sampler(settings: &Settings) -> Result<Option<Arc<Sampler>>, Problem> {
         requests_per_call: llm.requests_per_call,
         tokens_per_day: llm.tokens_per_day,
     };
-    let llm = Llm::new(url.expose(), llm.api_key.as_ref(), llm.timeout_seconds)?;
+    let llm = LlmClient::new(url.expose(), llm.api_key.as_ref(), llm.timeout_seconds)?;
     Ok(Some(Arc::new(Sampler { terms, llm })))
 }
 
-/// The rules that hide tools from callers, where there are any.
-pub fn veil(settings: &Settings) -> Result<Option<Arc<RuleBook>>, Problem> {
+/// The rules that hide tools from callers, if there are any.
+pub fn hiding_rules(settings: &Settings) -> Result<Option<Arc<RuleBook>>, Problem> {
     let rules = rules(settings)?;
     Ok(rules.hides_anything().then_some(rules))
 }
@@ -213,27 +216,29 @@ pub fn veil(settings: &Settings) -> Result<Option<Arc<RuleBook>>, Problem> {
 fn rules(settings: &Settings) -> Result<Arc<RuleBook>, Problem> {
     let layers = settings.policy.layers.iter().map(|layer| {
         let rules = layer.rules.iter().map(rule).collect::<Result<Vec<_>, _>>();
-        rules.map(policy::Layer)
+        rules.map(policy::LayerRules)
     });
     let layers = layers.collect::<Result<Vec<_>, _>>().map_err(|fault| Problem::of(&fault))?;
     RuleBook::new(layers).map(Arc::new).map_err(|fault| Problem::of(&fault))
 }
 
-fn rule(rule: &Rule) -> Result<policy::Rule, policy::RuleFault> {
+fn rule(rule: &RuleSettings) -> Result<policy::Rule, policy::RuleFault> {
     let subject = match &rule.subject {
-        Subject::Everybody => policy::Subject::Everybody,
-        Subject::Group(name) => policy::Subject::Group(name.clone()),
-        Subject::User(name) => policy::Subject::User(name.clone()),
-        Subject::Persona(name) => policy::Subject::Persona(name.clone()),
-        Subject::Client(name) => policy::Subject::Client(name.clone()),
+        SubjectSetting::Everybody => policy::RuleSubject::Everybody,
+        SubjectSetting::Group(name) => policy::RuleSubject::Group(name.clone()),
+        SubjectSetting::User(name) => policy::RuleSubject::User(name.clone()),
+        SubjectSetting::Persona(name) => policy::RuleSubject::Persona(name.clone()),
+        SubjectSetting::Client(name) => policy::RuleSubject::Client(name.clone()),
     };
     let effect = match rule.effect {
-        Effect::Allow => policy::RuleEffect::Allow,
-        Effect::Ask if rule.approval == Some(RuleApproval::Approver) => policy::RuleEffect::AskApprover,
-        Effect::Ask => policy::RuleEffect::Ask,
-        Effect::Plan => policy::RuleEffect::Plan,
-        Effect::Deny => policy::RuleEffect::Deny,
-        Effect::Hide => policy::RuleEffect::Hide,
+        EffectSetting::Allow => policy::RuleEffect::Allow,
+        EffectSetting::Ask if rule.approval == Some(RuleApproval::Approver) => {
+            policy::RuleEffect::AskApprover
+        }
+        EffectSetting::Ask => policy::RuleEffect::Ask,
+        EffectSetting::Plan => policy::RuleEffect::Plan,
+        EffectSetting::Deny => policy::RuleEffect::Deny,
+        EffectSetting::Hide => policy::RuleEffect::Hide,
     };
     let tools = policy::ToolMatch {
         names: rule.tools.names.clone(),

@@ -1,18 +1,18 @@
-//! What a reload changes: by content hash, so that only changed servers restart.
+//! The servers that a reload changes, by content hash, so that only changed servers restart.
 
 use crate::servers::ConfiguredServer;
 use toolbooth_core::names::ServerName;
 
-/// The servers that a reload touches, and those that it leaves alone.
+/// The differences between the servers of two loads.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ServerChanges {
-    /// New ones.
+    /// New servers.
     pub added: Vec<ServerName>,
-    /// Gone ones.
+    /// Servers that are no longer configured.
     pub removed: Vec<ServerName>,
-    /// Those whose entry or state is another.
+    /// Servers whose entry or state has changed.
     pub changed: Vec<ServerName>,
-    /// Those that keep their process.
+    /// Servers that keep running.
     pub unchanged: Vec<ServerName>,
 }
 
@@ -37,7 +37,7 @@ impl ServerChanges {
         changes
     }
 
-    /// Whether nothing has to be done.
+    /// Whether no server was added, removed or changed.
     pub fn is_empty(&self) -> bool {
         self.added.is_empty() && self.removed.is_empty() && self.changed.is_empty()
     }

@@ -1,53 +1,56 @@
-//! Settings that are well written one by one but do not fit each other.
+//! Checks of setting values that their types cannot express, and of combinations of settings.
 
 use crate::finding::Finding;
-use crate::load::Desk;
+use crate::load::LoadContext;
 use crate::node::{Mark, Node};
 use crate::servers::{ConfiguredServer, ServerConfigState};
-use crate::settings::{AuthMode, Rule, Settings};
+use crate::settings::{AuthMode, RuleSettings, Settings};
 use toolbooth_core::secret::SecretText;
 
-/// The shortest key that signs anything.
+/// The minimum length of a key, in bytes.
 const MIN_KEY: usize = 32;
 
-/// The shortest text by which a proxy proves itself.
+/// The minimum length of the secret that authenticates a proxy, in bytes.
 const MIN_PROXY_SECRET: usize = 16;
 
-/// Words that show that a key was never replaced.
+/// Words that indicate that a key is still a placeholder.
 const PLACEHOLDERS: [&str; 8] =
     ["change", "example", "placeholder", "secret-key", "proxy-secret", "password", "your-", "xxxx"];
 
-/// How a pattern is written.
+/// The hint for an invalid glob.
 pub(crate) const GLOB_HINT: &str =
-    "`*` stands for any characters, `?` for one, `[ab]` and `{a,b}` for a choice";
+    "`*` matches any characters, `?` one character, `[ab]` and `{a,b}` one of several";
 
-/// Checks all settings together; what would open a door stops the load.
-pub(crate) fn settings(desk: &mut Desk<'_>, merged: &Node, settings: &Settings) {
-    doors(desk, merged, settings);
-    keys(desk, merged, settings);
-    addresses(desk, merged, settings);
-    places(desk, merged, settings);
-    ranges(desk, merged, settings);
-    personas(desk, merged, settings);
-    folders(desk, merged);
+/// Checks all settings. Errors that would weaken access control or prevent a start stop the load.
+pub(crate) fn settings(context: &mut LoadContext<'_>, merged: &Node, settings: &Settings) {
+    authentication(context, merged, settings);
+    keys(context, merged, settings);
+    urls(context, merged, settings);
+    storage_urls(context, merged, settings);
+    ranges(context, merged, settings);
+    personas(context, merged, settings);
+    manifest_folders(context, merged);
     for (key, globs) in [("allow_tools", &settings.allow_tools), ("deny_tools", &settings.deny_tools)] {
         for glob in globs {
             if globset::Glob::new(glob).is_err() {
                 let finding =
-                    Finding::error("config.bad-glob", format!("`{key}`: `{glob}` is not a pattern"));
-                fail(desk, merged, &[key], finding.hint(GLOB_HINT));
+                    Finding::error("config.bad-glob", format!("`{key}`: `{glob}` is not a valid glob"));
+                fail(context, merged, &[key], finding.hint(GLOB_HINT));
             }
         }
     }
 }
 
-/// A persona whose list cannot be read would show too much or nothing.
-fn personas(desk: &mut Desk<'_>, merged: &Node, settings: &Settings) {
+/// Checks personas; with an invalid list of tools, a persona would allow too much or nothing.
+fn personas(context: &mut LoadContext<'_>, merged: &Node, settings: &Settings) {
     for (name, persona) in &settings.personas {
         let long = name.is_empty() || name.len() > 64;
         if long || name.chars().any(char::is_control) {
-            let finding = Finding::error("config.bad-persona", "a persona's name has 1 to 64 characters");
-            fail(desk, merged, &["personas", name], finding);
+            let finding = Finding::error(
+                "config.bad-persona",
+                "a persona name must have 1 to 64 characters and no control characters",
+            );
+            fail(context, merged, &["personas", name], finding);
         }
         let unread = [
             ("allowed_skills", persona.allowed_skills.is_some()),
@@ -55,75 +58,75 @@ fn personas(desk: &mut Desk<'_>, merged: &Node, settings: &Settings) {
             ("prompt", persona.prompt.is_some()),
         ];
         for (key, _) in unread.into_iter().filter(|(_, is_set)| *is_set) {
-            not_yet(desk, merged, &["personas", name, key]);
+            not_yet(context, merged, &["personas", name, key]);
         }
         for glob in persona.allowed_tools.iter().flatten() {
             if globset::Glob::new(glob).is_err() {
-                let sentence = format!("`personas.{name}.allowed_tools`: `{glob}` is not a pattern");
+                let sentence = format!("`personas.{name}.allowed_tools`: `{glob}` is not a valid glob");
                 let finding = Finding::error("config.bad-glob", sentence).hint(GLOB_HINT);
-                fail(desk, merged, &["personas", name, "allowed_tools"], finding);
+                fail(context, merged, &["personas", name, "allowed_tools"], finding);
             }
         }
     }
 }
 
-/// Folders of which nothing is read yet.
-fn folders(desk: &mut Desk<'_>, merged: &Node) {
+/// Warns of manifest folders that are not implemented yet.
+fn manifest_folders(context: &mut LoadContext<'_>, merged: &Node) {
     for key in ["skills", "jobs", "tasks"] {
         if merged.at(&["manifests", key]).is_some() {
-            not_yet(desk, merged, &["manifests", key]);
+            not_yet(context, merged, &["manifests", key]);
         }
     }
 }
 
-/// A setting that is understood, and on which nothing acts.
-fn not_yet(desk: &mut Desk<'_>, merged: &Node, path: &[&str]) {
-    let sentence = format!("`{}` does nothing yet", path.join("."));
-    let finding = Finding::warning("config.not-yet", sentence)
-        .hint("nothing depends on it; take it away, or leave it for later");
-    let finding = located(desk, merged, path, finding);
-    desk.findings.push(finding);
+/// Warns of a setting that is not implemented yet.
+fn not_yet(context: &mut LoadContext<'_>, merged: &Node, path: &[&str]) {
+    let sentence = format!("`{}` has no effect yet", path.join("."));
+    let finding =
+        Finding::warning("config.not-yet", sentence).hint("remove it, or keep it for a later version");
+    let finding = located(context, merged, path, finding);
+    context.findings.push(finding);
 }
 
-fn fail(desk: &mut Desk<'_>, merged: &Node, path: &[&str], finding: Finding) {
-    let finding = located(desk, merged, path, finding);
-    desk.fatal(finding);
+fn fail(context: &mut LoadContext<'_>, merged: &Node, path: &[&str], finding: Finding) {
+    let finding = located(context, merged, path, finding);
+    context.fatal(finding);
 }
 
-fn located(desk: &Desk<'_>, merged: &Node, path: &[&str], finding: Finding) -> Finding {
+fn located(context: &LoadContext<'_>, merged: &Node, path: &[&str], finding: Finding) -> Finding {
     let finding = finding.about(path.join("."));
-    // The nearest part that is written down says where to look.
+    // Point at the longest part of the path that is written in a file.
     let nearest = (1..=path.len()).rev().find_map(|length| merged.at(&path[..length]));
     match nearest {
-        Some(node) => finding.at(&desk.texts, node.mark),
+        Some(node) => finding.at(&context.texts, node.mark),
         None => finding,
     }
 }
 
-fn doors(desk: &mut Desk<'_>, merged: &Node, settings: &Settings) {
+fn authentication(context: &mut LoadContext<'_>, merged: &Node, settings: &Settings) {
     let auth = &settings.auth;
     match auth.mode {
         AuthMode::Local if !settings.listen.is_loopback() => {
-            let sentence = "with `auth.mode` `local`, everybody who can reach the gateway would be its owner";
+            let sentence = "with `auth.mode` `local`, every client that can reach the gateway would have its owner's rights";
             let finding = Finding::error("config.open-door", sentence)
                 .hint("listen on 127.0.0.1, or set `auth.mode` to `token`, `header` or `jwt`");
-            fail(desk, merged, &["listen"], finding);
+            fail(context, merged, &["listen"], finding);
         }
         AuthMode::Header if auth.header.secret.is_none() => {
-            let sentence = "`auth.mode` `header` needs `auth.header.secret`, or anybody could name any user";
+            let sentence = "`auth.mode` `header` needs `auth.header.secret`; without it, any client could impersonate any user";
             let finding = Finding::error("config.no-proxy-secret", sentence)
-                .hint("set it to the text that your proxy sends in `auth.header.secret_header`");
-            fail(desk, merged, &["auth", "header", "secret"], finding);
+                .hint("set it to the value that your proxy sends in the header `auth.header.secret_header`");
+            fail(context, merged, &["auth", "header", "secret"], finding);
         }
         AuthMode::Jwt if auth.jwt.issuer.is_none() || auth.jwt.audience.is_empty() => {
             let sentence = "`auth.mode` `jwt` needs `auth.jwt.issuer` and `auth.jwt.audience`";
-            fail(desk, merged, &["auth", "jwt"], Finding::error("config.jwt-incomplete", sentence));
+            fail(context, merged, &["auth", "jwt"], Finding::error("config.jwt-incomplete", sentence));
         }
         _ => {}
     }
 }
 
-fn keys(desk: &mut Desk<'_>, merged: &Node, settings: &Settings) {
+fn keys(context: &mut LoadContext<'_>, merged: &Node, settings: &Settings) {
     let keys = [
         (["files", "key"].as_slice(), &settings.files.key),
         (["dead_letters", "key"].as_slice(), &settings.dead_letters.key),
@@ -135,17 +138,17 @@ fn keys(desk: &mut Desk<'_>, merged: &Node, settings: &Settings) {
         let shortest = if path[0] == "auth" { MIN_PROXY_SECRET } else { MIN_KEY };
         let is_monotonous = value.chars().all(|c| value.starts_with(c));
         if is_monotonous || PLACEHOLDERS.iter().any(|word| value.contains(word)) {
-            let finding = Finding::error("config.weak-key", format!("`{key}` still holds a placeholder"));
-            fail(desk, merged, path, finding.hint("make one: `openssl rand -hex 32`"));
+            let finding = Finding::error("config.weak-key", format!("`{key}` is still a placeholder"));
+            fail(context, merged, path, finding.hint("generate one with `openssl rand -hex 32`"));
         } else if value.len() < shortest {
             let finding =
                 Finding::error("config.weak-key", format!("`{key}` is shorter than {shortest} characters"));
-            fail(desk, merged, path, finding.hint("make one: `openssl rand -hex 32`"));
+            fail(context, merged, path, finding.hint("generate one with `openssl rand -hex 32`"));
         }
     }
 }
 
-fn addresses(desk: &mut Desk<'_>, merged: &Node, settings: &Settings) {
+fn urls(context: &mut LoadContext<'_>, merged: &Node, settings: &Settings) {
     let mut addresses: Vec<(Vec<&str>, String)> = Vec::new();
     let mut add = |path: &[&'static str], url: Option<&str>| {
         addresses.extend(url.map(|url| (path.to_vec(), url.to_owned())));
@@ -166,21 +169,21 @@ fn addresses(desk: &mut Desk<'_>, merged: &Node, settings: &Settings) {
         let fits =
             url::Url::parse(&url).is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
         if !fits {
-            let sentence = format!("`{}` is not an http or https address", path.join("."));
-            let finding = located(desk, merged, &path, Finding::error("config.bad-url", sentence));
-            desk.findings.push(finding);
+            let sentence = format!("`{}` is not an http or https URL", path.join("."));
+            let finding = located(context, merged, &path, Finding::error("config.bad-url", sentence));
+            context.findings.push(finding);
         }
     }
 }
 
-/// Where state and files are kept: a gateway could not start with another place.
-fn places(desk: &mut Desk<'_>, merged: &Node, settings: &Settings) {
+/// Checks the URLs of the store and of the blob storage, without which a gateway cannot start.
+fn storage_urls(context: &mut LoadContext<'_>, merged: &Node, settings: &Settings) {
     let url = |url: &Option<SecretText>| url.as_ref().map(|url| url.expose().to_owned());
     let store = url(&settings.store.url).and_then(|url| store_fault(&url));
     let blobs = url(&settings.blobs.url).and_then(|url| blobs_fault(&url));
     for (key, fault) in [("store", store), ("blobs", blobs)] {
         if let Some(finding) = fault {
-            fail(desk, merged, &[key, "url"], finding);
+            fail(context, merged, &[key, "url"], finding);
         }
     }
 }
@@ -190,22 +193,25 @@ fn store_fault(url: &str) -> Option<Finding> {
         return None;
     }
     if url.starts_with("postgres://") || url.starts_with("postgresql://") {
-        let finding = Finding::error("store.not-built", "`store.url`: this build has no PostgreSQL store");
+        let finding = Finding::error(
+            "store.not-built",
+            "`store.url`: this build does not include the PostgreSQL store",
+        );
         return Some(finding.hint("use `sqlite:PATH`"));
     }
     let Some(path) = url.strip_prefix("sqlite:") else {
-        let sentence = "`store.url` begins with neither `sqlite:` nor `memory:`";
-        let hint = "write `sqlite:PATH` for a file, or `memory:` to keep nothing";
+        let sentence = "`store.url` must begin with `sqlite:` or `memory:`";
+        let hint = "write `sqlite:PATH` for a file, or `memory:` for a store that is not persistent";
         return Some(Finding::error("store.bad-url", sentence).hint(hint));
     };
     let path = path.strip_prefix("//").unwrap_or(path);
     if path.contains('?') {
-        let finding = Finding::error("store.bad-url", "`store.url` has parameters after `?`, and takes none");
-        return Some(finding.hint("leave out `?` and what follows it"));
+        let finding = Finding::error("store.bad-url", "`store.url` does not accept parameters after `?`");
+        return Some(finding.hint("remove `?` and everything after it"));
     }
     let is_file = !path.is_empty() && !path.ends_with('/') && !path.starts_with(':') && !path.contains('\0');
-    let finding = || Finding::error("store.bad-url", "`store.url` names no file after `sqlite:`");
-    (!is_file).then(|| finding().hint("write `sqlite:PATH`, or `memory:` to keep nothing"))
+    let finding = || Finding::error("store.bad-url", "`store.url` does not name a file after `sqlite:`");
+    (!is_file).then(|| finding().hint("write `sqlite:PATH`, or `memory:` for a store that is not persistent"))
 }
 
 fn blobs_fault(url: &str) -> Option<Finding> {
@@ -221,11 +227,14 @@ fn blobs_fault(url: &str) -> Option<Finding> {
         }
         (None, None) => url == "memory:",
     };
-    let finding = || Finding::error("blobs.bad-url", "`blobs.url` names no place where files can be kept");
-    (!fits).then(|| finding().hint("write `file:PATH`, `s3://BUCKET/PREFIX`, or `memory:` to keep none"))
+    let finding = || Finding::error("blobs.bad-url", "`blobs.url` is not a valid storage URL");
+    (!fits).then(|| {
+        finding()
+            .hint("write `file:PATH`, `s3://BUCKET/PREFIX`, or `memory:` for storage that is not persistent")
+    })
 }
 
-fn ranges(desk: &mut Desk<'_>, merged: &Node, settings: &Settings) {
+fn ranges(context: &mut LoadContext<'_>, merged: &Node, settings: &Settings) {
     let ranges = [
         (["exposure", "max_tools_per_search"], u64::from(settings.exposure.max_tools_per_search), 1, 50),
         (
@@ -242,31 +251,31 @@ fn ranges(desk: &mut Desk<'_>, merged: &Node, settings: &Settings) {
     ];
     for (path, value, low, high) in ranges {
         if !(low..=high).contains(&value) {
-            let sentence = format!("`{}` is from {low} to {high}, not {value}", path.join("."));
-            let finding = located(desk, merged, &path, Finding::error("config.out-of-range", sentence));
-            desk.findings.push(finding);
+            let sentence = format!("`{}` must be from {low} to {high}, not {value}", path.join("."));
+            let finding = located(context, merged, &path, Finding::error("config.out-of-range", sentence));
+            context.findings.push(finding);
         }
     }
     let factor = settings.retry.factor;
     if !(1.0..=100.0).contains(&factor) {
-        let sentence = format!("`retry.factor` is from 1 to 100, not {factor}");
+        let sentence = format!("`retry.factor` must be from 1 to 100, not {factor}");
         let finding =
-            located(desk, merged, &["retry", "factor"], Finding::error("config.out-of-range", sentence));
-        desk.findings.push(finding);
+            located(context, merged, &["retry", "factor"], Finding::error("config.out-of-range", sentence));
+        context.findings.push(finding);
     }
 }
 
-/// What is wrong with a rule's texts.
-pub(crate) fn rule(desk: &Desk<'_>, rule: &Rule, mark: Mark) -> Vec<Finding> {
+/// Checks the globs, pointers and regular expressions of a rule.
+pub(crate) fn rule(context: &LoadContext<'_>, rule: &RuleSettings, mark: Mark) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut note = |code, sentence: String, hint: Option<String>| {
-        let mut finding = Finding::error(code, sentence).at(&desk.texts, mark);
+        let mut finding = Finding::error(code, sentence).at(&context.texts, mark);
         finding.hint = hint;
         findings.push(finding);
     };
     for glob in &rule.tools.names {
         if globset::Glob::new(glob).is_err() {
-            let sentence = format!("`policy.rules`: `{glob}` is not a pattern for tool names");
+            let sentence = format!("`policy.rules`: `{glob}` is not a valid glob for tool names");
             note("config.bad-glob", sentence, Some(GLOB_HINT.into()));
         }
     }
@@ -276,16 +285,19 @@ pub(crate) fn rule(desk: &Desk<'_>, rule: &Rule, mark: Mark) -> Vec<Finding> {
             note("config.bad-pointer", sentence, Some(format!("did you mean `/{pointer}`?")));
         }
         if regex::Regex::new(pattern).is_err() {
-            let sentence = format!("`policy.rules`: `{pattern}` is not a regular expression");
+            let sentence = format!("`policy.rules`: `{pattern}` is not a valid regular expression");
             note("config.bad-regex", sentence, None);
         }
     }
     findings
 }
 
-/// Sets servers aside that would be handed what callers show to this gateway: the headers by which a proxy proves
-/// itself and names its user, and cookies.
-pub(crate) fn forwarded(desk: &mut Desk<'_>, settings: &Settings, servers: &mut [ConfiguredServer]) {
+/// Disables servers that would receive the headers by which the proxy authenticates itself and names its user.
+pub(crate) fn forwarded(
+    context: &mut LoadContext<'_>,
+    settings: &Settings,
+    servers: &mut [ConfiguredServer],
+) {
     let header = &settings.auth.header;
     for server in servers {
         let Some(entry) = server.state.entry() else { continue };
@@ -293,14 +305,14 @@ pub(crate) fn forwarded(desk: &mut Desk<'_>, settings: &Settings, servers: &mut 
             name.eq_ignore_ascii_case(&header.secret_header) || name.eq_ignore_ascii_case(&header.name)
         };
         let Some((name, _)) = entry.forward_headers.iter().find(|(from, _)| own(from)) else { continue };
-        let sentence = format!("`{name}` is shown to this gateway by its proxy and is not passed on");
+        let sentence = format!("`{name}` authenticates the proxy to this gateway and cannot be forwarded");
         let mut finding =
             Finding::error("config.bad-header", format!("server `{}`: {sentence}", server.name))
                 .about(format!("servers.{}.forward_headers.{name}", server.name))
-                .hint("leave it out of `forward_headers`; a tool gets its caller's name by `inject`");
+                .hint("remove it from `forward_headers`; use `inject` to give a tool its caller's name");
         let origin = &server.origin;
         (finding.file, finding.line, finding.column) = (origin.file.clone(), origin.line, origin.column);
-        desk.findings.push(finding.clone());
+        context.findings.push(finding.clone());
         server.state = ServerConfigState::Broken(finding);
     }
 }

@@ -1,48 +1,48 @@
-//! Dialects: which part of a file is servers and which is settings, whoever wrote it.
+//! Dialects: splits a file of any supported program into servers and settings.
 
 use crate::entry::Flavor;
 use crate::finding::Finding;
-use crate::node::{Key, Mark, Node, Text, Value};
-use crate::texts::Texts;
+use crate::node::{MapKey, Mark, Node, TemplateText, Value};
+use crate::texts::SourceTexts;
 
-/// What a file is expected to hold.
+/// The expected content of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FileKind {
-    /// `toolbooth.*`: everything.
+    /// `toolbooth.*`: settings and servers.
     Whole,
-    /// `.mcp.json` and its kin: servers, perhaps beside keys of other programs.
+    /// `.mcp.json` and similar files: servers, possibly next to keys of other programs.
     Servers,
-    /// A file about the language model.
+    /// Settings of the language model.
     Llm,
-    /// A file of compliance levels.
+    /// Compliance levels.
     Compliance,
 }
 
-/// A server as it stands in one file.
+/// A server entry of one file, before normalisation.
 #[derive(Debug, Clone)]
 pub(crate) struct RawServer {
-    pub name: Key,
+    pub name: MapKey,
     pub node: Node,
     pub flavor: Flavor,
 }
 
-/// A file, taken apart.
+/// The settings and servers of one file.
 #[derive(Debug, Clone)]
-pub(crate) struct Split {
+pub(crate) struct SplitFile {
     pub settings: Node,
     pub servers: Vec<RawServer>,
-    /// Names that stand in the file twice, each with its second place.
-    pub twice: Vec<(String, Mark)>,
+    /// Server names that are defined twice, each with the location of the second definition.
+    pub duplicates: Vec<(String, Mark)>,
     pub findings: Vec<Finding>,
 }
 
-/// Keys that hold servers, in the dialects in use.
+/// Top-level keys that contain servers, in all dialects.
 pub(crate) const SERVER_KEYS: [&str; 4] = ["servers", "mcpServers", "mcp_servers", "mcp"];
 
-/// Keys of an entry that only a server has.
+/// Keys that identify a map as a server entry.
 const REACHING: [&str; 8] = ["command", "cmd", "url", "uri", "endpoint", "serverUrl", "httpUrl", "bundled"];
 
-/// Keys that other programs write into an entry and that mean nothing here.
+/// Keys that other programs write into an entry, and that the gateway ignores.
 const MEANINGLESS: [&str; 9] = [
     "name",
     "title",
@@ -55,25 +55,25 @@ const MEANINGLESS: [&str; 9] = [
     "dev",
 ];
 
-/// Keys that are comments wherever they stand.
+/// Whether a key is a comment.
 pub(crate) fn is_comment(key: &str) -> bool {
     matches!(key, "$schema" | "$comment" | "_comment" | "_comments") || key.starts_with("//")
 }
 
-/// Takes a file apart.
-pub(crate) fn split(texts: &Texts, document: Node, kind: FileKind, known: &[&str]) -> Split {
-    let mut splitter = Splitter {
+/// Splits a file into settings and servers.
+pub(crate) fn split(texts: &SourceTexts, document: Node, kind: FileKind, known: &[&str]) -> SplitFile {
+    let mut splitter = FileSplitter {
         texts,
-        split: Split {
+        split: SplitFile {
             settings: Node::empty_map(document.mark),
             servers: Vec::new(),
-            twice: Vec::new(),
+            duplicates: Vec::new(),
             findings: Vec::new(),
         },
     };
     let mark = document.mark;
     let Value::Map(members) = document.value else {
-        let sentence = format!("a configuration file holds a map, this one holds {}", document.kind());
+        let sentence = format!("a configuration file must contain a map, found {}", document.kind());
         splitter.split.findings.push(Finding::error("config.wrong-type", sentence).at(texts, mark));
         return splitter.split;
     };
@@ -92,8 +92,8 @@ pub(crate) fn split(texts: &Texts, document: Node, kind: FileKind, known: &[&str
     splitter.split
 }
 
-/// Whether a map is a flat map of servers: at least one value looks like one, and no key says otherwise.
-fn is_flat(members: &[(Key, Node)], kind: FileKind, known: &[&str]) -> bool {
+/// Whether a map is a flat map of servers: at least one value looks like a server, and no key is a setting.
+fn is_flat(members: &[(MapKey, Node)], kind: FileKind, known: &[&str]) -> bool {
     let mut own = members.iter().filter(|(key, _)| !is_comment(&key.text)).peekable();
     if own.peek().is_none() || own.clone().any(|(key, node)| holds_servers(&key.text, node)) {
         return false;
@@ -102,7 +102,7 @@ fn is_flat(members: &[(Key, Node)], kind: FileKind, known: &[&str]) -> bool {
     if own.clone().any(|(key, node)| is_setting(&key.text, node)) {
         return false;
     }
-    // In a file that is for servers, a map of maps is one even if every entry has a slip in `command`.
+    // In a file for servers, a map of maps is a flat map even if `command` is misspelt in every entry.
     let slipped = kind == FileKind::Servers
         && own.clone().all(|(key, node)| {
             matches!(&node.value, Value::Map(inner) if !inner.is_empty()
@@ -131,25 +131,25 @@ pub(crate) fn looks_like_server(key: &str, node: &Node) -> bool {
     })
 }
 
-struct Splitter<'a> {
-    texts: &'a Texts,
-    split: Split,
+struct FileSplitter<'a> {
+    texts: &'a SourceTexts,
+    split: SplitFile,
 }
 
-impl Splitter<'_> {
+impl FileSplitter<'_> {
     fn setting(&mut self, path: &[&str], key_mark: Mark, node: Node) {
         self.split.settings.set(path, key_mark, node);
     }
 
-    fn whole(&mut self, members: Vec<(Key, Node)>) {
+    fn whole(&mut self, members: Vec<(MapKey, Node)>) {
         for (key, node) in members {
             match key.text.as_str() {
-                // `x-…` is where YAML files keep what they refer to elsewhere.
+                // YAML files define anchors under `x-…` keys.
                 name if is_comment(name) || name.starts_with("x-") => {}
                 "servers" | "mcpServers" | "mcp_servers" => self.servers(node),
                 "mcp" => self.mcp(node),
                 "tools" => self.tools(key, node),
-                // Other programs ask for these values; here they come from variables.
+                // Other programs prompt for these values; here they come from variables.
                 "inputs" => {}
                 "lazyLoading" => self.lazy_loading(key.mark, &node),
                 "alwaysLoadTools" => {
@@ -168,11 +168,11 @@ impl Splitter<'_> {
         }
     }
 
-    /// Keeps a setting as it stands; one that is there twice is reported, and the later is kept.
-    fn keep(&mut self, key: Key, node: Node) {
+    /// Keeps a setting unchanged. A key that is defined twice is reported, and the later value wins.
+    fn keep(&mut self, key: MapKey, node: Node) {
         let earlier = self.split.settings.get(&key.text).is_some();
         if earlier {
-            let sentence = format!("`{}` stands in this file twice", key.text);
+            let sentence = format!("`{}` is defined twice in this file", key.text);
             self.split
                 .findings
                 .push(Finding::error("config.duplicate-key", sentence).at(self.texts, key.mark));
@@ -181,7 +181,7 @@ impl Splitter<'_> {
         self.setting(&[&text], mark, node);
     }
 
-    fn exposure(&mut self, key: Key, node: Node) {
+    fn exposure(&mut self, key: MapKey, node: Node) {
         let mark = node.mark;
         let Value::Map(members) = node.value else { return self.keep(key, node) };
         if self.split.settings.get("exposure").is_none() {
@@ -198,18 +198,18 @@ impl Splitter<'_> {
         }
     }
 
-    /// Attocode's switch: defer everything, or nothing.
+    /// Attocode's `lazyLoading`: `search` mode or `full` mode.
     fn lazy_loading(&mut self, mark: Mark, node: &Node) {
         let Some(lazy) = node.truth() else {
-            let sentence = format!("`lazyLoading` is true or false, found {}", node.kind());
+            let sentence = format!("`lazyLoading` must be true or false, found {}", node.kind());
             self.split.findings.push(Finding::error("config.wrong-type", sentence).at(self.texts, node.mark));
             return;
         };
-        let mode = Text::written(if lazy { "search" } else { "full" });
+        let mode = TemplateText::written(if lazy { "search" } else { "full" });
         self.setting(&["exposure", "mode"], mark, Node { value: Value::Text(mode), mark: node.mark });
     }
 
-    /// `{"mcp": {"servers": {...}}}`, as editors keep it among their settings.
+    /// `{"mcp": {"servers": {...}}}`, as in the settings of editors.
     fn mcp(&mut self, node: Node) {
         let Value::Map(members) = node.value else { return };
         for (key, node) in members {
@@ -228,7 +228,7 @@ impl Splitter<'_> {
     }
 
     /// `{"tools": {"mcp": {"servers": {...}, "allow_tools": [...]}}}`.
-    fn tools(&mut self, key: Key, node: Node) {
+    fn tools(&mut self, key: MapKey, node: Node) {
         let Some(mcp) = node.get("mcp").cloned() else { return self.keep(key, node) };
         let Value::Map(members) = mcp.value else { return self.keep(key, node) };
         let first = self.split.servers.len();
@@ -238,7 +238,7 @@ impl Splitter<'_> {
                 "servers" => self.servers(node),
                 "allow_tools" | "deny_tools" => self.setting(&[&key.text.clone()], key.mark, node),
                 "enabled" | "timeout_seconds" | "health_check_interval" => defaults.push((key, node)),
-                // One of them is used when a call names none; here every call names its tool.
+                // Defaults for calls that name no server or tool; here every call names its tool.
                 "default_server" | "server" | "tool" => {}
                 name => {
                     let sentence = format!("unknown key `{name}` in `tools.mcp`");
@@ -253,7 +253,7 @@ impl Splitter<'_> {
             for (key, node) in &defaults {
                 let own = if key.text == "timeout_seconds" { "timeout" } else { key.text.as_str() };
                 if !members.iter().any(|(name, _)| name.text == own || name.text == key.text) {
-                    members.push((Key { text: own.to_owned(), mark: key.mark }, node.clone()));
+                    members.push((MapKey { text: own.to_owned(), mark: key.mark }, node.clone()));
                 }
             }
         }
@@ -271,7 +271,8 @@ impl Splitter<'_> {
             Value::List(elements) => elements.into_iter().for_each(|element| self.listed(element)),
             Value::Null => {}
             _ => {
-                let sentence = format!("`servers` is a map from names to entries, found {}", node.kind());
+                let sentence =
+                    format!("`servers` must be a map from names to entries, found {}", node.kind());
                 self.split
                     .findings
                     .push(Finding::error("config.wrong-type", sentence).at(self.texts, node.mark));
@@ -279,10 +280,10 @@ impl Splitter<'_> {
         }
     }
 
-    /// An element of a list of servers carries its own name.
+    /// A server in a list has its name in the entry.
     fn listed(&mut self, node: Node) {
         match node.get("name").and_then(|name| Some((name.text()?.to_owned(), name.mark))) {
-            Some((text, mark)) => self.server(Key { text, mark }, node, Flavor::Plain),
+            Some((text, mark)) => self.server(MapKey { text, mark }, node, Flavor::Plain),
             None => {
                 let finding = Finding::error("config.missing-key", "a server in a list needs a `name`");
                 self.split.findings.push(finding.at(self.texts, node.mark));
@@ -290,26 +291,26 @@ impl Splitter<'_> {
         }
     }
 
-    fn server(&mut self, name: Key, mut node: Node, flavor: Flavor) {
+    fn server(&mut self, name: MapKey, mut node: Node, flavor: Flavor) {
         if let Some(members) = node.members_mut() {
             if let Some((key, _)) =
                 members.iter().find(|(k, _)| matches!(k.text.as_str(), "alwaysAllow" | "autoApprove"))
             {
-                let sentence = format!("server `{}`: `{}` is not taken over", name.text, key.text);
+                let sentence = format!("server `{}`: `{}` is ignored", name.text, key.text);
                 let finding = Finding::warning("config.ignored-key", sentence)
-                    .hint("who is asked before a call is decided by `policy` and `tools.require_approval`");
+                    .hint("`policy` and `tools.require_approval` decide which calls need approval");
                 self.split.findings.push(finding.at(self.texts, key.mark));
             }
             members.retain(|(key, _)| !is_comment(&key.text) && !MEANINGLESS.contains(&key.text.as_str()));
         }
         match self.split.servers.iter().position(|server| server.name.text == name.text) {
-            Some(_) => self.split.twice.push((name.text, name.mark)),
+            Some(_) => self.split.duplicates.push((name.text, name.mark)),
             None => self.split.servers.push(RawServer { name, node, flavor }),
         }
     }
 
-    /// `llm {...}`, the bare fields of it, or a map of models of which the first is taken.
-    fn llm(&mut self, members: Vec<(Key, Node)>, mark: Mark) {
+    /// `llm {...}`, only its fields, or a map of models, of which the first is used.
+    fn llm(&mut self, members: Vec<(MapKey, Node)>, mark: Mark) {
         let whole = Node { value: Value::Map(members), mark };
         if let Some((key, node)) = whole.entry("llm") {
             return self.setting(&["llm"], key.mark, node.clone());
@@ -330,13 +331,13 @@ impl Splitter<'_> {
             }
         }
         if self.split.settings.at(&["llm", "model"]).is_none() {
-            let text = Text::written(name.text.clone());
+            let text = TemplateText::written(name.text.clone());
             self.setting(&["llm", "model"], name.mark, Node { value: Value::Text(text), mark: name.mark });
         }
     }
 
-    /// `{"levels": [...]}`, as `compliance` holds it.
-    fn compliance(&mut self, members: Vec<(Key, Node)>, mark: Mark) {
+    /// `{"levels": [...]}`, as in the `compliance` setting.
+    fn compliance(&mut self, members: Vec<(MapKey, Node)>, mark: Mark) {
         let whole = Node { value: Value::Map(members), mark };
         if let Some((key, levels)) = whole.entry("levels") {
             self.setting(&["compliance", "levels"], key.mark, levels.clone());
@@ -344,14 +345,14 @@ impl Splitter<'_> {
     }
 }
 
-/// Attocode matches parts of names where we match globs.
+/// Converts Attocode's substrings of tool names to globs.
 fn substrings(mut node: Node) -> Node {
     if let Value::List(elements) = &mut node.value {
         for element in elements {
             if let Value::Text(text) = &element.value
                 && !text.shown().contains(['*', '?', '[', '{'])
             {
-                element.value = Value::Text(Text::written(format!("*{}*", text.shown())));
+                element.value = Value::Text(TemplateText::written(format!("*{}*", text.shown())));
             }
         }
     }

@@ -1,14 +1,14 @@
-//! `TOOLBOOTH_*` variables and `key=value` arguments as settings.
+//! Settings from `TOOLBOOTH_*` variables and `key=value` arguments.
 
 use crate::finding::Finding;
-use crate::node::{Mark, Node, Text, Value};
+use crate::node::{Mark, Node, TemplateText, Value};
 use crate::suggest::nearest;
-use crate::texts::{TextName, Texts};
+use crate::texts::{SourceTexts, TextName};
 use std::collections::BTreeMap;
 
 const PREFIX: &str = "TOOLBOOTH_";
 
-/// Variables that commands read themselves: arguments of every command, and the level of the log.
+/// Variables that commands read directly: arguments of every command, and the log level.
 pub const RESERVED: [&str; 10] = [
     "URL",
     "TOKEN",
@@ -22,9 +22,9 @@ pub const RESERVED: [&str; 10] = [
     "JSON",
 ];
 
-/// The settings that variables name. Paths are known from the settings' own schema.
+/// Reads the settings from variables. `paths` lists the settings of the schema.
 pub(crate) fn from_variables(
-    texts: &mut Texts,
+    texts: &mut SourceTexts,
     env: &BTreeMap<String, String>,
     paths: impl FnOnce() -> Vec<Vec<String>>,
 ) -> (Option<Node>, Vec<Finding>) {
@@ -52,8 +52,8 @@ pub(crate) fn from_variables(
             findings.push(finding);
             continue;
         };
-        // The value is shown by the variable's name: it may be a secret.
-        let text = Text::loose(format!("${{{name}}}"), value.as_str());
+        // Show the variable's name in place of its value, which may be a secret.
+        let text = TemplateText::loose(format!("${{{name}}}"), value.as_str());
         let path: Vec<&str> = path.iter().map(String::as_str).collect();
         let node = Node { value: Value::Text(text), mark };
         settings.get_or_insert_with(|| Node::empty_map(mark)).set(&path, mark, node);
@@ -61,20 +61,20 @@ pub(crate) fn from_variables(
     (settings, findings)
 }
 
-/// A `key=value` of the command line.
+/// A `key=value` argument of the command line.
 #[derive(Debug, Clone)]
 pub(crate) struct Argument {
     pub path: Vec<String>,
     pub node: Node,
 }
 
-/// The arguments, each with the path that it sets.
-pub(crate) fn from_arguments(texts: &mut Texts, overrides: &[(String, String)]) -> Vec<Argument> {
+/// Converts the arguments of the command line, each with the path that it sets.
+pub(crate) fn from_arguments(texts: &mut SourceTexts, overrides: &[(String, String)]) -> Vec<Argument> {
     overrides
         .iter()
         .map(|(key, value)| {
             let id = texts.add(TextName::Argument(key.clone()), "");
-            let text = Text::loose(value.as_str(), value.as_str());
+            let text = TemplateText::loose(value.as_str(), value.as_str());
             let node = Node { value: Value::Text(text), mark: Mark::new(id, 0, 0) };
             Argument { path: key.split('.').map(str::to_owned).collect(), node }
         })

@@ -1,24 +1,24 @@
-//! `${NAME}`, `${NAME:-default}`, `${env:NAME}` and `$$` in texts.
+//! Expands `${NAME}`, `${NAME:-default}`, `${env:NAME}` and `$$` in strings.
 
-use crate::node::{Mark, Node, Step, Value};
+use crate::node::{Mark, Node, PathStep, Value};
 use crate::parse::dotenv::is_variable_name;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// The longest text that expansion may make.
+/// The maximum length of an expanded string.
 const MAX_LENGTH: usize = 1024 * 1024;
 
-/// The variables of one load. Printing shows names only.
+/// The variables of one load. `Debug` prints only their names.
 #[derive(Clone, Default, PartialEq)]
 pub struct Variables(BTreeMap<String, String>);
 
 impl Variables {
-    /// All of `variables`.
+    /// Wraps a map of variables.
     pub fn new(variables: BTreeMap<String, String>) -> Self {
         Self(variables)
     }
 
-    /// Adds what is not there yet: earlier variables win.
+    /// Adds variables that are not set yet; existing values win.
     pub fn add_missing(&mut self, more: BTreeMap<String, String>) {
         for (name, value) in more {
             self.0.entry(name).or_insert(value);
@@ -30,12 +30,12 @@ impl Variables {
         self.0.get(name).map(String::as_str)
     }
 
-    /// Every name, in order.
+    /// All names, sorted.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.0.keys().map(String::as_str)
     }
 
-    /// Names and values, in order.
+    /// All names and values, sorted by name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
@@ -47,16 +47,16 @@ impl fmt::Debug for Variables {
     }
 }
 
-/// Why a text could not be expanded.
+/// An error of variable expansion.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ExpandError {
-    /// The variable has no value, and there is no default.
+    /// The variable is not set, and there is no default.
     #[error("the variable `{0}` is not set")]
     Unset(String),
     /// `${` without `}`.
     #[error("`${{` has no closing `}}`")]
     Unclosed,
-    /// Something between the braces that cannot be a variable's name.
+    /// The text between the braces is not a variable name.
     #[error("`${{{0}}}` does not name a variable")]
     Name(String),
     /// The result is too long.
@@ -65,21 +65,21 @@ pub enum ExpandError {
 }
 
 impl ExpandError {
-    /// What to write instead.
+    /// How to fix the error.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Unset(name) => Some(format!(
                 "set `{name}`, name a file with --env-file, or give a default: `${{{name}:-...}}`"
             )),
             Self::Unclosed | Self::Name(_) => {
-                Some("write `${NAME}` or `${NAME:-default}`, and `$$` for a plain dollar sign".to_owned())
+                Some("write `${NAME}` or `${NAME:-default}`, and `$$` for a literal dollar sign".to_owned())
             }
             Self::TooLong => None,
         }
     }
 }
 
-/// What a text becomes, or nothing when there is nothing to expand in it. Values are not expanded again.
+/// Expands a string; returns `None` if there is nothing to expand. Values are not expanded again.
 pub fn expand(template: &str, variables: &Variables) -> Result<Option<String>, ExpandError> {
     if !template.contains('$') {
         return Ok(None);
@@ -97,7 +97,7 @@ pub fn expand(template: &str, variables: &Variables) -> Result<Option<String>, E
             out.push_str(lookup(&inside[..end], variables)?);
             rest = &inside[end + 1..];
         } else {
-            // A lone dollar, as in `$HOME` or a regular expression, is left alone.
+            // A single dollar, as in `$HOME` or a regular expression, is kept.
             out.push('$');
             rest = after;
         }
@@ -118,19 +118,19 @@ fn lookup<'a>(inside: &'a str, variables: &'a Variables) -> Result<&'a str, Expa
         None => (inside, None),
     };
     let name = name.strip_prefix("env:").unwrap_or(name);
-    // Defaults are plain text: a `${` in one would need brackets to be counted.
+    // Defaults are literal: a nested `${` would require counting braces.
     if !is_variable_name(name) || default.is_some_and(|default| default.contains("${")) {
         return Err(ExpandError::Name(inside.chars().take(40).collect()));
     }
     match (variables.get(name), default) {
-        // As in a shell, `:-` also stands in for an empty value.
+        // As in a shell, `:-` also replaces an empty value.
         (Some(""), Some(default)) | (None, Some(default)) => Ok(default),
         (Some(value), _) => Ok(value),
         (None, None) => Err(ExpandError::Unset(name.to_owned())),
     }
 }
 
-/// The names a text refers to.
+/// The names of the variables that a string refers to.
 pub fn references(template: &str) -> Vec<String> {
     let mut names = Vec::new();
     let mut rest = template;
@@ -155,21 +155,21 @@ pub fn references(template: &str) -> Vec<String> {
     names
 }
 
-/// A text that could not be expanded.
+/// A string that could not be expanded.
 pub(crate) struct Unexpanded {
-    pub path: Vec<Step>,
+    pub path: Vec<PathStep>,
     pub mark: Mark,
     pub error: ExpandError,
 }
 
-/// Expands every text in a tree; what could not be expanded stays as written and is reported.
+/// Expands all strings in a tree. Strings that cannot be expanded are kept as written and returned.
 pub(crate) fn expand_tree(node: &mut Node, variables: &Variables) -> Vec<Unexpanded> {
     let mut errors = Vec::new();
     walk(node, variables, &mut Vec::new(), &mut errors);
     errors
 }
 
-fn walk(node: &mut Node, variables: &Variables, path: &mut Vec<Step>, errors: &mut Vec<Unexpanded>) {
+fn walk(node: &mut Node, variables: &Variables, path: &mut Vec<PathStep>, errors: &mut Vec<Unexpanded>) {
     let mark = node.mark;
     match &mut node.value {
         Value::Text(text) if !text.is_expanded() => match expand(text.shown(), variables) {
@@ -179,14 +179,14 @@ fn walk(node: &mut Node, variables: &Variables, path: &mut Vec<Step>, errors: &m
         },
         Value::List(elements) => {
             for (index, element) in elements.iter_mut().enumerate() {
-                path.push(Step::Index(index));
+                path.push(PathStep::Index(index));
                 walk(element, variables, path, errors);
                 path.pop();
             }
         }
         Value::Map(members) => {
             for (key, member) in members {
-                path.push(Step::Key(key.text.clone()));
+                path.push(PathStep::Key(key.text.clone()));
                 walk(member, variables, path, errors);
                 path.pop();
             }

@@ -1,8 +1,8 @@
-//! `config explain KEY`: which file won, and over whom.
+//! `config explain KEY`: the value of a key, its origin, and the values it overrides.
 
 use crate::entry::{Reveal, view};
-use crate::layer::{Layer, Origin};
-use crate::load::Loaded;
+use crate::layer::{ConfigOrigin, Layer};
+use crate::load::LoadedConfig;
 use crate::lookup::{in_json, in_tree, masked, rest_after};
 use crate::node::{Mark, Node};
 use crate::settings::Settings;
@@ -13,27 +13,27 @@ use serde_json::Value as Json;
 use std::fmt;
 use toolbooth_core::names::ServerName;
 
-/// Where a value comes from.
+/// The value of a key, and where it comes from.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Explanation {
-    /// The key that was asked about.
+    /// The dotted key.
     pub key: String,
-    /// Its value, secrets as `${NAME}`; absent if it has none.
+    /// The value, with secrets as `${NAME}`; absent if the key is not set.
     pub value: Option<Json>,
-    /// Where the value is written; absent for a default.
-    pub origin: Option<Origin>,
-    /// What other places say, highest layer first.
+    /// The origin of the value; absent for a default.
+    pub origin: Option<ConfigOrigin>,
+    /// The values of other sources, highest layer first.
     pub over: Vec<Overridden>,
-    /// What else a reader should know.
+    /// Additional remarks.
     pub notes: Vec<String>,
 }
 
-/// What another place says.
+/// A value that is overridden.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Overridden {
-    /// Where.
-    pub origin: Origin,
-    /// What.
+    /// The origin of the value.
+    pub origin: ConfigOrigin,
+    /// The value.
     pub value: Json,
 }
 
@@ -45,7 +45,7 @@ impl fmt::Display for Explanation {
             (None, _) => writeln!(f, "{} is not set", self.key)?,
         }
         for Overridden { origin, value } in &self.over {
-            writeln!(f, "  over {value} from {origin}")?;
+            writeln!(f, "  overrides {value} from {origin}")?;
         }
         for note in &self.notes {
             writeln!(f, "  note: {note}")?;
@@ -55,7 +55,7 @@ impl fmt::Display for Explanation {
 }
 
 /// Explains a dotted key such as `exposure.mode` or `servers.fs.env.TOKEN`.
-pub fn explain(loaded: &Loaded, dotted_key: &str) -> Explanation {
+pub fn explain(loaded: &LoadedConfig, dotted_key: &str) -> Explanation {
     match rest_after(dotted_key, "servers") {
         Some(rest) if !rest.is_empty() => server(loaded, dotted_key, rest),
         _ => setting(loaded, dotted_key),
@@ -66,7 +66,7 @@ fn last_part(dotted: &str) -> &str {
     dotted.rsplit('.').next().unwrap_or(dotted)
 }
 
-fn setting(loaded: &Loaded, key: &str) -> Explanation {
+fn setting(loaded: &LoadedConfig, key: &str) -> Explanation {
     let mut explanation =
         Explanation { key: key.to_owned(), value: None, origin: None, over: Vec::new(), notes: Vec::new() };
     let winner = in_tree(&loaded.merged, key);
@@ -87,7 +87,7 @@ fn setting(loaded: &Loaded, key: &str) -> Explanation {
         explanation.over.push(Overridden { origin, value: masked(last_part(key), node) });
     }
     if rest_after(key, "policy.rules").is_some() || rest_after(key, "deny_tools").is_some() {
-        explanation.notes.push("every layer adds to this; none replaces it".into());
+        explanation.notes.push("the values of all layers are combined".into());
     }
     if explanation.value.is_none() {
         let effective = serde_json::to_value(&loaded.settings).unwrap_or_default();
@@ -108,7 +108,7 @@ fn is_known(key: &str) -> bool {
     in_json(&defaults, key).is_some()
 }
 
-fn server(loaded: &Loaded, key: &str, rest: &str) -> Explanation {
+fn server(loaded: &LoadedConfig, key: &str, rest: &str) -> Explanation {
     let mut explanation =
         Explanation { key: key.to_owned(), value: None, origin: None, over: Vec::new(), notes: Vec::new() };
     let named = |name: &ServerName| rest_after(rest, name.as_str()).map(str::to_owned);
@@ -121,7 +121,7 @@ fn server(loaded: &Loaded, key: &str, rest: &str) -> Explanation {
         let names = loaded.servers.iter().map(|server| server.name.as_str());
         let first = rest.split('.').next().unwrap_or(rest);
         let meant = nearest(first, names).map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
-        explanation.notes.push(format!("there is no server of that name{meant}"));
+        explanation.notes.push(format!("there is no server with that name{meant}"));
         return explanation;
     };
     let Some(history) = loaded.history.get(&server.name) else { return explanation };
@@ -132,16 +132,15 @@ fn server(loaded: &Loaded, key: &str, rest: &str) -> Explanation {
     } else if let Some(entry) = server.state.entry() {
         explanation.value = in_json(&view(entry, Reveal::Templates), &field).cloned();
     }
-    for (_, said) in history.said.iter().rev() {
-        let Some(node) = in_tree(said, &field) else { continue };
+    for (_, entry) in history.written.iter().rev() {
+        let Some(node) = in_tree(entry, &field) else { continue };
         if winner.is_none_or(|winner| winner.mark != node.mark) {
             let value = masked(last_part(&field), node);
             explanation.over.push(Overridden { origin: loaded.origin_of(node.mark), value });
         }
     }
     if !server.shadowed.is_empty() {
-        let note =
-            format!("the entry at {} counts whole; nothing of the others is in it", server.origin.place());
+        let note = format!("the entry at {} replaces the other entries completely", server.origin.location());
         explanation.notes.push(note);
     }
     if server.state.as_str() != "ready" {
@@ -150,9 +149,9 @@ fn server(loaded: &Loaded, key: &str, rest: &str) -> Explanation {
     explanation
 }
 
-impl Loaded {
-    /// Where a mark stands, and in which layer.
-    pub(crate) fn origin_of(&self, mark: Mark) -> Origin {
+impl LoadedConfig {
+    /// The layer and location of a mark.
+    pub(crate) fn origin_of(&self, mark: Mark) -> ConfigOrigin {
         let layer = match self.texts.name(mark.text) {
             Some(TextName::Variable(_)) => Layer::Environment,
             Some(TextName::Argument(_)) => Layer::CommandLine,
@@ -162,11 +161,11 @@ impl Loaded {
             }
             None => Layer::BuiltIn,
         };
-        Origin::new(layer, self.texts.place(mark))
+        ConfigOrigin::new(layer, self.texts.location(mark))
     }
 
-    /// The origin of every setting that is written down, by dotted key.
-    pub fn origins(&self) -> Vec<(String, Origin)> {
+    /// The origins of all settings that are set, by dotted key.
+    pub fn origins(&self) -> Vec<(String, ConfigOrigin)> {
         let mut origins = Vec::new();
         leaves(&self.merged, &mut String::new(), &mut |key, node| {
             origins.push((key.to_owned(), self.origin_of(node.mark)));

@@ -1,4 +1,4 @@
-//! How single fields are read and shown: secrets, seconds, one-or-many, words.
+//! Deserialization and serialization of common field types: secrets, seconds, and single values in place of lists.
 
 use crate::read::{ONE_OR_MANY, SECRET};
 use crate::secrets::hide;
@@ -9,10 +9,10 @@ use std::fmt;
 use std::time::Duration;
 use toolbooth_core::secret::SecretText;
 
-/// What is shown in place of a secret that was written into the file itself.
+/// The text shown in place of a literal secret.
 pub(crate) const HIDDEN: &str = "(hidden)";
 
-/// A text field that may hold `${NAME}`, as it is read from a file.
+/// A string field that may contain `${NAME}`.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct SecretField(pub SecretText);
 
@@ -20,7 +20,7 @@ struct SecretVisitor {
     scalars: Scalars,
 }
 
-/// Whether numbers and truth values may stand for texts.
+/// Whether numbers and booleans are accepted as strings.
 #[derive(Clone, Copy, PartialEq)]
 enum Scalars {
     Refused,
@@ -31,7 +31,7 @@ impl<'de> Visitor<'de> for SecretVisitor {
     type Value = SecretText;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a text")
+        f.write_str("a string")
     }
 
     fn visit_str<E: de::Error>(self, text: &str) -> Result<SecretText, E> {
@@ -39,7 +39,7 @@ impl<'de> Visitor<'de> for SecretVisitor {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut parts: A) -> Result<SecretText, A::Error> {
-        // A real list also comes here; its elements are not the two texts that were promised.
+        // An ordinary list also arrives here, but does not have the two strings of a template and its value.
         if parts.size_hint() != Some(2) {
             return Err(de::Error::invalid_type(de::Unexpected::Seq, &self));
         }
@@ -81,7 +81,7 @@ impl<'de> Deserialize<'de> for SecretField {
     }
 }
 
-/// A value of `env` or `headers`: numbers and truth values are meant as their text.
+/// A value of `env` or `headers`: numbers and booleans are converted to strings.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ScalarField(pub SecretText);
 
@@ -92,7 +92,7 @@ impl<'de> Deserialize<'de> for ScalarField {
     }
 }
 
-/// Fields of type `SecretText`: read with their value, shown by their template.
+/// Fields of type `SecretText`: read with their value, serialized as their template.
 pub(crate) mod secret {
     use super::*;
 
@@ -105,7 +105,7 @@ pub(crate) mod secret {
     }
 }
 
-/// Fields of type `Option<SecretText>` whose literal value is shown, such as addresses, but for what is secret in it.
+/// Fields of type `Option<SecretText>` whose literal value is shown, such as URLs, with the secrets in it masked.
 pub(crate) mod text_option {
     use super::*;
 
@@ -168,10 +168,10 @@ pub(crate) mod secret_map {
     }
 }
 
-/// The longest time that any setting may name: a day.
+/// The maximum duration of any setting: one day.
 const MAX_SECONDS: f64 = 86_400.0;
 
-/// A time in a file: a number of seconds, or a text such as `500ms`, `30s`, `5m`, `1h`.
+/// A duration: a number of seconds, or a string such as `500ms`, `30s`, `5m`, `1h`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Seconds(pub Duration);
 
@@ -188,7 +188,7 @@ impl SecondsVisitor {
         if (0.0..=MAX_SECONDS).contains(&seconds) {
             return Ok(Duration::from_secs_f64(seconds));
         }
-        Err(E::custom("times are given in seconds, from 0 to 86400"))
+        Err(E::custom("expected a number of seconds from 0 to 86400"))
     }
 }
 
@@ -269,7 +269,7 @@ pub(crate) mod seconds_option {
     }
 }
 
-/// One value or a list of them.
+/// A single value or a list of values.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct OneOrMany<T>(pub Vec<T>);
 
@@ -280,7 +280,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for OneOrMany<T> {
             type Value = Vec<T>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a text or a list of texts")
+                f.write_str("a string or a list of strings")
             }
 
             fn visit_seq<A: SeqAccess<'de>>(self, mut parts: A) -> Result<Vec<T>, A::Error> {
@@ -295,7 +295,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for OneOrMany<T> {
     }
 }
 
-/// The schema of a text or a list of texts.
+/// The JSON Schema of a string or a list of strings.
 pub(crate) enum TextOrTexts {}
 
 impl schemars::JsonSchema for TextOrTexts {
@@ -314,7 +314,7 @@ impl schemars::JsonSchema for TextOrTexts {
     }
 }
 
-/// The schema of a time.
+/// The JSON Schema of a duration.
 pub(crate) enum Time {}
 
 impl schemars::JsonSchema for Time {
@@ -336,7 +336,7 @@ impl schemars::JsonSchema for Time {
     }
 }
 
-/// Lists for which a single value may stand.
+/// Lists that may be written as a single value.
 pub(crate) mod one_or_many {
     use super::*;
 

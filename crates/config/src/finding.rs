@@ -1,22 +1,22 @@
-//! Findings: what is wrong in a configuration, where it stands, and what to write instead.
+//! Findings: errors and warnings about a configuration, with their location and a hint.
 
 use serde::Serialize;
 use std::fmt;
 use std::path::PathBuf;
 use toolbooth_core::fault::{Blame, Fault, Problem};
 
-/// How much a finding matters.
+/// The severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
-    /// Something does not work as written.
+    /// A part of the configuration is invalid.
     Error,
-    /// It works, but probably not as meant.
+    /// The configuration is valid, but probably not what was intended.
     Warning,
 }
 
 impl Severity {
-    /// The word in front of a finding.
+    /// The word printed before a finding.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Error => "error",
@@ -25,20 +25,20 @@ impl Severity {
     }
 }
 
-/// Where something is written. Lines and columns count from one; zero means unknown.
+/// The location of a value or a finding. Lines and columns start at one; zero means unknown.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Place {
-    /// The file, unless it was not in a file.
+pub struct SourceLocation {
+    /// The file, if the source is a file.
     pub file: Option<PathBuf>,
     /// The line.
     pub line: u32,
     /// The column, in characters.
     pub column: u32,
-    /// What it was instead of a file, such as "variable `TOOLBOOTH_LISTEN`".
+    /// The source if it is not a file, such as "variable `TOOLBOOTH_LISTEN`".
     pub via: Option<String>,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for SourceLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.file, &self.via) {
             (Some(file), _) if self.line > 0 => write!(f, "{}:{}:{}", file.display(), self.line, self.column),
@@ -49,14 +49,14 @@ impl fmt::Display for Place {
     }
 }
 
-/// The line of a file that a finding is about. It may hold literal secrets, so it is drawn on a terminal only.
+/// The line of a file that a finding is about. It may contain literal secrets, so it is printed on a terminal only.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Snippet {
     /// The whole line.
     pub line: String,
-    /// Characters before the marked part.
+    /// The number of characters before the marked part.
     pub before: usize,
-    /// Characters in the marked part, at least one.
+    /// The number of characters in the marked part, at least one.
     pub width: usize,
 }
 
@@ -69,37 +69,37 @@ impl fmt::Debug for Snippet {
     }
 }
 
-/// One thing that is wrong, or probably not meant.
+/// An error in or a warning about a configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// How much it matters.
+    /// The severity.
     pub severity: Severity,
     /// A stable code such as `config.unknown-key`.
     pub code: &'static str,
-    /// One sentence; never holds a secret.
+    /// One sentence that never contains a secret.
     pub message: String,
-    /// The file it stands in, unless it was not in a file.
+    /// The file, if the source is a file.
     pub file: Option<PathBuf>,
-    /// The line, from one; zero means unknown.
+    /// The line, starting at one; zero means unknown.
     pub line: u32,
-    /// The column in characters, from one.
+    /// The column in characters, starting at one.
     pub column: u32,
-    /// What it stands in instead of a file, such as "variable `TOOLBOOTH_LISTEN`".
+    /// The source if it is not a file, such as "variable `TOOLBOOTH_LISTEN`".
     pub via: Option<String>,
-    /// The dotted key it is about, such as `servers.fs.env.TOKEN`.
+    /// The dotted key, such as `servers.fs.env.TOKEN`.
     pub key: Option<String>,
-    /// A few words under the caret.
+    /// A short text after the caret.
     #[serde(skip)]
     pub label: Option<String>,
-    /// The line itself.
+    /// The line of the file.
     #[serde(skip)]
     pub snippet: Option<Snippet>,
-    /// What to do about it.
+    /// How to fix it.
     pub hint: Option<String>,
 }
 
 impl Finding {
-    /// An error without a place.
+    /// Creates an error without a location.
     pub fn error(code: &'static str, message: impl Into<String>) -> Self {
         Self {
             severity: Severity::Error,
@@ -116,52 +116,52 @@ impl Finding {
         }
     }
 
-    /// A warning without a place.
+    /// Creates a warning without a location.
     pub fn warning(code: &'static str, message: impl Into<String>) -> Self {
         Self { severity: Severity::Warning, ..Self::error(code, message) }
     }
 
-    /// Adds what to do about it.
+    /// Adds a hint.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
     }
 
-    /// Adds the words under the caret.
+    /// Adds the text after the caret.
     #[must_use]
     pub fn label(mut self, label: impl Into<String>) -> Self {
         self.label = Some(label.into());
         self
     }
 
-    /// Adds the dotted key it is about.
+    /// Adds the dotted key.
     #[must_use]
     pub fn about(mut self, key: impl Into<String>) -> Self {
         self.key = Some(key.into());
         self
     }
 
-    /// Adds a file as its place, when no line is known.
+    /// Sets the file as the location, without a line.
     #[must_use]
     pub fn in_file(mut self, file: impl Into<PathBuf>) -> Self {
         self.file = Some(file.into());
         self
     }
 
-    /// Adds where it stands.
+    /// Sets the location.
     #[must_use]
-    pub fn at(mut self, texts: &crate::texts::Texts, mark: crate::node::Mark) -> Self {
-        let Place { file, line, column, via } = texts.place(mark);
+    pub fn at(mut self, texts: &crate::texts::SourceTexts, mark: crate::node::Mark) -> Self {
+        let SourceLocation { file, line, column, via } = texts.location(mark);
         (self.file, self.line, self.column, self.via) = (file, line, column, via);
         self.snippet = texts.snippet(mark);
         self
     }
 
-    /// Where it stands.
-    pub fn place(&self) -> Place {
+    /// The location.
+    pub fn location(&self) -> SourceLocation {
         let Self { file, line, column, via, .. } = self;
-        Place { file: file.clone(), line: *line, column: *column, via: via.clone() }
+        SourceLocation { file: file.clone(), line: *line, column: *column, via: via.clone() }
     }
 
     /// Whether it is an error.
@@ -169,12 +169,12 @@ impl Finding {
         self.severity == Severity::Error
     }
 
-    /// Whether it is about a `key=value` of the command line.
+    /// Whether the finding is about a `key=value` argument of the command line.
     pub(crate) fn is_on_command_line(&self) -> bool {
         self.via.as_deref().is_some_and(|via| via.ends_with(crate::texts::ON_COMMAND_LINE))
     }
 
-    /// The same as a problem that can travel to any door.
+    /// Converts the finding to a problem, which every interface can render.
     pub fn problem(&self) -> Problem {
         Problem::of(self)
     }
@@ -184,7 +184,7 @@ impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.file, &self.via) {
             (None, None) => f.write_str(&self.message),
-            _ => write!(f, "{}: {}", self.place(), self.message),
+            _ => write!(f, "{}: {}", self.location(), self.message),
         }
     }
 }
@@ -205,30 +205,30 @@ impl Fault for Finding {
     }
 }
 
-/// Draws a finding for a terminal, with its line and a caret under the part it is about.
+/// Renders a finding for a terminal, with its line and a caret under the marked part.
 pub fn render(finding: &Finding) -> String {
     let mut out =
         format!("{}[{}]: {}\n", finding.severity.as_str(), finding.code, printable(&finding.message));
     let placed = finding.file.is_some() || finding.via.is_some();
     if placed {
         let gutter = finding.line.to_string().len();
-        // Manifests are told of by JSON pointers, which programs can follow as well.
+        // Findings about manifests have JSON pointers as keys, which programs can resolve.
         let pointer = finding.key.as_deref().filter(|key| key.starts_with('/'));
         let pointer = pointer.map(|pointer| format!("  at {}", printable(pointer))).unwrap_or_default();
-        out.push_str(&format!("{:gutter$}--> {}{pointer}\n", "", finding.place()));
+        out.push_str(&format!("{:gutter$}--> {}{pointer}\n", "", finding.location()));
         if let Some(snippet) = &finding.snippet {
             draw(&mut out, finding, snippet, gutter);
         }
     }
-    // What stands under the caret need not be said again.
-    let said = finding.snippet.is_some() && finding.label == finding.hint;
-    if let Some(hint) = finding.hint.as_ref().filter(|_| !said) {
+    // Do not repeat the text after the caret.
+    let is_label = finding.snippet.is_some() && finding.label == finding.hint;
+    if let Some(hint) = finding.hint.as_ref().filter(|_| !is_label) {
         out.push_str(&format!("hint: {}\n", printable(hint)));
     }
     out
 }
 
-/// A long line is shown around the marked part only.
+/// The maximum number of characters shown of a line; a longer line is cut around the marked part.
 const LINE_WIDTH: usize = 120;
 
 fn draw(out: &mut String, finding: &Finding, snippet: &Snippet, gutter: usize) {
@@ -245,7 +245,7 @@ fn draw(out: &mut String, finding: &Finding, snippet: &Snippet, gutter: usize) {
     out.push('\n');
 }
 
-/// Files are somebody else's text: what could move the cursor is replaced.
+/// Replaces characters that could control the terminal: the content of files is not trusted.
 fn tame(character: char) -> char {
     match character {
         '\t' => ' ',

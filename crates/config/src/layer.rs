@@ -1,21 +1,21 @@
-//! Layers: who says what, and who wins.
+//! Configuration layers, and the origin of a value.
 
-use crate::finding::Place;
+use crate::finding::SourceLocation;
 use serde::Serialize;
 use std::fmt;
 use std::path::PathBuf;
 
-/// A layer of configuration; later ones win.
+/// A layer of the configuration. Later variants take precedence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Layer {
-    /// What the program does by itself.
+    /// Built-in defaults.
     BuiltIn,
-    /// The machine's.
+    /// Files of the machine.
     System,
-    /// The user's.
+    /// Files of the user.
     User,
-    /// The project folder's: somebody else's until trusted.
+    /// Files of the project folder, which the user must trust first.
     Project,
     /// `TOOLBOOTH_*` variables.
     Environment,
@@ -24,7 +24,7 @@ pub enum Layer {
 }
 
 impl Layer {
-    /// The word for it.
+    /// The name of the layer.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::BuiltIn => "built-in",
@@ -43,40 +43,40 @@ impl fmt::Display for Layer {
     }
 }
 
-/// Where a value or a server comes from.
+/// The layer and the location that a value or a server comes from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Origin {
-    /// Which layer.
+pub struct ConfigOrigin {
+    /// The layer.
     pub layer: Layer,
-    /// Which file, unless it was not in a file.
+    /// The file, if the source is a file.
     pub file: Option<PathBuf>,
-    /// The line, from one; zero means unknown.
+    /// The line, starting at one; zero means unknown.
     pub line: u32,
-    /// The column in characters, from one.
+    /// The column in characters, starting at one.
     pub column: u32,
-    /// What it stands in instead of a file, such as "variable `TOOLBOOTH_LISTEN`".
+    /// The source if it is not a file, such as "variable `TOOLBOOTH_LISTEN`".
     pub via: Option<String>,
 }
 
-impl Origin {
-    /// A place in a layer.
-    pub fn new(layer: Layer, place: Place) -> Self {
-        let Place { file, line, column, via } = place;
+impl ConfigOrigin {
+    /// Combines a layer and a location.
+    pub fn new(layer: Layer, location: SourceLocation) -> Self {
+        let SourceLocation { file, line, column, via } = location;
         Self { layer, file, line, column, via }
     }
 
-    /// Where in the layer it stands.
-    pub fn place(&self) -> Place {
+    /// The location within the layer.
+    pub fn location(&self) -> SourceLocation {
         let Self { layer: _, file, line, column, via } = self;
-        Place { file: file.clone(), line: *line, column: *column, via: via.clone() }
+        SourceLocation { file: file.clone(), line: *line, column: *column, via: via.clone() }
     }
 }
 
-impl fmt::Display for Origin {
+impl fmt::Display for ConfigOrigin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.file, &self.via) {
             (None, None) => f.write_str("built in"),
-            _ => write!(f, "{} ({})", self.place(), self.layer),
+            _ => write!(f, "{} ({})", self.location(), self.layer),
         }
     }
 }

@@ -1,46 +1,47 @@
-//! Which files are looked for, in which order, and which of them are trusted.
+//! The list of configuration files to read, in the order of their layers.
 
 use crate::dialect::FileKind;
-use crate::inputs::{Discovery, Sources};
+use crate::inputs::{FileDiscovery, Sources};
 use crate::layer::Layer;
 use std::path::{Path, PathBuf};
 
-/// Whether a file must be there.
+/// Whether a file must exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Presence {
+pub(crate) enum FilePresence {
     Optional,
     Required,
 }
 
-/// A file that is looked for.
+/// A configuration file to look for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Planned {
+pub(crate) struct PlannedFile {
     pub path: PathBuf,
     pub layer: Layer,
     pub kind: FileKind,
-    pub presence: Presence,
+    pub presence: FilePresence,
 }
 
-/// Names of server files in a folder of ours, then of the one file that holds everything.
+/// Names of files with servers only.
 const SERVER_FILES: [&str; 2] = ["mcp.json", ".mcp.json"];
+/// Names of files with settings and servers.
 const WHOLE_FILES: [&str; 4] = ["toolbooth.toml", "toolbooth.json", "toolbooth.yaml", "toolbooth.yml"];
 const LLM_FILES: [&str; 3] = ["llmconfig.yml", "llmconfig.yaml", "llmconfig.json"];
-/// What `config import` writes; lowest of the user's files, so that hand-written entries win.
+/// The file that `config import` writes. It is the lowest of the user's files, so that hand-written entries win.
 pub(crate) const IMPORTED: &str = "imported.json";
 const COMPLIANCE_FILE: &str = "compliance-levels.json";
 
-/// Every file that is looked for, lowest layer first. A file that is named twice counts where it is named last.
-pub(crate) fn plan(sources: &Sources) -> Vec<Planned> {
+/// Lists the files to look for, lowest layer first. A file that is listed twice counts at its last position.
+pub(crate) fn plan(sources: &Sources) -> Vec<PlannedFile> {
     let mut files = Vec::new();
-    if sources.discovery != Discovery::NamedOnly {
+    if sources.discovery != FileDiscovery::NamedOnly {
         folder(&mut files, &sources.system_dir, Layer::System, &SERVER_FILES);
         if let Some(user) = sources.user_dir() {
             files.push(optional(user.join(IMPORTED), Layer::User, FileKind::Servers));
             folder(&mut files, &user, Layer::User, &SERVER_FILES);
         }
     }
-    if sources.discovery == Discovery::Everywhere {
-        // A plain `mcp.json` in a project belongs to some other program more often than not.
+    if sources.discovery == FileDiscovery::Everywhere {
+        // A plain `mcp.json` in a project usually belongs to another program.
         folder(&mut files, &sources.cwd, Layer::Project, &SERVER_FILES[1..]);
     }
     let dirs = [&sources.config_dir, &sources.config_overrides];
@@ -66,7 +67,7 @@ pub(crate) fn plan(sources: &Sources) -> Vec<Planned> {
     keep_last(files)
 }
 
-fn folder(files: &mut Vec<Planned>, folder: &Path, layer: Layer, server_files: &[&str]) {
+fn folder(files: &mut Vec<PlannedFile>, folder: &Path, layer: Layer, server_files: &[&str]) {
     for name in server_files {
         files.push(optional(folder.join(name), layer, FileKind::Servers));
     }
@@ -75,16 +76,16 @@ fn folder(files: &mut Vec<Planned>, folder: &Path, layer: Layer, server_files: &
     }
 }
 
-fn optional(path: PathBuf, layer: Layer, kind: FileKind) -> Planned {
-    Planned { path, layer, kind, presence: Presence::Optional }
+fn optional(path: PathBuf, layer: Layer, kind: FileKind) -> PlannedFile {
+    PlannedFile { path, layer, kind, presence: FilePresence::Optional }
 }
 
-fn named(path: PathBuf, kind: impl Fn(&Path) -> FileKind) -> Planned {
+fn named(path: PathBuf, kind: impl Fn(&Path) -> FileKind) -> PlannedFile {
     let kind = kind(&path);
-    Planned { path, layer: Layer::CommandLine, kind, presence: Presence::Required }
+    PlannedFile { path, layer: Layer::CommandLine, kind, presence: FilePresence::Required }
 }
 
-/// Other programs' files may hold keys that are none of our business.
+/// The kind of a file, by its name. Files of other programs may contain keys that are unknown here.
 pub(crate) fn kind_of(path: &Path) -> FileKind {
     match path.file_name().and_then(|name| name.to_str()) {
         Some(name) if WHOLE_FILES.contains(&name) => FileKind::Whole,
@@ -93,7 +94,7 @@ pub(crate) fn kind_of(path: &Path) -> FileKind {
     }
 }
 
-/// A bare name is looked for in the folders that were named before it, then in the working folder.
+/// Looks for a bare file name in the folders given on the command line, then in the working folder.
 fn in_config_dirs(sources: &Sources, path: &Path) -> PathBuf {
     let bare = path.components().count() == 1;
     let dirs = [&sources.config_overrides, &sources.config_dir];
@@ -105,11 +106,11 @@ fn in_config_dirs(sources: &Sources, path: &Path) -> PathBuf {
     }
 }
 
-fn keep_last(files: Vec<Planned>) -> Vec<Planned> {
-    let mut kept: Vec<(PathBuf, Planned)> = Vec::new();
+fn keep_last(files: Vec<PlannedFile>) -> Vec<PlannedFile> {
+    let mut kept: Vec<(PathBuf, PlannedFile)> = Vec::new();
     for file in files {
         let same = file.path.canonicalize().unwrap_or_else(|_| file.path.clone());
-        // Standing in one's own configuration folder does not make its files somebody else's.
+        // If the working folder is the user's configuration folder, its files stay trusted.
         if file.layer == Layer::Project && kept.iter().any(|(path, _)| *path == same) {
             continue;
         }

@@ -1,7 +1,7 @@
-//! Files to types: discovery of configuration files, layers with origins, `${VAR}`, dialects, trust,
-//! JSON Schema, errors with file, line and hint, and the import of other clients' files.
+//! Configuration: finds and parses files, merges layers, expands `${VAR}`, checks trust, and reports errors with file,
+//! line and hint. Also generates the JSON Schema and imports the server lists of other clients.
 //!
-//! Nothing is started here, and nothing of the process is read except through [`Sources`].
+//! The crate starts nothing, and reads the process environment only through [`Sources`].
 
 #![forbid(unsafe_code)]
 
@@ -42,14 +42,14 @@ pub mod watch;
 pub use changes::ServerChanges;
 pub use environment::RESERVED as RESERVED_VARIABLES;
 pub use explain::{Explanation, Overridden, explain};
-pub use finding::{Finding, Place, Severity, Snippet, render};
-pub use inputs::{Discovery, Sources};
-pub use layer::{Layer, Origin};
-pub use load::{LoadFailure, Loaded, UntrustedSettings, load, load_with_trust};
+pub use finding::{Finding, Severity, Snippet, SourceLocation, render};
+pub use inputs::{FileDiscovery, Sources};
+pub use layer::{ConfigOrigin, Layer};
+pub use load::{LoadFailure, LoadedConfig, UntrustedSettings, load, load_with_trust};
 pub use read::{ReadError, ReadErrorKind, dotted, read_all};
 pub use schema::schema;
 pub use servers::{ConfiguredServer, ServerConfigState};
 pub use settings::Settings;
-pub use show::{View, show};
+pub use show::{ShowMode, show};
 pub use suggest::nearest;
-pub use trust::{Change, Preview, TrustBook, TrustError};
+pub use trust::{Preview, TrustBook, TrustChange, TrustError};

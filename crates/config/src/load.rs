@@ -1,19 +1,19 @@
-//! Loading: files to settings and servers, with every problem found on the way.
+//! Loads all configuration files into settings and servers, and collects the findings.
 
-use crate::dialect::{self, FileKind, Split};
+use crate::dialect::{self, FileKind, SplitFile};
 use crate::environment::{self, Argument};
 use crate::expand::Variables;
 use crate::finding::Finding;
 use crate::inputs::Sources;
 use crate::layer::Layer;
-use crate::layers::{self, Planned, Presence};
-use crate::manifest::{self, Gathering, GoodManifests, Manifests};
+use crate::layers::{self, FilePresence, PlannedFile};
+use crate::manifest::{self, GatheredManifests, GoodManifests, ManifestInputs};
 use crate::node::{Node, Value};
 use crate::ownership;
 use crate::parse;
-use crate::servers::{self, ConfiguredServer, History};
+use crate::servers::{self, ConfiguredServer, EntryHistory};
 use crate::settings::Settings;
-use crate::texts::Texts;
+use crate::texts::SourceTexts;
 use crate::trust::{Preview, TrustBook, TrustError};
 use crate::{checks, resolve, schema};
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,36 +22,36 @@ use std::path::{Path, PathBuf};
 use toolbooth_core::manifest::Manifest;
 use toolbooth_core::names::ServerName;
 
-/// A configuration, loaded.
+/// A loaded configuration.
 #[derive(Clone)]
-pub struct Loaded {
-    /// Every setting.
+pub struct LoadedConfig {
+    /// All settings.
     pub settings: Settings,
-    /// Every server that any file names, by name.
+    /// All configured servers, sorted by name.
     pub servers: Vec<ConfiguredServer>,
-    /// Warnings, and errors that set something aside.
+    /// Warnings, and errors that disable only a part of the configuration.
     pub findings: Vec<Finding>,
-    /// Every file that was read or looked for, for watching.
+    /// All files that were read or looked for; they are watched for changes.
     pub files: Vec<PathBuf>,
     /// The variables that entries and manifests may refer to.
     pub variables: Variables,
     /// Project files whose settings wait for trust.
     pub untrusted: Vec<UntrustedSettings>,
-    /// Every entry of a tool manifest that can be used.
+    /// The valid entries of all tool manifests.
     pub manifests: Vec<Manifest>,
-    /// What each manifest held; handed to the next load, it stays where an edit breaks a file.
+    /// The last valid entries of each manifest file. The next load uses them for files that an edit broke.
     pub good_manifests: GoodManifests,
-    /// Manifests that cannot be read any more, of which the last good content counts.
+    /// Manifest files that are broken or not trusted now, and whose last valid entries are in use.
     pub kept_manifests: Vec<PathBuf>,
-    /// Where the book of trust is kept: the data directory that no project file had a say in.
+    /// The folder of the trust file: the data directory, ignoring settings of project files.
     pub trust_dir: PathBuf,
-    pub(crate) texts: Texts,
-    pub(crate) documents: Vec<Document>,
+    pub(crate) texts: SourceTexts,
+    pub(crate) documents: Vec<ConfigDocument>,
     pub(crate) merged: Node,
-    pub(crate) history: BTreeMap<ServerName, History>,
+    pub(crate) history: BTreeMap<ServerName, EntryHistory>,
 }
 
-/// Settings without which a running gateway would be more open than before.
+/// Settings that restrict access; without them a running gateway would be more open than before.
 const PROTECTIONS: [&str; 10] = [
     "auth",
     "policy",
@@ -70,24 +70,24 @@ const PROTECTIONS: [&str; 10] = [
 pub struct UntrustedSettings {
     /// The file.
     pub file: PathBuf,
-    /// What is asked.
+    /// The preview that the user is asked to trust.
     pub preview: Preview,
-    /// The keys that are set aside until then.
+    /// The keys that are ignored until the file is trusted.
     pub keys: Vec<String>,
 }
 
-/// Nothing can go on: the findings say why, and at least one is an error.
+/// A failed load. At least one finding is an error.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{}", sentence(.findings))]
 pub struct LoadFailure {
-    /// Why.
+    /// The reasons.
     pub findings: Vec<Finding>,
-    /// Every file that was read or looked for, for watching.
+    /// All files that were read or looked for; they are watched for changes.
     pub files: Vec<PathBuf>,
 }
 
 impl LoadFailure {
-    /// Whether a mistake on the command line is among the reasons.
+    /// Whether an error on the command line is among the reasons.
     pub fn is_misuse(&self) -> bool {
         self.findings.iter().any(|finding| finding.is_error() && finding.is_on_command_line())
     }
@@ -119,23 +119,23 @@ impl toolbooth_core::fault::Fault for LoadFailure {
     }
 }
 
-/// One file or other source of one layer, taken apart.
+/// A file or another source of one layer, split into settings and servers.
 #[derive(Debug, Clone)]
-pub(crate) struct Document {
+pub(crate) struct ConfigDocument {
     pub layer: Layer,
     pub path: Option<PathBuf>,
     pub kind: FileKind,
-    pub split: Split,
-    /// Whether its settings and servers count as the user's own words.
+    pub split: SplitFile,
+    /// Whether its settings and servers are trusted without a question to the user.
     pub settings_trusted: bool,
-    /// Whether the file holds no key: it is empty, or has only comments.
+    /// Whether the file has no keys: it is empty, or has only comments.
     pub is_blank: bool,
 }
 
-impl fmt::Debug for Loaded {
+impl fmt::Debug for LoadedConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // What was written may hold secrets that only the typed values know to hide.
-        f.debug_struct("Loaded")
+        // The raw text may contain secrets that only the typed values hide.
+        f.debug_struct("LoadedConfig")
             .field("settings", &self.settings)
             .field("servers", &self.servers)
             .field("findings", &self.findings)
@@ -143,8 +143,8 @@ impl fmt::Debug for Loaded {
     }
 }
 
-impl Loaded {
-    /// The variables that a child process gets besides its own `env`: those that `environment` lists.
+impl LoadedConfig {
+    /// The variables that a child process inherits in addition to its own `env`: those that `environment` lists.
     pub fn base_environment(&self) -> Variables {
         let listed = |name: &str| {
             self.settings.environment.iter().any(|wanted| match wanted.strip_suffix('*') {
@@ -156,34 +156,34 @@ impl Loaded {
         Variables::new(pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
     }
 
-    /// Whether no file names any server, so that the bundled ones may stand in.
+    /// Whether no file configures a server, so that the bundled servers may be used.
     pub fn is_empty_of_servers(&self) -> bool {
         self.servers.is_empty() && !self.findings.iter().any(|finding| finding.code == "config.bad-name")
     }
 
-    /// The server of that name.
+    /// The server with this name.
     pub fn server(&self, name: &str) -> Option<&ConfiguredServer> {
         self.servers.iter().find(|server| server.name.as_str() == name)
     }
 
-    /// Whether anything is an error.
+    /// Whether any finding is an error.
     pub fn has_errors(&self) -> bool {
         self.findings.iter().any(Finding::is_error)
     }
 
-    /// Project files that wait for trust and say how callers are recognised or what they may do. Without them the
-    /// gateway would run more openly than the folder asks.
+    /// Project files that wait for trust and contain `auth` or `policy`. Without them the gateway would be more open
+    /// than the project requires.
     pub fn rules_waiting(&self) -> Vec<&Path> {
         self.waiting_with(&["auth", "policy"])
     }
 
-    /// Project files that wait for trust and hold settings that protect.
+    /// Project files that wait for trust and contain settings that restrict access.
     pub fn protections_waiting(&self) -> Vec<&Path> {
         self.waiting_with(&PROTECTIONS)
     }
 
     fn waiting_with(&self, keys: &[&str]) -> Vec<&Path> {
-        // Manifests wait as well; what they name are tools, not settings.
+        // Manifests also wait for trust, but their keys are tools, not settings.
         let is_document =
             |file: &Path| self.documents.iter().any(|document| document.path.as_deref() == Some(file));
         let has_any = |settings: &&UntrustedSettings| {
@@ -192,18 +192,18 @@ impl Loaded {
         self.untrusted.iter().filter(has_any).map(|settings| settings.file.as_path()).collect()
     }
 
-    /// Files whose settings are in force.
+    /// Files whose settings are in effect.
     pub fn files_in_force(&self) -> BTreeSet<PathBuf> {
         let waits = |path: &PathBuf| self.untrusted.iter().any(|settings| settings.file == *path);
-        let has_settings = |document: &&Document| {
+        let has_settings = |document: &&ConfigDocument| {
             document.split.settings.members().is_some_and(|members| !members.is_empty())
         };
         let with_settings = self.documents.iter().filter(has_settings);
         with_settings.filter_map(|document| document.path.clone()).filter(|path| !waits(path)).collect()
     }
 
-    /// Files that have an effect: their settings count, or a server of theirs may run. A project file that waits for
-    /// trust as a whole has none.
+    /// Files that have an effect: their settings are in effect, or one of their servers may run. A project file that is
+    /// not trusted at all has no effect.
     pub fn files_with_effect(&self) -> BTreeSet<PathBuf> {
         let in_force = self.files_in_force();
         let may_run = |path: &PathBuf| {
@@ -212,7 +212,7 @@ impl Loaded {
                     && matches!(server.state, servers::ServerConfigState::Ready(_))
             })
         };
-        let has_effect = |document: &&Document| {
+        let has_effect = |document: &&ConfigDocument| {
             document.layer != Layer::Project
                 || document.path.as_ref().is_some_and(|path| in_force.contains(path) || may_run(path))
         };
@@ -220,13 +220,13 @@ impl Loaded {
         filled.filter(has_effect).filter_map(|document| document.path.clone()).collect()
     }
 
-    /// Files that hold something, for the next load: one of them that is empty then is not taken.
+    /// Files with at least one key. The next load refuses such a file if it has become empty.
     pub fn filled_files(&self) -> BTreeSet<PathBuf> {
         let filled = self.documents.iter().filter(|document| !document.is_blank);
         filled.filter_map(|document| document.path.clone()).collect()
     }
 
-    /// Trusts everything that waits for it, below `under` if given, and says how many things that were.
+    /// Trusts all entries and settings that wait for trust, or only those of files below `under`. Returns their number.
     pub fn trust_into(&self, book: &mut TrustBook, under: Option<&Path>) -> usize {
         let whole = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let under = under.map(whole);
@@ -249,10 +249,10 @@ impl Loaded {
     }
 }
 
-/// Loads the configuration, with the book of trust that the user's own data directory holds.
-pub fn load_with_trust(sources: &mut Sources) -> Result<Loaded, LoadFailure> {
+/// Loads the configuration with the trust file of the user's data directory.
+pub fn load_with_trust(sources: &mut Sources) -> Result<LoadedConfig, LoadFailure> {
     let first = load(sources)?;
-    match TrustBook::load(&first.trust_dir).map(|book| book.with_generosity_of(&sources.trust)) {
+    match TrustBook::load(&first.trust_dir).map(|book| book.with_mode_of(&sources.trust)) {
         Ok(book) if book == sources.trust => Ok(first),
         Ok(book) => {
             sources.trust = book;
@@ -274,35 +274,40 @@ fn trust_finding(error: &TrustError) -> Finding {
 }
 
 /// Loads the configuration.
-pub fn load(sources: &Sources) -> Result<Loaded, LoadFailure> {
-    let mut desk =
-        Desk { sources, texts: Texts::default(), findings: Vec::new(), fatal: false, files: Vec::new() };
-    let mut variables = desk.variables();
-    let documents = desk.documents(&variables);
-    let arguments = environment::from_arguments(&mut desk.texts, &sources.overrides);
-    if desk.fatal {
-        return Err(desk.failure());
+pub fn load(sources: &Sources) -> Result<LoadedConfig, LoadFailure> {
+    let mut context = LoadContext {
+        sources,
+        texts: SourceTexts::default(),
+        findings: Vec::new(),
+        fatal: false,
+        files: Vec::new(),
+    };
+    let mut variables = context.variables();
+    let documents = context.documents(&variables);
+    let arguments = environment::from_arguments(&mut context.texts, &sources.overrides);
+    if context.fatal {
+        return Err(context.failure());
     }
     let (server_arguments, arguments) =
         arguments.into_iter().partition(|argument| argument.path[0] == "servers");
-    let resolved = resolve::settings(&mut desk, &documents, arguments, &mut variables);
-    if desk.fatal {
-        return Err(desk.failure());
+    let resolved = resolve::settings(&mut context, &documents, arguments, &mut variables);
+    if context.fatal {
+        return Err(context.failure());
     }
-    let resolve::Resolved { settings, merged, mut untrusted, trust_dir } = resolved;
-    let gathered = servers::gather(&mut desk, &documents, server_arguments, &variables);
-    let servers::Gathered { mut servers, history } = gathered;
-    checks::forwarded(&mut desk, &settings, &mut servers);
+    let resolve::ResolvedSettings { settings, merged, mut untrusted, trust_dir } = resolved;
+    let gathered = servers::gather(&mut context, &documents, server_arguments, &variables);
+    let servers::GatheredServers { mut servers, history } = gathered;
+    checks::forwarded(&mut context, &settings, &mut servers);
     let names = servers.iter().map(|server| &server.name).collect();
-    let gathering =
-        Gathering { documents: &documents, settings: &settings, variables: &variables, servers: names };
-    let gathered = manifest::gather(&mut desk, &gathering, &mut untrusted);
-    let Manifests { entries: manifests, good: good_manifests, kept: kept_manifests } = gathered;
-    if desk.command_line_is_wrong() {
-        return Err(desk.failure());
+    let inputs =
+        ManifestInputs { documents: &documents, settings: &settings, variables: &variables, servers: names };
+    let gathered = manifest::gather(&mut context, &inputs, &mut untrusted);
+    let GatheredManifests { entries: manifests, good: good_manifests, kept: kept_manifests } = gathered;
+    if context.command_line_is_wrong() {
+        return Err(context.failure());
     }
-    let Desk { texts, findings, files, .. } = desk;
-    Ok(Loaded {
+    let LoadContext { texts, findings, files, .. } = context;
+    Ok(LoadedConfig {
         settings,
         servers,
         findings: sorted(findings),
@@ -320,7 +325,7 @@ pub fn load(sources: &Sources) -> Result<Loaded, LoadFailure> {
     })
 }
 
-/// In the order of files and lines, so that a reader can follow.
+/// Sorts findings by file and line, and removes duplicates.
 fn sorted(mut findings: Vec<Finding>) -> Vec<Finding> {
     findings.sort_by(|a, b| {
         let key = |finding: &Finding| (finding.file.clone(), finding.line, finding.column);
@@ -330,25 +335,25 @@ fn sorted(mut findings: Vec<Finding>) -> Vec<Finding> {
     findings
 }
 
-/// What one load collects on its way.
-pub(crate) struct Desk<'a> {
+/// The state of one load: its sources, and the texts, findings and files collected so far.
+pub(crate) struct LoadContext<'a> {
     pub sources: &'a Sources,
-    pub texts: Texts,
+    pub texts: SourceTexts,
     pub findings: Vec<Finding>,
-    /// Whether an error was found with which nothing can go on.
+    /// Whether an error was found that stops the load.
     pub fatal: bool,
     pub files: Vec<PathBuf>,
 }
 
-impl Desk<'_> {
-    /// Notes an error with which nothing can go on.
+impl LoadContext<'_> {
+    /// Adds a finding that stops the load.
     pub(crate) fn fatal(&mut self, finding: Finding) {
         self.fatal = true;
         self.findings.push(finding);
     }
 
-    /// Whether something on the command line is a mistake: whoever typed it is there to put it right, and
-    /// going on without it would do something else than they said.
+    /// Whether the command line contains an error. It stops the load: the user is present to correct it, and a gateway
+    /// that ignored an argument would not do what was asked.
     fn command_line_is_wrong(&self) -> bool {
         self.findings.iter().any(|finding| finding.is_error() && finding.is_on_command_line())
     }
@@ -357,7 +362,7 @@ impl Desk<'_> {
         LoadFailure { findings: sorted(self.findings), files: self.files }
     }
 
-    /// The environment, over the variables of `--env-file`.
+    /// The environment, completed with the variables of `--env-file`.
     fn variables(&mut self) -> Variables {
         let mut variables = Variables::new(self.sources.env.clone());
         if let Some(path) = &self.sources.env_file {
@@ -372,14 +377,14 @@ impl Desk<'_> {
                     Ok(more) => variables.add_missing(more),
                     Err(finding) => self.fatal(*finding),
                 },
-                Err(error) => self.fatal(unreadable(&path, &error, "the file of variables")),
+                Err(error) => self.fatal(unreadable(&path, &error, "the env file")),
             }
         }
         variables
     }
 
-    /// Every file of every layer, taken apart, lowest first.
-    fn documents(&mut self, variables: &Variables) -> Vec<Document> {
+    /// Reads the documents of all layers, lowest layer first.
+    fn documents(&mut self, variables: &Variables) -> Vec<ConfigDocument> {
         let known = schema::setting_names();
         let mut documents = Vec::new();
         let mut with_environment = false;
@@ -399,12 +404,12 @@ impl Desk<'_> {
         documents
     }
 
-    fn document(&mut self, file: Planned, known: &[&str]) -> Option<Document> {
-        let Planned { path, layer, kind, presence } = file;
+    fn document(&mut self, file: PlannedFile, known: &[&str]) -> Option<ConfigDocument> {
+        let PlannedFile { path, layer, kind, presence } = file;
         self.files.push(path.clone());
         let bytes = match read_bounded(&path) {
             Ok(bytes) => bytes,
-            Err(error) if presence == Presence::Optional && is_absent(&error) => return None,
+            Err(error) if presence == FilePresence::Optional && is_absent(&error) => return None,
             Err(error) => {
                 self.fatal(unreadable(&path, &error, "the configuration file"));
                 return None;
@@ -429,31 +434,35 @@ impl Desk<'_> {
             }
         };
         if !matches!(node.value, Value::Map(_)) {
-            let sentence = format!("a configuration file holds a map, this one holds {}", node.kind());
+            let sentence = format!("a configuration file must contain a map, found {}", node.kind());
             let finding = Finding::error("config.wrong-type", sentence).at(&self.texts, node.mark);
-            self.fatal(parse::discreet(finding, &path));
+            self.fatal(parse::without_quote(finding, &path));
             return None;
         }
         let is_blank = holds_no_key(&node);
         let mut split = dialect::split(&self.texts, node, kind, known);
         self.findings.append(&mut split.findings);
         let settings_trusted = layer != Layer::Project;
-        Some(Document { layer, path: Some(path), kind, split, settings_trusted, is_blank })
+        Some(ConfigDocument { layer, path: Some(path), kind, split, settings_trusted, is_blank })
     }
 
-    fn environment(&mut self, variables: &Variables) -> Option<Document> {
+    fn environment(&mut self, variables: &Variables) -> Option<ConfigDocument> {
         let env = variables.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
         let (settings, mut findings) =
             environment::from_variables(&mut self.texts, &env, schema::setting_paths);
         self.findings.append(&mut findings);
-        let split =
-            Split { settings: settings?, servers: Vec::new(), twice: Vec::new(), findings: Vec::new() };
+        let split = SplitFile {
+            settings: settings?,
+            servers: Vec::new(),
+            duplicates: Vec::new(),
+            findings: Vec::new(),
+        };
         let kind = FileKind::Whole;
         let layer = Layer::Environment;
-        Some(Document { layer, path: None, kind, split, settings_trusted: true, is_blank: false })
+        Some(ConfigDocument { layer, path: None, kind, split, settings_trusted: true, is_blank: false })
     }
 
-    /// A folder that was named must be there, or a slip in its name would pass in silence.
+    /// Reports folders that are given on the command line but do not exist, since a typo would go unnoticed.
     fn missing_folders(&mut self) {
         let named = [
             ("--config-dir", &self.sources.config_dir),
@@ -463,14 +472,17 @@ impl Desk<'_> {
             let Some(path) = path.as_ref().map(|path| self.sources.absolute(path)) else { continue };
             if !path.exists() {
                 self.fatal(
-                    Finding::error("config.no-folder", format!("the folder of {flag} does not exist"))
-                        .in_file(path),
+                    Finding::error(
+                        "config.no-folder",
+                        format!("the folder given with {flag} does not exist"),
+                    )
+                    .in_file(path),
                 );
             }
         }
     }
 
-    fn warn_of_pairs(&mut self, documents: &[Document]) {
+    fn warn_of_pairs(&mut self, documents: &[ConfigDocument]) {
         let whole: Vec<&Path> = documents
             .iter()
             .filter(|document| document.kind == FileKind::Whole)
@@ -480,14 +492,16 @@ impl Desk<'_> {
         for pair in whole.windows(2) {
             if pair[0].parent() == pair[1].parent() {
                 let name = pair[0].file_name().unwrap_or_default().to_string_lossy();
-                let sentence = format!("`{name}` stands beside this file; both are read, and this one wins");
+                let sentence = format!(
+                    "`{name}` is in the same folder; both files are read, and this one takes precedence"
+                );
                 self.findings.push(Finding::warning("config.two-files", sentence).in_file(pair[1]));
             }
         }
     }
 }
 
-/// Reads a file, but not without end: a device or a runaway file is refused.
+/// Reads a file up to the size limit, so that a device or a huge file cannot exhaust memory.
 pub(crate) fn read_bounded(path: &Path) -> std::io::Result<Vec<u8>> {
     use std::io::Read;
     let about = std::fs::metadata(path)?;
@@ -499,16 +513,18 @@ pub(crate) fn read_bounded(path: &Path) -> std::io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Whether a file says nothing: it is empty, `{}`, or has only comments and keys that are comments.
+/// Whether a file has no keys other than comments.
 fn holds_no_key(node: &Node) -> bool {
     node.members().is_some_and(|members| members.iter().all(|(key, _)| dialect::is_comment(&key.text)))
 }
 
-/// A file that held a configuration and is empty now.
+/// The finding for a file that contained a configuration before and is empty now.
 fn emptied(path: &Path) -> Finding {
-    Finding::error("config.emptied", "this file is empty, and held a configuration before")
+    Finding::error("config.emptied", "this file is empty but contained a configuration before")
         .in_file(path)
-        .hint("to mean nothing, write only a comment or remove the file, then run `toolbooth reload`")
+        .hint(
+            "if this is intended, leave only a comment in the file or remove it, then run `toolbooth reload`",
+        )
 }
 
 fn is_absent(error: &std::io::Error) -> bool {
@@ -520,12 +536,12 @@ pub(crate) fn unreadable(path: &Path, error: &std::io::Error, what: &str) -> Fin
         std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory => {
             ("config.no-file", "does not exist")
         }
-        std::io::ErrorKind::PermissionDenied => ("config.unreadable", "may not be read by this user"),
+        std::io::ErrorKind::PermissionDenied => ("config.unreadable", "is not readable for this user"),
         std::io::ErrorKind::IsADirectory => ("config.unreadable", "is a folder"),
         _ => ("config.unreadable", "could not be read"),
     };
     Finding::error(code, format!("{what} {reason}")).in_file(path)
 }
 
-/// Arguments that set something of a server.
+/// Command line arguments that set fields of servers.
 pub(crate) type ServerArguments = Vec<Argument>;

@@ -1,4 +1,4 @@
-//! Dotted keys, in trees whose own keys may hold dots, and values with their secrets hidden.
+//! Lookup of dotted keys in trees whose keys may contain dots, and masking of secrets in values.
 
 use crate::expand::references;
 use crate::fields::HIDDEN;
@@ -6,7 +6,7 @@ use crate::node::{Node, Value};
 use crate::secrets::{looks_secret, masked_address, masked_args, sounds_secret};
 use serde_json::Value as Json;
 
-/// The value behind a dotted key; where keys hold dots, the longest that fits is meant.
+/// The value at a dotted key. If keys contain dots, the longest matching key wins.
 pub(crate) fn in_tree<'a>(node: &'a Node, dotted: &str) -> Option<&'a Node> {
     if dotted.is_empty() {
         return Some(node);
@@ -26,7 +26,7 @@ pub(crate) fn in_tree<'a>(node: &'a Node, dotted: &str) -> Option<&'a Node> {
     }
 }
 
-/// The same in plain JSON.
+/// The same for JSON values.
 pub(crate) fn in_json<'a>(json: &'a Json, dotted: &str) -> Option<&'a Json> {
     if dotted.is_empty() {
         return Some(json);
@@ -45,16 +45,16 @@ pub(crate) fn in_json<'a>(json: &'a Json, dotted: &str) -> Option<&'a Json> {
     }
 }
 
-/// What remains of a dotted key after its first part, if `first` is that part.
+/// The rest of a dotted key after `first`, if the key starts with it.
 pub(crate) fn rest_after<'a>(dotted: &'a str, first: &str) -> Option<&'a str> {
     let rest = dotted.strip_prefix(first)?;
     if rest.is_empty() { Some("") } else { rest.strip_prefix('.') }
 }
 
-/// Keys that sound like secrets but name kinds and headers.
+/// Keys whose names look like secrets but whose values are not.
 const HARMLESS: [&str; 4] = ["auth", "auth_type", "auth_header", "secret_header"];
 
-/// A value for people: texts as written, and secrets that were written out hidden.
+/// A value for display: strings as written, and literal secrets masked.
 pub(crate) fn masked(key: &str, node: &Node) -> Json {
     match &node.value {
         Value::Text(text) => {
@@ -70,7 +70,7 @@ pub(crate) fn masked(key: &str, node: &Node) -> Json {
             let texts: Option<Vec<&str>> = elements.iter().map(shown_text).collect();
             texts.map_or_else(|| node.shown(), |texts| Json::from(masked_args(texts)))
         }
-        // The path of a webhook's address is its password.
+        // The URL of a webhook usually contains its secret.
         Value::List(elements) if key == "webhooks" => elements
             .iter()
             .map(|element| match element.members() {

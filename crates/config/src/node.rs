@@ -1,151 +1,151 @@
-//! The one tree that JSON, TOML and YAML become: every value remembers where it was written.
+//! The tree that JSON, TOML and YAML are parsed into. Every value knows its location.
 
 use serde_json::Number;
 use std::fmt;
 
-/// Which text a value came from; an index into the loaded texts.
+/// The ID of a source text: an index into the loaded texts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TextId(pub(crate) u32);
 
-/// A stretch of one text, in bytes.
+/// A byte range of a source text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Mark {
-    /// The text it is in.
+    /// The source text.
     pub text: TextId,
-    /// First byte.
+    /// The first byte.
     pub start: u32,
     /// One past the last byte.
     pub end: u32,
 }
 
 impl Mark {
-    /// A stretch of `text`; offsets beyond 4 GiB cannot occur because files are bounded.
+    /// Creates a range of `text`. Offsets beyond 4 GiB cannot occur because the file size is limited.
     pub fn new(text: TextId, start: usize, end: usize) -> Self {
         let clamp = |offset: usize| u32::try_from(offset).unwrap_or(u32::MAX);
         Self { text, start: clamp(start), end: clamp(end.max(start)) }
     }
 }
 
-/// A value and where it was written.
+/// A value with its location.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Node {
-    /// What it is.
+    /// The value.
     pub value: Value,
-    /// Where it stands.
+    /// The location of the value.
     pub mark: Mark,
 }
 
-/// What a node holds. Maps keep the order of the file and may hold a key twice, so that it can be reported.
+/// The value of a node. Maps keep the order of the file and may contain a key twice, so that it can be reported.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
-    /// Nothing.
+    /// Null.
     Null,
-    /// True or false.
+    /// A boolean.
     Bool(bool),
-    /// Any number.
+    /// A number.
     Number(Number),
-    /// Text, before or after expansion.
-    Text(Text),
+    /// A string, before or after expansion.
+    Text(TemplateText),
     /// A list.
     List(Vec<Node>),
     /// A map.
-    Map(Vec<(Key, Node)>),
+    Map(Vec<(MapKey, Node)>),
 }
 
-/// A key of a map and where it stands.
+/// A key of a map with its location.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Key {
+pub struct MapKey {
     /// The key.
     pub text: String,
-    /// Where it stands.
+    /// The location of the key.
     pub mark: Mark,
 }
 
-/// Text as written and, after expansion, what it became. Printing shows what was written.
+/// A string as written and, after expansion, its value. `Debug` prints the string as written.
 #[derive(Clone, PartialEq)]
-pub struct Text {
+pub struct TemplateText {
     template: String,
     value: Option<String>,
     typing: Typing,
 }
 
-/// Whether a text may stand for a number, a truth value or a list.
+/// Whether a string may be read as a number, a boolean or a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Typing {
-    /// Text is text.
+    /// Only as a string.
     Strict,
-    /// It came from a variable or the command line, where everything is text.
+    /// As any type: it comes from a variable or the command line, where everything is a string.
     Loose,
 }
 
-impl Text {
-    /// Text from a file.
+impl TemplateText {
+    /// A string from a file.
     pub fn written(template: impl Into<String>) -> Self {
         Self { template: template.into(), value: None, typing: Typing::Strict }
     }
 
-    /// Text from a variable or the command line, shown as `template`.
+    /// A string from a variable or the command line, displayed as `template`.
     pub fn loose(template: impl Into<String>, value: impl Into<String>) -> Self {
         Self { template: template.into(), value: Some(value.into()), typing: Typing::Loose }
     }
 
-    /// What expansion made of it.
+    /// The same string with its expanded value.
     pub fn expanded(&self, value: String) -> Self {
         Self { template: self.template.clone(), value: Some(value), typing: self.typing }
     }
 
-    /// The text as written, for people.
+    /// The string as written, for display.
     pub fn shown(&self) -> &str {
         &self.template
     }
 
-    /// The text as used.
+    /// The expanded value.
     pub fn used(&self) -> &str {
         self.value.as_deref().unwrap_or(&self.template)
     }
 
-    /// Whether other types may be read from it.
+    /// Whether the string may be read as another type.
     pub fn typing(&self) -> Typing {
         self.typing
     }
 
-    /// Whether it has been expanded, or came with a value of its own.
+    /// Whether the string has a value: it was expanded, or comes from a variable or the command line.
     pub fn is_expanded(&self) -> bool {
         self.value.is_some()
     }
 }
 
-impl fmt::Debug for Text {
+impl fmt::Debug for TemplateText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(&self.template, f)
     }
 }
 
-/// One step from a value to a value inside it.
+/// One step of a path from a value to a value inside it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Step {
-    /// Into a map.
+pub enum PathStep {
+    /// A key of a map.
     Key(String),
-    /// Into a list.
+    /// An index of a list.
     Index(usize),
 }
 
 impl Node {
-    /// A map without members, standing at `mark`.
+    /// Creates an empty map, located at `mark`.
     pub fn empty_map(mark: Mark) -> Self {
         Self { value: Value::Map(Vec::new()), mark }
     }
 
     /// The members, if this is a map.
-    pub fn members(&self) -> Option<&[(Key, Node)]> {
+    pub fn members(&self) -> Option<&[(MapKey, Node)]> {
         match &self.value {
             Value::Map(members) => Some(members),
             _ => None,
         }
     }
 
-    /// The members to change, if this is a map.
-    pub fn members_mut(&mut self) -> Option<&mut Vec<(Key, Node)>> {
+    /// The members as a mutable list, if this is a map.
+    pub fn members_mut(&mut self) -> Option<&mut Vec<(MapKey, Node)>> {
         match &mut self.value {
             Value::Map(members) => Some(members),
             _ => None,
@@ -160,17 +160,17 @@ impl Node {
         }
     }
 
-    /// The member of that name; of two, the later.
+    /// The member with this key; of duplicates, the last one.
     pub fn get(&self, key: &str) -> Option<&Node> {
         self.entry(key).map(|(_, node)| node)
     }
 
-    /// The member of that name with its key; of two, the later.
-    pub fn entry(&self, key: &str) -> Option<&(Key, Node)> {
+    /// The member with this key, and the key itself; of duplicates, the last one.
+    pub fn entry(&self, key: &str) -> Option<&(MapKey, Node)> {
         self.members()?.iter().rev().find(|(name, _)| name.text == key)
     }
 
-    /// The value behind a chain of keys (or list indexes written as numbers).
+    /// The value at a path of keys (or list indexes written as numbers).
     pub fn at<S: AsRef<str>>(&self, path: &[S]) -> Option<&Node> {
         path.iter().try_fold(self, |node, step| match &node.value {
             Value::List(elements) => elements.get(step.as_ref().parse::<usize>().ok()?),
@@ -178,7 +178,7 @@ impl Node {
         })
     }
 
-    /// The text as used, if this is text.
+    /// The expanded value, if this is a string.
     pub fn text(&self) -> Option<&str> {
         match &self.value {
             Value::Text(text) => Some(text.used()),
@@ -186,7 +186,7 @@ impl Node {
         }
     }
 
-    /// The truth value, if this is one.
+    /// The boolean, if this is one.
     pub fn truth(&self) -> Option<bool> {
         match &self.value {
             Value::Bool(truth) => Some(*truth),
@@ -195,33 +195,33 @@ impl Node {
         }
     }
 
-    /// What kind of thing this is, with its article.
+    /// The type of the value, with its article.
     pub fn kind(&self) -> &'static str {
         match &self.value {
             Value::Null => "null",
-            Value::Bool(_) => "a truth value",
+            Value::Bool(_) => "a boolean",
             Value::Number(_) => "a number",
-            Value::Text(_) => "a text",
+            Value::Text(_) => "a string",
             Value::List(_) => "a list",
             Value::Map(_) => "a map",
         }
     }
 
-    /// Takes the value behind `path` out of the tree; false if there was none.
-    pub fn prune(&mut self, path: &[Step]) -> bool {
+    /// Removes the value at `path`; returns false if there is none.
+    pub fn prune(&mut self, path: &[PathStep]) -> bool {
         let [step, rest @ ..] = path else { return false };
         match (&mut self.value, step) {
-            (Value::Map(members), Step::Key(key)) => {
-                let Some(place) = members.iter().rposition(|(name, _)| name.text == *key) else {
+            (Value::Map(members), PathStep::Key(key)) => {
+                let Some(index) = members.iter().rposition(|(name, _)| name.text == *key) else {
                     return false;
                 };
                 if rest.is_empty() {
-                    members.remove(place);
+                    members.remove(index);
                     return true;
                 }
-                members[place].1.prune(rest)
+                members[index].1.prune(rest)
             }
-            (Value::List(elements), Step::Index(index)) if *index < elements.len() => {
+            (Value::List(elements), PathStep::Index(index)) if *index < elements.len() => {
                 if rest.is_empty() {
                     elements.remove(*index);
                     return true;
@@ -232,7 +232,7 @@ impl Node {
         }
     }
 
-    /// Sets the value behind a chain of keys, making maps on the way.
+    /// Sets the value at a path of keys, and creates the maps that are missing.
     pub fn set(&mut self, path: &[&str], key_mark: Mark, node: Node) {
         let Some((first, rest)) = path.split_first() else {
             *self = node;
@@ -242,24 +242,24 @@ impl Node {
             *self = Self::empty_map(key_mark);
         }
         let Some(members) = self.members_mut() else { return };
-        let place = members.iter().rposition(|(name, _)| name.text == *first).unwrap_or_else(|| {
-            members.push((Key { text: (*first).to_owned(), mark: key_mark }, Self::empty_map(key_mark)));
+        let index = members.iter().rposition(|(name, _)| name.text == *first).unwrap_or_else(|| {
+            members.push((MapKey { text: (*first).to_owned(), mark: key_mark }, Self::empty_map(key_mark)));
             members.len() - 1
         });
-        members[place].1.set(rest, key_mark, node);
+        members[index].1.set(rest, key_mark, node);
     }
 
-    /// Plain JSON with texts as written, so that no secret is in it.
+    /// Converts the tree to JSON with strings as written, so that expanded secrets are not in it.
     pub fn shown(&self) -> serde_json::Value {
         self.json(&|text| text.shown().to_owned())
     }
 
-    /// Plain JSON with texts as used.
+    /// Converts the tree to JSON with expanded strings.
     pub fn used(&self) -> serde_json::Value {
         self.json(&|text| text.used().to_owned())
     }
 
-    fn json(&self, say: &impl Fn(&Text) -> String) -> serde_json::Value {
+    fn json(&self, say: &impl Fn(&TemplateText) -> String) -> serde_json::Value {
         use serde_json::Value as Json;
         match &self.value {
             Value::Null => Json::Null,

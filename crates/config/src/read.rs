@@ -1,59 +1,59 @@
-//! Trees to types: a deserializer whose errors know the place, the path and the nearest known key.
+//! Deserializes trees into types. Errors contain the location, the path and the known keys.
 
-use crate::node::{Key, Mark, Node, Step, Text, Typing, Value};
+use crate::node::{MapKey, Mark, Node, PathStep, TemplateText, Typing, Value};
 use serde::de::value::{BorrowedStrDeserializer, SeqDeserializer};
 use serde::de::{self, DeserializeSeed, Deserializer, Expected, IntoDeserializer, Unexpected, Visitor};
 use std::fmt;
 
-/// The name by which a reader asks for a text with its template and its value.
+/// The newtype name that requests a string with its template and its value.
 pub(crate) const SECRET: &str = "$toolbooth::SecretText";
 
-/// The name by which a reader asks for a list for which a single value may stand.
+/// The newtype name that requests a list, or a single value in place of a list.
 pub(crate) const ONE_OR_MANY: &str = "$toolbooth::OneOrMany";
 
-/// How often one tree is read again after a wrong part was taken out.
+/// The maximum number of errors in one tree; after each, the invalid part is removed and the tree is read again.
 const MAX_ERRORS: usize = 64;
 
-/// Why a tree could not be read.
+/// An error in a tree.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ReadError {
-    /// What is wrong.
+    /// The kind of error.
     pub kind: ReadErrorKind,
-    /// Where it stands.
+    /// The location.
     pub mark: Option<Mark>,
-    /// The way to it from the top of the tree that was read.
-    pub path: Vec<Step>,
+    /// The path from the root of the tree.
+    pub path: Vec<PathStep>,
 }
 
-/// What is wrong with a value.
+/// The kind of a read error.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ReadErrorKind {
-    /// A key that nothing understands.
+    /// An unknown key.
     UnknownKey {
         /// The key.
         key: String,
-        /// The keys that are understood here.
+        /// The valid keys.
         known: &'static [&'static str],
     },
-    /// A word that is not among the understood ones.
+    /// A word that is not one of the valid values.
     UnknownWord {
         /// The word.
         word: String,
-        /// The understood words.
+        /// The valid words.
         known: &'static [&'static str],
     },
-    /// A key that must be there.
+    /// A required key is missing.
     Missing(&'static str),
-    /// A key that is there twice, perhaps under another spelling.
+    /// A key is given twice, possibly in another spelling.
     Twice(&'static str),
-    /// Another type than expected.
+    /// The value has the wrong type.
     Type {
-        /// What it is.
+        /// The type found.
         found: String,
-        /// What it should be.
+        /// The type expected.
         expected: String,
     },
-    /// Anything else, as a sentence.
+    /// Any other error, as a message.
     Other(String),
 }
 
@@ -67,28 +67,28 @@ impl ReadError {
         self
     }
 
-    fn inside(mut self, step: Step) -> Self {
+    fn inside(mut self, step: PathStep) -> Self {
         self.path.insert(0, step);
         self
     }
 
-    /// The path as people write it: `env.TOKEN`, `rules[2].effect`.
+    /// The path in dotted form: `env.TOKEN`, `rules[2].effect`.
     pub fn dotted(&self) -> String {
         dotted(&self.path)
     }
 }
 
-/// A path as people write it: `env.TOKEN`, `rules[2].effect`.
-pub fn dotted(path: &[Step]) -> String {
+/// A path in dotted form: `env.TOKEN`, `rules[2].effect`.
+pub fn dotted(path: &[PathStep]) -> String {
     let mut out = String::new();
     for step in path {
         match step {
-            Step::Key(key) if out.is_empty() => out.push_str(key),
-            Step::Key(key) => {
+            PathStep::Key(key) if out.is_empty() => out.push_str(key),
+            PathStep::Key(key) => {
                 out.push('.');
                 out.push_str(key);
             }
-            Step::Index(index) => out.push_str(&format!("[{index}]")),
+            PathStep::Index(index) => out.push_str(&format!("[{index}]")),
         }
     }
     out
@@ -148,27 +148,26 @@ impl de::Error for ReadError {
     }
 }
 
-/// The words of the language this is written in, in the words of files.
+/// Replaces serde's names of Rust types with names of JSON types.
 fn plain_expected(expected: &dyn Expected) -> String {
     let words = expected.to_string();
     match words.as_str() {
         "a sequence" => "a list".to_owned(),
         "a boolean" => "true or false".to_owned(),
-        "a string" => "a text".to_owned(),
-        "u8" | "u16" | "u32" | "u64" => "a whole number that is not negative".to_owned(),
-        "i8" | "i16" | "i32" | "i64" => "a whole number".to_owned(),
+        "u8" | "u16" | "u32" | "u64" => "a non-negative integer".to_owned(),
+        "i8" | "i16" | "i32" | "i64" => "an integer".to_owned(),
         "f32" | "f64" => "a number".to_owned(),
         words if words.starts_with("struct ") => "a map".to_owned(),
         _ => words,
     }
 }
 
-/// A value itself is not repeated: it may be a secret in the wrong place.
+/// The type of a value. Messages do not contain the value: it may be a secret in the wrong place.
 fn plain_kind(found: Unexpected<'_>) -> &'static str {
     match found {
-        Unexpected::Bool(_) => "a truth value",
+        Unexpected::Bool(_) => "a boolean",
         Unexpected::Unsigned(_) | Unexpected::Signed(_) | Unexpected::Float(_) => "a number",
-        Unexpected::Char(_) | Unexpected::Str(_) => "a text",
+        Unexpected::Char(_) | Unexpected::Str(_) => "a string",
         Unexpected::Seq => "a list",
         Unexpected::Map => "a map",
         Unexpected::Unit | Unexpected::Option => "null",
@@ -176,8 +175,8 @@ fn plain_kind(found: Unexpected<'_>) -> &'static str {
     }
 }
 
-/// Reads a tree, taking out wrong parts and reading again, so that every problem is found in one go.
-/// The value is absent when what remained could not be read either.
+/// Reads a tree and reports all errors: after each error the invalid part is removed and the rest is read again.
+/// The value is absent if the rest could not be read either.
 pub fn read_all<T: de::DeserializeOwned>(node: &Node) -> (Option<T>, Vec<ReadError>) {
     let mut errors = Vec::new();
     let mut rest = node.clone();
@@ -195,8 +194,8 @@ pub fn read_all<T: de::DeserializeOwned>(node: &Node) -> (Option<T>, Vec<ReadErr
     }
 }
 
-impl Text {
-    /// The parts of a text from a place where lists are written with commas.
+impl TemplateText {
+    /// The elements of a comma-separated list.
     fn loose_parts(&self) -> Vec<&str> {
         let inner = self.used().trim();
         let inner = inner.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(inner);
@@ -320,7 +319,7 @@ impl<'de> Deserializer<'de> for &'de Node {
     ) -> Result<V::Value, ReadError> {
         match &self.value {
             Value::Text(text) => visitor.visit_enum(text.used().into_deserializer()),
-            _ => Err(de::Error::invalid_type(self.unexpected(), &"a text")),
+            _ => Err(de::Error::invalid_type(self.unexpected(), &"a string")),
         }
         .map_err(|error: ReadError| error.at(self.mark))
     }
@@ -357,7 +356,7 @@ impl<'de> de::SeqAccess<'de> for Elements<'de> {
         self.next += 1;
         seed.deserialize(element)
             .map(Some)
-            .map_err(|error| error.at(element.mark).inside(Step::Index(self.next - 1)))
+            .map_err(|error| error.at(element.mark).inside(PathStep::Index(self.next - 1)))
     }
 
     fn size_hint(&self) -> Option<usize> {
@@ -365,7 +364,7 @@ impl<'de> de::SeqAccess<'de> for Elements<'de> {
     }
 }
 
-/// One value in the place of a list.
+/// A single value in place of a list.
 struct Single<'de>(Option<&'de Node>);
 
 impl<'de> de::SeqAccess<'de> for Single<'de> {
@@ -377,7 +376,7 @@ impl<'de> de::SeqAccess<'de> for Single<'de> {
 }
 
 struct Members<'de> {
-    members: &'de [(Key, Node)],
+    members: &'de [(MapKey, Node)],
     next: usize,
 }
 
@@ -389,12 +388,12 @@ impl<'de> de::MapAccess<'de> for Members<'de> {
         let name = BorrowedStrDeserializer::<ReadError>::new(&key.text);
         seed.deserialize(name)
             .map(Some)
-            .map_err(|error| error.at(key.mark).inside(Step::Key(key.text.clone())))
+            .map_err(|error| error.at(key.mark).inside(PathStep::Key(key.text.clone())))
     }
 
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, ReadError> {
         let (key, node) = &self.members[self.next];
         self.next += 1;
-        seed.deserialize(node).map_err(|error| error.at(node.mark).inside(Step::Key(key.text.clone())))
+        seed.deserialize(node).map_err(|error| error.at(node.mark).inside(PathStep::Key(key.text.clone())))
     }
 }

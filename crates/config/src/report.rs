@@ -1,22 +1,22 @@
-//! Read errors as findings: sentences with the nearest known word.
+//! Converts read errors to findings, with a suggestion for misspelt words.
 
 use crate::finding::Finding;
 use crate::read::{ReadError, ReadErrorKind};
 use crate::suggest::{nearest, simplify};
-use crate::texts::Texts;
+use crate::texts::SourceTexts;
 
-/// What the sentence starts with, and which keys are known here besides the typed ones.
-pub(crate) struct Subject<'a> {
-    /// Such as "server `fs`".
+/// The part of the configuration that was read, as findings describe it.
+pub(crate) struct ReadSubject<'a> {
+    /// The start of each message, such as "server `fs`".
     pub name: &'a str,
     /// The dotted key of the tree that was read, such as `servers.fs`.
     pub key: &'a str,
-    /// Keys that were taken out before reading.
+    /// Valid keys that were removed before reading.
     pub also_known: &'a [&'a str],
 }
 
-/// The finding that a read error is.
-pub(crate) fn finding(texts: &Texts, subject: &Subject<'_>, error: &ReadError) -> Finding {
+/// Converts a read error to a finding.
+pub(crate) fn finding(texts: &SourceTexts, subject: &ReadSubject<'_>, error: &ReadError) -> Finding {
     let dotted = error.dotted();
     let whole = match (subject.key, dotted.as_str()) {
         ("", key) | (key, "") => key.to_owned(),
@@ -43,7 +43,7 @@ pub(crate) fn finding(texts: &Texts, subject: &Subject<'_>, error: &ReadError) -
         }
         ReadErrorKind::UnknownWord { word, known } => {
             let finding =
-                Finding::error("config.unknown-word", at_key(format!("`{word}` is not understood here")));
+                Finding::error("config.unknown-word", at_key(format!("`{word}` is not a valid value")));
             did_you_mean(finding, word, known, &[])
         }
         ReadErrorKind::Missing(key) => {
@@ -51,7 +51,7 @@ pub(crate) fn finding(texts: &Texts, subject: &Subject<'_>, error: &ReadError) -
         }
         ReadErrorKind::Twice(key) => {
             Finding::error("config.duplicate-key", at_key(format!("`{key}` is given twice")))
-                .hint("two spellings of one key count as one; keep one of them")
+                .hint("two spellings of the same key count as one; keep one of them")
         }
         ReadErrorKind::Type { found, expected } => {
             Finding::error("config.wrong-type", at_key(format!("expected {expected}, found {found}")))
@@ -74,19 +74,19 @@ fn at_parent(name: &str, dotted: &str, key: &str) -> String {
     }
 }
 
-/// The longest list of known words that is worth printing.
+/// The maximum number of known words that a hint lists.
 const LISTED: usize = 12;
 
 fn did_you_mean(finding: Finding, written: &str, known: &[&str], more: &[&str]) -> Finding {
     let all = || known.iter().chain(more).copied();
     if let Some(word) = nearest(written, all()) {
-        // Of the two spellings of one key, the one in the manner of who wrote it.
+        // Suggest the spelling that matches the style of the written key.
         let word = if word == "mcp_servers" && !written.contains('_') { "mcpServers" } else { word };
         return finding.label(format!("did you mean `{word}`?")).hint(format!("did you mean `{word}`?"));
     }
     let mut known: Vec<&str> = Vec::new();
     for word in all() {
-        // Spellings of one word count once.
+        // List only one spelling of each word.
         if !known.iter().any(|other| simplify(other) == simplify(word)) {
             known.push(word);
         }
@@ -95,5 +95,5 @@ fn did_you_mean(finding: Finding, written: &str, known: &[&str], more: &[&str]) 
         return finding;
     }
     let words: Vec<String> = known.iter().map(|word| format!("`{word}`")).collect();
-    finding.hint(format!("known here: {}", words.join(", ")))
+    finding.hint(format!("expected one of {}", words.join(", ")))
 }

@@ -1,13 +1,13 @@
-//! The JSON Schema of configuration files, from the types that read them.
+//! The JSON Schema of configuration files, generated from the types that read them.
 
 use crate::entry::ServerFile;
-use crate::node::{Key, Mark, Node, TextId, Value};
+use crate::node::{MapKey, Mark, Node, TextId, Value};
 use crate::read::{ReadError, ReadErrorKind};
 use crate::settings::Settings;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value as Json, json};
 
-/// Other spellings of server fields.
+/// Aliases of server fields.
 const SERVER_ALIASES: [(&str, &str); 18] = [
     ("cmd", "command"),
     ("command_args", "args"),
@@ -29,14 +29,14 @@ const SERVER_ALIASES: [(&str, &str); 18] = [
     ("type", "transport"),
 ];
 
-/// Other spellings of settings, which may stand at the top or in `exposure`.
+/// Aliases of settings that are allowed at the top level and in `exposure`.
 const EXPOSURE_ALIASES: [(&str, &str); 3] = [
     ("alwaysLoadTools", "always_load_tools"),
     ("summaryDescriptionLimit", "summary_description_limit"),
     ("maxToolsPerSearch", "max_tools_per_search"),
 ];
 
-/// The schema of `toolbooth.*`, and of every other file with servers in it.
+/// The JSON Schema of `toolbooth.*` and of all other files with servers.
 pub fn schema() -> Json {
     let mut whole = Json::from(schemars::schema_for!(Settings));
     let mut server = Json::from(schemars::schema_for!(ServerFile));
@@ -47,7 +47,7 @@ pub fn schema() -> Json {
     allow(&mut server, &["alwaysAllow", "autoApprove"]);
     definitions.insert("Server".into(), server);
     let flat = json!({
-        "description": "A flat map of servers, as some programs keep it in `mcp.json`.",
+        "description": "A flat map of servers, as some programs write it to `mcp.json`.",
         "type": "object",
         "additionalProperties": { "$ref": "#/$defs/Server" }
     });
@@ -59,8 +59,8 @@ pub fn schema() -> Json {
     if let Some(embeddings) = definitions.get_mut("Embeddings") {
         add_aliases(embeddings, &[("api_key", "key")]);
     }
-    protectable(&mut whole);
-    definitions.values_mut().for_each(protectable);
+    allow_enforced(&mut whole);
+    definitions.values_mut().for_each(allow_enforced);
     add_servers(&mut whole, &definitions);
     if let Json::Object(map) = &mut whole {
         map.insert("patternProperties".into(), json!({ "^(x-|//)": true }));
@@ -123,18 +123,18 @@ fn allow(schema: &mut Json, names: &[&str]) {
     }
 }
 
-/// Any section may say `enforced: true`.
-fn protectable(schema: &mut Json) {
+/// Adds `enforced`, which every section accepts.
+fn allow_enforced(schema: &mut Json) {
     if schema.get("properties").is_some_and(|properties| properties.get("enforced").is_none()) {
         set_property(schema, "enforced", json!({ "type": "boolean" }));
     }
 }
 
-/// The keys that a type understands.
+/// The keys that a type accepts.
 pub(crate) fn known_keys<T: DeserializeOwned>() -> &'static [&'static str] {
     let mark = Mark::new(TextId(0), 0, 0);
-    let stranger = (Key { text: "\0".into(), mark }, Node { value: Value::Null, mark });
-    match T::deserialize(&Node { value: Value::Map(vec![stranger]), mark }) {
+    let unknown = (MapKey { text: "\0".into(), mark }, Node { value: Value::Null, mark });
+    match T::deserialize(&Node { value: Value::Map(vec![unknown]), mark }) {
         Err(ReadError { kind: ReadErrorKind::UnknownKey { known, .. }, .. }) => known,
         _ => &[],
     }
@@ -145,7 +145,7 @@ pub(crate) fn setting_names() -> Vec<&'static str> {
     known_keys::<Settings>().to_vec()
 }
 
-/// The path of every setting that a single text can set.
+/// The paths of all settings that a variable or an argument can set.
 pub(crate) fn setting_paths() -> Vec<Vec<String>> {
     let mut whole = Json::from(schemars::schema_for!(Settings));
     let definitions = take_definitions(&mut whole);
@@ -162,7 +162,7 @@ fn collect(
 ) {
     let target = referred(schema).and_then(|name| definitions.get(name)).unwrap_or(schema);
     match target.get("properties").and_then(Json::as_object) {
-        // Sections nest three deep at most; the bound keeps a slip in the types from looping.
+        // Sections are nested at most three levels deep; the limit prevents an endless recursion.
         Some(properties) if path.len() < 8 => {
             for (name, inner) in properties {
                 path.push(name.clone());

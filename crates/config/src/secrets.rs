@@ -1,10 +1,10 @@
-//! Secrets that were written into a file itself: recognised by their names, and never shown.
+//! Recognises secrets that are written literally in a file, and masks them.
 
 use crate::expand::references;
 use crate::fields::HIDDEN;
 use toolbooth_core::secret::SecretText;
 
-/// Whether a variable or header of that name usually holds a secret.
+/// Whether a variable or header with this name usually contains a secret.
 pub fn sounds_secret(name: &str) -> bool {
     let lower = name.to_ascii_lowercase();
     let words: Vec<&str> = lower.split(|c: char| !c.is_ascii_alphanumeric()).collect();
@@ -16,7 +16,7 @@ pub fn sounds_secret(name: &str) -> bool {
             .any(|part| lower.contains(part))
 }
 
-/// Whether a value itself looks like a key, whatever it is called.
+/// Whether a value has the form of a well-known kind of key.
 pub fn looks_secret(value: &str) -> bool {
     let known = [
         "sk-",
@@ -39,7 +39,7 @@ pub fn looks_secret(value: &str) -> bool {
     known.iter().any(|prefix| value.starts_with(prefix)) && value.len() >= 16
 }
 
-/// A secret that was written out is shown as hidden; one that came from a variable is shown by its name.
+/// Masks a literal secret. A secret from a variable is shown by the variable's name.
 pub(crate) fn hide(text: SecretText) -> SecretText {
     if is_literal(&text) { SecretText::expanded(HIDDEN, text.expose()) } else { text }
 }
@@ -48,12 +48,12 @@ fn is_literal(text: &SecretText) -> bool {
     text.shown() == text.expose() && references(text.shown()).is_empty()
 }
 
-/// Hides a literal value when its name or its look says that it is a secret.
+/// Masks a literal value if its name or its form indicates a secret.
 pub(crate) fn hide_literal(name: &str, text: SecretText) -> SecretText {
     if sounds_secret(name) || looks_secret(text.expose()) { hide(text) } else { text }
 }
 
-/// Hides the password and the secret parameters of an address that was written out.
+/// Masks the password and the secret parameters of a literal URL.
 pub(crate) fn hide_in_address(text: SecretText) -> SecretText {
     match masked_address(text.shown()) {
         Some(masked) if is_literal(&text) => SecretText::expanded(masked, text.expose()),
@@ -61,7 +61,7 @@ pub(crate) fn hide_in_address(text: SecretText) -> SecretText {
     }
 }
 
-/// An address without its password and secret parameters, if it has any that are written out.
+/// A URL with its literal password and secret parameters masked, or `None` if it has none.
 pub(crate) fn masked_address(address: &str) -> Option<String> {
     let (scheme, rest) = address.split_once("://")?;
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
@@ -95,7 +95,7 @@ pub(crate) fn masked_address(address: &str) -> Option<String> {
     changed.then(|| format!("{scheme}://{authority}{tail}"))
 }
 
-/// Arguments as they may be shown: `--token=…`, what follows `--token`, and what looks like a key are hidden.
+/// Arguments with secrets masked: `--token=…`, the argument after `--token`, and anything that looks like a key.
 pub(crate) fn masked_args<'a>(args: impl IntoIterator<Item = &'a str>) -> Vec<String> {
     let mut after_flag = false;
     let mut shown = Vec::new();
@@ -114,7 +114,7 @@ pub(crate) fn masked_args<'a>(args: impl IntoIterator<Item = &'a str>) -> Vec<St
     shown
 }
 
-/// The same for arguments that are used later.
+/// Masks secrets in arguments, but keeps their values for use.
 pub(crate) fn hide_in_args(args: Vec<SecretText>) -> Vec<SecretText> {
     let masked = masked_args(args.iter().map(SecretText::shown));
     let hidden = args.into_iter().zip(masked);
@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn secrets_are_known_by_name_or_look() {
+    fn secrets_are_recognised_by_name_or_form() {
         let cases = [
             ("GITHUB_TOKEN", true),
             ("apiKey", true),
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_and_arguments_are_shown_without_their_secrets() {
+    fn secrets_in_urls_and_arguments_are_masked() {
         let cases = [
             ("postgres://u:pw@db/x", Some("postgres://u:(hidden)@db/x")),
             ("postgres://u:${PW}@db/x", None),

@@ -1,28 +1,28 @@
-//! `config show`: the configuration as JSON, secrets as `${NAME}`.
+//! `config show`: the configuration as JSON, with secrets as `${NAME}`.
 
 use crate::entry::{Reveal, view};
-use crate::load::Loaded;
+use crate::load::LoadedConfig;
 use crate::lookup::masked;
 use crate::servers::{ConfiguredServer, ServerConfigState};
 use serde_json::{Map, Value as Json, json};
 
-/// How much is shown.
+/// What `config show` prints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum View {
-    /// What the files say, merged.
+pub enum ShowMode {
+    /// The merged content of the files.
     Written,
-    /// Every value in force, defaults included, in its normal form.
+    /// All effective values, including defaults, in normalised form.
     Resolved,
 }
 
 /// The configuration as JSON.
-pub fn show(loaded: &Loaded, resolved: View) -> Json {
-    let (mut settings, servers): (Json, Map<String, Json>) = match resolved {
-        View::Written => (
+pub fn show(loaded: &LoadedConfig, mode: ShowMode) -> Json {
+    let (mut settings, servers): (Json, Map<String, Json>) = match mode {
+        ShowMode::Written => (
             masked("", &loaded.merged),
-            loaded.history.iter().map(|(name, said)| (name.to_string(), masked("", &said.node))).collect(),
+            loaded.history.iter().map(|(name, entry)| (name.to_string(), masked("", &entry.node))).collect(),
         ),
-        View::Resolved => (
+        ShowMode::Resolved => (
             serde_json::to_value(&loaded.settings).unwrap_or_default(),
             loaded.servers.iter().map(|server| (server.name.to_string(), server_view(server))).collect(),
         ),

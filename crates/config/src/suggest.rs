@@ -1,6 +1,6 @@
-//! "Did you mean …?"
+//! Suggestions for misspelt words: "did you mean …?"
 
-/// The known word nearest to what was written, if any is near.
+/// The known word most similar to a written one, if any is similar enough.
 pub fn nearest<'a>(written: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let plain = simplify(written);
     let near = known.into_iter().filter_map(|word| {
@@ -9,16 +9,16 @@ pub fn nearest<'a>(written: &str, known: impl IntoIterator<Item = &'a str>) -> O
             return Some((0, word));
         }
         let distance = strsim::osa_distance(&simple, &plain);
-        // One slip per three letters: `grops` is `groups`, but `key` is not `env`.
+        // One typo per three letters: `grops` matches `groups`, but `key` does not match `env`.
         let allowed = (plain.chars().count().max(simple.chars().count()) / 3).clamp(1, 3);
         (distance <= allowed).then_some((distance, word))
     });
-    // Of two spellings of one key, ours is the one without capitals.
+    // Of two spellings of a key, prefer the one without capitals, which is our own.
     let foreign = |word: &str| word.chars().any(char::is_uppercase);
     near.min_by_key(|(distance, word)| (*distance, foreign(word))).map(|(_, word)| word)
 }
 
-/// Case and separators are habits of dialects, not meanings.
+/// Removes differences of case and separators, which vary between dialects.
 pub(crate) fn simplify(word: &str) -> String {
     word.chars().take(64).filter(|c| !matches!(c, '_' | '-' | ' ')).flat_map(char::to_lowercase).collect()
 }
@@ -28,7 +28,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slips_are_recognised_and_strangers_are_not() {
+    fn typos_match_and_unrelated_words_do_not() {
         let known = ["groups", "env", "require_approval", "command", "url", "cwd"];
         let cases = [
             ("grops", Some("groups")),

@@ -1,11 +1,11 @@
-//! The texts that were read, so that a mark can be turned into file, line and column.
+//! The source texts of a load, which turn a mark into file, line and column.
 
-use crate::finding::{Place, Snippet};
+use crate::finding::{Snippet, SourceLocation};
 use crate::node::{Mark, TextId};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Where a text came from.
+/// The source of a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TextName {
     /// A file.
@@ -16,41 +16,41 @@ pub enum TextName {
     Argument(String),
 }
 
-/// How the place of an argument ends.
+/// The end of the location of an argument.
 pub(crate) const ON_COMMAND_LINE: &str = " on the command line";
 
 #[derive(Clone)]
-struct Entry {
+struct SourceText {
     name: TextName,
     text: Arc<str>,
 }
 
-/// Every text of one load.
+/// All source texts of one load.
 #[derive(Clone, Default)]
-pub struct Texts {
-    entries: Vec<Entry>,
+pub struct SourceTexts {
+    entries: Vec<SourceText>,
 }
 
-impl std::fmt::Debug for Texts {
+impl std::fmt::Debug for SourceTexts {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // The texts themselves may hold literal secrets.
+        // The texts may contain literal secrets.
         f.debug_list().entries(self.entries.iter().map(|entry| &entry.name)).finish()
     }
 }
 
-impl Texts {
-    /// Takes in a text and names it.
+impl SourceTexts {
+    /// Adds a text.
     pub fn add(&mut self, name: TextName, text: impl Into<Arc<str>>) -> TextId {
-        self.entries.push(Entry { name, text: text.into() });
+        self.entries.push(SourceText { name, text: text.into() });
         TextId(u32::try_from(self.entries.len() - 1).unwrap_or(u32::MAX))
     }
 
-    /// Where that text came from.
+    /// The source of a text.
     pub fn name(&self, id: TextId) -> Option<&TextName> {
         self.entries.get(id.0 as usize).map(|entry| &entry.name)
     }
 
-    /// The file a mark is in, if it is in a file.
+    /// The file of a mark, if its source is a file.
     pub fn file(&self, mark: Mark) -> Option<&Path> {
         match self.name(mark.text)? {
             TextName::File(path) => Some(path),
@@ -63,22 +63,25 @@ impl Texts {
         self.file(mark)?.parent()
     }
 
-    /// File, line and column of a mark; counted from one, columns in characters.
-    pub fn place(&self, mark: Mark) -> Place {
-        let Some(entry) = self.entries.get(mark.text.0 as usize) else { return Place::default() };
+    /// The location of a mark. Lines and columns start at one; columns count characters.
+    pub fn location(&self, mark: Mark) -> SourceLocation {
+        let Some(entry) = self.entries.get(mark.text.0 as usize) else { return SourceLocation::default() };
         match &entry.name {
             TextName::File(path) => {
                 let (line, column) = line_and_column(&entry.text, mark.start as usize);
-                Place { file: Some(path.clone()), line, column, via: None }
+                SourceLocation { file: Some(path.clone()), line, column, via: None }
             }
-            TextName::Variable(name) => Place { via: Some(format!("variable `{name}`")), ..Place::default() },
-            TextName::Argument(name) => {
-                Place { via: Some(format!("`{name}`{ON_COMMAND_LINE}")), ..Place::default() }
+            TextName::Variable(name) => {
+                SourceLocation { via: Some(format!("variable `{name}`")), ..SourceLocation::default() }
             }
+            TextName::Argument(name) => SourceLocation {
+                via: Some(format!("`{name}`{ON_COMMAND_LINE}")),
+                ..SourceLocation::default()
+            },
         }
     }
 
-    /// The line a mark stands on, for a caret.
+    /// The line that contains a mark, for printing with a caret.
     pub fn snippet(&self, mark: Mark) -> Option<Snippet> {
         let entry = self.entries.get(mark.text.0 as usize)?;
         if !matches!(entry.name, TextName::File(_)) {

@@ -1,4 +1,4 @@
-//! Trust: which entries of project files a person has agreed to, bound to what they said at the time.
+//! Trust: the entries of project files that the user has approved, bound to a digest of their content.
 
 use crate::digest;
 use crate::fields::HIDDEN;
@@ -11,14 +11,14 @@ use std::path::{Path, PathBuf};
 
 /// The name of the file in the data directory.
 const FILE: &str = "trust.json";
-/// The name under which the settings of a project file are trusted; no server can be called this.
+/// The name under which the settings of a project file are trusted; it is not a valid server name.
 pub(crate) const SETTINGS: &str = "(settings)";
-/// Under what name it is kept where a link in `cwd` leads.
+/// The field that stores the real path of a `cwd` with symbolic links.
 const LINKED_CWD: &str = "cwd leads to";
-/// The largest book that is read.
+/// The maximum size of the trust file.
 const MAX_BYTES: u64 = 16 * 1024 * 1024;
 
-/// The fields of an entry that decide what runs, where data goes, and which secrets go with it.
+/// The fields of an entry that trust is bound to: they decide what runs, where data goes, and which secrets are sent.
 const BOUND: [&str; 26] = [
     "command",
     "cmd",
@@ -48,56 +48,56 @@ const BOUND: [&str; 26] = [
     "scopes",
 ];
 
-/// What a person is asked to trust: the fields that matter, secrets hidden.
+/// The preview of an entry that the user is asked to trust: its relevant fields, with secrets masked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Preview {
-    /// Field and text, such as `command` and `npx`.
+    /// Values by field, such as `command` and `npx`.
     pub fields: BTreeMap<String, String>,
     /// The digest that trust is bound to.
     pub digest: String,
 }
 
-/// One difference between what was trusted and what stands there now.
+/// A difference between the trusted and the current version of an entry.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Change {
+pub struct TrustChange {
     /// The field.
     pub field: String,
-    /// What was trusted; absent if it is new.
+    /// The trusted value; absent if the field is new.
     pub before: Option<String>,
-    /// What stands there now; absent if it is gone.
+    /// The current value; absent if the field was removed.
     pub after: Option<String>,
 }
 
-/// What is kept about one trusted entry.
+/// The stored record of a trusted entry.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Record {
+struct TrustRecord {
     digest: String,
     fields: BTreeMap<String, String>,
 }
 
-/// The digests of trusted project entries.
+/// The trusted entries of project files, with their digests.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TrustBook {
     #[serde(default)]
-    files: BTreeMap<PathBuf, BTreeMap<String, Record>>,
-    /// Trusts whatever it is asked about; never written down.
+    files: BTreeMap<PathBuf, BTreeMap<String, TrustRecord>>,
+    /// Whether every entry counts as trusted; never saved.
     #[serde(skip)]
     everything: bool,
 }
 
-/// The book could not be read or written.
+/// An error of the trust file.
 #[derive(Debug, thiserror::Error)]
 pub enum TrustError {
     /// The file could not be read or written.
-    #[error("the file of trusted entries, `{}`, could not be used: {error}", path.display())]
+    #[error("the trust file `{}` could not be read or written: {error}", path.display())]
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         error: std::io::Error,
     },
-    /// The file is not what was written.
-    #[error("the file of trusted entries, `{}`, is damaged", path.display())]
+    /// The file is not valid.
+    #[error("the trust file `{}` is damaged", path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
@@ -125,7 +125,7 @@ impl toolbooth_core::fault::Fault for TrustError {
 }
 
 impl TrustBook {
-    /// Reads the book of a data directory; none yet is an empty one.
+    /// Reads the trust file of a data directory; a missing file counts as empty.
     pub fn load(data_dir: &Path) -> Result<Self, TrustError> {
         let path = data_dir.join(FILE);
         let io = |error| TrustError::Io { path: path.clone(), error };
@@ -139,79 +139,83 @@ impl TrustBook {
         serde_json::from_slice(&bytes).map_err(|_| TrustError::Damaged { path })
     }
 
-    /// The same book, but everything counts as trusted while it is in use (`serve --trust`).
+    /// The same book, with every entry counted as trusted (`serve --trust`).
     #[must_use]
     pub fn trusting_everything(mut self) -> Self {
         self.everything = true;
         self
     }
 
-    /// The same book, trusting everything if `other` does.
-    pub(crate) fn with_generosity_of(self, other: &Self) -> Self {
+    /// The same book, with every entry counted as trusted if `other` does so.
+    pub(crate) fn with_mode_of(self, other: &Self) -> Self {
         Self { everything: other.everything, ..self }
     }
 
-    /// Every trusted entry, by file and name, with the digest that trust is bound to.
+    /// All trusted entries, by file and name, with their digests.
     pub fn entries(&self) -> BTreeMap<String, String> {
-        let of_file = |(file, records): (&PathBuf, &BTreeMap<String, Record>)| {
+        let of_file = |(file, records): (&PathBuf, &BTreeMap<String, TrustRecord>)| {
             let file = file.display().to_string();
             let entry =
-                |(name, record): (&String, &Record)| (format!("{file}#{name}"), record.digest.clone());
+                |(name, record): (&String, &TrustRecord)| (format!("{file}#{name}"), record.digest.clone());
             records.iter().map(entry).collect::<Vec<_>>()
         };
         self.files.iter().flat_map(of_file).collect()
     }
 
-    /// Whether this entry, as it stands, has been trusted.
+    /// Whether this version of an entry is trusted.
     pub fn is_trusted(&self, file: &Path, name: &str, digest: &str) -> bool {
         self.everything || self.record(file, name).is_some_and(|record| record.digest == digest)
     }
 
-    /// Whether an entry was ever trusted, whatever it said then.
+    /// Whether any version of an entry is trusted.
     pub(crate) fn knows(&self, file: &Path, name: &str) -> bool {
         self.record(file, name).is_some()
     }
 
-    /// Trusts an entry as it stands.
+    /// Trusts the current version of an entry.
     pub fn trust(&mut self, file: &Path, name: &str, preview: &Preview) {
-        let record = Record { digest: preview.digest.clone(), fields: preview.fields.clone() };
+        let record = TrustRecord { digest: preview.digest.clone(), fields: preview.fields.clone() };
         self.files.entry(canonical(file)).or_default().insert(name.to_owned(), record);
     }
 
-    /// Forgets what was trusted of a file; true if there was anything.
+    /// Removes the trust in all entries of a file; returns whether there were any.
     pub fn forget(&mut self, file: &Path) -> bool {
         self.files.remove(&canonical(file)).is_some()
     }
 
-    /// How an entry differs from what was trusted; nothing if it never was.
-    pub fn changes(&self, file: &Path, name: &str, now: &Preview) -> Option<Vec<Change>> {
+    /// The differences between an entry and its trusted version; `None` if it was never trusted.
+    pub fn changes(&self, file: &Path, name: &str, now: &Preview) -> Option<Vec<TrustChange>> {
         let record = self.record(file, name)?;
         let keys: std::collections::BTreeSet<&String> =
             record.fields.keys().chain(now.fields.keys()).collect();
-        let mut changes: Vec<Change> = keys
+        let mut changes: Vec<TrustChange> = keys
             .into_iter()
             .map(|key| (key, record.fields.get(key), now.fields.get(key)))
             .filter(|(_, before, after)| before != after)
-            .map(|(key, before, after)| Change {
+            .map(|(key, before, after)| TrustChange {
                 field: key.clone(),
                 before: before.cloned(),
                 after: after.cloned(),
             })
             .collect();
         if changes.is_empty() && record.digest != now.digest {
-            // Only something hidden changed; that it did must still be said.
+            // Only a masked value changed, which must still be reported.
             let hidden = Some(HIDDEN.to_owned());
-            changes.push(Change { field: "a hidden value".into(), before: hidden.clone(), after: hidden });
+            changes.push(TrustChange {
+                field: "a hidden value".into(),
+                before: hidden.clone(),
+                after: hidden,
+            });
         }
         Some(changes)
     }
 
-    /// Writes the book, readable for its owner only, whole or not at all.
+    /// Writes the trust file atomically, readable only by its owner.
     pub fn save(&self, data_dir: &Path) -> Result<(), TrustError> {
         let path = data_dir.join(FILE);
         let write = || -> std::io::Result<()> {
             std::fs::create_dir_all(data_dir)?;
-            // A temporary file is made with mode 600.
+            // Temporary files are created with mode 600.
             let mut file = tempfile::NamedTempFile::new_in(data_dir)?;
             serde_json::to_writer_pretty(&mut file, self)?;
             file.write_all(b"\n")?;
@@ -222,17 +226,17 @@ impl TrustBook {
         write().map_err(|error| TrustError::Io { path: path.clone(), error })
     }
 
-    fn record(&self, file: &Path, name: &str) -> Option<&Record> {
+    fn record(&self, file: &Path, name: &str) -> Option<&TrustRecord> {
         self.files.get(&canonical(file))?.get(name)
     }
 }
 
-/// Two names of one file are one file.
+/// The canonical path, so that two paths of one file are equal.
 fn canonical(file: &Path) -> PathBuf {
     file.canonicalize().unwrap_or_else(|_| file.to_owned())
 }
 
-/// What a person is asked about a server entry, and where its `cwd` leads if that is a link. Nothing is expanded.
+/// The preview of a server entry, with the real path of `cwd` if it contains a link. Variables are not expanded.
 pub(crate) fn preview_entry(node: &Node, linked_cwd: Option<&Path>) -> Preview {
     let members = node.members().unwrap_or_default();
     let bound: Vec<_> = members.iter().filter(|(key, _)| BOUND.contains(&key.text.as_str())).collect();
@@ -250,7 +254,7 @@ pub(crate) fn preview_entry(node: &Node, linked_cwd: Option<&Path>) -> Preview {
     Preview { fields, digest: digest::of(&serde_json::Value::Object(json)) }
 }
 
-/// What a person is asked about the settings of a file.
+/// The preview of the settings of a file.
 pub(crate) fn preview_settings(node: &Node) -> Preview {
     let mut fields = BTreeMap::new();
     for (key, node) in node.members().unwrap_or_default() {
@@ -259,7 +263,7 @@ pub(crate) fn preview_settings(node: &Node) -> Preview {
     Preview { fields, digest: digest::of(&node.shown()) }
 }
 
-/// One line per value, keys joined by dots; lists of texts are one line.
+/// Adds one field per value, with dotted keys; a list is one field.
 fn flatten(fields: &mut BTreeMap<String, String>, path: &str, last: &str, node: &Node) {
     if let Value::Map(members) = &node.value {
         for (key, member) in members {

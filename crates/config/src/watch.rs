@@ -1,4 +1,5 @@
-//! Watching files: the system's notices where they come, a slow look where they do not, and the content decides.
+//! Watches files for changes of their content, with notifications of the operating system, and with polling where
+//! those are not available.
 
 use crate::digest;
 use notify::event::ModifyKind;
@@ -12,83 +13,84 @@ use std::time::Duration;
 use tokio::sync::mpsc::error::TrySendError;
 use tracing::{debug, warn};
 
-/// How long a file must be quiet: editors write several times.
-const QUIET: Duration = Duration::from_millis(150);
-/// How long files must hold the same before they are read.
-const REST: Duration = Duration::from_millis(100);
-/// How often an empty file is waited for.
-const EMPTY_WAITS: usize = 15;
-/// How often a folder without rest is waited for before it is looked at all the same.
+/// How long no notification may arrive before files are read, since editors write a file several times.
+const QUIET_PERIOD: Duration = Duration::from_millis(150);
+/// How long the content of files must stay the same.
+const STABLE_DELAY: Duration = Duration::from_millis(100);
+/// How many times the watcher waits for an empty file to be filled.
+const MAX_EMPTY_WAITS: usize = 15;
+/// How many times the watcher waits for a busy folder before it reads the files anyway.
 const MAX_WAITS: usize = 20;
-/// How often files are looked at on mounts that send no notices.
-const SLOW_LOOK: Duration = Duration::from_secs(5);
+/// The interval of polling, for mounts without notifications.
+const POLL_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Watches files until it is dropped.
+/// A running watch of files; dropping it stops the watch.
 #[derive(Debug)]
-pub struct Watch {
-    stop: mpsc::Sender<Wake>,
+pub struct FileWatch {
+    stop: mpsc::Sender<WatchMessage>,
 }
 
-impl Drop for Watch {
+impl Drop for FileWatch {
     fn drop(&mut self) {
-        // The thread may be gone already.
-        let _ = self.stop.send(Wake::Stop);
+        // The thread may have ended already.
+        let _ = self.stop.send(WatchMessage::Stop);
     }
 }
 
-impl Watch {
-    /// Looks at other files from now on, as after a reload that found new ones.
+impl FileWatch {
+    /// Replaces the watched files, for example after a reload that found new ones.
     pub fn set_files(&self, files: Vec<PathBuf>) {
-        let _ = self.stop.send(Wake::Files(files));
+        let _ = self.stop.send(WatchMessage::Files(files));
     }
 }
 
-enum Wake {
+enum WatchMessage {
     Notice,
     Files(Vec<PathBuf>),
     Stop,
 }
 
-/// Sends one message whenever the content of any file changed. A message that is still waiting is not doubled.
-pub fn watch(files: Vec<PathBuf>, changed: tokio::sync::mpsc::Sender<()>) -> std::io::Result<Watch> {
+/// Starts a watch that sends a message when the content of a file has changed. At most one message is pending.
+pub fn watch(files: Vec<PathBuf>, changed: tokio::sync::mpsc::Sender<()>) -> std::io::Result<FileWatch> {
     let (stop, wakes) = mpsc::channel();
     let notices = stop.clone();
-    // Taken before returning, so that a change right after the call is not missed.
+    // Computed before returning, so that a change right after the call is not missed.
     let first = fingerprint(&files);
     std::thread::Builder::new().name("config-watch".into()).spawn(move || {
-        Lookout::new(files, first, notices).run(&wakes, &changed);
+        WatchThread::new(files, first, notices).run(&wakes, &changed);
     })?;
-    Ok(Watch { stop })
+    Ok(FileWatch { stop })
 }
 
-/// What the system told. However much that is, one message waits for the thread.
+/// The notifications of the operating system. At most one message is pending for the thread.
 #[derive(Debug, Default)]
-struct Notices {
+struct ChangeNotices {
     files: Mutex<Vec<PathBuf>>,
     count: AtomicU64,
     is_waiting: AtomicBool,
 }
 
-impl Notices {
+impl ChangeNotices {
     fn set_files(&self, files: &[PathBuf]) {
         *self.files.lock().unwrap_or_else(PoisonError::into_inner) = files.to_vec();
     }
 
-    fn take(&self, told: notify::Result<Event>, wake: &mpsc::Sender<Wake>) {
+    fn take(&self, result: notify::Result<Event>, wake: &mpsc::Sender<WatchMessage>) {
         let files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
-        if told.is_ok_and(|event| !is_of_interest(&event, &files)) {
+        if result.is_ok_and(|event| !is_relevant(&event, &files)) {
             return;
         }
         self.count.fetch_add(1, Ordering::AcqRel);
         if !self.is_waiting.swap(true, Ordering::AcqRel) {
-            let _ = wake.send(Wake::Notice);
+            let _ = wake.send(WatchMessage::Notice);
         }
     }
 }
 
-/// Whether an event may have changed what a file holds. Whatever comes, goes or is renamed beside it may: the file can
-/// be a link through a folder that was exchanged. What a neighbour's content does is its own affair.
-fn is_of_interest(event: &Event, files: &[PathBuf]) -> bool {
+/// Whether an event may have changed the content of a watched file. A file that is created, removed or renamed in the
+/// same folder may: the watched file can be a link through a folder that was replaced. A change of the content of
+/// another file does not.
+fn is_relevant(event: &Event, files: &[PathBuf]) -> bool {
     match event.kind {
         EventKind::Access(_) => false,
         EventKind::Modify(ModifyKind::Data(_) | ModifyKind::Metadata(_)) => {
@@ -98,22 +100,22 @@ fn is_of_interest(event: &Event, files: &[PathBuf]) -> bool {
     }
 }
 
-struct Lookout {
+struct WatchThread {
     files: Vec<PathBuf>,
     seen: String,
-    notices: Arc<Notices>,
+    notices: Arc<ChangeNotices>,
     system: Option<RecommendedWatcher>,
     folders: BTreeSet<PathBuf>,
 }
 
-impl Lookout {
-    fn new(files: Vec<PathBuf>, seen: String, wake: mpsc::Sender<Wake>) -> Self {
-        let notices = Arc::new(Notices::default());
+impl WatchThread {
+    fn new(files: Vec<PathBuf>, seen: String, wake: mpsc::Sender<WatchMessage>) -> Self {
+        let notices = Arc::new(ChangeNotices::default());
         notices.set_files(&files);
         let taker = notices.clone();
-        let system = notify::recommended_watcher(move |told| taker.take(told, &wake));
+        let system = notify::recommended_watcher(move |result| taker.take(result, &wake));
         if let Err(error) = &system {
-            warn!(%error, "the system does not tell about changed files; looking every {SLOW_LOOK:?} instead");
+            warn!(%error, "file change notifications are not available; polling every {POLL_INTERVAL:?} instead");
         }
         let mut watcher = Self { files, seen, notices, system: system.ok(), folders: BTreeSet::new() };
         watcher.follow();
@@ -125,7 +127,7 @@ impl Lookout {
         self.files = files;
     }
 
-    /// Folders are watched rather than files: editors replace a file, and a missing one may come.
+    /// Watches the folders of the files, because editors replace files, and missing files may appear later.
     fn follow(&mut self) {
         let Some(system) = &mut self.system else { return };
         let wanted: BTreeSet<PathBuf> = self
@@ -140,21 +142,21 @@ impl Lookout {
         }
         for folder in wanted.difference(&self.folders) {
             if let Err(error) = system.watch(folder, RecursiveMode::NonRecursive) {
-                debug!(folder = %folder.display(), %error, "this folder is looked at slowly");
+                debug!(folder = %folder.display(), %error, "this folder cannot be watched and is polled");
             }
         }
         self.folders = wanted;
     }
 
-    fn run(mut self, wakes: &mpsc::Receiver<Wake>, changed: &tokio::sync::mpsc::Sender<()>) {
+    fn run(mut self, wakes: &mpsc::Receiver<WatchMessage>, changed: &tokio::sync::mpsc::Sender<()>) {
         loop {
-            match wakes.recv_timeout(SLOW_LOOK) {
-                Ok(Wake::Stop) | Err(RecvTimeoutError::Disconnected) => return,
-                Ok(Wake::Files(files)) => {
+            match wakes.recv_timeout(POLL_INTERVAL) {
+                Ok(WatchMessage::Stop) | Err(RecvTimeoutError::Disconnected) => return,
+                Ok(WatchMessage::Files(files)) => {
                     self.set_files(files);
                     self.follow();
                 }
-                Ok(Wake::Notice) => {
+                Ok(WatchMessage::Notice) => {
                     if !self.settle(wakes) {
                         return;
                     }
@@ -168,47 +170,47 @@ impl Lookout {
             if now == self.seen {
                 continue;
             }
-            let now = at_rest(&self.files, now);
+            let now = wait_until_stable(&self.files, now);
             if now == self.seen {
                 continue;
             }
             match changed.try_send(()) {
-                // Kept as unseen when the listener is full: it will look at the newest content anyway.
+                // If a message is already pending, its receiver will read the newest content anyway.
                 Ok(()) | Err(TrySendError::Full(())) => self.seen = now,
                 Err(TrySendError::Closed(())) => return,
             }
         }
     }
 
-    /// Waits until nothing more comes, but not for ever; false when it is time to stop.
-    fn settle(&mut self, wakes: &mpsc::Receiver<Wake>) -> bool {
+    /// Waits until no more notifications arrive, with a limit; returns false if the watch was stopped.
+    fn settle(&mut self, wakes: &mpsc::Receiver<WatchMessage>) -> bool {
         for _ in 0..MAX_WAITS {
             let before = self.notices.count.load(Ordering::Acquire);
-            match wakes.recv_timeout(QUIET) {
-                Ok(Wake::Notice) => {}
-                Ok(Wake::Files(files)) => self.set_files(files),
-                Ok(Wake::Stop) | Err(RecvTimeoutError::Disconnected) => return false,
+            match wakes.recv_timeout(QUIET_PERIOD) {
+                Ok(WatchMessage::Notice) => {}
+                Ok(WatchMessage::Files(files)) => self.set_files(files),
+                Ok(WatchMessage::Stop) | Err(RecvTimeoutError::Disconnected) => return false,
                 Err(RecvTimeoutError::Timeout) if self.notices.count.load(Ordering::Acquire) == before => {
                     break;
                 }
                 Err(RecvTimeoutError::Timeout) => {}
             }
         }
-        // From here on the next notice wakes again; the files are read after this.
+        // The files are read after this point, so the next notification must send a message again.
         self.notices.is_waiting.store(false, Ordering::Release);
         true
     }
 }
 
-/// Waits until files hold the same twice in a row, and longer while one of them is empty: some programs save by
-/// emptying a file first and filling it afterwards.
-fn at_rest(files: &[PathBuf], mut before: String) -> String {
+/// Waits until the content of the files stays the same, and longer while a file is empty: some programs truncate a
+/// file before they write it.
+fn wait_until_stable(files: &[PathBuf], mut before: String) -> String {
     let is_empty =
         |file: &PathBuf| std::fs::metadata(file).is_ok_and(|about| about.is_file() && about.len() == 0);
     for wait in 0..MAX_WAITS {
-        std::thread::sleep(REST);
+        std::thread::sleep(STABLE_DELAY);
         let now = fingerprint(files);
-        let is_filling = wait < EMPTY_WAITS && files.iter().any(is_empty);
+        let is_filling = wait < MAX_EMPTY_WAITS && files.iter().any(is_empty);
         if now == before && !is_filling {
             return now;
         }
@@ -217,7 +219,7 @@ fn at_rest(files: &[PathBuf], mut before: String) -> String {
     before
 }
 
-/// What all files hold now; a missing one counts as that.
+/// A digest of the content of all files; a missing file has its own value.
 fn fingerprint(files: &[PathBuf]) -> String {
     let mut all = String::new();
     for file in files {
@@ -234,10 +236,10 @@ fn fingerprint(files: &[PathBuf]) -> String {
     digest::of_bytes(all.as_bytes())
 }
 
-/// The most names of a folder that are looked at.
+/// The maximum number of names of a folder that are compared.
 const MAX_NAMES: usize = 10_000;
 
-/// What stands in a folder: a file that comes or goes is a change, what files hold is looked at elsewhere.
+/// The names of the files in a folder, so that a new or removed file counts as a change.
 fn names_in(folder: &Path) -> String {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten().take(MAX_NAMES);
     let mut names: Vec<_> = entries.map(|entry| entry.file_name()).collect();
@@ -251,7 +253,7 @@ mod tests {
     use notify::event::{AccessKind, CreateKind, DataChange, MetadataKind, RenameMode};
 
     #[test]
-    fn a_neighbours_content_is_its_own_affair() {
+    fn content_changes_of_other_files_are_ignored() {
         let files = [PathBuf::from("/work/a.json")];
         let data = EventKind::Modify(ModifyKind::Data(DataChange::Any));
         let touched = EventKind::Modify(ModifyKind::Metadata(MetadataKind::Any));
@@ -268,14 +270,14 @@ mod tests {
         ];
         for (kind, path, expected) in cases {
             let event = Event::new(kind).add_path(path.into());
-            assert_eq!(is_of_interest(&event, &files), expected, "{kind:?} of {path}");
+            assert_eq!(is_relevant(&event, &files), expected, "{kind:?} of {path}");
         }
-        assert!(is_of_interest(&Event::new(data), &files), "a notice that names nothing");
+        assert!(is_relevant(&Event::new(data), &files), "a notification without a path");
     }
 
     #[test]
-    fn a_storm_leaves_one_message() {
-        let notices = Notices::default();
+    fn many_notifications_leave_one_message() {
+        let notices = ChangeNotices::default();
         let (sender, receiver) = mpsc::channel();
         for _ in 0..1_000 {
             notices.take(Ok(Event::new(EventKind::Create(CreateKind::File))), &sender);

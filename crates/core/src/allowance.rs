@@ -1,36 +1,36 @@
-//! Allowances: how many calls, how much time and how much money one caller may use.
+//! Allowances: limits on the calls, runtime and cost of one user.
 //!
-//! Calls are counted by user over a minute, time and money by user and day. Sessions do not count: a client names its
-//! own, so a new name would reset the count.
+//! Calls are counted per user and minute, runtime and cost per user and day. Sessions are not counted separately: a
+//! client names its own session, so a new name would reset the count.
 
 use crate::caller::Caller;
 use crate::fault::{Blame, Fault};
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// How many callers are remembered; then those that were quiet longest are forgotten.
-const MOST_REMEMBERED: usize = 20_000;
+/// How many users are remembered. Beyond that, the half that has been idle longest is forgotten.
+const MAX_REMEMBERED: usize = 20_000;
 const DAY_MS: u64 = 86_400_000;
 
-/// What one caller may use.
+/// The usage limits of one user.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Allowance {
-    /// Calls of one user in any minute.
+    /// Calls of one user per minute.
     pub calls_per_minute: Option<u32>,
-    /// Time of tools of one user in one day, by UTC.
+    /// Tool runtime of one user per UTC day.
     pub runtime: Option<Duration>,
-    /// Cost of one user in one day, by UTC, in the units of manifests.
+    /// Cost of one user per UTC day, in the units of manifests.
     pub cost: Option<f64>,
 }
 
 impl Allowance {
-    /// Whether anything is limited at all.
+    /// Whether any limit is set.
     pub fn limits_anything(&self) -> bool {
         self.calls_per_minute.is_some() || self.runtime.is_some() || self.cost.is_some()
     }
 }
 
-/// A call is over what its caller may use.
+/// The error for a call that exceeds its caller's allowance.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum OverAllowance {
     /// Too many calls.
@@ -40,10 +40,10 @@ pub enum OverAllowance {
         tool: String,
         /// The limit.
         limit: u32,
-        /// Seconds until there is room again.
+        /// Seconds until a call is possible again.
         wait_seconds: u64,
     },
-    /// Too much time.
+    /// Too much runtime.
     #[error("`{tool}` was not called: the {} s that tools may run in one day are used up", limit.as_secs())]
     Runtime {
         /// The tool.
@@ -51,16 +51,16 @@ pub enum OverAllowance {
         /// The limit.
         limit: Duration,
     },
-    /// Too much money.
+    /// Too much cost.
     #[error(
         "`{tool}` was not called: it costs {cost}, and {spent} of the {limit} allowed in one day are spent"
     )]
     Cost {
         /// The tool.
         tool: String,
-        /// What it costs.
+        /// The cost of the call.
         cost: f64,
-        /// What was spent so far.
+        /// The amount spent today.
         spent: f64,
         /// The limit.
         limit: f64,
@@ -94,42 +94,42 @@ impl Fault for OverAllowance {
     }
 }
 
-/// What callers have used.
+/// The usage of all users.
 #[derive(Debug, Default)]
-pub struct Spending {
-    users: HashMap<Box<str>, Minute>,
-    purses: HashMap<Box<str>, Purse>,
+pub struct UsageMeter {
+    minutes: HashMap<Box<str>, Minute>,
+    daily: HashMap<Box<str>, DailyUsage>,
 }
 
 /// Calls in each second of the last minute.
 #[derive(Debug, Clone)]
 struct Minute {
     counts: [u32; 60],
-    /// The second that was counted last.
+    /// The last second that was counted.
     at: u64,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-struct Purse {
+struct DailyUsage {
     runtime: Duration,
     cost: f64,
     day: u64,
     used_ms: u64,
 }
 
-/// Whose time and money it is.
+/// The user whose runtime and cost are counted.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PurseKey(Box<str>);
+pub struct UsageKey(Box<str>);
 
-impl PurseKey {
-    /// The one of a caller.
+impl UsageKey {
+    /// The key of a caller.
     pub fn of(caller: &Caller) -> Self {
         Self((&*caller.user).into())
     }
 }
 
-impl Spending {
-    /// Takes a call from a caller's allowance, or says what is used up. Nothing is taken then.
+impl UsageMeter {
+    /// Deducts a call from a caller's allowance. If it does not fit, nothing is deducted and the error names the limit.
     pub fn take(
         &mut self,
         allowance: &Allowance,
@@ -137,16 +137,16 @@ impl Spending {
         tool: &str,
         cost: f64,
         now_ms: u64,
-    ) -> Result<PurseKey, OverAllowance> {
-        let key = PurseKey::of(caller);
+    ) -> Result<UsageKey, OverAllowance> {
+        let key = UsageKey::of(caller);
         let cost = if cost.is_finite() { cost.max(0.0) } else { 0.0 };
         if allowance.runtime.is_some() || allowance.cost.is_some() {
-            let purse = self.purse(&key, now_ms);
-            if let Some(limit) = allowance.runtime.filter(|limit| purse.runtime >= *limit) {
+            let usage = self.usage(&key, now_ms);
+            if let Some(limit) = allowance.runtime.filter(|limit| usage.runtime >= *limit) {
                 return Err(OverAllowance::Runtime { tool: tool.to_owned(), limit });
             }
-            if let Some(limit) = allowance.cost.filter(|limit| cost > 0.0 && purse.cost + cost > *limit) {
-                let spent = purse.cost;
+            if let Some(limit) = allowance.cost.filter(|limit| cost > 0.0 && usage.cost + cost > *limit) {
+                let spent = usage.cost;
                 return Err(OverAllowance::Cost { tool: tool.to_owned(), cost, spent, limit });
             }
         }
@@ -157,36 +157,36 @@ impl Spending {
             }
         }
         if allowance.cost.is_some() {
-            self.purse(&key, now_ms).cost += cost;
+            self.usage(&key, now_ms).cost += cost;
         }
         Ok(key)
     }
 
-    /// Notes how long a call took.
-    pub fn ran(&mut self, key: &PurseKey, took: Duration, now_ms: u64) {
-        let purse = self.purse(key, now_ms);
-        purse.runtime = purse.runtime.saturating_add(took);
+    /// Records how long a call took.
+    pub fn record_runtime(&mut self, key: &UsageKey, took: Duration, now_ms: u64) {
+        let usage = self.usage(key, now_ms);
+        usage.runtime = usage.runtime.saturating_add(took);
     }
 
-    fn purse(&mut self, key: &PurseKey, now_ms: u64) -> &mut Purse {
-        if self.purses.len() >= MOST_REMEMBERED && !self.purses.contains_key(&key.0) {
-            forget_half(&mut self.purses, |purse| purse.used_ms);
+    fn usage(&mut self, key: &UsageKey, now_ms: u64) -> &mut DailyUsage {
+        if self.daily.len() >= MAX_REMEMBERED && !self.daily.contains_key(&key.0) {
+            forget_half(&mut self.daily, |usage| usage.used_ms);
         }
-        let purse = self.purses.entry(key.0.clone()).or_default();
+        let usage = self.daily.entry(key.0.clone()).or_default();
         let day = now_ms / DAY_MS;
-        // A clock that is set back gives nothing back.
-        if purse.day < day {
-            *purse = Purse { day, ..Purse::default() };
+        // Setting the clock back restores nothing.
+        if usage.day < day {
+            *usage = DailyUsage { day, ..DailyUsage::default() };
         }
-        purse.used_ms = now_ms;
-        purse
+        usage.used_ms = now_ms;
+        usage
     }
 
     fn minute(&mut self, user: &str, second: u64) -> &mut Minute {
-        if self.users.len() >= MOST_REMEMBERED && !self.users.contains_key(user) {
-            forget_half(&mut self.users, |minute| minute.at);
+        if self.minutes.len() >= MAX_REMEMBERED && !self.minutes.contains_key(user) {
+            forget_half(&mut self.minutes, |minute| minute.at);
         }
-        let minute = self.users.entry(user.into()).or_insert(Minute { counts: [0; 60], at: second });
+        let minute = self.minutes.entry(user.into()).or_insert(Minute { counts: [0; 60], at: second });
         minute.move_to(second);
         minute
     }
@@ -217,14 +217,14 @@ impl Minute {
         self.at = self.at.max(second);
     }
 
-    /// Takes one call, or says in how many seconds there is room.
+    /// Counts one call, or returns the number of seconds until one is possible.
     fn take(&mut self, limit: u32) -> Result<(), u64> {
         let total: u64 = self.counts.iter().map(|count| u64::from(*count)).sum();
         if total < u64::from(limit) {
             self.counts[slot(self.at)] += 1;
             return Ok(());
         }
-        // The oldest that count leave first.
+        // The oldest counted second expires first.
         let oldest = (1..=60).find(|ahead| self.counts[slot(self.at + ahead)] > 0);
         Err(oldest.unwrap_or(60))
     }
@@ -244,10 +244,10 @@ mod tests {
     }
 
     #[test]
-    fn calls_come_back_with_the_minute() {
+    fn calls_are_available_again_after_a_minute() {
         let allowance = Allowance { calls_per_minute: Some(2), ..Allowance::default() };
         let (ann, bob) = (in_session("ann", None), in_session("bob", None));
-        let mut spending = Spending::default();
+        let mut spending = UsageMeter::default();
         let mut take = |who: &Caller, second: u64| {
             spending.take(&allowance, who, "t", 0.0, second * 1000).map(|_| ()).map_err(|over| match over {
                 OverAllowance::Calls { wait_seconds, .. } => wait_seconds,
@@ -266,11 +266,11 @@ mod tests {
 
     // audit: allowances per session restart with a new session name
     #[test]
-    fn time_and_money_are_counted_by_day_whatever_session_is_named() {
+    fn runtime_and_cost_are_counted_per_day_across_sessions() {
         let allowance =
             Allowance { runtime: Some(Duration::from_secs(10)), cost: Some(1.0), ..Allowance::default() };
         let one = in_session("ann", Some("1"));
-        let mut spending = Spending::default();
+        let mut spending = UsageMeter::default();
         let key = spending.take(&allowance, &one, "t", 0.6, 0).expect("room");
         let over =
             spending.take(&allowance, &in_session("ann", Some("2")), "t", 0.6, 0).expect_err("too dear");
@@ -279,35 +279,35 @@ mod tests {
             "`t` was not called: it costs 0.6, and 0.6 of the 1 allowed in one day are spent"
         );
         assert!(spending.take(&allowance, &one, "t", 0.4, 0).is_ok());
-        spending.ran(&key, Duration::from_secs(10), DAY_MS - 1);
+        spending.record_runtime(&key, Duration::from_secs(10), DAY_MS - 1);
         for session in [None, Some("1"), Some("2")] {
             let over = spending.take(&allowance, &in_session("ann", session), "t", 0.0, DAY_MS - 1);
             assert_eq!(over.expect_err("too long").code(), "call.over-runtime");
         }
         assert!(spending.take(&allowance, &in_session("bob", None), "t", 0.0, DAY_MS - 1).is_ok());
         let key = spending.take(&allowance, &one, "t", 1.0, DAY_MS).expect("another day");
-        spending.ran(&key, Duration::from_secs(10), DAY_MS);
+        spending.record_runtime(&key, Duration::from_secs(10), DAY_MS);
         assert!(spending.take(&allowance, &one, "t", 0.0, DAY_MS - 1).is_err(), "a clock that was set back");
     }
 
     #[test]
-    fn it_forgets_rather_than_grows() {
+    fn the_number_of_remembered_users_is_limited() {
         let allowance = Allowance { calls_per_minute: Some(2), cost: Some(1.0), ..Allowance::default() };
-        let mut spending = Spending::default();
-        for user in 0..u64::try_from(MOST_REMEMBERED * 2).expect("small") {
+        let mut spending = UsageMeter::default();
+        for user in 0..u64::try_from(MAX_REMEMBERED * 2).expect("small") {
             let caller = in_session(&user.to_string(), None);
             assert!(spending.take(&allowance, &caller, "t", 0.1, user).is_ok());
         }
-        assert!(spending.users.len() <= MOST_REMEMBERED && spending.purses.len() <= MOST_REMEMBERED);
+        assert!(spending.minutes.len() <= MAX_REMEMBERED && spending.daily.len() <= MAX_REMEMBERED);
     }
 
     proptest! {
-        /// No window of a minute holds more calls than allowed.
+        /// No window of one minute holds more calls than the limit.
         #[test]
-        fn no_minute_holds_more(limit in 1_u32..6, waits in proptest::collection::vec(0_u64..40, 1..80)) {
+        fn no_minute_exceeds_the_limit(limit in 1_u32..6, waits in proptest::collection::vec(0_u64..40, 1..80)) {
             let allowance = Allowance { calls_per_minute: Some(limit), ..Allowance::default() };
             let ann = in_session("ann", None);
-            let mut spending = Spending::default();
+            let mut spending = UsageMeter::default();
             let mut now = 1000;
             let mut taken: Vec<u64> = Vec::new();
             for wait in waits {

@@ -1,8 +1,8 @@
-//! Who calls, and what their client said about itself.
+//! The caller of a request, and what its client declares about itself.
 
 use crate::call::policy::RuleBook;
 use crate::compliance::Level;
-use crate::exposure::Loaded;
+use crate::exposure::LoadedTools;
 use crate::json::RawJson;
 use crate::persona::Persona;
 use std::collections::BTreeSet;
@@ -14,42 +14,42 @@ use std::sync::Arc;
 /// The group every authenticated caller is in.
 pub const EVERYONE: &str = "users";
 
-/// Begins the user name of the operator at the machine outside `local` mode. No credential can name such a user, so
-/// that a network user who is called like the account that runs the gateway is another person.
+/// Prefix of the operator's user name outside `local` mode. No credential can contain such a name, so a network user
+/// with the same name as the account that runs the gateway is a different user.
 pub const OPERATOR_PREFIX: &str = "operator:";
 
-/// Somebody whose identity a door has established. Nothing a model or a server writes ends up here.
+/// An authenticated user. It never contains text from a model or a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Caller {
     /// The user.
     pub user: Arc<str>,
     /// The groups the user is in.
     pub groups: Groups,
-    /// Whether the user looks after the gateway.
+    /// Whether the user administers the gateway.
     pub admin: Admin,
-    /// The view the caller has chosen, if any.
+    /// The persona the caller has chosen, if any.
     pub persona: Option<Arc<Persona>>,
-    /// The operator's rules, where any of them hides anything from anybody.
-    pub veil: Option<Arc<RuleBook>>,
-    /// The level of data the caller handles, if one is named.
+    /// The operator's rules, if any of them hides a tool from any caller.
+    pub hiding_rules: Option<Arc<RuleBook>>,
+    /// The compliance level of the data the caller handles, if set.
     pub compliance_level: Option<Arc<Level>>,
-    /// The client session the call belongs to, if there is one.
+    /// The client session of the call, if any.
     pub session: Option<Arc<str>>,
-    /// How the caller's processes are told from other callers'.
-    pub standing: Standing,
-    /// What the caller was identified by.
+    /// Whether the caller owns the gateway or is a guest; decides which processes it shares.
+    pub kind: CallerKind,
+    /// The kind of credential that identified the caller.
     pub identified_by: IdentifiedBy,
-    /// What the request brought for servers that want it.
-    pub carried: Carried,
+    /// Headers of the request that are forwarded to servers.
+    pub forwarded: ForwardedHeaders,
 }
 
-/// Headers of a caller's request that some server's `forward_headers` names. They say nothing about who calls, so
-/// callers are the same whatever their requests carry.
+/// Request headers that a server's `forward_headers` names. They do not identify the caller, so they are ignored
+/// when callers are compared.
 #[derive(Clone, Default)]
-pub struct Carried(Option<Arc<[(String, String)]>>);
+pub struct ForwardedHeaders(Option<Arc<[(String, String)]>>);
 
-impl Carried {
-    /// These headers, their names in lower case.
+impl ForwardedHeaders {
+    /// Wraps headers whose names are in lower case.
     pub fn of(headers: Vec<(String, String)>) -> Self {
         Self(Some(headers.into()))
     }
@@ -61,35 +61,36 @@ impl Carried {
     }
 }
 
-impl PartialEq for Carried {
+impl PartialEq for ForwardedHeaders {
     fn eq(&self, _: &Self) -> bool {
         true
     }
 }
 
-impl Eq for Carried {}
+impl Eq for ForwardedHeaders {}
 
-impl fmt::Debug for Carried {
+impl fmt::Debug for ForwardedHeaders {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Carried(..)")
+        f.write_str("ForwardedHeaders(..)")
     }
 }
 
-/// What a caller was identified by: where the rights of a call that runs later are looked up. It is not secret.
+/// The kind of credential that identified a caller. A call that runs later looks up its rights by it. Not secret.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum IdentifiedBy {
-    /// A name that a trusted proxy, the local socket or the machine itself vouches for.
+    /// A name asserted by a trusted proxy, the local socket or the machine.
     #[default]
     Name,
     /// One of the gateway's own tokens, by its id.
     Token(Arc<str>),
-    /// A signed token of an identity provider.
+    /// A signed token from an identity provider.
     SignedToken,
-    /// The control socket, outside `local` mode: the kernel said that the peer is the gateway's own user, or root.
+    /// The control socket, outside `local` mode: the kernel reports that the peer runs as the gateway's user or as
+    /// root.
     Operator,
-    /// A way that only another version of the gateway knows, as it was stored. It gives no rights.
+    /// A stored value that only another version of the gateway understands. It grants no rights.
     Other(Arc<str>),
-    /// Any credential of the user: for questions about a user that are not about one call. It is never kept.
+    /// Any credential of the user, for queries about a user rather than a call. Never stored.
     Any,
 }
 
@@ -106,7 +107,7 @@ impl fmt::Display for IdentifiedBy {
     }
 }
 
-/// Reads what was stored. An unknown text does not make its row unreadable: the row's call has no rights.
+/// Parses a stored value. Unknown text does not make the row unreadable: it grants no rights.
 impl FromStr for IdentifiedBy {
     type Err = Infallible;
 
@@ -116,41 +117,41 @@ impl FromStr for IdentifiedBy {
             ("name", _) => Self::Name,
             ("signed_token", _) => Self::SignedToken,
             ("operator", _) => Self::Operator,
-            // `any` is never stored, so it is not read either.
+            // `any` is never stored, so it is not parsed either.
             _ => Self::Other(text.into()),
         })
     }
 }
 
-/// Whether a caller is the person who runs the gateway.
+/// Whether a caller owns the gateway or is a guest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Standing {
-    /// The owner of a gateway in `local` mode, or its operator at the machine: uses the gateway's own connections.
+pub enum CallerKind {
+    /// The owner of a gateway in `local` mode, or the operator on its machine. Uses the gateway's own connections.
     Owner,
-    /// Anybody else.
+    /// Any other caller.
     Guest,
 }
 
-/// Whether a caller looks after the gateway: tokens, reloads, servers, logs. It adds no tools.
+/// Whether a caller administers the gateway (tokens, reloads, servers, logs). It adds no tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Admin {
-    /// The caller does.
+    /// The caller is an administrator.
     Yes,
-    /// The caller only uses it.
+    /// The caller is not an administrator.
     No,
 }
 
 /// The groups of a caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Groups {
-    /// Every group: the owner of a local gateway.
+    /// Every group. For the owner of a local gateway.
     All,
-    /// These, besides `users`.
+    /// These groups, besides `users`.
     Named(Arc<BTreeSet<String>>),
 }
 
 impl Groups {
-    /// Whether the caller is in `group`. Names compare exactly.
+    /// Whether the caller is in `group`. Names are compared exactly.
     pub fn contains(&self, group: &str) -> bool {
         match self {
             Self::All => true,
@@ -167,57 +168,58 @@ impl Caller {
             groups: Groups::All,
             admin: Admin::Yes,
             persona: None,
-            veil: None,
+            hiding_rules: None,
             compliance_level: None,
             session: None,
-            standing: Standing::Owner,
+            kind: CallerKind::Owner,
             identified_by: IdentifiedBy::Name,
-            carried: Carried::default(),
+            forwarded: ForwardedHeaders::default(),
         }
     }
 
-    /// The operator at the machine, outside `local` mode: the rights of an owner, under a name that no network user
+    /// The operator on the machine, outside `local` mode: has the rights of an owner, under a name that no network user
     /// can have.
     pub fn operator(account: &str) -> Self {
         Self { identified_by: IdentifiedBy::Operator, ..Self::owner(format!("{OPERATOR_PREFIX}{account}")) }
     }
 
-    /// Somebody else, in these groups and with no other rights.
+    /// A guest in these groups, without other rights.
     pub fn guest(user: impl Into<Arc<str>>, groups: impl IntoIterator<Item = String>) -> Self {
         Self {
             groups: Groups::Named(Arc::new(groups.into_iter().collect())),
             admin: Admin::No,
-            standing: Standing::Guest,
+            kind: CallerKind::Guest,
             ..Self::owner(user)
         }
     }
 
-    /// Whether the configuration means this caller by a user's name. It means the operator at the machine by the name
-    /// of the account, so that rules for that name hold for them as well.
+    /// Whether a user name in the configuration refers to this caller. The account name also refers to the operator on
+    /// the machine, so rules for that name apply to them as well.
     pub fn is_named(&self, name: &str) -> bool {
         *self.user == *name || self.user.strip_prefix(OPERATOR_PREFIX) == Some(name)
     }
 
-    /// The name of the chosen view.
+    /// The name of the chosen persona.
     pub fn persona_name(&self) -> Option<&str> {
         self.persona.as_deref().map(Persona::name)
     }
 }
 
-/// The name of a client that gave none.
+/// The name of a client that did not send one.
 const UNNAMED: &str = "unknown";
 
-/// What a client said about itself. Believed for what it can take, never for who it is.
+/// Facts that a client declares about itself. Trusted for its capabilities, never for its identity.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientFacts {
-    /// Its description of itself, as it sent it.
+    /// Its `clientInfo`, as sent.
     pub info: Option<RawJson>,
-    /// What it can do: an object.
+    /// Its capabilities, as an object.
     pub capabilities: RawJson,
-    /// The least severe log message it wants, if any.
+    /// The lowest severity of log messages it wants, if any.
     pub log_level: Option<String>,
-    /// What its session has loaded; a client without a session has none, as its lists may not vary by what it did.
-    pub loaded: Option<Arc<Loaded>>,
+    /// The tools its session has loaded. None without a session, because such lists must not depend on earlier
+    /// requests.
+    pub loaded: Option<Arc<LoadedTools>>,
 }
 
 impl Default for ClientFacts {
@@ -227,12 +229,13 @@ impl Default for ClientFacts {
 }
 
 impl ClientFacts {
-    /// A client that is gone, of which only [`Self::name`] is known: rules about it hold, and it can do nothing.
+    /// A client that has disconnected and of which only [`Self::name`] is known. Rules about its name apply; it has no
+    /// capabilities.
     pub fn remembered(name: &str) -> Self {
         if name.is_empty() || name == UNNAMED {
             return Self::default();
         }
-        // Servers are told the info, and the protocol demands a version.
+        // The info is sent to servers, and the protocol requires a version.
         let info = RawJson::from_value(&serde_json::json!({ "name": name, "version": "unknown" }));
         Self { info: Some(info), ..Self::default() }
     }
@@ -242,8 +245,8 @@ impl ClientFacts {
         self.capabilities.member(capability).is_some_and(|value| value.is_object())
     }
 
-    /// Whether its user can be asked to fill a form in: elicitation as such means that, unless the client names other
-    /// ways alone.
+    /// Whether its user can fill in a form. Plain `elicitation` implies forms, unless the client lists only other
+    /// modes.
     pub fn can_fill_forms(&self) -> bool {
         let Some(ways) = self.capabilities.member("elicitation").filter(RawJson::is_object) else {
             return false;
@@ -252,12 +255,13 @@ impl ClientFacts {
         forms || !urls
     }
 
-    /// Whether its user can be sent to an address.
+    /// Whether its user can be sent to a URL.
     pub fn can_open_urls(&self) -> bool {
         self.capabilities.at(&["elicitation", "url"]).is_some_and(|value| value.is_object())
     }
 
-    /// Whether the client declared that it can answer a server's question of this method. It is asked nothing else.
+    /// Whether the client declared that it can answer a server request of this method. Other requests are not sent to
+    /// it.
     pub fn can_answer(&self, method: &str, params: Option<&RawJson>) -> bool {
         let is_visit = || {
             let mode = params.and_then(|params| params.member("mode"));
@@ -272,7 +276,7 @@ impl ClientFacts {
         }
     }
 
-    /// Its name, cut to a sane length, for logs and views.
+    /// Its name, truncated, for logs and views.
     pub fn name(&self) -> String {
         let name = self.info.as_ref().and_then(|info| info.member("name"));
         let name = name.as_ref().and_then(|name| name.string());
@@ -294,13 +298,13 @@ mod tests {
     }
 
     #[test]
-    fn ways_of_identification_are_read_as_they_were_stored() {
+    fn identification_is_parsed_as_it_was_stored() {
         let ways = [
             ("name", IdentifiedBy::Name),
             ("token:3f9a", IdentifiedBy::Token("3f9a".into())),
             ("signed_token", IdentifiedBy::SignedToken),
             ("operator", IdentifiedBy::Operator),
-            // Of another version, and one that is never stored.
+            // From another version, and one that is never stored.
             ("passkey:1", IdentifiedBy::Other("passkey:1".into())),
             ("any", IdentifiedBy::Other("any".into())),
         ];
@@ -312,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn the_operator_is_another_person_whom_the_same_rules_mean() {
+    fn the_operator_is_a_separate_user_with_the_same_rules() {
         let (operator, guest) = (Caller::operator("ann"), Caller::guest("ann", []));
         assert_ne!(operator.user, guest.user);
         for caller in [&operator, &guest] {
@@ -322,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn elicitation_means_forms_unless_other_ways_are_named_alone() {
+    fn elicitation_implies_forms_unless_only_other_modes_are_listed() {
         let cases = [
             ("{}", (false, false)),
             (r#"{"elicitation":true}"#, (false, false)),

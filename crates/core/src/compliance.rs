@@ -1,5 +1,5 @@
-//! Compliance levels: which servers a caller of a level may use. The table is one-sided: what a level
-//! names it may use, whatever the other one says.
+//! Compliance levels: which servers a caller with a level may use. The table is one-sided: a level may use the levels
+//! that it lists, whatever those list.
 
 use crate::caller::Caller;
 use crate::server::ServerEntry;
@@ -14,14 +14,14 @@ pub struct Level {
     may_use: BTreeSet<String>,
 }
 
-/// What is written down about one level.
+/// The settings of one level.
 #[derive(Debug, Clone, Default)]
 pub struct LevelRule {
     /// Its name.
     pub name: String,
     /// Other spellings of it.
     pub aliases: Vec<String>,
-    /// Levels that somebody of this level may use, in any spelling.
+    /// Levels that callers of this level may use, in any spelling.
     pub allowed_with: Vec<String>,
 }
 
@@ -32,7 +32,7 @@ pub struct Levels {
 }
 
 impl Levels {
-    /// The levels of these rules.
+    /// Builds the levels of these rules.
     pub fn new(rules: &[LevelRule]) -> Self {
         let spellings =
             |rule: &LevelRule| std::iter::once(&rule.name).chain(&rule.aliases).cloned().collect();
@@ -53,7 +53,7 @@ impl Levels {
         Self { known }
     }
 
-    /// The level of a name. One that nobody wrote down may use itself alone.
+    /// The level with a name. A level that is not configured may only use itself.
     pub fn level(&self, name: &str) -> Arc<Level> {
         self.known.get(name).cloned().unwrap_or_else(|| {
             Arc::new(Level { name: name.into(), may_use: BTreeSet::from([name.to_owned()]) })
@@ -61,20 +61,20 @@ impl Levels {
     }
 }
 
-/// Whether levels let two meet.
+/// Whether a caller's level may use a server's level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Meeting {
-    /// They may.
+pub enum Compatibility {
+    /// It may.
     Allowed,
-    /// The caller's level does not name the server's.
+    /// The caller's level does not list the server's.
     Forbidden,
 }
 
-/// Decides whether a caller's level may use a server. Where either has none, nothing is said.
-pub fn meet(caller: &Caller, server: &ServerEntry) -> Meeting {
+/// Decides whether a caller's level may use a server. It may if either has no level.
+pub fn compatibility(caller: &Caller, server: &ServerEntry) -> Compatibility {
     match (&caller.compliance_level, &server.compliance_level) {
-        (Some(level), Some(other)) if !level.may_use.contains(other) => Meeting::Forbidden,
-        _ => Meeting::Allowed,
+        (Some(level), Some(other)) if !level.may_use.contains(other) => Compatibility::Forbidden,
+        _ => Compatibility::Allowed,
     }
 }
 
@@ -84,7 +84,7 @@ mod tests {
     use crate::server::tests::entry;
 
     #[test]
-    fn the_table_is_one_sided_and_knows_other_spellings() {
+    fn the_table_is_one_sided_and_accepts_aliases() {
         let rule = |name: &str, aliases: &[&str], with: &[&str]| LevelRule {
             name: name.into(),
             aliases: aliases.iter().map(|a| (*a).to_owned()).collect(),
@@ -95,14 +95,14 @@ mod tests {
             rule("HIPAA", &["PHI"], &["SOC2"]),
             rule("SOC2", &["SOC-2"], &["Public"]),
         ]);
-        use Meeting::{Allowed, Forbidden};
+        use Compatibility::{Allowed, Forbidden};
         let cases = [
             (Some("HIPAA"), Some("HIPAA"), Allowed),
             (Some("PHI"), Some("HIPAA"), Allowed),
             (Some("HIPAA"), Some("SOC-2"), Allowed), // an alias of what is named
             (Some("SOC2"), Some("HIPAA"), Forbidden), // one-sided
             (Some("HIPAA"), Some("Public"), Forbidden), // not through a third
-            (Some("HIPAA"), Some("SOC3"), Forbidden), // nobody wrote it down
+            (Some("HIPAA"), Some("SOC3"), Forbidden), // not configured
             (Some("SOC3"), Some("SOC3"), Allowed),
             (Some("SOC3"), Some("Public"), Forbidden),
             (None, Some("HIPAA"), Allowed),
@@ -113,7 +113,7 @@ mod tests {
             server.compliance_level = theirs.map(str::to_owned);
             let mut caller = Caller::owner("ann");
             caller.compliance_level = mine.map(|name| levels.level(name));
-            assert_eq!(meet(&caller, &server), expected, "{mine:?} {theirs:?}");
+            assert_eq!(compatibility(&caller, &server), expected, "{mine:?} {theirs:?}");
         }
     }
 }

@@ -1,9 +1,9 @@
-//! Consents, pins and releases: what people said about a tool that outlasts one call.
+//! Consents, pins and releases: decisions about a tool that outlast one call.
 
 use crate::names::ServerName;
 use uuid::Uuid;
 
-/// A remembered approval: this user may use this version of this tool without being asked again.
+/// A remembered approval: the user may call this version of this tool without being asked again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Consent {
     /// The consent.
@@ -14,7 +14,7 @@ pub struct Consent {
     pub server: ServerName,
     /// The server's own name of the tool.
     pub tool: String,
-    /// The tool's definition at that time; another one is another tool.
+    /// The digest of the tool's definition. It does not cover other versions.
     pub digest: [u8; 32],
     /// Only in this session.
     pub session: Option<String>,
@@ -22,20 +22,20 @@ pub struct Consent {
     pub granted_by: String,
     /// When it was given.
     pub created_ms: i64,
-    /// From when on it no longer counts.
+    /// When it expires.
     pub expires_ms: Option<i64>,
 }
 
-/// The call that a consent is looked up for.
+/// The call for which a consent is looked up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ConsentQuery<'a> {
-    /// Who calls.
+    /// The caller.
     pub user: &'a str,
     /// The tool's server.
     pub server: &'a ServerName,
     /// The server's own name of the tool.
     pub tool: &'a str,
-    /// The tool's definition now.
+    /// The digest of the tool's current definition.
     pub digest: &'a [u8; 32],
     /// The session of the call.
     pub session: Option<&'a str>,
@@ -52,7 +52,7 @@ impl Consent {
             && self.expires_ms.is_none_or(|expires_ms| expires_ms > now_ms)
     }
 
-    /// Whether a newer consent takes this one's place: same user, tool and session.
+    /// Whether a newer consent replaces this one: same user, tool and session.
     pub fn is_replaced_by(&self, newer: &Self) -> bool {
         self.user == newer.user
             && self.server == newer.server
@@ -61,34 +61,34 @@ impl Consent {
     }
 }
 
-/// The definition of a tool that somebody has seen and accepted; a change of it is asked about.
+/// An accepted definition of a tool. A change is handled by `OnChange`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pin {
     /// The tool's server.
     pub server: ServerName,
     /// The server's own name of the tool.
     pub tool: String,
-    /// The accepted definition.
+    /// The digest of the accepted definition.
     pub digest: [u8; 32],
     /// When it was accepted.
     pub pinned_ms: i64,
     /// Who accepted it.
     pub by: String,
-    /// Its text, so that a change can be shown; absent where it was too long to be kept, and in lists.
+    /// Its text, so that a change can be shown; absent in lists, and if it is too long.
     pub definition: Option<String>,
 }
 
-/// The longest definition that is kept with a pin.
+/// The maximum size of a definition that is stored with a pin.
 pub const MAX_PINNED_BYTES: usize = 64 * 1024;
 
-/// A tool that was let out of quarantine, in the version that it had then.
+/// A tool that was released from quarantine, in one version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Release {
     /// The tool's server.
     pub server: ServerName,
     /// The server's own name of the tool.
     pub tool: String,
-    /// The definition that was released.
+    /// The digest of the released definition.
     pub digest: [u8; 32],
     /// When it was released.
     pub released_ms: i64,

@@ -1,15 +1,15 @@
-//! A cursor over text that is known to be JSON: one pass, no tree, and every place in the text is known.
+//! A cursor over text that is known to be JSON: one pass, no tree, and every position in the text is known.
 //!
-//! It never panics: on text that is no JSON after all it ends early and finds less.
+//! It never panics: on text that is not JSON it ends early and finds less.
 
 use crate::scan::quote_or_backslash;
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// What kind of value stands somewhere.
+/// The kind of a JSON value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the kinds of JSON are the documentation")]
-pub enum Kind {
+pub enum JsonKind {
     Object,
     Array,
     Text,
@@ -18,7 +18,7 @@ pub enum Kind {
     Null,
 }
 
-impl Kind {
+impl JsonKind {
     /// The kind with its article, for sentences.
     pub fn in_words(self) -> &'static str {
         match self {
@@ -32,36 +32,36 @@ impl Kind {
     }
 }
 
-/// A place in a text of JSON, before a value.
+/// A position in JSON text, before a value.
 #[derive(Debug, Clone)]
-pub struct Cursor<'a> {
+pub struct JsonCursor<'a> {
     text: &'a str,
     at: usize,
 }
 
-/// One member of an object, by its places in the text.
+/// One member of an object, with its positions in the text.
 #[derive(Debug, Clone)]
-pub struct Spot<'a> {
+pub struct MemberSpan<'a> {
     /// The decoded key.
     pub key: Cow<'a, str>,
-    /// Where the member stands: from its key's quote to its value's end.
+    /// The range of the member, from its key's quote to its value's end.
     pub whole: Range<usize>,
-    /// Where its value stands.
+    /// The range of its value.
     pub value: Range<usize>,
 }
 
-impl<'a> Cursor<'a> {
-    /// A cursor before the value that stands at `at`.
+impl<'a> JsonCursor<'a> {
+    /// A cursor before the value at `at`.
     pub fn new(text: &'a str, at: usize) -> Self {
         Self { text, at }
     }
 
-    /// Where the cursor stands.
+    /// The cursor's position.
     pub fn place(&self) -> usize {
         self.at
     }
 
-    /// The text from the cursor on.
+    /// The text after the cursor.
     pub fn rest(&self) -> &'a str {
         self.text.get(self.at..).unwrap_or_default()
     }
@@ -72,7 +72,7 @@ impl<'a> Cursor<'a> {
 
     #[inline]
     fn skip_space(&mut self) {
-        // Most texts have none.
+        // Most texts have no white space here.
         if self.byte().is_some_and(|byte| byte > b' ') {
             return;
         }
@@ -81,20 +81,20 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The kind of the value that comes.
-    pub fn kind(&mut self) -> Kind {
+    /// The kind of the next value.
+    pub fn kind(&mut self) -> JsonKind {
         self.skip_space();
         match self.byte() {
-            Some(b'{') => Kind::Object,
-            Some(b'[') => Kind::Array,
-            Some(b'"') => Kind::Text,
-            Some(b't' | b'f') => Kind::Boolean,
-            Some(b'n') | None => Kind::Null,
-            _ => Kind::Number,
+            Some(b'{') => JsonKind::Object,
+            Some(b'[') => JsonKind::Array,
+            Some(b'"') => JsonKind::Text,
+            Some(b't' | b'f') => JsonKind::Boolean,
+            Some(b'n') | None => JsonKind::Null,
+            _ => JsonKind::Number,
         }
     }
 
-    /// Passes over a string and gives what it says.
+    /// Reads the next value, a string, and returns it decoded.
     pub fn text(&mut self) -> Cow<'a, str> {
         self.skip_space();
         let start = self.at + 1;
@@ -111,7 +111,7 @@ impl<'a> Cursor<'a> {
         decoded(self.text.get(start + 1..end.saturating_sub(1)).unwrap_or_default())
     }
 
-    /// Passes over the value that comes and tells where it stood.
+    /// Skips the next value and returns its range.
     pub fn skip(&mut self) -> Range<usize> {
         self.skip_space();
         let from = self.at;
@@ -119,7 +119,7 @@ impl<'a> Cursor<'a> {
         from..self.at
     }
 
-    /// Goes through the members of the object that comes. `visit` passes over each value.
+    /// Visits the members of the next value, an object. `visit` may read the member's value.
     pub fn members<E>(
         &mut self,
         mut visit: impl FnMut(&mut Self, Cow<'a, str>) -> Result<(), E>,
@@ -138,7 +138,7 @@ impl<'a> Cursor<'a> {
         Ok(())
     }
 
-    /// Goes through the elements of the array that comes. `visit` passes over each.
+    /// Visits the elements of the next value, an array. `visit` may read the element.
     pub fn elements<E>(&mut self, mut visit: impl FnMut(&mut Self) -> Result<(), E>) -> Result<(), E> {
         self.open();
         while self.more(b']') {
@@ -152,10 +152,10 @@ impl<'a> Cursor<'a> {
         Ok(())
     }
 
-    /// Goes through the members of the object that comes, by their places; through none if it is no object.
+    /// Visits the members of the next value with their positions; none if it is not an object.
     #[inline]
-    pub fn each_spot(&mut self, mut visit: impl FnMut(Spot<'a>)) {
-        if self.kind() != Kind::Object {
+    pub fn each_member(&mut self, mut visit: impl FnMut(MemberSpan<'a>)) {
+        if self.kind() != JsonKind::Object {
             return;
         }
         self.open();
@@ -164,22 +164,22 @@ impl<'a> Cursor<'a> {
             let key = self.text();
             self.pass(b':');
             let value = self.skip();
-            visit(Spot { key, whole: from..value.end, value });
+            visit(MemberSpan { key, whole: from..value.end, value });
             self.pass(b',');
         }
     }
 
-    /// The members of the object that comes.
-    pub fn spots(&mut self) -> Vec<Spot<'a>> {
+    /// The members of the next value, an object.
+    pub fn member_spans(&mut self) -> Vec<MemberSpan<'a>> {
         let mut spots = Vec::new();
-        self.each_spot(|spot| spots.push(spot));
+        self.each_member(|spot| spots.push(spot));
         spots
     }
 
-    /// Where the elements of the array that comes stand.
-    pub fn places(&mut self) -> Vec<Range<usize>> {
+    /// The ranges of the elements of the next value, an array.
+    pub fn element_ranges(&mut self) -> Vec<Range<usize>> {
         let mut places = Vec::new();
-        if self.kind() != Kind::Array {
+        if self.kind() != JsonKind::Array {
             return places;
         }
         self.open();
@@ -195,7 +195,7 @@ impl<'a> Cursor<'a> {
         self.at = (self.at + 1).min(self.text.len());
     }
 
-    /// Whether another entry comes; passes over the end if none does.
+    /// Whether another entry follows; skips the closing bracket if none does.
     fn more(&mut self, end: u8) -> bool {
         self.skip_space();
         match self.byte() {
@@ -203,7 +203,7 @@ impl<'a> Cursor<'a> {
                 self.at += 1;
                 false
             }
-            // Not JSON after all: nothing more is found.
+            // Not JSON: nothing more is found.
             Some(b'}' | b']' | b',' | b':') | None => {
                 self.at = self.text.len();
                 false
@@ -212,15 +212,15 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    fn pass(&mut self, wanted: u8) {
+    fn pass(&mut self, expected: u8) {
         self.skip_space();
-        if self.byte() == Some(wanted) {
+        if self.byte() == Some(expected) {
             self.at += 1;
         }
     }
 }
 
-/// Whether a text of JSON nests deeper than `limit`.
+/// Whether JSON text nests deeper than `limit`.
 pub fn nests_deeper(text: &str, limit: usize) -> bool {
     // `{` and `[` differ in one bit from each other and from nothing else. Most texts have too few of them.
     if text.bytes().filter(|byte| byte | 0x20 == b'{').count() <= limit {
@@ -244,7 +244,7 @@ pub fn nests_deeper(text: &str, limit: usize) -> bool {
     false
 }
 
-/// The place behind the value that starts at `from`.
+/// The end of the value that starts at `from`.
 fn value_end(bytes: &[u8], from: usize) -> usize {
     match bytes.get(from) {
         Some(b'"') => string_end(bytes, from + 1),
@@ -258,7 +258,7 @@ fn value_end(bytes: &[u8], from: usize) -> usize {
     }
 }
 
-/// The place behind the object or array whose first byte after its brace is at `from`.
+/// The end of the object or array whose first byte after the opening bracket is at `from`.
 fn nested_end(bytes: &[u8], from: usize) -> usize {
     let (mut at, mut depth) = (from, 1_usize);
     while let Some(byte) = bytes.get(at) {
@@ -279,32 +279,32 @@ fn nested_end(bytes: &[u8], from: usize) -> usize {
     at
 }
 
-/// The place behind the closing quote of a string whose first character is at `from`.
+/// The end, after the closing quote, of a string whose first character is at `from`.
 fn string_end(bytes: &[u8], mut from: usize) -> usize {
     while let Some(found) = bytes.get(from..).and_then(quote_or_backslash) {
         from += found + 1;
         if bytes[from - 1] == b'"' {
             return from;
         }
-        // What a backslash stands before is part of the string.
+        // The character after a backslash is part of the string.
         from += 1;
     }
     bytes.len()
 }
 
-/// A key or text as readers see it: two spellings of one text are the same text.
+/// Decodes the escapes of a key or text.
 fn decoded(spelled: &str) -> Cow<'_, str> {
     if !spelled.contains('\\') {
         return Cow::Borrowed(spelled);
     }
     match serde_json::from_str::<String>(&format!("\"{spelled}\"")) {
         Ok(text) => Cow::Owned(text),
-        Err(_) => Cow::Owned(mended(spelled)),
+        Err(_) => Cow::Owned(decoded_lossily(spelled)),
     }
 }
 
-/// A text with escapes that stand for halves of characters: those are read as what cannot be read, the rest as it is.
-fn mended(spelled: &str) -> String {
+/// Decodes a text with unpaired surrogates: each becomes the replacement character.
+fn decoded_lossily(spelled: &str) -> String {
     let mut whole = String::with_capacity(spelled.len());
     let mut rest = spelled;
     while let Some(at) = rest.find('\\') {
@@ -324,7 +324,7 @@ fn mended(spelled: &str) -> String {
     whole
 }
 
-/// The text without these places.
+/// The text without these ranges.
 pub fn without(text: &str, mut cuts: Vec<Range<usize>>) -> String {
     cuts.sort_by_key(|cut| cut.start);
     let mut out = String::with_capacity(text.len());
@@ -337,12 +337,12 @@ pub fn without(text: &str, mut cuts: Vec<Range<usize>>) -> String {
     out
 }
 
-/// Which places to cut so that some entries of an object or array go, each with one comma.
-pub fn cuts(entries: &[Range<usize>], mut goes: impl FnMut(usize) -> bool) -> Vec<Range<usize>> {
+/// The ranges to cut so that some entries of an object or array disappear, each with one comma.
+pub fn cuts(entries: &[Range<usize>], mut is_removed: impl FnMut(usize) -> bool) -> Vec<Range<usize>> {
     let mut cuts = Vec::new();
     let mut kept_before = false;
     for (index, entry) in entries.iter().enumerate() {
-        if !goes(index) {
+        if !is_removed(index) {
             kept_before = true;
         } else if kept_before {
             cuts.push(entries[index - 1].end..entry.end);
@@ -360,19 +360,19 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn halves_of_characters_are_read_as_what_cannot_be_read() {
+    fn unpaired_surrogates_become_replacement_characters() {
         let cases = [
             (r#""\u0061\n\ud83d\ude00""#, "a\n\u{1f600}"),
             (r#""\ud800\u0075ser\\""#, "\u{fffd}user\\"),
             (r#""a\udc00\ud800b\ud800""#, "a\u{fffd}\u{fffd}b\u{fffd}"),
         ];
         for (text, expected) in cases {
-            assert_eq!(Cursor::new(text, 0).text(), expected, "{text}");
+            assert_eq!(JsonCursor::new(text, 0).text(), expected, "{text}");
         }
     }
 
     #[test]
-    fn entries_go_with_one_comma_and_nothing_else_changes() {
+    fn entries_are_cut_with_one_comma_and_nothing_else_changes() {
         let text = r#" { "a" : 1 ,"b":[1, {"x":"}\""}], "c\u0041": null }"#;
         let cases = [
             (&["a"][..], r#" { "b":[1, {"x":"}\""}], "c\u0041": null }"#),
@@ -383,11 +383,11 @@ mod tests {
             (&["a", "b", "cA"], r#" {  }"#),
             (&[], text),
         ];
-        for (gone, expected) in cases {
-            let spots = Cursor::new(text, 0).spots();
+        for (removed, expected) in cases {
+            let spots = JsonCursor::new(text, 0).member_spans();
             let places: Vec<_> = spots.iter().map(|spot| spot.whole.clone()).collect();
-            let left = without(text, cuts(&places, |index| gone.contains(&&*spots[index].key)));
-            assert_eq!(left, expected, "{gone:?}");
+            let left = without(text, cuts(&places, |index| removed.contains(&&*spots[index].key)));
+            assert_eq!(left, expected, "{removed:?}");
         }
     }
 
@@ -406,11 +406,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_finds_what_a_reader_finds(keys in prop::collection::btree_set("[a-c\"\\\\é]{0,3}", 0..6), value in "[a-c\"\\\\{}\\[\\],:]{0,8}") {
+        fn it_finds_the_members_that_serde_json_finds(keys in prop::collection::btree_set("[a-c\"\\\\é]{0,3}", 0..6), value in "[a-c\"\\\\{}\\[\\],:]{0,8}") {
             let object: serde_json::Map<String, serde_json::Value> = keys.iter()
                 .map(|key| (key.clone(), serde_json::json!([value, { key: [1.5, value] }]))).collect();
             let text = serde_json::to_string_pretty(&object).expect("JSON");
-            let spots = Cursor::new(&text, 0).spots();
+            let spots = JsonCursor::new(&text, 0).member_spans();
             prop_assert_eq!(spots.len(), object.len());
             for (spot, (key, value)) in spots.iter().zip(&object) {
                 prop_assert_eq!(&spot.key, key);
@@ -421,9 +421,9 @@ mod tests {
 
         #[test]
         fn no_text_makes_it_panic(text in "[{}\\[\\]\",:\\\\au0-9é ]{0,40}") {
-            let _ = Cursor::new(&text, 0).spots();
-            let _ = Cursor::new(&text, 0).places();
-            let _ = Cursor::new(&text, 0).text();
+            let _ = JsonCursor::new(&text, 0).member_spans();
+            let _ = JsonCursor::new(&text, 0).element_ranges();
+            let _ = JsonCursor::new(&text, 0).text();
         }
     }
 }

@@ -1,52 +1,52 @@
-//! What changed between two definitions of a tool, so that a person can read it.
+//! Compares two definitions of a tool for display.
 //!
-//! Definitions are compared leaf by leaf, each named by its JSON pointer: another order of keys is no change, and
-//! every line says by itself where it belongs. What nobody could see is spelled out.
+//! Definitions are compared leaf by leaf, each named by its JSON pointer: the order of keys does not matter, and every
+//! line shows its place. Invisible characters are escaped.
 
 use crate::lint::visible;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// The most places that are told of.
+/// The maximum number of differences.
 pub const MAX_DIFFERENCES: usize = 500;
-/// The longest text of one place that is shown.
+/// The maximum length of a shown text.
 const MAX_TEXT: usize = 8_000;
-/// Lists of plain values up to this length are shown as one.
+/// Lists of plain values up to this length are shown as one leaf.
 const SHORT_LIST: usize = 200;
-/// How many lines, or characters of a long line, are shown around what changed.
+/// How many lines, or characters of a long line, are shown around a change.
 const AROUND: usize = 2;
 const AROUND_CHARACTERS: usize = 60;
-/// Lines longer than this are cut to what changed in them.
+/// Lines longer than this are shortened to the part that changed.
 const LONG_LINE: usize = 300;
 
-/// One place that is not as it was.
+/// One place that differs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Difference {
-    /// Where: a JSON pointer, safe to show.
+pub struct DefinitionDifference {
+    /// A JSON pointer, safe to display.
     pub pointer: String,
-    /// What was there.
+    /// The old value.
     pub before: Option<String>,
-    /// What is there.
+    /// The new value.
     pub after: Option<String>,
 }
 
-/// The places in which two definitions differ. The name is the gateway's to give and is left out.
-pub fn differences(before: &str, after: &str) -> Vec<Difference> {
+/// The places where two definitions differ. The name is ignored, because the gateway assigns it.
+pub fn differences(before: &str, after: &str) -> Vec<DefinitionDifference> {
     let [mut old, mut new] = [before, after].map(leaves);
     let mut pointers: Vec<String> = old.keys().chain(new.keys()).cloned().collect();
     pointers.sort_unstable();
     pointers.dedup();
     let all = pointers.into_iter().filter_map(|pointer| {
         let (before, after) = (old.remove(&pointer), new.remove(&pointer));
-        (before != after).then_some(Difference { pointer, before, after })
+        (before != after).then_some(DefinitionDifference { pointer, before, after })
     });
     all.take(MAX_DIFFERENCES).collect()
 }
 
-/// Differences as text: each place, then `-` what was there and `+` what is.
-pub fn unified(differences: &[Difference]) -> String {
+/// Differences as text: each place, then the old value after `-` and the new one after `+`.
+pub fn unified(differences: &[DefinitionDifference]) -> String {
     let mut out = String::new();
-    for Difference { pointer, before, after } in differences {
+    for DefinitionDifference { pointer, before, after } in differences {
         out.push_str(&format!("@@ {pointer}\n"));
         let lines = |text: &Option<String>| -> Vec<String> {
             text.iter().flat_map(|text| text.split('\n').map(str::to_owned)).collect()
@@ -56,7 +56,7 @@ pub fn unified(differences: &[Difference]) -> String {
     out
 }
 
-/// The lines between those that both texts begin and end with, and a few of these.
+/// Writes the lines that differ, with a few of the common lines before and after them.
 fn hunk(before: &[String], after: &[String], out: &mut String) {
     let same = before.iter().zip(after).take_while(|(a, b)| a == b).count();
     let (old, new) = (&before[same..], &after[same..]);
@@ -78,7 +78,7 @@ fn hunk(before: &[String], after: &[String], out: &mut String) {
     rest.iter().take(AROUND).for_each(|line| say(' ', line));
 }
 
-/// Two long lines, cut to where they differ.
+/// Two long lines, shortened to where they differ.
 fn cut(old: &str, new: &str) -> (String, String) {
     let [old, new] = [old, new].map(|line| line.chars().collect::<Vec<char>>());
     let head = old.iter().zip(&new).take_while(|(a, b)| a == b).count();
@@ -93,7 +93,7 @@ fn cut(old: &str, new: &str) -> (String, String) {
     (shown(&old), shown(&new))
 }
 
-/// The leaves of a definition by their places. A text that is no JSON is one leaf.
+/// The leaves of a definition by their pointers. Text that is not JSON is one leaf.
 fn leaves(definition: &str) -> BTreeMap<String, String> {
     let mut leaves = BTreeMap::new();
     match serde_json::from_str::<Value>(definition) {
@@ -135,7 +135,7 @@ fn step(pointer: &str, key: &str) -> String {
     format!("{pointer}/{}", visible(&key.replace('~', "~0").replace('/', "~1")).replace('\n', "\\n"))
 }
 
-/// A text with what is hidden spelled out. One that is too long is cut, and told from others of the same beginning.
+/// A text with hidden characters escaped. A long text is truncated, with a hash that distinguishes it from others.
 fn shown(text: &str) -> String {
     let text = visible(text);
     match text.char_indices().nth(MAX_TEXT) {
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn only_meaning_is_told() {
+    fn key_order_is_not_a_difference() {
         check(
             r#"{"name":"a","description":"x","inputSchema":{"b":1,"a":[1,2],"c":{}}}"#,
             r#"{"inputSchema":{"c":{},"a":[1, 2],"b":1},"description":"\u0078","name":"b"}"#,
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn each_change_stands_with_its_place() {
+    fn each_change_is_shown_with_its_place() {
         check(
             r#"{"description":"Adds two numbers.","inputSchema":{"properties":{"a":{"type":"number"},"b/c":{"type":"number"}},"required":["a"]}}"#,
             r#"{"description":"Adds two\u200b numbers.","inputSchema":{"properties":{"a":{"type":"string"},"note":{"description":"Anything\nelse","type":"string"}},"required":["a","note"]},"annotations":{"readOnlyHint":true}}"#,
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_comes_is_bounded() {
+    fn the_output_is_limited() {
         let many: Vec<String> = (0..2_000).map(|n| format!(r#""k{n}":{n}"#)).collect();
         let found = differences("{}", &format!("{{{}}}", many.join(",")));
         assert_eq!(found.len(), MAX_DIFFERENCES);

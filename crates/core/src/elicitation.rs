@@ -1,9 +1,9 @@
-//! What becomes of a server's question before it reaches a person.
+//! Screens a server's question before it reaches a person.
 //!
-//! The client shows it as the gateway's, so the gateway says whose it is. A form is not the place for a secret: what is
-//! typed there goes to the server through client and gateway, in clear text. The protocol has addresses for that
-//! (`mode: "url"`), so a form that asks for one is refused. What a person reads is one line without hidden characters; a
-//! question that readers could read differently is refused.
+//! Clients show the question as the gateway's, so the gateway adds the server's name. Forms are not for secrets: what
+//! is typed there passes through client and gateway in clear text. The protocol has URLs for that (`mode: "url"`), so
+//! a form that asks for a secret is refused. Texts are reduced to one line without hidden characters; a question that
+//! parsers could read differently is refused.
 
 use crate::json::{RawJson, with_members};
 use crate::lint::{revealed, suspicious};
@@ -11,23 +11,23 @@ use crate::tokens::{StrictError, check_strictly};
 use serde_json::Value;
 use std::borrow::Cow;
 
-/// How deep a form's schema is looked into.
+/// The maximum depth to which a form's schema is searched.
 const MAX_DEPTH: usize = 8;
-/// How deep the whole question may nest.
+/// The maximum nesting depth of a question.
 const MAX_NESTING: usize = 64;
-/// Members of a form's schema that are only shown; all others are data, which must come back as they are.
+/// Members of a form's schema that are only displayed; all others are data and must be returned unchanged.
 const SHOWN: [&str; 3] = ["title", "description", "enumNames"];
 /// Characters that break a line.
 const LINE_BREAKS: [char; 7] = ['\n', '\r', '\u{b}', '\u{c}', '\u{85}', '\u{2028}', '\u{2029}'];
-/// Forms longer than this are not looked into, and refused.
+/// The maximum size of a form; longer ones are refused.
 const MAX_BYTES: usize = 256 << 10;
-/// Words that name a secret, also inside of longer words.
+/// Words that name a secret, also as part of longer words.
 const PARTS: [&str; 8] =
     ["password", "passwd", "passphrase", "passcode", "secret", "credential", "apikey", "privatekey"];
-/// Words that name one on their own.
+/// Words that name a secret on their own.
 const WORDS: [&str; 11] =
     ["token", "otp", "totp", "pin", "cvv", "cvc", "ssn", "mfa", "2fa", "pwd", "passkey"];
-/// Words that name one together.
+/// Pairs of words that name a secret together.
 const PAIRS: [(&str, &str); 8] = [
     ("api", "key"),
     ("private", "key"),
@@ -39,77 +39,77 @@ const PAIRS: [(&str, &str); 8] = [
     ("recovery", "code"),
 ];
 
-/// Words of a sentence that warns.
+/// Words that mark a sentence as a warning.
 const WARNINGS: [&str; 5] = ["not", "never", "don", "avoid", "without"];
 
-/// Errors of a form: it asks for a secret, or cannot be checked.
+/// Errors of a question: it asks for a secret, or cannot be checked.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum FormFault {
+pub enum ElicitationFault {
     /// One of its fields is for a secret.
     #[error(
         "the form asks for a secret (`{0}`); secrets are asked for with `mode: \"url\"`, never in a form"
     )]
     Secret(String),
-    /// It cannot be looked into.
-    #[error("the form is too long to be looked into")]
+    /// It is too long to be checked.
+    #[error("the form is too long to be checked")]
     TooLong,
-    /// Its readers could read it differently.
-    #[error("the question cannot be read in one way only: {0}")]
+    /// Parsers could read it differently.
+    #[error("the question is ambiguous: {0}")]
     Ambiguous(String),
-    /// It has hidden characters where they cannot be spelled out.
+    /// It has hidden characters where they cannot be escaped.
     #[error("the question has hidden characters or line breaks in {0}")]
     Hidden(&'static str),
 }
 
-/// Refuses a question that has a key twice: what is judged here need not be what a client shows.
-pub fn unambiguous(question: &RawJson) -> Result<(), FormFault> {
+/// Refuses a question with a duplicate key: the gateway could check one value and the client show the other.
+pub fn unambiguous(question: &RawJson) -> Result<(), ElicitationFault> {
     check_strictly(question.as_bytes(), MAX_NESTING).map_err(|error| match error {
-        StrictError::Token(_) => FormFault::TooLong,
+        StrictError::Token(_) => ElicitationFault::TooLong,
         StrictError::Twice(_) | StrictError::HalfCharacter => {
-            FormFault::Ambiguous(revealed(&error.to_string()).chars().take(200).collect())
+            ElicitationFault::Ambiguous(revealed(&error.to_string()).chars().take(200).collect())
         }
     })
 }
 
-/// The parameters of `elicitation/create` as they are put to a client: with the server's name, in visible characters, and
-/// without forms that ask for secrets.
-pub fn screened(server: &str, params: RawJson) -> Result<RawJson, FormFault> {
+/// The parameters of `elicitation/create` for a client: with the server's name, in visible characters. Refuses forms
+/// that ask for secrets.
+pub fn screened(server: &str, params: RawJson) -> Result<RawJson, ElicitationFault> {
     unambiguous(&params)?;
     let mut changes = Vec::new();
     if let Some(schema) = params.member("requestedSchema") {
         if schema.as_bytes().len() > MAX_BYTES {
-            return Err(FormFault::TooLong);
+            return Err(ElicitationFault::TooLong);
         }
-        // What cannot be read as a tree nests too deep for any form.
-        let mut form: Value = schema.read().map_err(|_| FormFault::TooLong)?;
+        // Text that cannot be parsed as a tree nests too deep for any form.
+        let mut form: Value = schema.read().map_err(|_| ElicitationFault::TooLong)?;
         if let Some(field) = secret_field(&form, 0) {
-            return Err(FormFault::Secret(field));
+            return Err(ElicitationFault::Secret(field));
         }
-        if clean(&mut form, Role::Schema)? == Changed::Yes {
+        if clean(&mut form, FormRole::Schema)? == Changed::Yes {
             changes.push(("requestedSchema", RawJson::from_value(&form)));
         }
     }
     let url = params.member("url");
     if url.as_ref().and_then(RawJson::string).is_some_and(|url| !is_plain(&url)) {
-        return Err(FormFault::Hidden("its address"));
+        return Err(ElicitationFault::Hidden("its URL"));
     }
     let message = params.member("message");
     let message = message.as_ref().and_then(RawJson::string).unwrap_or_default();
-    let told = RawJson::from_value(&format!("Server `{server}` asks: {}", one_line(&message)));
-    changes.push(("message", told));
-    with_members(&params, &changes).map_err(|_| FormFault::Ambiguous("it is not an object".to_owned()))
+    let message = RawJson::from_value(&format!("Server `{server}` asks: {}", one_line(&message)));
+    changes.push(("message", message));
+    with_members(&params, &changes).map_err(|_| ElicitationFault::Ambiguous("it is not an object".to_owned()))
 }
 
-/// What a part of a form's schema is.
+/// The role of a part of a form's schema.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Role {
+enum FormRole {
     /// A schema, or a list of them.
     Schema,
-    /// Fields by their names, which are chosen by the server.
+    /// Fields by name; the server chooses the names.
     Fields,
-    /// A text that is only shown.
+    /// A text that is only displayed.
     Shown,
-    /// What a field holds at first.
+    /// The default value of a field.
     Default,
 }
 
@@ -120,22 +120,22 @@ enum Changed {
     No,
 }
 
-/// Spells out what is hidden in the texts that a form shows. Names of fields and choices come back to the server as they
-/// are, so a form that hides something in those is refused.
-fn clean(part: &mut Value, role: Role) -> Result<Changed, FormFault> {
+/// Escapes hidden characters in the displayed texts of a form. Field names and choices are returned to the server
+/// unchanged, so a form with hidden characters in those is refused.
+fn clean(part: &mut Value, role: FormRole) -> Result<Changed, ElicitationFault> {
     let mut changed = Changed::No;
     match part {
         Value::String(text) => match role {
-            Role::Shown => {
+            FormRole::Shown => {
                 if let Cow::Owned(line) = one_line(text) {
                     *text = line;
                     changed = Changed::Yes;
                 }
             }
-            // It stands in the field where a person types, and a field may have several lines.
-            Role::Default if suspicious(text).is_none() => {}
+            // It fills the input field, which may have several lines.
+            FormRole::Default if suspicious(text).is_none() => {}
             _ if is_plain(text) => {}
-            _ => return Err(FormFault::Hidden("a value of its form")),
+            _ => return Err(ElicitationFault::Hidden("a value of its form")),
         },
         Value::Array(parts) => {
             for part in parts {
@@ -147,13 +147,13 @@ fn clean(part: &mut Value, role: Role) -> Result<Changed, FormFault> {
         Value::Object(members) => {
             for (name, member) in members.iter_mut() {
                 if !is_plain(name) {
-                    return Err(FormFault::Hidden("a name of its form"));
+                    return Err(ElicitationFault::Hidden("a name of its form"));
                 }
                 let role = match (role, name.as_str()) {
-                    (Role::Schema, "properties") => Role::Fields,
-                    (Role::Schema, name) if SHOWN.contains(&name) => Role::Shown,
-                    (Role::Schema, "default") => Role::Default,
-                    (Role::Schema | Role::Fields, _) => Role::Schema,
+                    (FormRole::Schema, "properties") => FormRole::Fields,
+                    (FormRole::Schema, name) if SHOWN.contains(&name) => FormRole::Shown,
+                    (FormRole::Schema, "default") => FormRole::Default,
+                    (FormRole::Schema | FormRole::Fields, _) => FormRole::Schema,
                     (other, _) => other,
                 };
                 if clean(member, role)? == Changed::Yes {
@@ -171,12 +171,12 @@ fn is_plain(text: &str) -> bool {
     !text.contains(LINE_BREAKS) && suspicious(text).is_none()
 }
 
-/// A text of a server as one line in which nothing is hidden: with line breaks it could pose as several texts, one of
-/// them the client's or the gateway's own.
+/// A server's text as one line without hidden characters. With line breaks it could look like several texts, one of
+/// them from the client or the gateway.
 fn one_line(text: &str) -> Cow<'_, str> {
     if !text.contains(LINE_BREAKS) {
         return match revealed(text) {
-            // It is made anew for every text that is not ASCII.
+            // An owned copy is made for every text that is not ASCII.
             Cow::Owned(same) if same == text => Cow::Borrowed(text),
             other => other,
         };
@@ -185,7 +185,7 @@ fn one_line(text: &str) -> Cow<'_, str> {
     Cow::Owned(revealed(&lines.join(" ")).into_owned())
 }
 
-/// The first field of a form that is for a secret.
+/// The first field of a form that asks for a secret.
 fn secret_field(schema: &Value, depth: usize) -> Option<String> {
     let fields = schema.get("properties").and_then(Value::as_object)?;
     fields.iter().find_map(|(name, field)| {
@@ -200,7 +200,7 @@ fn secret_field(schema: &Value, depth: usize) -> Option<String> {
     })
 }
 
-/// Whether a person types into a field: a yes or no, or a choice, gives no secret away.
+/// Whether a person types into a field. A boolean or a choice cannot reveal a secret.
 fn is_typed(field: &Value) -> bool {
     let has_choices = |key: &&str| match field.get(*key) {
         Some(Value::Array(choices)) => !choices.is_empty(),
@@ -219,12 +219,12 @@ fn names_secret(text: &str) -> bool {
         || words.windows(2).any(|pair| PAIRS.contains(&(pair[0].as_str(), pair[1].as_str())))
 }
 
-/// Whether a sentence may be a warning: many forms say that no secret is to be typed into a harmless field.
+/// Whether a sentence may be a warning: many forms warn against typing a secret into a harmless field.
 fn warns(sentence: &str) -> bool {
     words_of(sentence).iter().any(|word| WARNINGS.contains(&word.as_str()))
 }
 
-/// The words of a name or a sentence, in small letters: `apiKey`, `api_key` and `API key` have the same two.
+/// The words of a name or a sentence, in lower case: `apiKey`, `api_key` and `API key` have the same two.
 fn words_of(text: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut was_small = false;
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_question_says_whose_it_is() {
+    fn a_question_names_its_server() {
         let asked = screened("bank", form(json!({ "name": { "type": "string" } }))).expect("a question");
         assert_eq!(asked.member("message").expect("text").as_str(), r#""Server `bank` asks: Well?""#);
         let bare = screened("bank", RawJson::trusted(&br#"{"mode":"url","url":"https://x/"}"#[..]))
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn forms_ask_for_no_secrets() {
+    fn forms_that_ask_for_secrets_are_refused() {
         let text = json!({ "type": "string" });
         let secret = [
             json!({ "password": text }),
@@ -278,7 +278,10 @@ mod tests {
             json!({ "inner": { "type": "object", "properties": { "secret": text } } }),
         ];
         for fields in secret {
-            assert!(matches!(screened("s", form(fields.clone())), Err(FormFault::Secret(_))), "{fields}");
+            assert!(
+                matches!(screened("s", form(fields.clone())), Err(ElicitationFault::Secret(_))),
+                "{fields}"
+            );
         }
         let harmless = [
             json!({ "name": text, "city": { "type": "string", "description": "Where shipping starts" } }),
@@ -307,7 +310,7 @@ mod tests {
         assert_eq!(fields["city"]["description"], "One two é");
         assert_eq!(fields["city"]["default"], "a\nb");
         assert_eq!(fields["title"]["type"], "string");
-        // Not a byte of a form is touched where nothing is hidden.
+        // A form without hidden characters keeps every byte.
         let spelled =
             r#"{"message":"Schön?","requestedSchema": {"properties":{"stra\u00dfe":{"maximum":1.00}}}}"#;
         let asked = screened("bank", RawJson::trusted(spelled)).expect("a question");
@@ -315,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_hidden_in_what_comes_back() {
+    fn hidden_characters_in_returned_values_are_refused() {
         let text = json!({ "type": "string" });
         let hidden = [
             json!({ "ci\u{202e}ty": text }),
@@ -326,17 +329,20 @@ mod tests {
             json!({ "city": { "type": "string", "default": "a\u{202e}b" } }),
         ];
         for fields in hidden {
-            assert!(matches!(screened("s", form(fields.clone())), Err(FormFault::Hidden(_))), "{fields}");
+            assert!(
+                matches!(screened("s", form(fields.clone())), Err(ElicitationFault::Hidden(_))),
+                "{fields}"
+            );
         }
         for url in ["https://x/\u{202e}", "https://x/\nhttps://y/"] {
             let params = RawJson::from_value(&json!({ "mode": "url", "url": url }));
-            assert_eq!(screened("s", params), Err(FormFault::Hidden("its address")));
+            assert_eq!(screened("s", params), Err(ElicitationFault::Hidden("its URL")));
         }
     }
 
-    // Audit: of two equal keys one was judged, and the client might show the other.
+    // Audit: of two equal keys, the gateway checked one and the client might show the other.
     #[test]
-    fn a_key_that_stands_twice_is_refused() {
+    fn a_duplicate_key_is_refused() {
         let cases = [
             r#"{"message":"?","requestedSchema":{"properties":{"password":{}}},"requestedSchema":{}}"#,
             r#"{"message":"?","requestedSchema":{},"requested\u0053chema":{}}"#,
@@ -345,9 +351,9 @@ mod tests {
         ];
         for text in cases {
             let fault = screened("s", RawJson::trusted(text));
-            assert!(matches!(fault, Err(FormFault::Ambiguous(_))), "{text}: {fault:?}");
+            assert!(matches!(fault, Err(ElicitationFault::Ambiguous(_))), "{text}: {fault:?}");
         }
         let deep = format!(r#"{{"message":"?","x":{}{}}}"#, "[".repeat(80), "]".repeat(80));
-        assert_eq!(screened("s", RawJson::trusted(deep)), Err(FormFault::TooLong));
+        assert_eq!(screened("s", RawJson::trusted(deep)), Err(ElicitationFault::TooLong));
     }
 }

@@ -1,11 +1,11 @@
-//! Faults: what went wrong, whose doing it was, and what to do next.
+//! Faults: errors with a stable code, a blame and a hint.
 
 use std::fmt;
 
-/// Who can do something about a fault.
+/// Who can resolve a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Blame {
-    /// The request itself: another request can succeed.
+    /// The caller: a different request can succeed.
     Caller,
     /// This gateway or its configuration.
     Gateway,
@@ -14,7 +14,7 @@ pub enum Blame {
 }
 
 impl Blame {
-    /// The word used on every door.
+    /// The word used in all interfaces.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Caller => "caller",
@@ -26,11 +26,11 @@ impl Blame {
 
 /// An error that people and programs can act on: a stable code, a blame and a hint.
 ///
-/// The sentence itself is the error's `Display`; it must not hold secrets or foreign error text.
+/// The sentence itself is the error's `Display`; it must not contain secrets or error text of others.
 pub trait Fault: std::error::Error {
     /// A stable code such as `server.command-not-found`.
     fn code(&self) -> &'static str;
-    /// Who can do something about it.
+    /// Who can resolve it.
     fn blame(&self) -> Blame;
     /// What to try next.
     fn hint(&self) -> Option<String> {
@@ -38,12 +38,12 @@ pub trait Fault: std::error::Error {
     }
 }
 
-/// A fault with its type erased, as it travels from where it happened to a door.
+/// A fault with its type erased, for transport to the interfaces.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
     /// The stable code.
     pub code: &'static str,
-    /// Who can do something about it.
+    /// Who can resolve it.
     pub blame: Blame,
     /// One sentence for people.
     pub message: String,
@@ -57,7 +57,7 @@ impl Problem {
         Self { code: fault.code(), blame: fault.blame(), message: fault.to_string(), hint: fault.hint() }
     }
 
-    /// Message and hint in one text, for readers that have a single field.
+    /// Message and hint in one text, for formats with a single field.
     pub fn sentence(&self) -> String {
         match &self.hint {
             Some(hint) => format!("{} (hint: {hint})", self.message),

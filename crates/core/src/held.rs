@@ -1,4 +1,4 @@
-//! Held calls: what waits for a person, and the only ways from one state to the next.
+//! Held calls: calls that wait for a person, and their state transitions.
 
 use crate::audit::AuditEntry;
 use crate::caller::{Caller, IdentifiedBy};
@@ -13,7 +13,7 @@ use uuid::Uuid;
 words! {
     /// Why a call is held.
     pub enum HeldKind ("kind of held call") {
-        /// A person is asked before it runs.
+        /// A person must approve it before it runs.
         Approval = "approval",
         /// It is a step of a plan.
         Plan = "plan",
@@ -21,31 +21,31 @@ words! {
 }
 
 words! {
-    /// Where a held call stands.
+    /// The state of a held call.
     pub enum HeldState ("state of a held call") {
-        /// Nobody has answered.
+        /// It has not been answered.
         Pending = "pending",
-        /// Somebody said yes; it may run, or runs.
+        /// It was approved; it may run, or is running.
         Approved = "approved",
-        /// Somebody said no.
+        /// It was rejected.
         Rejected = "rejected",
-        /// Nobody answered in time.
+        /// It was not answered in time.
         Expired = "expired",
-        /// It ran and the tool answered.
+        /// It ran, and the tool returned a result.
         Done = "done",
-        /// It ran and failed, or its end is unknown.
+        /// It ran and failed, or its outcome is unknown.
         Failed = "failed",
     }
 }
 
 words! {
-    /// Who may say yes, mildest first. Anybody who may see a held call as its caller or an approver may say no.
+    /// Who may approve, mildest first. The caller and every approver who can see a held call may reject it.
     pub enum Answerer ("kind of answerer") {
         /// The caller, or an approver; the answer may be remembered.
         CallerOrApprover = "caller_or_approver",
-        /// The caller, or an approver, each time and in person: nothing that was said beforehand counts.
+        /// The caller, or an approver, each time and in person: no earlier answer counts.
         InPerson = "in_person",
-        /// An approver other than the caller: four eyes.
+        /// An approver other than the caller.
         ApproverOnly = "approver_only",
     }
 }
@@ -62,33 +62,33 @@ words! {
     }
 }
 
-/// Whether somebody may answer for others.
+/// Whether a user may answer for others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IsApprover {
     /// They may.
     Yes,
-    /// They answer for themselves alone.
+    /// They may only answer for themselves.
     No,
 }
 
-/// A call that waits for a person. The rights of its caller are looked up anew when it runs.
+/// A call that waits for a person. Its caller's rights are looked up again when it runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HeldCall {
-    /// The held call; a version 7 id, so that ids sort by time.
+    /// Its id; a version 7 UUID, so that ids sort by time.
     pub id: Uuid,
     /// Why it is held.
     pub kind: HeldKind,
-    /// Who called.
+    /// The caller's user.
     pub user: String,
-    /// As which persona.
+    /// The caller's persona.
     pub persona: Option<String>,
-    /// In which session.
+    /// The caller's session.
     pub session: Option<String>,
-    /// The level of data the caller had named.
+    /// The caller's compliance level.
     pub level: Option<String>,
-    /// What the caller was identified by; unknown for calls that earlier versions held.
+    /// What identified the caller; unknown for calls held by earlier versions.
     pub identified_by: Option<IdentifiedBy>,
-    /// With which client.
+    /// The client's name.
     pub client: String,
     /// The tool's server.
     pub server: ServerName,
@@ -96,84 +96,84 @@ pub struct HeldCall {
     pub tool: String,
     /// The name the caller used.
     pub exposed: String,
-    /// The tool's definition when it was called; an approval covers that version only.
+    /// The digest of the tool's definition when it was called; an approval covers only that version.
     pub digest: [u8; 32],
-    /// The public arguments: nothing injected.
+    /// The public arguments, without injected ones.
     pub arguments: RawJson,
     /// The SHA-256 of those arguments.
     pub arguments_sha256: [u8; 32],
-    /// Why a person is asked.
+    /// The reason why a person is asked.
     pub question: String,
     /// Who may answer.
     pub answerer: Answerer,
     /// When it was held.
     pub created_ms: i64,
-    /// From when on no answer counts; steps of a plan wait for ever.
+    /// When the question expires; steps of a plan never expire.
     pub expires_ms: Option<i64>,
-    /// Where it stands.
+    /// Its state.
     pub state: HeldState,
     /// Who answered.
     pub decided_by: Option<String>,
-    /// When the answer, or the end of waiting for one, came.
+    /// When it was answered or expired.
     pub decided_ms: Option<i64>,
     /// The reason given.
     pub decision_note: Option<String>,
-    /// The arguments to run with, where the answer changed them.
+    /// The arguments to run with, if the approver changed them.
     pub edited: Option<RawJson>,
     /// How long the approval is remembered.
     pub remember: Option<Remember>,
-    /// When somebody took the licence to run it.
+    /// When the approval was claimed to run it.
     pub claimed_ms: Option<i64>,
     /// How it ended.
     pub outcome: Option<HeldOutcome>,
-    /// Its place in a plan.
+    /// Its position in a plan.
     pub plan: Option<PlanStep>,
 }
 
-/// How a held call ended once it ran.
+/// The outcome of a held call that ran.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HeldOutcome {
-    /// When.
+    /// The time.
     pub at_ms: i64,
-    /// How.
+    /// The kind of outcome.
     pub kind: OutcomeKind,
-    /// The fault's stable code, where there was a fault.
+    /// The code of the fault, if any.
     pub code: Option<String>,
-    /// What the caller is answered; absent when it was too large to keep.
+    /// The result for the caller; absent if it was too large to store.
     pub result: Option<RawJson>,
 }
 
-/// A person's answer.
+/// A person's decision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Decision {
-    /// Yes or no.
+    /// Approve or reject.
     pub verdict: HeldVerdict,
-    /// Who answers.
+    /// Who decided.
     pub by: String,
-    /// When.
+    /// The time.
     pub at_ms: i64,
     /// The reason given.
     pub note: Option<String>,
 }
 
-/// Yes or no.
+/// Approve or reject.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HeldVerdict {
     /// It may run.
     Approve {
-        /// Other arguments to run with; the same ones again are no edit.
+        /// Other arguments to run with; equal ones do not count as an edit.
         arguments: Option<RawJson>,
         /// How long to remember it.
         remember: Option<Remember>,
     },
-    /// It may not.
+    /// It may not run.
     Reject,
 }
 
-/// A held call cannot go where it was told to.
+/// An invalid transition of a held call.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HeldFault {
-    /// Somebody else answered first.
+    /// It was already answered.
     #[error("held call {id} was already {state} by {by}")]
     Decided {
         /// The held call.
@@ -183,22 +183,22 @@ pub enum HeldFault {
         /// Who answered.
         by: String,
     },
-    /// Nobody answered in time.
+    /// It was not answered in time.
     #[error("held call {id} expired before it was answered")]
     Expired {
         /// The held call.
         id: Uuid,
     },
-    /// It waits, and its time is not over.
+    /// It is pending and has not expired.
     #[error("held call {id} has not expired")]
     NotExpired {
         /// The held call.
         id: Uuid,
     },
-    /// As many calls wait as may.
-    #[error("the call was not held: {limit} calls {whose} wait already, and no more may")]
+    /// The limit of waiting calls is reached.
+    #[error("the call was not held: {limit} calls {whose} are already waiting, which is the limit")]
     Full {
-        /// How many may wait.
+        /// The limit.
         limit: usize,
         /// Whose calls they are.
         whose: &'static str,
@@ -209,21 +209,21 @@ pub enum HeldFault {
         /// The held call.
         id: Uuid,
     },
-    /// Nobody has said yes.
+    /// It is not approved.
     #[error("held call {id} is {state}, not approved")]
     NotApproved {
         /// The held call.
         id: Uuid,
-        /// What it is.
+        /// Its state.
         state: HeldState,
     },
-    /// Somebody runs it, or has run it.
+    /// It runs, or has run.
     #[error("held call {id} was already run")]
     Claimed {
         /// The held call.
         id: Uuid,
     },
-    /// An end came for a call that does not run.
+    /// An outcome was reported for a call that does not run.
     #[error("held call {id} is not running")]
     NotRunning {
         /// The held call.
@@ -263,7 +263,7 @@ impl Fault for HeldFault {
                 "answer or reject some (`toolbooth approvals`), or wait until they expire, then call again"
                     .into(),
             ),
-            Self::NotRemembered { .. } => Some("leave `remember` out, or say `once`".into()),
+            Self::NotRemembered { .. } => Some("omit `remember`, or set it to `once`".into()),
             _ => None,
         }
     }
@@ -275,7 +275,7 @@ impl HeldCall {
         self.edited.as_ref().unwrap_or(&self.arguments)
     }
 
-    /// Who may say yes to it: never the caller where the question asks for a second pair of eyes.
+    /// Whether a caller may approve it: never the one who called it if the question asks for another person.
     pub fn may_be_approved_by(&self, caller: &Caller, is_approver: IsApprover) -> bool {
         let own = self.user == *caller.user;
         match self.answerer {
@@ -284,7 +284,7 @@ impl HeldCall {
         }
     }
 
-    /// Whether the time for an answer is over at `now_ms`.
+    /// Whether it has expired at `now_ms`.
     pub fn is_overdue(&self, now_ms: i64) -> bool {
         self.state == HeldState::Pending && self.expires_ms.is_some_and(|expires_ms| expires_ms <= now_ms)
     }
@@ -320,7 +320,7 @@ impl HeldCall {
         Ok(Self { state: HeldState::Expired, decided_ms: Some(now_ms), ..self.clone() })
     }
 
-    /// Approved -> approved and claimed: the licence to run it, given once.
+    /// Approved -> approved and claimed. This gives the approval to run it, once.
     pub fn claim(&self, at_ms: i64) -> Result<Self, HeldFault> {
         if self.claimed_ms.is_some() {
             return Err(HeldFault::Claimed { id: self.id });
@@ -340,13 +340,13 @@ impl HeldCall {
         Ok(Self { state, outcome: Some(outcome), ..self.clone() })
     }
 
-    /// Claimed -> failed, because the gateway that ran it is gone: it may or may not have happened.
+    /// Claimed -> failed, because the gateway that ran it stopped: it may or may not have happened.
     pub fn interrupt(&self, at_ms: i64) -> Result<Self, HeldFault> {
         self.finish(HeldOutcome { at_ms, kind: OutcomeKind::Unknown, code: None, result: None })
     }
 
-    /// The audit entry of a step that no person took: it expired or was cut off.
-    pub fn trace(&self, at_ms: i64) -> AuditEntry {
+    /// The audit entry of a transition without a person: it expired or was interrupted.
+    pub fn audit_entry(&self, at_ms: i64) -> AuditEntry {
         let (kind, outcome) = match &self.outcome {
             Some(outcome) => ("call", outcome.kind.as_str()),
             None => ("decision", self.state.as_str()),
@@ -370,17 +370,17 @@ impl HeldCall {
             (HeldState::Rejected, Some(by)) => {
                 Err(HeldFault::Decided { id, state: HeldState::Rejected, by: by.clone() })
             }
-            // Whatever has run was approved.
+            // Every call that ran was approved.
             (_, by) => Err(HeldFault::Decided {
                 id,
                 state: HeldState::Approved,
-                by: by.clone().unwrap_or_else(|| "somebody".into()),
+                by: by.clone().unwrap_or_else(|| "another person".into()),
             }),
         }
     }
 }
 
-/// Whether two texts say the same JSON: spaces, escapes and the order of members do not matter.
+/// Whether two texts are the same JSON value: whitespace, escapes and the order of members do not matter.
 fn same_value(one: &RawJson, other: &RawJson) -> bool {
     if one == other {
         return true;
@@ -392,7 +392,7 @@ fn same_value(one: &RawJson, other: &RawJson) -> bool {
         return one.len() == other.len() && one.iter().zip(&other).all(|(one, other)| same_value(one, other));
     }
     let (Ok(mut one), Ok(mut other)) = (one.members(), other.members()) else { return false };
-    // Stable, so that members of one name, of which readers take the last, stay in order.
+    // A stable sort keeps duplicate keys in order, because parsers take the last one.
     let by_key = |a: &Member, b: &Member| a.key.cmp(&b.key);
     one.sort_by(by_key);
     other.sort_by(by_key);

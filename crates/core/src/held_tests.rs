@@ -1,4 +1,4 @@
-//! The whole table: every state, every step.
+//! Every state, with every transition.
 
 use super::*;
 
@@ -52,7 +52,7 @@ fn end(kind: OutcomeKind) -> HeldOutcome {
 }
 
 #[test]
-fn every_state_allows_just_its_own_steps() {
+fn every_state_allows_only_its_own_transitions() {
     let approved = pending().decide(&approve(None)).expect("approved");
     let claimed = approved.claim(60).expect("claimed");
     let states = [
@@ -65,7 +65,7 @@ fn every_state_allows_just_its_own_steps() {
         ("failed", claimed.finish(end(OutcomeKind::ToolError)).expect("failed")),
         ("interrupted", claimed.interrupt(70).expect("interrupted")),
     ];
-    // What deciding in time, deciding late, expiring, claiming and finishing lead to.
+    // The results of deciding in time, deciding late, expiring, claiming and finishing.
     let ran = ["call.already-decided", "call.already-decided", "call.already-decided"];
     let table = [
         ("pending", ["approved", "call.answer-too-late", "expired", "call.not-approved", "call.not-running"]),
@@ -105,7 +105,7 @@ fn every_state_allows_just_its_own_steps() {
 }
 
 #[test]
-fn a_second_answer_learns_who_gave_the_first() {
+fn a_second_answer_is_told_who_decided() {
     let decided = pending().decide(&reject()).expect("rejected");
     let fault = decided.decide(&approve(None)).expect_err("too late");
     assert_eq!(fault.to_string(), format!("held call {} was already rejected by cy", Uuid::nil()));
@@ -117,7 +117,7 @@ fn only_a_changed_value_is_an_edit() {
         (None, None),
         (Some(r#"{"to":"bo","n":1}"#), None),
         (Some(r#"{ "n" : 1, "\u0074o": "b\u006f" }"#), None),
-        (Some(r#"{"to":"bo","n":1.0}"#), Some(r#"{"to":"bo","n":1.0}"#)), // spelled otherwise
+        (Some(r#"{"to":"bo","n":1.0}"#), Some(r#"{"to":"bo","n":1.0}"#)), // another spelling
         (Some(r#"{"to":"bo"}"#), Some(r#"{"to":"bo"}"#)),
         (Some(r#"{"to":"cy","n":1}"#), Some(r#"{"to":"cy","n":1}"#)),
         (Some(r#"{"to":"bo","n":[1]}"#), Some(r#"{"to":"bo","n":[1]}"#)),
@@ -131,14 +131,14 @@ fn only_a_changed_value_is_an_edit() {
 }
 
 #[test]
-fn what_waits_for_ever_never_expires() {
+fn a_call_without_expiry_never_expires() {
     let step = HeldCall { expires_ms: None, ..pending() };
     assert_eq!(step.expire(i64::MAX).expect_err("never").code(), "call.not-expired");
     assert!(step.decide(&Decision { at_ms: i64::MAX, ..reject() }).is_ok());
 }
 
 #[test]
-fn words_are_read_back() {
+fn words_are_parsed_back() {
     for state in HeldState::ALL {
         assert_eq!(state.as_str().parse(), Ok(state));
     }

@@ -1,9 +1,8 @@
-//! Raw JSON: text that is known to be JSON and stays text until a stage must look inside.
+//! Raw JSON: text that is known to be JSON and stays text until a stage must read it.
 //!
-//! Nothing here re-serialises a value it was given: key order, number spelling, escapes and
-//! unknown members come out as they went in.
+//! Nothing here serialises a value again: key order, number spelling, escapes and unknown members stay unchanged.
 
-use crate::cursor::{Cursor, Kind};
+use crate::cursor::{JsonCursor, JsonKind};
 use crate::scan::special;
 use bytes::{Bytes, BytesMut};
 use bytestring::ByteString;
@@ -18,7 +17,7 @@ use std::ops::Range;
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct RawJson(ByteString);
 
-/// The text was not JSON, or not the kind of JSON that was needed.
+/// The text is not JSON, or not the required kind of JSON.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("not valid JSON: {0}")]
 pub struct JsonError(pub String);
@@ -41,34 +40,34 @@ impl RawJson {
 
     /// Shares the part of `whole` that `part` points into.
     ///
-    /// `part` must lie inside `whole`, which is so for any value borrowed while reading it.
+    /// `part` must lie inside `whole`, which holds for any value borrowed while reading it.
     pub fn part_of(whole: &ByteString, part: &RawValue) -> Self {
         Self(whole.slice_ref(part.get()))
     }
 
-    /// The same for a part that whoever calls knows to be JSON, because it has read it.
+    /// Shares a part of `whole` that the caller has parsed and knows to be JSON.
     pub fn known_part(whole: &ByteString, part: &str) -> Self {
         debug_assert!(serde_json::from_str::<IgnoredAny>(part).is_ok(), "not JSON: {part}");
         Self(whole.slice_ref(part))
     }
 
-    /// Shares the part of this value that `part` points into, with the same condition.
+    /// Shares the part of this value that `part` points into. `part` must lie inside this value.
     pub fn part(&self, part: &RawValue) -> Self {
         Self::part_of(&self.0, part)
     }
 
-    /// Takes text that the caller has made itself and knows to be JSON.
+    /// Takes text that the caller has written itself and knows to be JSON.
     pub fn trusted(text: impl Into<Bytes>) -> Self {
         let bytes = text.into();
         debug_assert!(serde_json::from_slice::<IgnoredAny>(&bytes).is_ok(), "not JSON: {bytes:?}");
         Self(as_text(bytes).unwrap_or_else(|_| ByteString::from_static("null")))
     }
 
-    /// Writes any serialisable value; for values the gateway makes, never for ones it passes on.
+    /// Serialises a value that the gateway makes; not for values that it passes on.
     pub fn from_value(value: &(impl Serialize + ?Sized)) -> Self {
         match serde_json::to_string(value) {
             Ok(text) => Self(text.into()),
-            // Only maps with non-string keys and failing Serialize impls get here: neither is ours.
+            // Only maps with non-string keys and failing Serialize impls get here; the gateway has neither.
             Err(_) => Self::null(),
         }
     }
@@ -114,14 +113,14 @@ impl RawJson {
         if inner.contains('\\') { self.read().ok().map(Cow::Owned) } else { Some(Cow::Borrowed(inner)) }
     }
 
-    /// The members of an object in their order; an error if it is no object.
+    /// The members of an object in order; an error if it is not an object.
     pub fn members(&self) -> Result<Vec<Member>, JsonError> {
         let mut deserializer = serde_json::Deserializer::from_str(&self.0);
         let found = deserializer.deserialize_map(MembersVisitor(&self.0))?;
         Ok(found)
     }
 
-    /// The value of one member of an object: the last one of that name, as JSON readers take it.
+    /// The value of one member of an object. Of duplicates the last one counts, as in most JSON parsers.
     pub fn member(&self, key: &str) -> Option<RawJson> {
         if !self.is_object() {
             return None;
@@ -130,12 +129,12 @@ impl RawJson {
         deserializer.deserialize_map(OneMember { whole: &self.0, key }).ok().flatten()
     }
 
-    /// The texts of these members of an object, in one pass and without a copy: the last one of each name.
-    /// What is `null` is as good as absent, and nothing is found where the value is no object.
+    /// The texts of these members of an object, in one pass and without a copy. Of duplicates the last one counts,
+    /// `null` counts as absent, and nothing is found if the value is not an object.
     pub fn pick<const N: usize>(&self, keys: [&str; N]) -> [Option<&str>; N] {
         let mut found = [None; N];
-        Cursor::new(&self.0, 0).each_spot(|spot| {
-            if let Some(index) = keys.iter().position(|wanted| *wanted == spot.key) {
+        JsonCursor::new(&self.0, 0).each_member(|spot| {
+            if let Some(index) = keys.iter().position(|key| *key == spot.key) {
                 found[index] = self.0.get(spot.value).filter(|value| *value != "null");
             }
         });
@@ -148,36 +147,36 @@ impl RawJson {
         found
     }
 
-    /// Which of these members an object has, whatever their values, in one pass and without a copy.
+    /// For each of these keys whether an object has a member of that name, in one pass and without a copy.
     pub fn holds<const N: usize>(&self, keys: [&str; N]) -> [bool; N] {
         let mut found = [false; N];
-        Cursor::new(&self.0, 0).each_spot(|spot| {
-            if let Some(index) = keys.iter().position(|wanted| *wanted == spot.key) {
+        JsonCursor::new(&self.0, 0).each_member(|spot| {
+            if let Some(index) = keys.iter().position(|key| *key == spot.key) {
                 found[index] = true;
             }
         });
         found
     }
 
-    /// Shares a part of this value that is a value itself, as a [`pick`](Self::pick) or a cursor finds it.
+    /// Shares a part of this value that is itself a value, such as one found by [`pick`](Self::pick) or a cursor.
     pub fn share(&self, part: &str) -> Self {
         Self(self.0.slice_ref(part))
     }
 
-    /// Looks a path of member names up.
+    /// The value at a path of member names.
     pub fn at(&self, path: &[&str]) -> Option<RawJson> {
         let (first, rest) = path.split_first()?;
         let found = self.member(first)?;
         if rest.is_empty() { Some(found) } else { found.at(rest) }
     }
 
-    /// The elements of an array; an error if it is no array.
+    /// The elements of an array; an error if it is not an array.
     pub fn elements(&self) -> Result<Vec<RawJson>, JsonError> {
         let mut deserializer = serde_json::Deserializer::from_str(&self.0);
         Ok(deserializer.deserialize_seq(ElementsVisitor(&self.0))?)
     }
 
-    /// A copy that shares no buffer with a larger text, so that the larger one can be freed.
+    /// A copy that does not share a buffer with a larger text, so that the larger one can be freed.
     pub fn detached(&self) -> Self {
         Self(ByteString::from(&*self.0))
     }
@@ -231,7 +230,7 @@ impl<'de> Visitor<'de> for MembersVisitor<'_> {
     }
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Vec<Member>, A::Error> {
         let mut members = Vec::new();
-        while let Some(Key(key)) = map.next_key()? {
+        while let Some(ObjectKey(key)) = map.next_key()? {
             let value: &RawValue = map.next_value()?;
             members.push(Member { key: key.into_owned(), value: RawJson::part_of(self.0, value) });
         }
@@ -251,7 +250,7 @@ impl<'de> Visitor<'de> for OneMember<'_> {
     }
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
         let mut found = None;
-        while let Some(Key(key)) = map.next_key()? {
+        while let Some(ObjectKey(key)) = map.next_key()? {
             if key == self.key {
                 let value: &RawValue = map.next_value()?;
                 found = Some(RawJson::part_of(self.whole, value));
@@ -280,9 +279,9 @@ impl<'de> Visitor<'de> for ElementsVisitor<'_> {
 }
 
 #[derive(Deserialize)]
-struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
+struct ObjectKey<'a>(#[serde(borrow)] Cow<'a, str>);
 
-/// Writes an object member by member, values as text.
+/// Writes an object member by member, with values as text.
 #[derive(Debug)]
 pub struct ObjectWriter {
     out: Vec<u8>,
@@ -296,21 +295,21 @@ impl Default for ObjectWriter {
 }
 
 impl ObjectWriter {
-    /// Starts an object, with room for `capacity` bytes of text.
+    /// Starts an object, with capacity for `capacity` bytes of text.
     pub fn with_capacity(capacity: usize) -> Self {
         let mut out = Vec::with_capacity(capacity);
         out.push(b'{');
         Self { out, empty: true }
     }
 
-    /// Writes one member.
+    /// Writes a member.
     pub fn raw(&mut self, key: &str, value: &RawJson) -> &mut Self {
         self.key(key);
         self.out.extend_from_slice(value.as_bytes());
         self
     }
 
-    /// Writes one member with a list of such values.
+    /// Writes a member whose value is a list.
     pub fn list(&mut self, key: &str, values: &[RawJson]) -> &mut Self {
         self.key(key);
         self.out.push(b'[');
@@ -324,21 +323,21 @@ impl ObjectWriter {
         self
     }
 
-    /// Writes one member with a string for value.
+    /// Writes a member whose value is a string.
     pub fn text(&mut self, key: &str, value: &str) -> &mut Self {
         self.key(key);
         push_string(&mut self.out, value);
         self
     }
 
-    /// Writes one member with a number for value.
+    /// Writes a member whose value is a number.
     pub fn number(&mut self, key: &str, value: u64) -> &mut Self {
         self.key(key);
         self.out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
         self
     }
 
-    /// Writes one member with an object for value.
+    /// Writes a member whose value is an object.
     pub fn object(&mut self, key: &str, fill: impl FnOnce(&mut Self)) -> &mut Self {
         self.key(key);
         self.out.push(b'{');
@@ -351,18 +350,18 @@ impl ObjectWriter {
 
     /// Ends the object.
     pub fn finish(self) -> RawJson {
-        // All that was written came from strings.
+        // Everything written came from strings.
         RawJson(as_text(self.end()).unwrap_or_else(|_| ByteString::from_static("null")))
     }
 
-    /// Ends the object and hands its text out as bytes, for somebody who sends them.
+    /// Ends the object and returns its text as bytes.
     pub fn end(mut self) -> Bytes {
         self.out.push(b'}');
         self.out.into()
     }
 
-    /// A member, or the start of one, as it stands in a text.
-    fn spelled(&mut self, text: &str, place: Range<usize>) {
+    /// Copies a member, or the start of one, from a text.
+    fn copy_spelled(&mut self, text: &str, place: Range<usize>) {
         self.comma();
         self.out.extend_from_slice(text.get(place).unwrap_or_default().as_bytes());
     }
@@ -383,7 +382,7 @@ impl ObjectWriter {
 
 pub(crate) fn push_string(out: &mut Vec<u8>, text: &str) {
     if special(text.as_bytes()).is_none() {
-        // Room for what follows a key, too: one look at the buffer for all of it.
+        // Reserves space for the colon or comma that follows as well, to check the capacity once.
         out.reserve(text.len() + 4);
         out.push(b'"');
         out.extend_from_slice(text.as_bytes());
@@ -405,18 +404,18 @@ pub fn write_string(out: &mut BytesMut, text: &str) {
     }
 }
 
-/// What becomes of one member while an object is edited.
+/// The change to one member while an object is edited.
 #[derive(Debug)]
 pub enum Edit {
-    /// It stays as it is.
+    /// Keeps the member.
     Keep,
-    /// It goes.
+    /// Removes the member.
     Drop,
-    /// It gets another value, in the same place.
+    /// Replaces the value and keeps the position.
     Replace(RawJson),
 }
 
-/// Rewrites some members of an object and leaves all others, their spelling and their order untouched.
+/// Changes some members of an object and leaves all others, their spelling and their order unchanged.
 pub fn edit_object(
     object: &RawJson,
     mut decide: impl FnMut(&str, &str) -> Edit,
@@ -424,31 +423,31 @@ pub fn edit_object(
     let text = object.as_str();
     let mut cursor = object_at(text)?;
     let mut writer = ObjectWriter::with_capacity(text.len() + 64);
-    cursor.each_spot(|spot| match decide(&spot.key, text.get(spot.value.clone()).unwrap_or_default()) {
-        Edit::Keep => writer.spelled(text, spot.whole),
+    cursor.each_member(|spot| match decide(&spot.key, text.get(spot.value.clone()).unwrap_or_default()) {
+        Edit::Keep => writer.copy_spelled(text, spot.whole),
         Edit::Drop => {}
         Edit::Replace(other) => {
-            writer.spelled(text, spot.whole.start..spot.value.start);
+            writer.copy_spelled(text, spot.whole.start..spot.value.start);
             writer.out.extend_from_slice(other.as_bytes());
         }
     });
     Ok(writer.finish())
 }
 
-/// Sets members of an object: in place where the key is there, else at the end.
+/// Sets members of an object: in place if the key exists, else at the end.
 pub fn with_members(object: &RawJson, set: &[(&str, RawJson)]) -> Result<RawJson, JsonError> {
     let text = object.as_str();
     let mut cursor = object_at(text)?;
     let size = set.iter().map(|(key, value)| key.len() + value.as_bytes().len() + 4).sum::<usize>();
     let mut writer = ObjectWriter::with_capacity(text.len() + size);
     let mut there = vec![false; set.len()];
-    cursor.each_spot(|spot| match set.iter().position(|(name, _)| *name == spot.key) {
+    cursor.each_member(|spot| match set.iter().position(|(name, _)| *name == spot.key) {
         Some(index) => {
             there[index] = true;
-            writer.spelled(text, spot.whole.start..spot.value.start);
+            writer.copy_spelled(text, spot.whole.start..spot.value.start);
             writer.out.extend_from_slice(set[index].1.as_bytes());
         }
-        None => writer.spelled(text, spot.whole),
+        None => writer.copy_spelled(text, spot.whole),
     });
     for ((name, value), _) in set.iter().zip(there).filter(|(_, there)| !there) {
         writer.raw(name, value);
@@ -456,11 +455,11 @@ pub fn with_members(object: &RawJson, set: &[(&str, RawJson)]) -> Result<RawJson
     Ok(writer.finish())
 }
 
-fn object_at(text: &str) -> Result<Cursor<'_>, JsonError> {
-    let mut cursor = Cursor::new(text, 0);
+fn object_at(text: &str) -> Result<JsonCursor<'_>, JsonError> {
+    let mut cursor = JsonCursor::new(text, 0);
     match cursor.kind() {
-        Kind::Object => Ok(cursor),
-        other => Err(JsonError(format!("{} where an object is needed", other.in_words()))),
+        JsonKind::Object => Ok(cursor),
+        other => Err(JsonError(format!("expected an object, found {}", other.in_words()))),
     }
 }
 
@@ -483,7 +482,7 @@ mod tests {
     }
 
     #[test]
-    fn editing_touches_only_what_it_names() {
+    fn editing_changes_only_the_named_members() {
         let value = json(r#"{"b":1e2,"name":"x","c":[1, 2]}"#);
         let edited = edit_object(&value, |key, _| match key {
             "name" => Edit::Replace(json(r#""y""#)),
@@ -499,7 +498,7 @@ mod tests {
     }
 
     #[test]
-    fn trailing_text_and_half_values_are_refused() {
+    fn trailing_text_and_incomplete_values_are_refused() {
         for bad in ["", "{", "1 2", r#"{"a":}"#, "nul", "\u{feff}{}"] {
             assert!(RawJson::parse(bad.to_owned()).is_err(), "{bad}");
         }

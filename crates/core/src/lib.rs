@@ -1,6 +1,6 @@
-//! The domain of Toolbooth and every decision it takes.
+//! The domain types of Toolbooth and all of its decisions.
 //!
-//! Nothing here does IO, awaits, reads a clock or the environment, or knows the wire or SQL.
+//! This crate does no IO, does not await, does not read a clock or the environment, and knows neither the wire nor SQL.
 
 pub mod allowance;
 pub mod audit;

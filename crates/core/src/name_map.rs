@@ -1,8 +1,8 @@
-//! Maps by names that every call looks up.
+//! Maps keyed by names, for lookups on every call.
 
-/// A map by names. Hashed with a seed that nobody outside knows, but for speed: the names are short, and what stands
-/// in such a map was admitted before, in bounded numbers.
+/// A map keyed by names. It uses a fast hash with a random seed: the names are short, and their number is limited
+/// because they were admitted before.
 pub type NameMap<K, V> = std::collections::HashMap<K, V, foldhash::fast::RandomState>;
 
-/// What [`NameMap`] hashes with.
+/// The hasher of [`NameMap`].
 pub type NameHasher = foldhash::fast::RandomState;

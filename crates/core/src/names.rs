@@ -5,14 +5,14 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// A name was not acceptable.
+/// The error for an invalid name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
     /// Empty, or longer than 64 characters.
-    #[error("a server name has 1 to 64 characters, this one has {0}")]
+    #[error("a server name must have 1 to 64 characters, this one has {0}")]
     Length(usize),
-    /// A character that names may not hold.
-    #[error("a server name may hold A-Z a-z 0-9 _ - . but not {0:?}")]
+    /// A character that names may not contain.
+    #[error("a server name may contain A-Z a-z 0-9 _ - . but not {0:?}")]
     Character(char),
 }
 

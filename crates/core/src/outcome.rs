@@ -1,21 +1,21 @@
-//! What becomes of a call.
+//! Outcomes of calls.
 
 use crate::words::words;
 
 words! {
-    /// What became of a call.
+    /// The outcome of a call.
     pub enum OutcomeKind ("kind of outcome") {
-        /// The tool answered.
+        /// The tool returned a result.
         Done = "done",
-        /// The tool answered that it failed.
+        /// The tool returned an error result.
         ToolError = "tool_error",
-        /// No answer came, for a known reason.
+        /// No result was received, for a known reason.
         Failed = "failed",
-        /// The caller hung up or took the call back.
+        /// The caller disconnected or cancelled the call.
         Cancelled = "cancelled",
         /// The deadline passed.
         Timeout = "timeout",
-        /// The gateway died in between: it may or may not have happened.
+        /// The gateway stopped during the call: it may or may not have happened.
         Unknown = "unknown",
     }
 }

@@ -1,11 +1,11 @@
-//! Percent-encoding: any text as one segment of a path, or as a word of a header.
+//! Percent-encoding of any text as one path segment or header word.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-/// All but what RFC 3986 calls unreserved.
+/// All characters except those that RFC 3986 calls unreserved.
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
-/// The text with everything reserved encoded.
+/// The text with all reserved characters encoded.
 pub fn encoded(text: &str) -> String {
     utf8_percent_encode(text, RESERVED).to_string()
 }
@@ -13,7 +13,7 @@ pub fn encoded(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn only_what_is_unreserved_stays() {
+    fn only_unreserved_characters_stay() {
         assert_eq!(super::encoded("aZ0-_.~/ %\u{e9}"), "aZ0-_.~%2F%20%25%C3%A9");
     }
 }

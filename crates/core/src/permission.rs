@@ -1,38 +1,37 @@
-//! The one decision: what a caller may see and use. Every list and every call asks here.
+//! The permission decision: what a caller may see and use. Every list and every call uses it.
 //!
-//! Whoever passes has been let through by the server's groups, by its personas, by the list of the
-//! persona the caller picked, by the operator's rules that hide, and by the bounds of the tool itself. All of
-//! them only ever take away.
+//! Access needs the server's groups, the server's personas, the tool list of the chosen persona, the operator's
+//! hiding rules and the bounds of the tool. Each of them only takes access away.
 
 use crate::caller::{Admin, Caller};
-use crate::catalog::{Backing, Bounds, Evenness, Offer, ServerCatalog, Tool};
-use crate::compliance::{Meeting, meet};
-use crate::event::{Audience, Event};
+use crate::catalog::{Backing, Bounds, CatalogItem, ServerCatalog, Tool, ToolAccess};
+use crate::compliance::{Compatibility, compatibility};
+use crate::event::{Event, EventAudience};
 use crate::persona::Persona;
 use crate::server::ServerEntry;
 use std::sync::Arc;
 
-/// The answer to "may this caller use this?". What is hidden must look as if it did not exist.
+/// The decision on one item. A hidden item must look as if it did not exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Permission {
     /// The caller may see and use it.
     Granted,
-    /// For this caller it does not exist.
+    /// For this caller, it does not exist.
     Hidden,
 }
 
 /// How much of a server a caller may see.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Extent {
-    /// All that it offers.
+pub enum ServerVisibility {
+    /// Everything that it offers.
     Whole,
-    /// What the caller's persona names.
+    /// Only what the caller's persona names.
     Part,
     /// Nothing.
     Nothing,
 }
 
-/// Decides on a server as such: any of its groups admits, and it is shared or of the caller's persona.
+/// Decides on a server: the caller is in one of its groups, and it is shared or belongs to the caller's persona.
 pub fn on_server(caller: &Caller, server: &ServerEntry) -> Permission {
     let admitted = server.groups.iter().any(|group| caller.groups.contains(group));
     let persona = caller.persona_name();
@@ -42,22 +41,22 @@ pub fn on_server(caller: &Caller, server: &ServerEntry) -> Permission {
 
 /// Decides on one tool.
 pub fn on_tool(caller: &Caller, tool: &Tool) -> Permission {
-    if caller.veil.as_deref().is_some_and(|rules| rules.hides(caller, tool)) {
+    if caller.hiding_rules.as_deref().is_some_and(|rules| rules.hides(caller, tool)) {
         return Permission::Hidden;
     }
     if tool.bounds.as_deref().is_some_and(|bounds| !is_within(caller, bounds, &tool.server)) {
         return Permission::Hidden;
     }
-    on_one(caller, &tool.server, |persona| persona.names_tool(tool))
+    on_one(caller, &tool.server, |persona| persona.includes_tool(tool))
 }
 
-/// What keeps a tool from a caller, for the operator's record.
+/// The reason why a tool is hidden from a caller, for the audit log.
 pub fn why_hidden(caller: &Caller, tool: &Tool) -> &'static str {
     let server = &tool.server;
     if !server.groups.iter().any(|group| caller.groups.contains(group)) {
         return "group";
     }
-    if caller.veil.as_deref().is_some_and(|rules| rules.hides(caller, tool)) {
+    if caller.hiding_rules.as_deref().is_some_and(|rules| rules.hides(caller, tool)) {
         return "rule";
     }
     match on_server(caller, server) {
@@ -67,7 +66,7 @@ pub fn why_hidden(caller: &Caller, tool: &Tool) -> &'static str {
     }
 }
 
-/// Whether a caller is within the bounds of one tool.
+/// Whether the bounds of a tool admit a caller.
 fn is_within(caller: &Caller, bounds: &Bounds, server: &ServerEntry) -> bool {
     let Bounds { only_for, shadowed_for, groups, personas, backing } = bounds;
     let persona = caller.persona_name();
@@ -82,58 +81,66 @@ fn is_within(caller: &Caller, bounds: &Bounds, server: &ServerEntry) -> bool {
 fn may_use(caller: &Caller, backing: &Backing) -> bool {
     match backing {
         Backing::Open => true,
-        Backing::Unheard(server) => {
-            on_server(caller, server) == Permission::Granted && meet(caller, server) == Meeting::Allowed
+        Backing::Undiscovered(server) => {
+            on_server(caller, server) == Permission::Granted
+                && compatibility(caller, server) == Compatibility::Allowed
         }
         Backing::Tools(_) => on_backing(caller, backing).is_some(),
-        Backing::Itself | Backing::Nobody => false,
+        Backing::Itself | Backing::Missing => false,
     }
 }
 
-/// The tool behind a provider, as this caller may use it. What may not be called by its own name may not be
-/// called through another tool either.
+/// The tool behind a provider, if the caller may use it. A tool that a caller may not call directly cannot be called
+/// through another tool either.
 pub fn on_backing<'a>(caller: &Caller, backing: &'a Backing) -> Option<&'a Arc<Tool>> {
     let usable = |tool: &&Arc<Tool>| {
-        on_tool(caller, tool) == Permission::Granted && meet(caller, &tool.server) == Meeting::Allowed
+        on_tool(caller, tool) == Permission::Granted
+            && compatibility(caller, &tool.server) == Compatibility::Allowed
     };
     backing.tools().iter().find(usable)
 }
 
 /// Decides on one prompt, resource or template.
-pub fn on_offer(caller: &Caller, offer: &Offer) -> Permission {
+pub fn on_item(caller: &Caller, offer: &CatalogItem) -> Permission {
     let server = offer.server.name.as_str();
-    on_one(caller, &offer.server, |persona| persona.names_offer(server, &offer.key, &offer.exposed))
+    on_one(caller, &offer.server, |persona| persona.includes_item(server, &offer.key, &offer.exposed))
 }
 
-/// How many of a server's tools a caller may see, without a look at every name.
-pub fn tools_extent(caller: &Caller, server: &ServerCatalog) -> Extent {
+/// How many of a server's tools a caller may see, without checking every tool.
+pub fn tools_extent(caller: &Caller, server: &ServerCatalog) -> ServerVisibility {
     match extent(caller, &server.entry) {
-        // A rule may hide any of them, and some may be for others.
-        Extent::Whole if caller.veil.is_some() || server.evenness == Evenness::Uneven => Extent::Part,
+        // A rule may hide any of them, and some may have their own bounds.
+        ServerVisibility::Whole
+            if caller.hiding_rules.is_some() || server.tool_access == ToolAccess::PerTool =>
+        {
+            ServerVisibility::Part
+        }
         extent => extent,
     }
 }
 
-/// How much of a server's offer a caller may see, rules that hide single tools aside.
-pub fn extent(caller: &Caller, server: &ServerEntry) -> Extent {
+/// How much of a server a caller may see, without rules that hide individual tools.
+pub fn extent(caller: &Caller, server: &ServerEntry) -> ServerVisibility {
     match (on_server(caller, server), caller.persona.as_deref()) {
-        (Permission::Hidden, _) => Extent::Nothing,
-        (Permission::Granted, None) => Extent::Whole,
-        (Permission::Granted, Some(_)) if server.is_own() => Extent::Whole,
-        (Permission::Granted, Some(persona)) if persona.takes_whole_server(&server.personas) => Extent::Whole,
-        (Permission::Granted, Some(_)) => Extent::Part,
+        (Permission::Hidden, _) => ServerVisibility::Nothing,
+        (Permission::Granted, None) => ServerVisibility::Whole,
+        (Permission::Granted, Some(_)) if server.is_own() => ServerVisibility::Whole,
+        (Permission::Granted, Some(persona)) if persona.includes_whole_server(&server.personas) => {
+            ServerVisibility::Whole
+        }
+        (Permission::Granted, Some(_)) => ServerVisibility::Part,
     }
 }
 
 fn on_one(caller: &Caller, server: &ServerEntry, names: impl Fn(&Persona) -> bool) -> Permission {
     match extent(caller, server) {
-        Extent::Whole => Permission::Granted,
-        Extent::Part if caller.persona.as_deref().is_some_and(names) => Permission::Granted,
-        Extent::Part | Extent::Nothing => Permission::Hidden,
+        ServerVisibility::Whole => Permission::Granted,
+        ServerVisibility::Part if caller.persona.as_deref().is_some_and(names) => Permission::Granted,
+        ServerVisibility::Part | ServerVisibility::Nothing => Permission::Hidden,
     }
 }
 
-/// Decides whether a caller may take up a persona: any of its groups admits, and without groups everybody.
+/// Decides whether a caller may use a persona: the caller is in one of its groups, or it has no groups.
 pub fn on_persona(caller: &Caller, persona: &Persona) -> Permission {
     match persona.groups() {
         Some(groups) if !groups.iter().any(|group| caller.groups.contains(group)) => Permission::Hidden,
@@ -141,26 +148,26 @@ pub fn on_persona(caller: &Caller, persona: &Persona) -> Permission {
     }
 }
 
-/// What there is now of what events are about.
-pub trait Known {
+/// Looks up the servers and tools that events refer to.
+pub trait EventSubjects {
     /// The entry of a server.
     fn server(&self, name: &str) -> Option<Arc<ServerEntry>>;
     /// A tool, by its server and that server's own name for it.
     fn tool(&self, server: &str, name: &str) -> Option<Arc<Tool>>;
 }
 
-/// Decides whether a caller may hear of an event: their own, and those of servers and tools that they may see
-/// at this moment. Those who look after the gateway hear everything.
-pub fn on_event(caller: &Caller, event: &Event, known: &dyn Known) -> Permission {
+/// Decides whether a caller may receive an event: their own events, and those about servers and tools that they may
+/// see at the moment. Administrators receive all events.
+pub fn on_event(caller: &Caller, event: &Event, known: &dyn EventSubjects) -> Permission {
     let server = || event.server.as_deref();
     let granted = match event.kind.audience() {
         _ if caller.admin == Admin::Yes => true,
-        Audience::Keepers => false,
-        Audience::User => event.user.as_deref() == Some(&*caller.user),
-        Audience::Server => server()
+        EventAudience::Administrators => false,
+        EventAudience::User => event.user.as_deref() == Some(&*caller.user),
+        EventAudience::Server => server()
             .and_then(|name| known.server(name))
             .is_some_and(|entry| on_server(caller, &entry) == Permission::Granted),
-        Audience::Tool => server()
+        EventAudience::Tool => server()
             .zip(event.tool.as_deref())
             .and_then(|(server, tool)| known.tool(server, tool))
             .is_some_and(|tool| on_tool(caller, &tool) == Permission::Granted),
@@ -179,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn any_group_admits_and_none_admits_nobody() {
+    fn any_group_admits_and_an_empty_list_admits_no_one() {
         let cases: [(&[&str], &[&str], Permission); 5] = [
             (&["users"], &[], Permission::Granted),
             (&["staff"], &[], Permission::Hidden),
@@ -199,11 +206,11 @@ mod tests {
     }
 
     #[test]
-    fn a_persona_takes_away_and_never_adds() {
+    fn a_persona_only_takes_access_away() {
         use Permission::{Granted, Hidden};
         type Case =
             (&'static str, &'static [&'static str], Option<&'static [&'static str]>, Inherit, Permission);
-        // Groups of the server, its personas, the persona's list, what it inherits.
+        // The server's groups, its personas, the persona's list, what it inherits.
         let cases: [Case; 14] = [
             ("users", &[], None, Inherit::Nothing, Hidden),
             ("users", &[], None, Inherit::Shared, Granted),
@@ -242,7 +249,7 @@ mod tests {
 
     struct OneServer(Arc<ServerEntry>);
 
-    impl Known for OneServer {
+    impl EventSubjects for OneServer {
         fn server(&self, name: &str) -> Option<Arc<ServerEntry>> {
             (self.0.name.as_str() == name).then(|| self.0.clone())
         }
@@ -254,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_is_heard_by_those_it_is_for() {
+    fn an_event_reaches_only_its_audience() {
         use crate::event::EventKind;
         let mut server = entry("fs");
         server.groups = texts(&["staff"]);
@@ -266,7 +273,7 @@ mod tests {
         };
         let (ann, bob) = (Caller::guest("ann", texts(&["staff"])), Caller::guest("bob", []));
         let admin = Caller { admin: Admin::Yes, ..Caller::guest("root", []) };
-        // Who hears it: ann, bob; root always.
+        // The recipients: ann, bob; root always receives it.
         let cases = [
             (of(EventKind::ToolResult, Some("ann"), "fs", "read"), [true, false]),
             (of(EventKind::ToolResult, Some("bob"), "fs", "read"), [false, true]),

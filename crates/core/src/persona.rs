@@ -4,30 +4,30 @@ use crate::catalog::{BadPattern, Tool, ToolPatterns};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The longest name of a persona.
+/// The maximum length of a persona's name.
 pub const MAX_NAME: usize = 64;
 
-/// What a persona takes over from what is shared.
+/// Which shared tools a persona inherits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Inherit {
-    /// Only what its globs name.
+    /// Only what its globs match.
     Nothing,
-    /// Every shared tool, and its own where it names none.
+    /// Every shared tool, and all tools of its own servers if it has no globs.
     Shared,
 }
 
-/// One named view, ready to judge by.
+/// One persona, compiled.
 #[derive(Debug, Clone)]
 pub struct Persona {
     name: Box<str>,
     allowed: ToolPatterns,
     inherit: Inherit,
-    /// Without a list of its own a persona has nothing, unless it inherits.
+    /// Without a list, a persona has nothing unless it inherits.
     has_list: bool,
-    /// Groups whose members may pick it; absent means everybody.
+    /// Groups whose members may use it; absent means everyone.
     groups: Option<Vec<String>>,
     description: Option<String>,
-    /// Everything that tells one view from another, as one text.
+    /// Everything that distinguishes its view from others, as one text.
     key: Arc<str>,
 }
 
@@ -40,7 +40,7 @@ impl PartialEq for Persona {
 impl Eq for Persona {}
 
 impl Persona {
-    /// A persona from its settings; a glob that is none is the error.
+    /// Compiles a persona from its settings. An invalid glob is the error.
     pub fn new(
         name: &str,
         allowed: Option<&[String]>,
@@ -58,13 +58,13 @@ impl Persona {
         Ok(Self { name, allowed, inherit, has_list, groups, description: None, key })
     }
 
-    /// The same, with a word on what it is for.
+    /// Sets its description.
     #[must_use]
     pub fn described(self, description: Option<String>) -> Self {
         Self { description, ..self }
     }
 
-    /// What it is for.
+    /// Its description.
     pub fn description(&self) -> Option<&str> {
         self.description.as_deref()
     }
@@ -74,28 +74,28 @@ impl Persona {
         &self.name
     }
 
-    /// What tells its view from others: equal keys show the same.
+    /// The key of its view: personas with equal keys show the same tools.
     pub fn key(&self) -> &str {
         &self.key
     }
 
-    /// The groups whose members may pick it; absent means everybody.
+    /// The groups whose members may use it; absent means everyone.
     pub fn groups(&self) -> Option<&[String]> {
         self.groups.as_deref()
     }
 
-    /// Whether all that is shared belongs to it, so that no name need be looked at.
-    pub(crate) fn takes_whole_server(&self, personas: &[String]) -> bool {
+    /// Whether it includes everything on a server with these personas, so that single names need no check.
+    pub(crate) fn includes_whole_server(&self, personas: &[String]) -> bool {
         self.inherit == Inherit::Shared && (personas.is_empty() || !self.has_list)
     }
 
-    /// Whether a tool belongs to it, by the names it goes by.
-    pub(crate) fn names_tool(&self, tool: &Tool) -> bool {
+    /// Whether it includes a tool, by any of the tool's names.
+    pub(crate) fn includes_tool(&self, tool: &Tool) -> bool {
         self.allowed.permit(tool)
     }
 
-    /// Whether a prompt, resource or template of a server belongs to it.
-    pub(crate) fn names_offer(&self, server: &str, own: &str, exposed: &str) -> bool {
+    /// Whether it includes a prompt, resource or template of a server.
+    pub(crate) fn includes_item(&self, server: &str, own: &str, exposed: &str) -> bool {
         self.allowed.permit_pair(server, own, exposed)
     }
 }

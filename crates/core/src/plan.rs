@@ -1,14 +1,14 @@
-//! Plans: calls queued in order, to be read as a whole before any of them runs.
+//! Plans: calls queued in order, for review as a whole before any of them runs.
 
 use crate::words::words;
 use uuid::Uuid;
 
 words! {
-    /// Whether a plan still takes steps.
+    /// Whether a plan accepts further steps.
     pub enum PlanState ("plan state") {
         /// Calls are queued in it.
         Open = "open",
-        /// It takes no further steps; those it has can still be decided.
+        /// It accepts no further steps; existing ones can still be decided.
         Closed = "closed",
     }
 }
@@ -16,15 +16,15 @@ words! {
 /// An ordered group of held calls. While one is open, its scope is in plan mode.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
-    /// The plan.
+    /// Its id.
     pub id: Uuid,
-    /// Whose calls it queues.
+    /// The user whose calls it queues.
     pub user: String,
-    /// Only those made as this persona.
+    /// Only calls with this persona.
     pub persona: Option<String>,
-    /// Only those of this session.
+    /// Only calls of this session.
     pub session: Option<String>,
-    /// Whether it still takes steps.
+    /// Whether it accepts further steps.
     pub state: PlanState,
     /// When it was opened.
     pub created_ms: i64,
@@ -32,19 +32,19 @@ pub struct Plan {
     pub closed_ms: Option<i64>,
 }
 
-/// A held call's place in a plan.
+/// The position of a held call in a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct PlanStep {
-    /// The plan.
+    /// The plan's id.
     pub plan: Uuid,
-    /// Its number there, counted from 1.
+    /// Its number, counted from 1.
     pub step: u32,
 }
 
 impl Plan {
-    /// Whether the plan queues the calls of `user` made as `persona` in `session`.
+    /// Whether the plan queues the calls of `user` with `persona` in `session`.
     pub fn covers(&self, user: &str, persona: Option<&str>, session: Option<&str>) -> bool {
-        // A plan without a persona or session covers them all; one with either covers just that one.
+        // A plan without a persona or session covers all of them; one with either covers only that one.
         let matches =
             |bound: &Option<String>, given: Option<&str>| bound.is_none() || bound.as_deref() == given;
         self.state == PlanState::Open
@@ -58,12 +58,12 @@ impl Plan {
         self.state == PlanState::Open && self.user == user
     }
 
-    /// Whether it is meant for just the same calls as another plan.
+    /// Whether it covers the same calls as another plan.
     pub fn has_scope_of(&self, other: &Self) -> bool {
         self.user == other.user && self.persona == other.persona && self.session == other.session
     }
 
-    /// The plan, closed at `at_ms`; the first closing stands.
+    /// The plan, closed at `at_ms`. A plan that is already closed keeps its time.
     #[must_use]
     pub fn close(&self, at_ms: i64) -> Self {
         let closed_ms = Some(self.closed_ms.unwrap_or(at_ms));

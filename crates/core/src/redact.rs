@@ -1,7 +1,7 @@
-//! Showing arguments without their secrets: a preview for audit rows, dead letters and events.
+//! Redaction: previews of arguments without secrets, for audit rows, dead letters and events.
 //!
-//! A value is a secret by the name of its key, by its shape wherever it stands in a text (`shapes`), or because it
-//! is the value of a variable of the configuration (`KnownSecrets`).
+//! A value is a secret by the name of its key, by its format anywhere in a text (`shapes`), or because it is the value
+//! of a configuration variable (`KnownSecrets`).
 
 mod shapes;
 
@@ -36,7 +36,7 @@ const SECRET_KEYS: &[&str] = &[
     "cvv",
     "ssn",
 ];
-/// How texts begin that are secrets as a whole.
+/// Prefixes of texts that are secrets as a whole.
 const SECRET_STARTS: &[&str] = &[
     "bearer ",
     "basic ",
@@ -53,17 +53,17 @@ const SECRET_STARTS: &[&str] = &[
     "eyj",
     "-----begin",
 ];
-/// Texts longer than this are cut.
+/// Longer texts are truncated.
 const MAX_TEXT: usize = 120;
-/// Arguments longer than this are not looked into.
+/// Longer arguments are not parsed.
 const MAX_LOOKED_AT: usize = 64 << 10;
 
-/// The beginning of arguments, secrets masked, at most `MAX_PREVIEW_BYTES` long.
+/// The beginning of arguments with secrets masked, at most `MAX_PREVIEW_BYTES` long.
 pub fn preview(arguments: &RawJson) -> String {
     preview_without(arguments, &KnownSecrets::default())
 }
 
-/// The same, with these values masked too.
+/// Like [`preview`], with these values masked as well.
 pub fn preview_without(arguments: &RawJson, known: &KnownSecrets) -> String {
     let text = arguments.as_str();
     if text.len() > MAX_LOOKED_AT {
@@ -73,7 +73,7 @@ pub fn preview_without(arguments: &RawJson, known: &KnownSecrets) -> String {
     if is_plainly_harmless(&text) {
         return text.into_owned();
     }
-    // A number that was masked leaves no JSON behind.
+    // Masking a number makes the JSON invalid.
     let Ok(mut value) = serde_json::from_str::<Value>(&text) else { return "{…}".into() };
     mask(&mut value);
     let mut text = value.to_string();
@@ -88,7 +88,7 @@ pub fn preview_without(arguments: &RawJson, known: &KnownSecrets) -> String {
     text
 }
 
-/// A text that came from outside, with everything masked that is known to be a secret or looks like one.
+/// Text from outside, with known secrets and texts that look like secrets masked.
 pub fn masked<'a>(text: &'a str, known: &KnownSecrets) -> Cow<'a, str> {
     match known.mask(text) {
         Cow::Borrowed(text) => mask_text(text),
@@ -96,7 +96,7 @@ pub fn masked<'a>(text: &'a str, known: &KnownSecrets) -> Cow<'a, str> {
     }
 }
 
-/// Short arguments that hold none of the words that make a secret need no closer look; most are so.
+/// Whether arguments are short and contain none of the words that indicate a secret, as most do.
 fn is_plainly_harmless(text: &str) -> bool {
     if text.len() > MAX_TEXT || text.bytes().filter(u8::is_ascii_digit).count() >= 13 || text.contains('\\') {
         return false;
@@ -104,7 +104,7 @@ fn is_plainly_harmless(text: &str) -> bool {
     !SECRET_WORDS.is_match(text)
 }
 
-/// All words of the lists in one pass: every call with an audit row is looked at by this.
+/// All words of the lists in one pattern, because it runs on every call with an audit row.
 static SECRET_WORDS: LazyLock<Regex> = LazyLock::new(|| {
     let lists = [SECRET_KEYS, SECRET_STARTS, shapes::WORDS];
     let words: Vec<String> = lists.iter().copied().flatten().map(|word| regex::escape(word)).collect();
@@ -145,12 +145,12 @@ fn mask(value: &mut Value) {
     }
 }
 
-/// Whether a value is a secret, by its name or by how it looks.
+/// Whether a value is a secret, by its name or format.
 pub fn is_secret(key: &str, value: &str) -> bool {
     is_secret_key(key) || is_secret_text(value) || matches!(mask_text(value), Cow::Owned(_))
 }
 
-/// Whether arguments hold a secret anywhere; what is too long to be looked into counts as one.
+/// Whether arguments contain a secret anywhere. Arguments that are too long to check count as one.
 pub fn holds_secret(arguments: &RawJson) -> bool {
     if arguments.as_bytes().len() > MAX_LOOKED_AT {
         return true;
@@ -176,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn secrets_are_masked_wherever_they_stand() {
+    fn secrets_are_masked_everywhere() {
         let shown = |text: &str| preview(&RawJson::parse(text.to_owned()).expect("JSON"));
         let cases = [
             (r#"{"q":"x"}"#, r#"{"q":"x"}"#),
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn no_word_of_a_secret_is_plainly_harmless() {
+    fn texts_with_secret_words_are_not_skipped() {
         for word in SECRET_KEYS.iter().chain(SECRET_STARTS).chain(shapes::WORDS) {
             for word in [(*word).to_owned(), word.to_uppercase()] {
                 assert!(!is_plainly_harmless(&format!(r#"{{"a{word}b":1}}"#)), "{word}");

@@ -1,15 +1,15 @@
-//! References within a schema: the steps that `#/a/pointer` takes, and what it leads to.
+//! References within a schema (`#/a/pointer`): their steps and targets.
 
 use crate::json::RawJson;
 use serde_json::Value;
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-/// No definition that is let in nests deeper.
+/// No admitted definition nests deeper.
 const MAX_STEPS: usize = 100;
 
-/// The keys and indexes that a reference goes through; nothing where it leads out of the schema, or deeper than any
-/// definition goes. A reference is taken whole or not at all: the first steps of one lead to something else.
+/// The keys and indexes of a reference; `None` if it leads out of the schema, or deeper than any definition. A
+/// reference is resolved completely or not at all, because its first steps lead to a different target.
 pub(crate) fn steps(reference: &str) -> Option<Vec<String>> {
     let pointer = percent_decoded(reference.strip_prefix('#')?)?;
     if pointer.is_empty() {
@@ -20,7 +20,7 @@ pub(crate) fn steps(reference: &str) -> Option<Vec<String>> {
     is_within.then(|| steps.map(|step| step.replace("~1", "/").replace("~0", "~")).collect())
 }
 
-/// Decodes `%XX`; nothing where a sign is only half spelled.
+/// Decodes `%XX`; `None` if a sequence is incomplete.
 fn percent_decoded(text: &str) -> Option<Cow<'_, str>> {
     if !text.contains('%') {
         return Some(Cow::Borrowed(text));
@@ -38,7 +38,7 @@ fn percent_decoded(text: &str) -> Option<Cow<'_, str>> {
     String::from_utf8(out).ok().map(Cow::Owned)
 }
 
-/// What a reference within a schema leads to.
+/// The target of a reference within a schema.
 pub(crate) fn target<'a>(schema: &'a Value, reference: &str) -> Option<&'a Value> {
     steps(reference)?.iter().try_fold(schema, |here, step| match here {
         Value::Object(members) => members.get(step),
@@ -47,13 +47,13 @@ pub(crate) fn target<'a>(schema: &'a Value, reference: &str) -> Option<&'a Value
     })
 }
 
-/// An element's place, in the one spelling that a pointer has for it.
+/// An array index, in the only valid spelling of a pointer.
 fn index(step: &str) -> Option<usize> {
     let is_spelled_so = step == "0" || !step.starts_with(['0', '+']);
     step.parse().ok().filter(|_| is_spelled_so)
 }
 
-/// What references within a schema's text lead to. Each object on the way is read once, however many lead through it.
+/// Resolves references within a schema's text. Each object on the way is parsed once, however many references use it.
 #[derive(Debug)]
 pub(crate) struct Targets<'a> {
     schema: &'a RawJson,
@@ -65,7 +65,7 @@ impl<'a> Targets<'a> {
         Self { schema, parts: HashMap::new() }
     }
 
-    /// What lies at the end of these steps.
+    /// The value at the end of these steps.
     pub(crate) fn find(&mut self, steps: &[String]) -> Option<RawJson> {
         let mut here = self.schema.clone();
         for (depth, step) in steps.iter().enumerate() {
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reference_leads_to_the_same_in_a_text_and_in_a_value() {
+    fn references_have_the_same_target_in_text_and_value() {
         let text = r#"{"$defs":{"a/b":1,"c~d":2,"é":3,"~1":4,"x":{"y":{"z":{"w":{"v":5}}}}},"anyOf":[6,{"k":7}],"a%b":8,"":9}"#;
         let value: Value = serde_json::from_str(text).expect("JSON");
         let raw = RawJson::parse(text).expect("JSON");
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reference_deeper_than_definitions_go_is_refused_whole() {
+    fn a_reference_deeper_than_any_definition_is_refused() {
         let of = |depth: usize| format!("#{}", "/a".repeat(depth));
         assert_eq!(steps(&of(MAX_STEPS)).map(|steps| steps.len()), Some(MAX_STEPS));
         assert_eq!(steps(&of(MAX_STEPS + 1)), None);

@@ -1,27 +1,27 @@
-//! Trying again: when it is safe, and how long to wait before.
+//! Retries: when they are safe, and how long to wait.
 
 use crate::catalog::Tool;
 use std::time::Duration;
 
-/// How failed calls are tried again.
+/// The retry settings of failed calls.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RetryTerms {
-    /// Tries in all, for each provider.
+    /// The total number of attempts for each provider.
     pub attempts: u32,
-    /// The pause before the second try.
+    /// The delay before the second attempt.
     pub base: Duration,
-    /// By what each pause is longer than the last.
+    /// The factor by which each delay grows.
     pub factor: f64,
-    /// The longest pause.
+    /// The maximum delay.
     pub max: Duration,
-    /// How pauses are spread.
+    /// How delays are randomized.
     pub jitter: Jitter,
 }
 
-/// How pauses are spread.
+/// How delays are randomized.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Jitter {
-    /// Anywhere from zero to the pause.
+    /// Uniformly between zero and the delay.
     Full,
     /// Not at all.
     None,
@@ -40,7 +40,7 @@ impl Default for RetryTerms {
 }
 
 impl RetryTerms {
-    /// The pause after so many failures; `dice` is from 0 to 1.
+    /// The delay after a number of failures; `dice` is a random number from 0 to 1.
     pub fn pause(&self, failures: u32, dice: f64) -> Duration {
         let times = i32::try_from(failures.saturating_sub(1)).unwrap_or(i32::MAX);
         let growth = self.factor.max(1.0).powi(times);
@@ -53,17 +53,17 @@ impl RetryTerms {
     }
 }
 
-/// Whether a call may be made twice.
+/// Whether a call may be repeated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Repeat {
-    /// Nobody would notice: it only reads, or carries a key by which a second one is known.
+    /// Yes: it only reads, or carries an idempotency key.
     Harmless,
-    /// Only if the first was never sent.
+    /// Only if the first attempt was never sent.
     IfUnsent,
 }
 
 impl Repeat {
-    /// What holds for a tool. A name that sounds like reading is not enough.
+    /// Whether calls of a tool may be repeated. A name that suggests reading is not sufficient.
     pub fn of(tool: &Tool) -> Self {
         let effect = tool.effect();
         let reads = effect.is_vouched_for() && !effect.rung.writes();
@@ -80,7 +80,7 @@ mod tests {
     use std::sync::Arc;
 
     #[test]
-    fn pauses_grow_to_a_limit_and_dice_shorten_them() {
+    fn delays_grow_to_a_limit_and_jitter_shortens_them() {
         let terms = RetryTerms { jitter: Jitter::None, ..RetryTerms::default() };
         let pauses: Vec<u64> = (1..8).map(|failures| terms.pause(failures, 0.3).as_secs()).collect();
         assert_eq!(pauses, [1, 2, 4, 8, 10, 10, 10]);
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_somebody_vouches_for_may_be_repeated() {
+    fn only_trusted_reads_and_idempotent_calls_may_be_repeated() {
         let tool = |name: &str, label: SideEffects, key: bool| {
             let server = Arc::new(entry("s"));
             let mut tool = Tool::bare(server.clone(), name, name);
@@ -102,7 +102,7 @@ mod tests {
             tool
         };
         let cases = [
-            ("get_page", SideEffects::Network, false, Repeat::IfUnsent), // a name is no promise
+            ("get_page", SideEffects::Network, false, Repeat::IfUnsent), // the name is not trusted
             ("get_page", SideEffects::ReadExternalService, false, Repeat::Harmless),
             ("send", SideEffects::Write, false, Repeat::IfUnsent),
             ("send", SideEffects::Write, true, Repeat::Harmless),

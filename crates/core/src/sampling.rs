@@ -1,36 +1,36 @@
-//! Sampling in a client's stead: which servers may ask the gateway's own model, what they may ask, and how much.
+//! Sampling without the client: which servers may use the gateway's own model, for what, and how much.
 
 use crate::fault::{Blame, Fault};
 use crate::json::RawJson;
 use globset::{Glob, GlobSet, GlobSetBuilder};
 use serde::Deserialize;
 
-/// The longest question, in bytes of its JSON.
+/// The maximum size of a request, in bytes of JSON.
 pub const MAX_QUESTION_BYTES: usize = 1 << 20;
-/// The most messages of one question.
+/// The maximum number of messages of one request.
 const MAX_MESSAGES: usize = 256;
-/// The most stop sequences that are passed on.
+/// The maximum number of stop sequences that are forwarded.
 const MAX_STOPS: usize = 4;
 const DAY_MS: i64 = 86_400_000;
 
-/// What the operator allows.
+/// The sampling settings.
 #[derive(Debug, Clone)]
 pub struct SamplingTerms {
-    /// Globs of the servers that may ask.
+    /// Globs of the servers that may use the model.
     pub servers: GlobSet,
-    /// The model that answers.
+    /// The default model.
     pub model: String,
-    /// Others that a server may prefer.
+    /// Other models that a server may prefer.
     pub models: Vec<String>,
-    /// The most tokens of one answer.
+    /// The token limit of one answer.
     pub max_tokens: u32,
-    /// The most questions of one call.
+    /// The maximum number of requests of one call.
     pub requests_per_call: u32,
-    /// The most tokens of a day, questions and answers together.
+    /// The token budget of a day, requests and answers together.
     pub tokens_per_day: u64,
 }
 
-/// Globs of servers, as they are configured.
+/// Compiles the configured globs of servers.
 pub fn servers(globs: &[String]) -> Result<GlobSet, globset::Error> {
     let mut set = GlobSetBuilder::new();
     for glob in globs {
@@ -39,20 +39,20 @@ pub fn servers(globs: &[String]) -> Result<GlobSet, globset::Error> {
     set.build()
 }
 
-/// Why a question is not put to the model.
+/// Why a request is not sent to the model.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SamplingFault {
-    /// It cannot be read.
-    #[error("the question to the model is wrong: {0}")]
+    /// It is invalid.
+    #[error("the request to the model is invalid: {0}")]
     BadQuestion(String),
-    /// It holds more than text.
-    #[error("the gateway's model takes text alone, and the question holds {0}")]
+    /// It contains more than text.
+    #[error("the gateway's model accepts only text, but the request contains {0}")]
     NotText(String),
-    /// The call has asked enough.
+    /// The call has reached its limit.
     #[error("one call may ask the model {0} times")]
     TooOften(u32),
-    /// The day's tokens are used up.
-    #[error("the {0} tokens that servers may use in a day are used up")]
+    /// The day's token budget is used up.
+    #[error("the {0} tokens that servers may use per day are used up")]
     OverBudget(u64),
 }
 
@@ -82,11 +82,11 @@ impl Fault for SamplingFault {
     }
 }
 
-/// Who says a message.
+/// The author of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Role {
-    /// The one who asks.
+pub enum MessageRole {
+    /// The user.
     User,
     /// The model.
     Assistant,
@@ -94,36 +94,36 @@ pub enum Role {
 
 /// One message of a conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Turn {
-    /// Who says it.
-    pub role: Role,
-    /// What.
+pub struct PromptMessage {
+    /// The author.
+    pub role: MessageRole,
+    /// The text.
     pub text: String,
 }
 
-/// A question as the model gets it.
+/// A request as it is sent to the model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Prompt {
     /// The model.
     pub model: String,
-    /// What it is told beforehand.
+    /// The system prompt.
     pub system: Option<String>,
     /// The conversation so far.
-    pub turns: Vec<Turn>,
-    /// The most tokens of the answer.
+    pub turns: Vec<PromptMessage>,
+    /// The token limit of the answer.
     pub max_tokens: u32,
-    /// How adventurous it may be.
+    /// The sampling temperature.
     pub temperature: Option<f64>,
-    /// Where it is to stop.
+    /// The stop sequences.
     pub stops: Vec<String>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Question {
-    messages: Vec<Message>,
+struct SamplingParams {
+    messages: Vec<SamplingMessage>,
     #[serde(default)]
-    model_preferences: Option<Preferences>,
+    model_preferences: Option<ModelPreferences>,
     #[serde(default)]
     system_prompt: Option<String>,
     #[serde(default)]
@@ -137,20 +137,20 @@ struct Question {
 }
 
 #[derive(Deserialize)]
-struct Message {
-    role: Role,
-    content: Content,
+struct SamplingMessage {
+    role: MessageRole,
+    content: SamplingContent,
 }
 
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Content {
-    One(Block),
-    Many(Vec<Block>),
+enum SamplingContent {
+    One(SamplingBlock),
+    Many(Vec<SamplingBlock>),
 }
 
 #[derive(Deserialize)]
-struct Block {
+struct SamplingBlock {
     #[serde(rename = "type")]
     kind: String,
     #[serde(default)]
@@ -158,27 +158,27 @@ struct Block {
 }
 
 #[derive(Default, Deserialize)]
-struct Preferences {
+struct ModelPreferences {
     #[serde(default)]
-    hints: Vec<Hint>,
+    hints: Vec<ModelHint>,
 }
 
 #[derive(Deserialize)]
-struct Hint {
+struct ModelHint {
     #[serde(default)]
     name: Option<String>,
 }
 
 impl SamplingTerms {
-    /// Reads the parameters of `sampling/createMessage`. What a client would add of its own context is left out.
+    /// Parses the parameters of `sampling/createMessage`. Context that a client would add is omitted.
     pub fn prompt(&self, params: &RawJson) -> Result<Prompt, SamplingFault> {
         if params.as_bytes().len() > MAX_QUESTION_BYTES {
             return Err(SamplingFault::BadQuestion(format!("it is longer than {MAX_QUESTION_BYTES} bytes")));
         }
-        let question: Question =
+        let question: SamplingParams =
             params.read().map_err(|error| SamplingFault::BadQuestion(error.to_string()))?;
         if question.messages.is_empty() || question.messages.len() > MAX_MESSAGES {
-            return Err(SamplingFault::BadQuestion(format!("it has 1 to {MAX_MESSAGES} messages")));
+            return Err(SamplingFault::BadQuestion(format!("it must have 1 to {MAX_MESSAGES} messages")));
         }
         if question.tools.is_some() {
             return Err(SamplingFault::NotText("tools".into()));
@@ -199,9 +199,9 @@ impl SamplingTerms {
         })
     }
 
-    /// The first hint that is part of an allowed model's name chooses it. Hints are wishes: one that nothing
-    /// fits changes nothing.
-    fn model_for(&self, hints: &[Hint]) -> &str {
+    /// The model to use: the first allowed one whose name contains a hint, otherwise the default. Hints are only
+    /// preferences.
+    fn model_for(&self, hints: &[ModelHint]) -> &str {
         let names = hints.iter().filter_map(|hint| hint.name.as_deref()).filter(|name| !name.is_empty());
         let allowed = || std::iter::once(&self.model).chain(&self.models);
         let mut fitting = names.filter_map(|name| allowed().find(|model| model.contains(name)));
@@ -209,23 +209,23 @@ impl SamplingTerms {
     }
 }
 
-fn turn(message: Message) -> Result<Turn, SamplingFault> {
+fn turn(message: SamplingMessage) -> Result<PromptMessage, SamplingFault> {
     let blocks = match message.content {
-        Content::One(block) => vec![block],
-        Content::Many(blocks) => blocks,
+        SamplingContent::One(block) => vec![block],
+        SamplingContent::Many(blocks) => blocks,
     };
     let mut text = String::new();
-    for Block { kind, text: words } in blocks {
+    for SamplingBlock { kind, text: words } in blocks {
         match (kind.as_str(), words) {
             ("text", Some(words)) => text.push_str(&words),
             (other, _) => return Err(SamplingFault::NotText(other.chars().take(40).collect())),
         }
     }
-    Ok(Turn { role: message.role, text })
+    Ok(PromptMessage { role: message.role, text })
 }
 
 impl Prompt {
-    /// About how many tokens the question has: a word too many rather than one too few.
+    /// An upper estimate of the number of tokens.
     pub fn weight(&self) -> u64 {
         let turns = self.turns.iter().map(|turn| turn.text.len() + 16).sum::<usize>();
         let bytes = turns + self.system.as_ref().map_or(0, String::len);
@@ -233,15 +233,15 @@ impl Prompt {
     }
 }
 
-/// What servers have used of a day's tokens.
+/// The daily token budget of servers: how much of it is used.
 #[derive(Debug, Default)]
-pub struct DayBook {
+pub struct TokenBudget {
     day: i64,
     used: u64,
 }
 
-impl DayBook {
-    /// Takes tokens for a question before it is put, at the most it can cost.
+impl TokenBudget {
+    /// Reserves tokens before a request, at its maximum cost.
     pub fn reserve(&mut self, tokens: u64, now_ms: i64, terms: &SamplingTerms) -> Result<(), SamplingFault> {
         let day = now_ms.div_euclid(DAY_MS);
         if day != self.day {
@@ -255,7 +255,7 @@ impl DayBook {
         Ok(())
     }
 
-    /// Puts down what it has cost in truth.
+    /// Replaces the reservation with the actual cost.
     pub fn settle(&mut self, reserved: u64, cost: u64) {
         self.used = self.used.saturating_sub(reserved).saturating_add(cost);
     }
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn only_allowed_models_answer() {
+    fn only_allowed_models_are_used() {
         let hints = |names: &[&str]| {
             let hints: Vec<_> = names.iter().map(|name| json!({ "name": name })).collect();
             asked(json!({"modelPreferences": {"hints": hints}})).map(|prompt| prompt.model)
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn a_question_is_bounded_and_text_alone() {
+    fn a_request_is_limited_and_only_text() {
         assert_eq!(asked(json!({"maxTokens": 9_999})).map(|prompt| prompt.max_tokens), Ok(100));
         assert_eq!(asked(json!({"maxTokens": 7})).map(|prompt| prompt.max_tokens), Ok(7));
         assert_eq!(asked(json!({"temperature": 9.5})).map(|prompt| prompt.temperature), Ok(None));
@@ -325,8 +325,8 @@ mod tests {
     }
 
     #[test]
-    fn a_day_has_so_many_tokens_and_the_next_one_has_them_again() {
-        let (terms, mut book) = (terms(), DayBook::default());
+    fn the_daily_token_budget_is_reset_every_day() {
+        let (terms, mut book) = (terms(), TokenBudget::default());
         assert_eq!(book.reserve(800, 1_000, &terms), Ok(()));
         assert_eq!(book.reserve(300, 1_000, &terms), Err(SamplingFault::OverBudget(1_000)));
         book.settle(800, 100);

@@ -1,18 +1,18 @@
-//! Looking through the text of strings eight bytes at a time: most are short, and a search made for long texts takes
-//! longer to begin than they take to look through.
+//! Searches strings eight bytes at a time: most are short, and a search made for long texts takes longer to start than
+//! to finish on them.
 
 const ONES: u64 = 0x0101_0101_0101_0101;
 const HIGH: u64 = 0x8080_8080_8080_8080;
 
-/// How many bytes are looked at here before a search for long texts takes over.
+/// Number of bytes searched here before a search for long texts takes over.
 const SHORT: usize = 64;
 
-/// Marks each byte that is zero, and perhaps bytes above such a one: the lowest mark is never one too many.
+/// Marks each zero byte, and perhaps bytes above one; the lowest mark is always correct.
 const fn zeros(word: u64) -> u64 {
     word.wrapping_sub(ONES) & !word & HIGH
 }
 
-/// Marks each byte that is this one, in the same way.
+/// Marks each byte that equals `byte`, in the same way.
 const fn equals(word: u64, byte: u8) -> u64 {
     zeros(word ^ (ONES * byte as u64))
 }
@@ -22,12 +22,12 @@ const fn controls(word: u64) -> u64 {
     word.wrapping_sub(ONES * 0x20) & !word & HIGH
 }
 
-/// Marks each byte that is not itself in a string, in the same way.
+/// Marks each byte that cannot appear unescaped in a string, in the same way.
 const fn specials(word: u64) -> u64 {
     controls(word) | equals(word, b'"') | equals(word, b'\\')
 }
 
-/// Where the first byte stands that is marked. A space never is.
+/// The position of the first marked byte. `marks` must not mark a space.
 #[inline]
 fn first(bytes: &[u8], marks: impl Fn(u64) -> u64) -> Option<usize> {
     let found = |word: [u8; 8], from: usize| {
@@ -44,7 +44,7 @@ fn first(bytes: &[u8], marks: impl Fn(u64) -> u64) -> Option<usize> {
         return None;
     }
     match bytes.last_chunk::<8>() {
-        // It overlaps the word before it: what was looked at there has no marks.
+        // It overlaps the previous word, which has no marks.
         Some(last) => found(*last, bytes.len() - 8),
         None => {
             let mut padded = [b' '; 8];
@@ -54,7 +54,7 @@ fn first(bytes: &[u8], marks: impl Fn(u64) -> u64) -> Option<usize> {
     }
 }
 
-/// Where the first quote or backslash stands.
+/// The position of the first quote or backslash.
 #[inline]
 pub fn quote_or_backslash(bytes: &[u8]) -> Option<usize> {
     let (short, long) = bytes.split_at(bytes.len().min(SHORT));
@@ -62,24 +62,24 @@ pub fn quote_or_backslash(bytes: &[u8]) -> Option<usize> {
         .or_else(|| memchr::memchr2(b'"', b'\\', long).map(|at| SHORT + at))
 }
 
-/// Where the first byte stands that is not itself in a string: a quote, a backslash or a control character.
+/// The position of the first byte that cannot appear unescaped in a string: a quote, backslash or control character.
 #[inline]
 pub fn special(bytes: &[u8]) -> Option<usize> {
     let (short, long) = bytes.split_at(bytes.len().min(SHORT));
     first(short, specials).or_else(|| special_in_long(long).map(|at| SHORT + at))
 }
 
-/// The same for long texts: many bytes at once as long as there is nothing in them.
+/// The same for long texts: checks whole blocks as long as they have no such byte.
 fn special_in_long(bytes: &[u8]) -> Option<usize> {
     let blocks = bytes.chunks(BLOCK).take_while(|block| !has_special(block)).count();
     let from = (blocks * BLOCK).min(bytes.len());
     first(&bytes[from..], specials).map(|at| from + at)
 }
 
-/// How many bytes of a long text are looked at in one step.
+/// Number of bytes of a long text that are checked in one step.
 const BLOCK: usize = 128;
 
-/// Whether a block has such a byte. Without branches, so that the compiler compares many bytes at once.
+/// Whether a block has such a byte. Without branches, so that the compiler vectorises it.
 fn has_special(block: &[u8]) -> bool {
     let seen = block.iter().fold(0_u8, |seen, byte| {
         seen | u8::from(*byte < b' ') | u8::from(*byte == b'"') | u8::from(*byte == b'\\')
@@ -93,7 +93,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn every_byte_is_told_at_every_place() {
+    fn every_byte_is_recognised_at_every_position() {
         for at in 0..20 {
             for byte in 0..=u8::MAX {
                 let mut text = *b"abcdefghijklmnopqrst";

@@ -1,4 +1,4 @@
-//! Text that may hold secrets: the value for the one who needs it, the template for everyone else.
+//! Text that may contain secrets: code that needs the value gets it, everything else sees the template.
 
 mod credential;
 mod in_json;
@@ -27,12 +27,12 @@ impl SecretText {
         Self { template: template.into(), value: value.into() }
     }
 
-    /// The real value, for handing to a process or an upstream; never for a person or a log.
+    /// The value, for a process or an upstream; never for a person or a log.
     pub fn expose(&self) -> &str {
         &self.value
     }
 
-    /// The text as it was written, with `${NAME}` where secrets go.
+    /// The text as written, with `${NAME}` in place of secrets.
     pub fn shown(&self) -> &str {
         &self.template
     }

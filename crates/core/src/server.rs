@@ -1,4 +1,4 @@
-//! A server as configured: what every dialect of configuration normalises into.
+//! A server as configured: the common form of all configuration formats.
 
 use crate::manifest::ApprovalBy;
 use crate::names::ServerName;
@@ -9,28 +9,28 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// One server entry, checked and complete: every default is filled in.
+/// One server entry, checked and with all defaults filled in.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ServerEntry {
-    /// Its configured name; the key of everything that belongs to it.
+    /// Its configured name, which identifies everything that belongs to it.
     pub name: ServerName,
     /// Where it runs and how it is reached.
     pub transport: Transport,
-    /// What the gateway shows to the server as its own credential.
+    /// The gateway's credential for the server.
     pub auth: OutboundAuth,
-    /// Headers of the caller's request that are passed on, as (caller's name, upstream's name).
+    /// Headers of the caller's request that are forwarded, as (caller's name, upstream's name).
     pub forward_headers: Vec<(String, String)>,
-    /// Any of these groups admits a caller; empty admits nobody.
+    /// A caller must be in one of these groups; empty admits nobody.
     pub groups: Vec<String>,
     /// Personas its tools belong to; empty means shared.
     pub personas: Vec<String>,
-    /// Texts about the server for people.
-    pub about: About,
-    /// False: never started, never listed.
+    /// Descriptions of the server for people.
+    pub about: ServerDescription,
+    /// Whether it is started and listed at all.
     pub enabled: bool,
     /// Whether it is connected when the gateway starts.
     pub auto_connect: bool,
-    /// Whether it is started on the first call only, its tools coming from the cached catalog.
+    /// Whether it is started only on the first call, with its tools taken from the cached catalog.
     pub lazy: bool,
     /// Which callers share one process or connection.
     pub share: Share,
@@ -40,24 +40,24 @@ pub struct ServerEntry {
     pub defaults: ToolDefaults,
     /// Which arguments the gateway supplies.
     pub inject: Inject,
-    /// How long a call may take when nothing else says.
+    /// The timeout of a call, if nothing else sets one.
     pub timeout: Duration,
-    /// How long connecting, handshake and listing may take.
+    /// The timeout of connecting, handshake and listing.
     pub connect_timeout: Duration,
-    /// How often a quiet connection is probed.
+    /// How often an idle connection is checked.
     pub health_check_interval: Duration,
-    /// What happens when it goes away.
+    /// What happens when it disconnects.
     pub restart: Restart,
-    /// Which era of the protocol is spoken with it.
+    /// Which era of the protocol is used with it.
     pub era: EraChoice,
-    /// The level that callers' compliance rules are held against.
+    /// Its compliance level, which callers' compliance rules are compared with.
     pub compliance_level: Option<String>,
 }
 
 /// How a server is reached.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Transport {
-    /// A child process that speaks on its standard input and output.
+    /// A child process that communicates over standard input and output.
     Stdio {
         /// The program.
         command: SecretText,
@@ -65,27 +65,27 @@ pub enum Transport {
         args: Vec<SecretText>,
         /// Its working folder; absent means the gateway's.
         cwd: Option<PathBuf>,
-        /// Variables set for it besides the clean base environment.
+        /// Variables added to the clean base environment.
         env: BTreeMap<String, SecretText>,
     },
     /// Streamable HTTP.
-    Http(Remote),
+    Http(RemoteEndpoint),
     /// The older HTTP+SSE transport with two endpoints.
-    Sse(Remote),
+    Sse(RemoteEndpoint),
     /// WebSocket.
-    WebSocket(Remote),
+    WebSocket(RemoteEndpoint),
     /// A server built into this binary, by its name.
     Bundled(String),
     /// The gateway itself: its own tools run in this process.
     Own,
-    /// None: the tools of manifests, each served by its providers.
+    /// No transport: the tools of manifests, each served by its providers.
     Virtual,
 }
 
-/// Where a remote server is.
+/// The endpoint of a remote server.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Remote {
-    /// Its address.
+pub struct RemoteEndpoint {
+    /// Its URL.
     pub url: SecretText,
     /// Headers sent with every request.
     pub headers: BTreeMap<String, SecretText>,
@@ -94,43 +94,43 @@ pub struct Remote {
 /// The gateway's credential toward a server.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub enum OutboundAuth {
-    /// None.
+    /// No credential.
     #[default]
     None,
     /// `Authorization: Bearer …`; also used for JWTs.
     Bearer(SecretText),
-    /// A key in a header of its own.
+    /// A key in a separate header.
     ApiKey {
         /// The header's name.
         header: String,
         /// The key.
         key: SecretText,
     },
-    /// OAuth: tokens obtained and kept by the gateway.
+    /// OAuth: the gateway obtains and stores tokens.
     OAuth(OAuthEntry),
 }
 
-/// What is configured about OAuth for one server; the rest is discovered.
+/// The OAuth settings of one server; the rest is discovered.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct OAuthEntry {
     /// A client registered beforehand.
     pub client_id: Option<SecretText>,
     /// Its secret.
     pub client_secret: Option<SecretText>,
-    /// Scopes asked for besides the discovered ones.
+    /// Scopes requested besides the discovered ones.
     pub scopes: Vec<String>,
 }
 
-/// Texts about a server for people.
+/// Descriptions of a server for people.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct About {
+pub struct ServerDescription {
     /// Shown in the console, `/servers` and `_mcp_data`.
     pub description: Option<String>,
-    /// One line of it.
+    /// A one-line description.
     pub short_description: Option<String>,
-    /// Who made it.
+    /// Its author.
     pub author: Option<String>,
-    /// Whom to ask.
+    /// The address for help.
     pub help_email: Option<String>,
 }
 
@@ -138,10 +138,10 @@ pub struct About {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Share {
-    /// By what the server is: everybody in local mode and on stateless remote servers, else the calls of one user, as
-    /// a process or a session may hold that user's state.
+    /// Depends on the server: shared by everyone in local mode and on stateless remote servers, otherwise per user,
+    /// because a process or a session may hold that user's state.
     Auto,
-    /// Everybody.
+    /// Shared by all callers.
     All,
     /// The calls of one user.
     User,
@@ -149,39 +149,39 @@ pub enum Share {
     Session,
 }
 
-/// Which tools of a server enter the catalog. Globs are matched on the server's own tool names.
+/// Which tools of a server enter the catalog. Globs are matched with the server's own tool names.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ToolRules {
     /// Only these; empty means all.
     pub allow: Vec<String>,
     /// Not these; wins over `allow`.
     pub deny: Vec<String>,
-    /// These are asked about before they run.
+    /// These need approval before they run.
     pub require_approval: Vec<String>,
-    /// Manifest fields laid over single tools, by the server's own tool name.
+    /// Manifest fields that override individual tools, by the server's own tool name.
     pub overrides: BTreeMap<String, serde_json::Value>,
 }
 
 /// Defaults for the tools discovered on a server.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolDefaults {
-    /// The manifest label of what its tools do to the world.
+    /// The manifest label of the side effects of its tools.
     pub side_effects: SideEffects,
-    /// Seconds one call may take; absent means the server's `timeout`.
+    /// The timeout of one call; absent means the server's `timeout`.
     pub default_timeout: Option<Duration>,
-    /// Whether calls of one tool may overlap; absent means that nobody said.
+    /// Whether calls of one tool may overlap; absent means not specified.
     pub allow_parallel: Option<bool>,
-    /// Whether a person must agree before its first use.
+    /// Whether a person must consent before the first use.
     pub requires_consent: bool,
-    /// Who must agree to each call.
+    /// Who must approve each call.
     pub approval: ApprovalBy,
-    /// Whether calls carry an idempotency key and may be repeated.
+    /// Whether calls carry an idempotency key and may be retried.
     pub idempotency_key: bool,
-    /// Whether the server's own annotations are believed.
+    /// Whether the server's own annotations are trusted.
     pub trust_annotations: bool,
-    /// Manifest `auth` hints (required, type, envs, scopes, docs) laid under what each tool says itself.
+    /// Default manifest `auth` hints (required, type, envs, scopes, docs); each tool's own hints take precedence.
     pub auth: Option<serde_json::Value>,
-    /// The version its tools carry when they name none.
+    /// The version of tools that do not declare one.
     pub version: Option<String>,
 }
 
@@ -201,7 +201,7 @@ impl Default for ToolDefaults {
     }
 }
 
-/// The manifest label of what a tool does to the world.
+/// The manifest label of a tool's side effects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[allow(missing_docs, reason = "the labels are the documentation")]
@@ -217,7 +217,7 @@ pub enum SideEffects {
 }
 
 impl SideEffects {
-    /// The word used in manifests and on every door.
+    /// The word used in manifests and in all interfaces.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::None => "none",
@@ -250,7 +250,7 @@ impl Default for Inject {
 }
 
 impl Inject {
-    /// `inject: true`, the whole contract of Atlas servers.
+    /// `inject: true`: every parameter of the contract for Atlas servers.
     pub fn contract() -> Self {
         Self {
             identity: vec!["username".into(), "_atlas_user".into()],
@@ -265,27 +265,27 @@ impl Inject {
     }
 }
 
-/// Which era of the protocol is spoken with a server that knows both.
+/// Which era of the protocol is used with a server that supports both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EraChoice {
-    /// The newest that the server speaks.
+    /// The newest era that the server supports.
     #[default]
     Auto,
-    /// Sessions (2025-11-25 and older), for servers whose tools ask only there.
+    /// Sessions (2025-11-25 and older), for servers whose tools ask questions only in this era.
     Legacy,
     /// Stateless (2026-07-28).
     Modern,
 }
 
-/// What happens when a server goes away.
+/// The restart policy: what happens when a server disconnects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Restart {
-    /// Connect again, with growing pauses, and never give up.
+    /// Reconnect with exponential backoff, without giving up.
     #[default]
     Backoff,
-    /// Stay away until somebody asks.
+    /// Stay disconnected until a request to reconnect.
     Never,
 }
 
@@ -299,7 +299,7 @@ impl ServerEntry {
             forward_headers: Vec::new(),
             groups: vec![crate::caller::EVERYONE.to_owned()],
             personas: Vec::new(),
-            about: About::default(),
+            about: ServerDescription::default(),
             enabled: true,
             auto_connect: true,
             lazy: false,
@@ -318,14 +318,14 @@ impl ServerEntry {
 }
 
 impl ServerEntry {
-    /// The values handed to this server that may be secret, for its error output and other logs: a word too many
-    /// that is masked there does no harm.
+    /// The values handed to this server that may be secret, for masking its error output and other logs, where masking
+    /// a harmless word does no damage.
     pub fn secrets(&self) -> KnownSecrets {
         self.given(SecretRule::Possible)
     }
 
-    /// The values handed to this server that are secret by their place, their name or their shape: they must not come
-    /// back in its answers. Answers are data, so plain words and numbers are left out.
+    /// The values handed to this server that are secret by their position, name or format, and must not appear in its
+    /// results. Results are data, so plain words and numbers are not masked.
     pub fn credentials(&self) -> KnownSecrets {
         self.given(SecretRule::Certain)
     }
@@ -359,13 +359,13 @@ impl ServerEntry {
         KnownSecrets::new(found.into_iter().chain(passwords))
     }
 
-    /// Whether it is the gateway itself. Its tools give a caller nothing but what is the caller's already, so
-    /// nobody is asked about them and no persona takes them away.
+    /// Whether it is the gateway itself. Its tools only give a caller what the caller already has, so they need no
+    /// approval and no persona removes them.
     pub fn is_own(&self) -> bool {
         self.transport == Transport::Own
     }
 
-    /// Whether nothing runs behind it: its tools are those of manifests, and their providers serve them.
+    /// Whether it is virtual: its tools come from manifests, and providers serve them.
     pub fn is_virtual(&self) -> bool {
         self.transport == Transport::Virtual
     }
@@ -374,9 +374,9 @@ impl ServerEntry {
 /// Which of the values handed to a server count as secrets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SecretRule {
-    /// Those that may be secret.
+    /// Values that may be secret.
     Possible,
-    /// Those that are secret by their place, their name or their shape.
+    /// Values that are secret by their position, name or format.
     Certain,
 }
 
@@ -387,25 +387,25 @@ impl SecretRule {
         let (mut found, is_secret) = match self {
             Self::Possible => (text.secrets(), redact::is_secret(name, value)),
             Self::Certain if is_credential(name, "") => (text.secrets(), true),
-            // In a whole script, the last word is not the one that looks like a secret.
+            // In a whole script, the last word is not the part that looks like a secret.
             Self::Certain => {
                 (text.credentials(), is_credential(name, value) && value.split_whitespace().count() <= 3)
             }
         };
         if is_secret {
-            // `Bearer …` is repeated with and without its first word.
+            // Servers repeat `Bearer …` with and without its first word.
             found.extend(value.rsplit(' ').next());
         }
         found
     }
 }
 
-/// The option whose value an argument is, as in `--token VALUE`; empty if there is none.
+/// The option of an argument's value, as in `--token VALUE`; empty if there is none.
 fn option_before<'a>(before: &'a str, argument: &str) -> &'a str {
     if before.starts_with('-') && !before.contains('=') && !argument.starts_with('-') { before } else { "" }
 }
 
-/// The password in an address such as `postgres://user:password@host/`.
+/// The password in a URL such as `postgres://user:password@host/`.
 fn password_of(address: &str) -> Option<&str> {
     let (_, rest) = address.split_once("://")?;
     let (user, _) = rest.split_once('/').unwrap_or((rest, "")).0.rsplit_once('@')?;
@@ -417,7 +417,7 @@ pub(crate) mod tests {
     use super::*;
 
     #[test]
-    fn what_the_gateway_hands_to_a_server_is_its_secret() {
+    fn values_handed_to_a_server_are_its_secrets() {
         let mut entry = entry("db");
         if let Transport::Stdio { env, .. } = &mut entry.transport {
             let address = "postgres://app:correct-horse@db/main";
@@ -432,9 +432,9 @@ pub(crate) mod tests {
         }
     }
 
-    // Audit: `customers_list` became `_redacted__list` because a variable was `customers`.
+    // Audit: `customers_list` became `_redacted__list` because a variable was set to `customers`.
     #[test]
-    fn plain_values_are_no_credentials() {
+    fn plain_values_are_not_credentials() {
         let mut entry = entry("db");
         if let Transport::Stdio { args, env, .. } = &mut entry.transport {
             args.push(SecretText::plain("--api-key"));
@@ -455,7 +455,7 @@ pub(crate) mod tests {
     fn every_variable_in_a_header_is_a_credential() {
         let headers = [("x-org".to_owned(), SecretText::expanded("${ORG}", "customers"))].into();
         let url = SecretText::expanded("https://${HOST}/mcp", "https://warehouse/mcp");
-        let transport = Transport::Http(Remote { url, headers });
+        let transport = Transport::Http(RemoteEndpoint { url, headers });
         let entry = ServerEntry::with_defaults("db".parse().expect("a name"), transport);
         assert_eq!(entry.credentials().mask("customers warehouse"), "[redacted] warehouse");
     }

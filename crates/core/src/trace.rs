@@ -1,36 +1,36 @@
-//! W3C trace context: where in a trace a request stands.
+//! W3C trace context.
 
 use std::fmt;
 
 /// The name of the context in `_meta` and in headers.
 pub const TRACEPARENT: &str = "traceparent";
-/// The name of what tracers add to it.
+/// The name of the vendors' additions to the context.
 pub const TRACESTATE: &str = "tracestate";
-/// The longest `tracestate` that is passed on.
+/// The maximum length of a `tracestate` that is forwarded.
 pub const MAX_TRACESTATE: usize = 512;
 
 /// Whether a trace is recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sampled {
-    /// It is.
+    /// It is recorded.
     Yes,
-    /// It is only passed on.
+    /// It is only forwarded.
     No,
 }
 
-/// A place in a trace.
+/// A position in a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TraceContext {
     /// The trace.
     pub trace: [u8; 16],
-    /// The span that is going on.
+    /// The current span.
     pub span: [u8; 8],
     /// Whether it is recorded.
     pub sampled: Sampled,
 }
 
 impl TraceContext {
-    /// Reads a `traceparent`; nothing where it is none. Of a version we do not know, what we know is read.
+    /// Parses a `traceparent`; `None` if it is invalid. Of an unknown version, only the known fields are used.
     pub fn parse(text: &str) -> Option<Self> {
         let bytes = text.as_bytes();
         let (version, rest) = (bytes.get(..3)?, bytes.get(55..)?);
@@ -58,7 +58,7 @@ impl fmt::Display for TraceContext {
     }
 }
 
-/// Bytes as trace context writes them.
+/// Bytes in lower-case hexadecimal, as trace context writes them.
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_right_context_is_one() {
+    fn only_a_valid_context_is_parsed() {
         let good = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
         let read = TraceContext::parse(good).expect("it is right");
         assert_eq!((read.sampled, read.to_string().as_str()), (Sampled::Yes, good));

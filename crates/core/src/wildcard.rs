@@ -1,6 +1,6 @@
-//! Patterns in which `*` stands for anything.
+//! Patterns in which `*` matches anything.
 
-/// Whether a text fits a pattern in which `*` stands for anything.
+/// Whether a text matches a pattern in which `*` matches anything.
 pub fn fits(pattern: &str, text: &str) -> bool {
     let Some((head, rest)) = pattern.split_once('*') else { return pattern == text };
     let Some(mut left) = text.strip_prefix(head) else { return false };

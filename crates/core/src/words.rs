@@ -1,10 +1,10 @@
-//! Enums whose values are words: the same word in the database, on every door and in the docs.
+//! Enums whose values are words: the same word in the database, in all interfaces and in the docs.
 
-/// A word that is none of those expected.
+/// The error for an unknown word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not a {kind}")]
 pub struct NoSuchWord {
-    /// What was expected.
+    /// The kind of word that was expected.
     pub kind: &'static str,
 }
 
@@ -23,7 +23,7 @@ macro_rules! words {
             /// Every value.
             pub const ALL: [Self; [$($word),+].len()] = [$(Self::$variant),+];
 
-            /// The word used in the database and on every door.
+            /// The word used in the database and in all interfaces.
             pub fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$variant => $word,)+

@@ -1,20 +1,20 @@
-//! Admission over the tools of real servers: none of them may be lost for a sloppy schema.
+//! Admission of the tools of real servers: none may be lost because of a sloppy schema.
 //!
-//! The catalogues are other people's texts and are not part of this repository: where they are absent,
-//! this says so and ends. `TOOLBOOTH_CATALOGUES` names another folder.
+//! The catalogues are not part of this repository. If they are absent, the test prints a note and ends.
+//! `TOOLBOOTH_CATALOGUES` names another folder.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use toolbooth_core::catalog::{Discovery, Naming, ServerCatalog, admit};
 use toolbooth_core::json::RawJson;
-use toolbooth_core::lint::{Code, PASS_MARK, Siblings, Subject, examine};
+use toolbooth_core::lint::{FindingCode, LintSubject, PASS_MARK, Siblings, examine};
 use toolbooth_core::names::ServerName;
 use toolbooth_core::schema::Coverage;
 use toolbooth_core::secret::SecretText;
 use toolbooth_core::server::{Inject, ServerEntry, Transport};
 
-/// Tools that may be set aside, by server and name, each for a reason that its comment gives.
+/// Tools that may be set aside, by server and name, each with the reason in a comment.
 const EXPECTED_ASIDE: &[(&str, &str)] = &[];
 
 struct Listed {
@@ -27,7 +27,7 @@ fn catalogues() -> Option<Vec<Listed>> {
         || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/catalogues/real"),
         PathBuf::from,
     );
-    // The folder may be that of the files, or the one above it.
+    // The folder may contain the files directly, or in `real`.
     let folder = Some(folder.join("real")).filter(|real| real.is_dir()).unwrap_or(folder);
     let mut listed = Vec::new();
     for file in std::fs::read_dir(folder).ok()? {
@@ -58,7 +58,7 @@ fn admitted(listed: &Listed, inject: Inject) -> ServerCatalog {
 #[test]
 fn no_real_tool_is_lost() {
     let Some(catalogues) = catalogues() else {
-        println!("skipped: the catalogues of real servers are not here");
+        println!("skipped: the catalogues of real servers are not available");
         return;
     };
     let (mut total, mut lost) = (0, Vec::new());
@@ -79,13 +79,13 @@ fn no_real_tool_is_lost() {
     assert!(lost.is_empty(), "{lost:#?}");
 }
 
-/// Arguments that leave a schema something to say, whatever it says.
+/// Arguments that violate most schemas.
 const TRIED: [&str; 3] = ["{}", r#"{"query":7,"items":[{}],"a":{"b":null}}"#, r#"{"id":"","name":[[]]}"#];
 
 #[test]
-fn every_real_schema_can_be_asked() {
+fn every_real_schema_can_be_checked() {
     let Some(catalogues) = catalogues() else {
-        println!("skipped: the catalogues of real servers are not here");
+        println!("skipped: the catalogues of real servers are not available");
         return;
     };
     let (mut whole, mut rest) = (0, Vec::new());
@@ -120,11 +120,11 @@ fn source_of(listed: &Listed, name: &str) -> RawJson {
     tool.member("inputSchema").expect("a schema")
 }
 
-/// Real servers pass by a good margin, and none of them is taken for a cheat.
+/// Real servers pass by a good margin, and none is quarantined.
 #[test]
 fn real_tools_are_scored_and_none_is_quarantined() {
     let Some(catalogues) = catalogues() else {
-        println!("skipped: the catalogues of real servers are not here");
+        println!("skipped: the catalogues of real servers are not available");
         return;
     };
     let start = std::time::Instant::now();
@@ -134,15 +134,15 @@ fn real_tools_are_scored_and_none_is_quarantined() {
         assert!(catalog.quarantined.is_empty(), "{}: {:?}", listed.server, catalog.quarantined);
         let mut siblings = Siblings::default();
         for tool in &catalog.tools {
-            siblings.note(&listed.server, &tool.name, &tool.description().unwrap_or_default());
+            siblings.add(&listed.server, &tool.name, &tool.description().unwrap_or_default());
         }
         for tool in &catalog.tools {
-            let subject = Subject { server: Some(&listed.server), ..Subject::of(tool) };
+            let subject = LintSubject { server: Some(&listed.server), ..LintSubject::of(tool) };
             let score = examine(&subject).beside(&subject, &siblings);
             failing += usize::from(!score.passes(PASS_MARK));
             for finding in &score.findings {
                 *odd.entry(finding.code.as_str()).or_default() += 1;
-                if finding.code == Code::AddressesModel {
+                if finding.code == FindingCode::AddressesModel {
                     println!("  {} {}: {}", listed.server, tool.name, finding.message);
                 }
             }

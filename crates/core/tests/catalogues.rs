@@ -1,7 +1,6 @@
-//! The side-effect ladder over the tools of real servers: what plan mode would let pass by name alone.
+//! Effects of the tools of real servers: which ones plan mode would let run by name alone.
 //!
-//! The catalogues are other people's texts and are not part of this repository: where they are absent,
-//! this says so and ends.
+//! The catalogues are not part of this repository. If they are absent, the test prints a note and ends.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -47,9 +46,9 @@ fn says(tool: &Listed, hint: &str) -> Option<bool> {
 }
 
 #[test]
-fn no_tool_that_calls_itself_a_write_passes_for_a_read() {
+fn no_declared_write_passes_as_a_read() {
     let Some(tools) = catalogues() else {
-        println!("skipped: the catalogues of real servers are not here");
+        println!("skipped: the catalogues of real servers are not available");
         return;
     };
     let (mut reads, mut needless, mut passed) = (0, Vec::new(), Vec::new());

@@ -1,34 +1,34 @@
-//! Manifests laid over what servers offer: overlays, virtual tools, personas, and who sees which.
+//! Manifests applied to what servers offer: overlays, virtual tools, personas, and who sees which.
 #![allow(clippy::unwrap_used)]
 
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
-use toolbooth_core::call::policy::{Layer, Rule, RuleBook, RuleEffect, Subject, ToolMatch};
-use toolbooth_core::call::{Incoming, Policy, Situation, Verdict, authorise, draft, resolve};
+use toolbooth_core::call::policy::{LayerRules, Rule, RuleBook, RuleEffect, RuleSubject, ToolMatch};
+use toolbooth_core::call::{IncomingCall, Policy, Situation, Verdict, authorise, draft, resolve};
 use toolbooth_core::caller::Caller;
 use toolbooth_core::catalog::{
-    Assembly, Catalog, Discovery, EntryPlace, Gate, Ground, ListKind, Lookup, Naming, NamingStyle, Parts,
-    Tool, admit, assemble,
+    Assembly, AssemblyInput, Catalog, CatalogParts, Discovery, EntryOutcome, ListKind, Lookup, Naming,
+    NamingStyle, Tool, ToolGate, admit, assemble,
 };
 use toolbooth_core::effects::Rung;
 use toolbooth_core::json::RawJson;
-use toolbooth_core::manifest::{Manifest, Overlay, ProviderKind, ProviderSpec, Scope};
+use toolbooth_core::manifest::{Manifest, ManifestScope, Overlay, ProviderKind, ProviderSpec};
 use toolbooth_core::names::ServerName;
 use toolbooth_core::persona::{Inherit, Persona};
 use toolbooth_core::secret::SecretText;
-use toolbooth_core::server::{Inject, Remote, ServerEntry, SideEffects, Transport};
+use toolbooth_core::server::{Inject, RemoteEndpoint, ServerEntry, SideEffects, Transport};
 
 fn server(name: &str) -> ServerEntry {
     let url = SecretText::plain("http://x");
-    let transport = Transport::Http(Remote { url, headers: Default::default() });
+    let transport = Transport::Http(RemoteEndpoint { url, headers: Default::default() });
     ServerEntry::with_defaults(name.parse().unwrap(), transport)
 }
 
 fn entry(name: &str) -> Manifest {
     Manifest {
         name: name.into(),
-        scope: Scope::Shared,
+        scope: ManifestScope::Shared,
         origin: "tools/a.json:1:1".into(),
         overlay: Overlay::default(),
         description: None,
@@ -66,13 +66,13 @@ fn raw(value: Value) -> RawJson {
     RawJson::from_value(&value)
 }
 
-/// Servers, each with its tools' definitions.
+/// Servers with their tools' definitions.
 struct World {
-    base: Parts,
+    base: CatalogParts,
     known: Vec<Arc<ServerEntry>>,
     naming: Naming,
-    gate: Gate,
-    earlier: Parts,
+    gate: ToolGate,
+    earlier: CatalogParts,
 }
 
 impl World {
@@ -82,19 +82,19 @@ impl World {
 
     fn named(servers: Vec<(ServerEntry, Vec<Value>)>, style: NamingStyle) -> Self {
         let naming = Naming { style, ..Naming::default() };
-        let mut base = Parts::new();
+        let mut base = CatalogParts::new();
         for (entry, tools) in servers {
             let tools = tools.into_iter().map(raw).collect();
             let entry = Arc::new(entry);
             let part = admit(&entry, &Discovery { tools, ..Discovery::default() }, &naming, &|_| false);
             base.insert(entry.name.clone(), Arc::new(part));
         }
-        Self { base, known: Vec::new(), naming, gate: Gate::default(), earlier: Parts::new() }
+        Self { base, known: Vec::new(), naming, gate: ToolGate::default(), earlier: CatalogParts::new() }
     }
 
     fn with(&mut self, manifests: &[Manifest]) -> Assembly {
         let configured = |name: &ServerName| self.known.iter().find(|entry| entry.name == *name).cloned();
-        let assembly = assemble(Ground {
+        let assembly = assemble(AssemblyInput {
             base: &self.base,
             manifests,
             naming: &self.naming,
@@ -135,7 +135,7 @@ fn as_persona(caller: &Caller, name: &str) -> Caller {
 }
 
 #[test]
-fn an_overlay_replaces_words_and_terms_and_keeps_what_the_gateway_supplies() {
+fn an_overlay_replaces_texts_and_terms_and_keeps_supplied_parameters() {
     let mut fs = server("fs");
     fs.inject = Inject::contract();
     let source = json!({ "name": "write", "description": "Writes.", "inputSchema": { "type": "object",
@@ -166,10 +166,10 @@ fn an_overlay_replaces_words_and_terms_and_keeps_what_the_gateway_supplies() {
     assert!(injected.hides("username") && injected.hides("_atlas_user"));
     assert_eq!((tool.terms.timeout.as_secs(), tool.terms.requires_consent), (5, false));
     assert_eq!(tool.effect().rung, Rung::Write);
-    assert_eq!(*tool.digest(), digest, "what the operator writes needs nobody's acceptance");
+    assert_eq!(*tool.digest(), digest, "an operator's overrides need no approval");
     assert_eq!(names(&catalog, &me), ["fs_read", "fs_write"]);
 
-    // An overlay that leaves the identity out of the schema leaves it to the gateway all the same.
+    // An overlay whose schema omits the identity parameter still leaves it to the gateway.
     let bare = Manifest { parameters: Some(raw(json!({ "type": "object" }))), ..entry("fs_write") };
     let catalog = world.catalog(&[bare]);
     let tool = found(&catalog, "fs_write", &me).unwrap();
@@ -177,38 +177,38 @@ fn an_overlay_replaces_words_and_terms_and_keeps_what_the_gateway_supplies() {
 }
 
 #[test]
-fn each_entry_finds_its_place() {
+fn each_entry_has_its_outcome() {
     let web = server("web");
     let mut world = World::new(vec![(web, vec![tool("find"), tool("open")])]);
     world.known.push(Arc::new(server("late")));
-    let cases: [(Manifest, EntryPlace); 8] = [
-        (entry("web_find"), EntryPlace::Over { tool: "mcp.web.find".into() }),
-        (entry("mcp.web.find"), EntryPlace::Over { tool: "mcp.web.find".into() }),
-        (entry("find"), EntryPlace::Waiting), // any server could call a tool so
+    let cases: [(Manifest, EntryOutcome); 8] = [
+        (entry("web_find"), EntryOutcome::Overlay { tool: "mcp.web.find".into() }),
+        (entry("mcp.web.find"), EntryOutcome::Overlay { tool: "mcp.web.find".into() }),
+        (entry("find"), EntryOutcome::Waiting), // any server could use this name
         (
             Manifest { providers: vec![mcp("web", "open")], ..entry("look") },
-            EntryPlace::Over { tool: "mcp.web.open".into() },
+            EntryOutcome::Overlay { tool: "mcp.web.open".into() },
         ),
-        (Manifest { providers: vec![mcp("late", "x")], ..entry("later") }, EntryPlace::Waiting),
-        (Manifest { providers: vec![mcp("web", "open"), model()], ..entry("both") }, EntryPlace::Virtual),
+        (Manifest { providers: vec![mcp("late", "x")], ..entry("later") }, EntryOutcome::Waiting),
+        (Manifest { providers: vec![mcp("web", "open"), model()], ..entry("both") }, EntryOutcome::Virtual),
         (
             Manifest { providers: vec![mcp("web", "find"), model()], ..entry("web_find") },
-            EntryPlace::Over { tool: "mcp.web.find".into() },
+            EntryOutcome::Overlay { tool: "mcp.web.find".into() },
         ),
         // Its own server no longer serves it, which is reported.
         (
             Manifest { providers: vec![model()], ..entry("web_find") },
-            EntryPlace::Instead { tool: "mcp.web.find".into() },
+            EntryOutcome::Replacement { tool: "mcp.web.find".into() },
         ),
     ];
-    for (manifest, place) in cases {
+    for (manifest, outcome) in cases {
         let name = manifest.name.clone();
-        assert_eq!(world.with(&[manifest]).entries[0].place, place, "{name}");
+        assert_eq!(world.with(&[manifest]).entries[0].outcome, outcome, "{name}");
     }
 }
 
 #[test]
-fn a_wrapped_tool_goes_by_the_name_it_was_given_and_by_its_old_ones() {
+fn a_wrapped_tool_has_its_new_name_and_its_old_ones() {
     let mut world = World::new(vec![(server("web"), vec![tool("browser.find")])]);
     let catalog =
         world.catalog(&[Manifest { providers: vec![mcp("web", "browser.find")], ..entry("look up") }]);
@@ -220,7 +220,7 @@ fn a_wrapped_tool_goes_by_the_name_it_was_given_and_by_its_old_ones() {
 }
 
 #[test]
-fn a_virtual_tool_takes_what_its_first_server_takes() {
+fn a_virtual_tool_has_the_schema_of_its_first_provider() {
     let mut fs = server("fs");
     fs.inject = Inject::contract();
     fs.tools.require_approval = vec!["delete_*".into()];
@@ -241,14 +241,14 @@ fn a_virtual_tool_takes_what_its_first_server_takes() {
     assert_eq!((tool.canonical().as_str(), tool.terms.providers.len()), ("tool.drop", 2));
     assert!(found(&catalog, "tool.drop", &me).is_some());
 
-    // With a schema of its own, what its server takes from the gateway alone is still the gateway's.
+    // With its own schema, parameters that the gateway supplies to its server are still supplied.
     let own = raw(json!({ "type": "object", "properties": { "id": {}, "username": {} } }));
     let catalog = world.catalog(&[Manifest { parameters: Some(own), ..entries[0].clone() }]);
     let tool = found(&catalog, "drop", &me).unwrap();
     assert!(tool.injected.as_ref().unwrap().hides("username"));
     assert!(!tool.definition.as_str().contains("username"));
 
-    // Unknown servers: anything goes in, and the label counts.
+    // Unknown servers: any arguments are accepted, and the label counts.
     let label = Overlay { side_effects: Some(SideEffects::System), ..Overlay::default() };
     let catalog =
         world.catalog(&[Manifest { providers: vec![mcp("no", "x"), model()], overlay: label, ..entry("v") }]);
@@ -258,7 +258,7 @@ fn a_virtual_tool_takes_what_its_first_server_takes() {
 }
 
 #[test]
-fn a_virtual_tool_is_there_for_those_who_may_use_something_behind_it() {
+fn a_virtual_tool_is_visible_to_callers_who_may_use_a_provider() {
     let mut vault = server("vault");
     vault.groups = vec!["staff".into()];
     let mut late = server("late");
@@ -291,9 +291,10 @@ fn a_virtual_tool_is_there_for_those_who_may_use_something_behind_it() {
 }
 
 #[test]
-fn a_persona_has_its_own_version_in_place_of_the_shared_one() {
+fn a_personas_own_version_replaces_the_shared_one() {
     let mut world = World::new(vec![(server("fs"), vec![tool("read"), tool("write")])]);
-    let for_atlas = |manifest: Manifest| Manifest { scope: Scope::Persona("Atlas".into()), ..manifest };
+    let for_atlas =
+        |manifest: Manifest| Manifest { scope: ManifestScope::Persona("Atlas".into()), ..manifest };
     let said = |text: &str, manifest: Manifest| Manifest { description: Some(text.into()), ..manifest };
     let only = Overlay { persona_allowlist: Some(vec!["Bo".into()]), ..Overlay::default() };
     let entries = [
@@ -327,17 +328,17 @@ fn a_persona_has_its_own_version_in_place_of_the_shared_one() {
 }
 
 #[test]
-fn a_rule_about_a_tool_holds_for_what_it_serves() {
+fn a_rule_about_a_tool_applies_to_tools_it_serves() {
     let mut world = World::new(vec![(server("fs"), vec![tool("read")])]);
     let catalog = world.catalog(&[Manifest { providers: vec![mcp("fs", "read"), model()], ..entry("v") }]);
     let me = Caller::owner("me");
     let rule = |name: &str, effect: RuleEffect| {
         let tools = ToolMatch { names: vec![name.into()], ..ToolMatch::default() };
-        let rule = Rule::new(Subject::Everybody, tools, [], effect, None).unwrap();
-        Arc::new(RuleBook::new(vec![Layer(vec![rule])]).unwrap())
+        let rule = Rule::new(RuleSubject::Everybody, tools, [], effect, None).unwrap();
+        Arc::new(RuleBook::new(vec![LayerRules(vec![rule])]).unwrap())
     };
     let verdict = |effect: RuleEffect| {
-        let incoming = Incoming {
+        let incoming = IncomingCall {
             caller: Arc::new(me.clone()),
             client: Arc::default(),
             name: "v".into(),
@@ -353,8 +354,8 @@ fn a_rule_about_a_tool_holds_for_what_it_serves() {
     assert_eq!(verdict(RuleEffect::Ask), Verdict::Run);
     assert_eq!(verdict(RuleEffect::AskApprover), Verdict::Run);
     assert_eq!(verdict(RuleEffect::Allow), Verdict::Run);
-    // Hidden behind it, the provider counts no more; the model still does.
-    let hiding = Caller { veil: Some(rule("mcp.fs.*", RuleEffect::Hide)), ..me.clone() };
+    // If it is hidden, the provider no longer counts; the model still does.
+    let hiding = Caller { hiding_rules: Some(rule("mcp.fs.*", RuleEffect::Hide)), ..me.clone() };
     assert!(found(&catalog, "v", &hiding).is_some() && found(&catalog, "fs_read", &hiding).is_none());
     let alone =
         world.catalog(&[Manifest { providers: vec![mcp("fs", "read"), mcp("fs", "gone")], ..entry("v") }]);
@@ -362,7 +363,7 @@ fn a_rule_about_a_tool_holds_for_what_it_serves() {
 }
 
 #[test]
-fn a_name_of_the_operators_is_no_other_servers() {
+fn a_name_given_by_the_operator_belongs_to_no_other_tool() {
     let servers = vec![(server("a"), vec![tool("look")]), (server("web"), vec![tool("find")])];
     let mut world = World::named(servers, NamingStyle::Bare);
     let catalog =
@@ -375,7 +376,7 @@ fn a_name_of_the_operators_is_no_other_servers() {
 }
 
 #[test]
-fn what_did_not_change_is_the_very_same() {
+fn unchanged_parts_keep_their_identity() {
     let mut world = World::new(vec![(server("fs"), vec![tool("read")]), (server("b"), vec![tool("x")])]);
     let entries = [
         Manifest { description: Some("D".into()), ..entry("fs_read") },
@@ -406,9 +407,13 @@ fn of_two_entries_for_one_tool_the_first_applies_and_the_second_is_reported() {
         let name = format!("{} and {}", first.name, second.name);
         let entries = [said("first", first), said("second", second)];
         let assembly = world.with(&entries);
-        assert_eq!(assembly.entries[0].place, EntryPlace::Over { tool: "mcp.web.find".into() }, "{name}");
+        assert_eq!(
+            assembly.entries[0].outcome,
+            EntryOutcome::Overlay { tool: "mcp.web.find".into() },
+            "{name}"
+        );
         assert!(
-            matches!(&assembly.entries[1].place, EntryPlace::SetAside(why) if why.contains("mcp.web.find")),
+            matches!(&assembly.entries[1].outcome, EntryOutcome::SetAside(why) if why.contains("mcp.web.find")),
             "{name}"
         );
         let catalog = Catalog::new(1, assembly.parts);
@@ -423,7 +428,7 @@ fn an_id_is_never_given_to_another_tool() {
     let mut world = World::new(vec![(server("bank"), vec![tool("transfer")])]);
     for providers in [vec![model()], vec![mcp("bank", "other"), model()]] {
         let assembly = world.with(&[Manifest { providers, ..entry("mcp.bank.transfer") }]);
-        assert!(matches!(assembly.entries[0].place, EntryPlace::SetAside(_)), "{:?}", assembly.entries);
+        assert!(matches!(assembly.entries[0].outcome, EntryOutcome::SetAside(_)), "{:?}", assembly.entries);
         let catalog = Catalog::new(1, assembly.parts);
         let me = Caller::owner("me");
         assert_eq!(names(&catalog, &me), ["bank_transfer"]);
@@ -436,7 +441,7 @@ fn an_id_is_never_given_to_another_tool() {
 fn an_id_shared_by_two_tools_is_ambiguous() {
     let mut world = World::new(vec![(server("a"), vec![tool("b.c")]), (server("a.b"), vec![tool("c")])]);
     let assembly = world.with(&[Manifest { description: Some("mine".into()), ..entry("mcp.a.b.c") }]);
-    assert_eq!(assembly.entries[0].place, EntryPlace::Waiting);
+    assert_eq!(assembly.entries[0].outcome, EntryOutcome::Waiting);
     let catalog = Catalog::new(1, assembly.parts);
     assert!(
         matches!(catalog.tool("mcp.a.b.c", &Caller::owner("me")), Lookup::Ambiguous(tools) if tools.len() == 2)
@@ -445,7 +450,7 @@ fn an_id_shared_by_two_tools_is_ambiguous() {
 
 /// Audit H1: what is denied under one name is not available under another, nor through a tool of a manifest.
 #[test]
-fn denied_tools_are_kept_out_under_every_name() {
+fn denied_tools_are_excluded_under_every_name() {
     let texts = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
     let renamed = Manifest { providers: vec![mcp("bank", "transfer")], ..entry("send_money") };
     let served = Manifest { providers: vec![mcp("bank", "transfer"), mcp("bank", "pay")], ..entry("wallet") };
@@ -463,7 +468,7 @@ fn denied_tools_are_kept_out_under_every_name() {
     ];
     for (allow, deny, expected) in cases {
         let mut world = World::new(vec![(server("bank"), vec![tool("pay"), tool("transfer")])]);
-        world.gate = Gate::new(&texts(allow), &texts(deny)).unwrap();
+        world.gate = ToolGate::new(&texts(allow), &texts(deny)).unwrap();
         let manifests = [renamed.clone(), served.clone()];
         let catalog = world.catalog(&manifests);
         let mut left = names(&catalog, &ann);

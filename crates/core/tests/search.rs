@@ -1,7 +1,7 @@
-//! Search over the tools of real servers: whoever writes a name in any spelling gets that tool first.
+//! Search over the tools of real servers: a tool's name in any spelling finds that tool first.
 //!
-//! The catalogues are other people's texts and are not part of this repository: where they are absent, this says so
-//! and looks at a few tools of its own.
+//! The catalogues are not part of this repository. If they are absent, the test prints a note and uses a few tools of
+//! its own.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -73,9 +73,9 @@ fn a_name_in_any_spelling_is_found_first() {
     let owner = Caller::owner("ann");
     let real = real();
     if real.is_none() {
-        println!("skipped: the catalogues of real servers are not here");
+        println!("skipped: the catalogues of real servers are not available");
     }
-    // Every tool of ours; of the real ones enough for a build without optimisation.
+    // All of our tools; of the real ones, enough for an unoptimized build.
     for (parts, step) in [(few(), 1), (real.unwrap_or_default(), 499)] {
         let catalog = Catalog::new(1, parts);
         for tool in catalog.tools(&owner).step_by(step) {
@@ -96,7 +96,7 @@ fn a_name_in_any_spelling_is_found_first() {
 }
 
 #[test]
-fn the_same_search_gives_the_same_answer_and_servers_are_read_once() {
+fn the_same_search_gives_the_same_answer_and_servers_are_indexed_once() {
     let owner = Caller::owner("ann");
     let query = Query::new(vec!["search the web for issues".into()], 50).expect("a query");
     let answer = |catalog: &Catalog| -> Vec<(String, u32)> {

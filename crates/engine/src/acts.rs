@@ -10,29 +10,29 @@ use toolbooth_core::names::ServerName;
 /// An administrative act.
 #[derive(Debug, Clone)]
 pub struct Act<'a> {
-    /// What it is about.
+    /// The kind of its audit row.
     pub kind: AuditKind,
-    /// Who did it.
+    /// The acting user.
     pub by: &'a str,
-    /// Whose token, file or consent it was; the acting user if it has no owner.
+    /// The owner of the token, file or consent; the acting user if there is none.
     pub user: Option<&'a str>,
-    /// What was done: `created`, `revoked`, `reloaded`.
+    /// The word for it, such as `created`, `revoked` or `reloaded`.
     pub outcome: &'a str,
-    /// The server, where it was about one.
+    /// The server, if the act is about one.
     pub server: Option<&'a ServerName>,
-    /// The fault's code, where it failed.
+    /// The fault's code, if the act failed.
     pub code: Option<&'static str>,
-    /// Anything else worth knowing; never a secret.
+    /// Further details; never a secret.
     pub detail: Option<RawJson>,
 }
 
 impl<'a> Act<'a> {
-    /// An act of which nothing else is known.
+    /// An act without further details.
     pub fn new(kind: AuditKind, by: &'a str, outcome: &'a str) -> Self {
         Self { kind, by, user: None, outcome, server: None, code: None, detail: None }
     }
 
-    /// The same with details, each a name and a text.
+    /// Adds details, each a name and a text.
     #[must_use]
     pub fn with(self, details: &[(&str, &str)]) -> Self {
         let mut detail = ObjectWriter::default();
@@ -42,7 +42,7 @@ impl<'a> Act<'a> {
         Self { detail: Some(detail.finish()), ..self }
     }
 
-    /// The row of it.
+    /// The audit row of the act.
     pub fn entry(&self, at_ms: i64) -> AuditEntry {
         AuditEntry {
             by: Some(self.by.into()),
@@ -55,7 +55,7 @@ impl<'a> Act<'a> {
 }
 
 impl Engine {
-    /// Writes an administrative act into the audit; it is on disk when this returns.
+    /// Writes an administrative act to the audit; it is on disk when this returns.
     pub async fn audit_act(&self, act: Act<'_>) -> Result<(), Problem> {
         let entry = act.entry(wall_ms());
         self.store().audit_now(vec![entry]).await.map_err(|error| Problem::of(&error))

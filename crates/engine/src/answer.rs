@@ -1,7 +1,7 @@
-//! What a call or an inquiry came to.
+//! The answer to a call or another request.
 
 use toolbooth_core::call::Warning;
-use toolbooth_core::cursor::Cursor;
+use toolbooth_core::cursor::JsonCursor;
 use toolbooth_core::held::{HeldCall, HeldKind};
 use toolbooth_core::json::RawJson;
 use toolbooth_core::tokens::TokenKind;
@@ -9,19 +9,19 @@ use toolbooth_wire::long::{LongMember, LongResult};
 use toolbooth_wire::{Era, RpcError};
 use uuid::Uuid;
 
-/// What one look at a result showed, so that nobody has to look again.
+/// Facts about a result, from one scan of its text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ResultFacts {
-    /// The tool says that it failed.
+    /// The tool reported an error.
     pub is_error: bool,
-    /// It has structured content that is no object.
+    /// Its structured content is not an object.
     pub odd_structure: bool,
     /// It has `_meta`, or members that only modern clients know.
     pub has_extras: bool,
 }
 
 impl ResultFacts {
-    /// The facts of a long result, which has been read already.
+    /// The facts of a long result, which was already scanned.
     pub(crate) fn of_long(long: &LongResult) -> Self {
         let has = |key: &str| long.member(key).is_some();
         let is_error = long.member("isError").is_some_and(|member| member.kind == TokenKind::True);
@@ -34,19 +34,19 @@ impl ResultFacts {
     }
 }
 
-/// The members of a result that decide what becomes of it, as they are spelled.
-pub(crate) struct ResultLook<'a> {
+/// The members of a result that decide how it is handled, as raw text.
+pub(crate) struct ResultScan<'a> {
     kind: Option<&'a str>,
     is_error: Option<&'a str>,
     structured: Option<&'a str>,
     has_extras: bool,
-    /// Whether its `_meta` may hold members under the gateway's own names.
+    /// Whether its `_meta` may contain keys that are reserved for the gateway.
     pub(crate) may_be_forged: bool,
-    /// A member that tells a question from a finished result, and stands there more than once.
-    pub(crate) asks_twice: Option<&'static str>,
+    /// A member that distinguishes a question from a finished result and occurs more than once.
+    pub(crate) repeated_key: Option<&'static str>,
 }
 
-/// Members of a result that decide what becomes of it.
+/// The members of a result that decide how it is handled.
 const DECISIVE: [&str; 8] = [
     "resultType",
     "isError",
@@ -58,46 +58,46 @@ const DECISIVE: [&str; 8] = [
     "requestState",
 ];
 
-/// What a result says it is.
+/// The kind of a result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ResultKind {
-    /// A result, or a task that stands for one.
+    /// A result, or a task that represents one.
     Finished,
-    /// Questions to the client.
+    /// Questions for the client.
     InputRequired,
-    /// Something this gateway does not know.
+    /// A kind that this gateway does not know.
     Unknown(String),
 }
 
-impl<'a> ResultLook<'a> {
-    /// One look at a result. One that is no object shows nothing.
+impl<'a> ResultScan<'a> {
+    /// Scans a result once. Nothing is found in one that is not an object.
     pub(crate) fn of(result: &'a RawJson) -> Self {
         let text = result.as_str();
         let mut found: [Option<&'a str>; DECISIVE.len()] = [None; DECISIVE.len()];
-        let (mut asks_twice, mut has_meta_twice) = (None, false);
-        Cursor::new(text, 0).each_spot(|spot| {
+        let (mut repeated_key, mut has_meta_twice) = (None, false);
+        JsonCursor::new(text, 0).each_member(|spot| {
             if let Some(index) = DECISIVE.iter().position(|key| *key == spot.key)
                 && found[index].replace(text.get(spot.value).unwrap_or_default()).is_some()
             {
                 match DECISIVE[index] {
                     "_meta" => has_meta_twice = true,
-                    key @ ("resultType" | "inputRequests" | "requestState") => asks_twice = Some(key),
+                    key @ ("resultType" | "inputRequests" | "requestState") => repeated_key = Some(key),
                     _ => {}
                 }
             }
         });
-        // What is `null` is as good as absent.
+        // `null` counts as absent.
         let [kind, is_error, structured, meta, ttl, scope, ..] =
             found.map(|value| value.filter(|text| *text != "null"));
         let has_extras = kind.or(meta).or(ttl).or(scope).is_some() || !result.is_object();
         let signs = ["toolbooth", "subscriptionId", "\\"];
-        // In any letter case: a client may compare names without regard to it.
+        // In any letter case, because a client may compare names without regard to it.
         let says = |meta: &str, sign: &str| {
             meta.as_bytes().windows(sign.len()).any(|part| part.eq_ignore_ascii_case(sign.as_bytes()))
         };
         let is_reserved = |meta: &str| signs.iter().any(|sign| says(meta, sign));
         let may_be_forged = has_meta_twice || meta.is_some_and(is_reserved);
-        Self { kind, is_error, structured, has_extras, may_be_forged, asks_twice }
+        Self { kind, is_error, structured, has_extras, may_be_forged, repeated_key }
     }
 
     pub(crate) fn kind(&self) -> ResultKind {
@@ -122,45 +122,45 @@ impl<'a> ResultLook<'a> {
     }
 }
 
-/// An answer for a door to write down in its client's era.
+/// An answer, which the door writes in its client's era.
 #[derive(Debug)]
 pub enum Answer {
-    /// A finished result, as the server gave it.
+    /// A finished result, as the server sent it.
     Result {
         /// The result.
         result: RawJson,
-        /// The era of the server that gave it.
+        /// The era of the server.
         era: Era,
-        /// What was seen in it.
+        /// Facts about it.
         facts: ResultFacts,
-        /// What the caller should know besides; mostly nothing.
+        /// Warnings for the caller; usually none.
         warnings: Vec<Warning>,
     },
-    /// A long finished result that was proven plain: it has no `_meta`, and nothing in it asks for anything.
+    /// A long finished result that can be passed on in pieces: it has no `_meta` and needs no changes.
     Long {
         /// The result.
         long: LongResult,
-        /// The era of the server that gave it.
+        /// The era of the server.
         era: Era,
-        /// What was seen in it.
+        /// Facts about it.
         facts: ResultFacts,
     },
-    /// The server wants to ask the client first.
+    /// The server has questions for the client first.
     InputRequired {
         /// The questions, by the server's keys.
         requests: Option<RawJson>,
-        /// The server's own state.
+        /// The server's own request state.
         state: Option<RawJson>,
         /// The server that asks.
         server: String,
     },
-    /// The call was not made yet: it waits for a person, or stands in a plan.
+    /// The call was not made yet: it waits for an approval, or is a step of a plan.
     Held {
         /// The held call.
         id: Uuid,
-        /// What the model is told.
+        /// The text for the model.
         text: String,
-        /// Whether it is a step of a plan.
+        /// Whether it waits for an approval or is a step of a plan.
         kind: HeldKind,
     },
     /// The server's own error.
@@ -168,10 +168,10 @@ pub enum Answer {
 }
 
 impl Answer {
-    /// A call that waits for a person longer than its client does.
+    /// A call whose approval takes longer than its client waits.
     pub(crate) fn held(held: &HeldCall) -> Self {
         let text = format!(
-            "`{}` waits for approval as {id}. It was not run. Once somebody has approved it (`toolbooth approvals approve {id}`) it runs, and `toolbooth approvals show {id}` shows what came of it.",
+            "`{}` waits for approval as {id}. It was not run. When it is approved (`toolbooth approvals approve {id}`), it runs; `toolbooth approvals show {id}` shows the result.",
             held.exposed,
             id = held.id
         );
@@ -187,7 +187,7 @@ impl Answer {
         Self::Held { id: held.id, text, kind: HeldKind::Plan }
     }
 
-    /// The same answer, with warnings where it can carry them.
+    /// Adds warnings, if the answer can carry them.
     pub(crate) fn warning(mut self, about: &[Warning]) -> Self {
         if let Self::Long { long, era, facts } = &self
             && !about.is_empty()

@@ -1,114 +1,141 @@
-//! A call, from who asks to what came back. This is the product on one screen.
+//! A tool call, from the caller's request to the answer. Start reading the gateway here.
 //!
-//! The stages refine one value and each takes the one before, so their order is a property of the
-//! types: nothing reaches a server unsealed, and nothing is sealed unjudged. A call that a person
-//! approved is the same call again, walking every stage with a licence.
+//! Every call passes ten stages in this order:
 //!
-//! `pin!` makes a stage's future where it stays. Awaited as it comes, it is copied twice on its way there, and the
-//! copies of all stages were a third of what a call costs.
+//! | stage | what it does | code |
+//! |---|---|---|
+//! | 1 identify | finds out who calls | `server/identify`, before the call gets here |
+//! | 2 resolve | finds the tool by its name | `core/call` |
+//! | 3 authorise | checks that the caller may use the tool | `core/call` |
+//! | 4 draft | checks the arguments against the tool's schema | `core/call` |
+//! | 5 judge | applies the operator's policies: run, ask a person, or queue in a plan | `core/call`, `held.rs` |
+//! | 6 seal | adds what only the gateway supplies: identity, file URLs, keys | `core/call`, `engine.rs` |
+//! | 7 route | chooses the tool's server or its list of providers | `core/call` |
+//! | 8 dispatch | sends the call, with one deadline over all retries | `dispatch.rs`, `routing` |
+//! | 9 shape | stores files of the result and applies the token budget | `shape.rs` |
+//! | 10 record | writes the audit row, metrics, health and dead letter | `call_record.rs` |
+//!
+//! Each stage consumes the value of the stage before it, so the compiler enforces the order: an unsealed call cannot be
+//! sent, and a call that was not judged cannot be sealed. If a person has to approve a call, the approved call passes
+//! all stages again and carries the approval.
+//!
+//! Stage futures are pinned with `pin!` because they are large: an `await` on an unpinned future copies it twice, and
+//! these copies were a third of the gateway's time per call.
 
 use crate::answer::Answer;
-use crate::contain::contained;
+use crate::call_record::CallRecord;
+use crate::contain::contain_panics;
 use crate::dead_letters::Undelivered;
-use crate::dispatch::Rounds;
+use crate::dispatch::QuestionHandling;
 use crate::engine::Engine;
-use crate::held::Asked;
-use crate::routing::Served;
-use crate::run::Run;
+use crate::held::ApprovalOutcome;
+use crate::routing::ProviderOutcome;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
-use toolbooth_core::call::{Incoming, Judgement, authorise, draft, judge, resolve, route};
+use toolbooth_core::call::{IncomingCall, Judgement, authorise, draft, judge, resolve, route};
 use toolbooth_core::fault::Problem;
 use toolbooth_upstream::CallLink;
-use toolbooth_upstream::connection::{Progress, Round};
-use toolbooth_upstream::peer::Reading;
+use toolbooth_upstream::connection::{ProgressMode, Round};
+use toolbooth_upstream::peer::ResultReading;
 
-/// A call as a door hands it in, with what the door can take in return.
+/// A tool call as the MCP or REST server passes it to the engine.
 #[derive(Debug)]
 pub struct CallRequest {
-    /// Who calls what, with which arguments. Stage 1, identify, was the door's.
-    pub incoming: Incoming,
-    /// Answers and state, when this is a later round of an earlier call.
+    /// The identified caller, the tool's name and the arguments.
+    pub incoming: IncomingCall,
+    /// The client's answers and the request state, if this request continues an earlier one.
     pub round: Round,
-    /// Whether the client wants progress.
-    pub progress: Progress,
-    /// Who answers a server's questions: the client on another request, or the link during this one.
-    pub rounds: Rounds,
-    /// Whether a long result may stay in pieces.
-    pub reading: Reading,
-    /// How long the door waits for a person; as the terms say where it does not.
-    pub patience: Option<Duration>,
+    /// Whether the client wants progress notifications.
+    pub progress: ProgressMode,
+    /// How the client answers questions of the server: in a new request, or during this one.
+    pub questions: QuestionHandling,
+    /// Whether a long result may be passed on in pieces, without being read whole.
+    pub reading: ResultReading,
+    /// How long to wait for a person's approval; `None` for the configured `approval.wait_seconds`.
+    pub approval_wait: Option<Duration>,
 }
 
 impl Engine {
-    /// Makes a call. Dropping the future cancels it, down to the server, and that is recorded too.
+    /// Makes a tool call. Dropping the future cancels the call at the server; the cancellation is recorded, too.
     pub async fn call(
         self: &Arc<Self>,
         mut request: CallRequest,
         link: &CallLink,
     ) -> Result<Answer, Problem> {
-        self.unwrap_inner(&mut request.incoming);
-        let mut run = Run::open(self, &mut request.incoming);
-        let answer = contained(pin!(self.walk(request, &mut run, link))).await;
-        pin!(run.close(answer)).await
+        self.unwrap_meta_call(&mut request.incoming);
+        let mut record = CallRecord::open(self, &mut request.incoming);
+        let answer = contain_panics(pin!(self.run_stages(request, &mut record, link))).await;
+        pin!(record.close(answer)).await
     }
 
-    /// The stages. Whatever ends a call ends it here, so that it is recorded in one place.
-    pub(crate) async fn walk(
+    /// Runs stages 2 to 9. The caller of this function runs stage 10, `CallRecord::close`, however they end.
+    pub(crate) async fn run_stages(
         self: &Arc<Self>,
         request: CallRequest,
-        run: &mut Run,
+        record: &mut CallRecord,
         link: &CallLink,
     ) -> Result<Answer, Problem> {
-        let CallRequest { mut incoming, mut round, progress, rounds, reading, patience } = request;
-        let (sealed, answer, _spending) = loop {
-            let gathered = pin!(self.gathered_for_tool(&incoming.name, &incoming.caller)).await;
+        let CallRequest { mut incoming, mut round, progress, questions, reading, approval_wait } = request;
+
+        // Usually one pass; each approval that the call needs adds another.
+        let (sealed, answer, _usage) = loop {
+            // Stages 2 to 4: resolve, authorise, draft.
+            let readiness = pin!(self.wait_for_tool(&incoming.name, &incoming.caller)).await;
             let caller = incoming.caller.clone();
             let resolved = resolve(incoming, &self.catalog()).map_err(|fault| {
-                self.note_hidden(&caller, &fault);
-                gathered.explain(fault.into())
+                self.record_hidden_tool(&caller, &fault);
+                readiness.explain(fault.into())
             })?;
             let permitted = authorise(resolved)?;
-            let situation = self.memory().situation(&permitted, run.licence());
-            let draft = draft(permitted, situation).map_err(|misfit| self.explain_misfit(*misfit))?;
-            run.drafted(&draft);
-            // The terms of this moment: while a person was asked, others may have come into force.
+            let situation = self.decisions().situation(&permitted, record.approval());
+            let draft = draft(permitted, situation).map_err(|mismatch| self.explain_mismatch(*mismatch))?;
+            record.note_draft(&draft);
+
+            // Stage 5: judge. The policies are read in every pass: a reload may have replaced them while a person was
+            // asked.
             let judged = match judge(draft, &self.terms().policies)? {
                 Judgement::Run(judged) => judged,
-                Judgement::Queue(waiting) => return Box::pin(self.queue(waiting)).await,
+                Judgement::Queue(waiting) => return Box::pin(self.queue_step(waiting)).await,
                 Judgement::Ask(waiting) => {
-                    match Box::pin(self.ask_person(waiting, progress, patience, link)).await? {
-                        Asked::Held(held) => return Ok(Answer::held(&held)),
-                        Asked::Run(approved) => incoming = run.licensed(*approved)?,
+                    match Box::pin(self.ask_person(waiting, progress, approval_wait, link)).await? {
+                        ApprovalOutcome::Held(held) => return Ok(Answer::held(&held)),
+                        ApprovalOutcome::Run(approved) => incoming = record.take_approval(*approved)?,
                     }
                     continue;
                 }
             };
-            run.grant_files(judged.draft()).await;
-            let sealed = self.seal(judged, run.ids(), run.grant())?;
-            let spending = self.spend(&sealed)?;
 
-            // What is to be kept or written into must be read.
-            let is_read = run.is_licensed() || run.grant().is_some() || !sealed.warnings().is_empty();
-            let reading = if is_read { Reading::Whole } else { reading };
-            let rounds = if run.is_licensed() { Rounds::Driven } else { rounds };
-            pin!(run.sealed(&sealed)).await?;
-            let manner = run.manner(std::mem::take(&mut round), progress, rounds, reading);
+            // Stage 6: seal.
+            record.grant_files(judged.draft()).await;
+            let sealed = self.seal(judged, record.ids(), record.file_grant())?;
+            let usage = self.charge_allowance(&sealed)?;
+
+            // The result must be read whole if it is stored with an approval, or if warnings are added to it.
+            let must_read =
+                record.is_approved() || record.file_grant().is_some() || !sealed.warnings().is_empty();
+            let reading = if must_read { ResultReading::Whole } else { reading };
+            let questions = if record.is_approved() { QuestionHandling::DuringCall } else { questions };
+            pin!(record.note_intent(&sealed)).await?;
+
+            // Stages 7 and 8: route and dispatch.
+            let options = record.dispatch_options(std::mem::take(&mut round), progress, questions, reading);
             if sealed.tool().terms.providers.is_empty() {
-                let answer = pin!(self.dispatch(&sealed, route(&sealed), manner, link)).await;
-                let answer = answer.map_err(|undelivered| run.failed(&sealed, *undelivered))?;
-                break (sealed, answer, spending);
+                let answer = pin!(self.dispatch(&sealed, route(&sealed), options, link)).await;
+                let answer = answer.map_err(|undelivered| record.note_failure(&sealed, *undelivered))?;
+                break (sealed, answer, usage);
             }
-            match Box::pin(self.dispatch_asking(&sealed, run, manner, patience, link)).await? {
-                Served::Answer(answer) => break (sealed, answer, spending),
-                Served::Waits(answer) => return Ok(answer),
-                Served::Again(call) => incoming = call,
+            match Box::pin(self.dispatch_to_providers(&sealed, record, options, approval_wait, link)).await? {
+                ProviderOutcome::Answered(answer) => break (sealed, answer, usage),
+                ProviderOutcome::Held(answer) => return Ok(answer),
+                ProviderOutcome::Approved(again) => incoming = again,
             }
         };
-        let answer = pin!(self.shape(&sealed, run.id(), answer, link)).await;
-        let answer =
-            answer.map_err(|problem| run.failed(&sealed, *Undelivered::after_answer(&sealed, problem)))?;
-        Ok(answer.warning(sealed.warnings()).warning(run.warnings()))
+
+        // Stage 9: shape.
+        let answer = pin!(self.shape(&sealed, record.id(), answer, link)).await;
+        let answer = answer
+            .map_err(|problem| record.note_failure(&sealed, *Undelivered::after_answer(&sealed, problem)))?;
+        Ok(answer.warning(sealed.warnings()).warning(record.warnings()))
     }
 }

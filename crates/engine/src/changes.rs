@@ -1,28 +1,28 @@
-//! What clients are told of: lists that changed, resources that changed.
+//! Changes that clients are notified of.
 
 use std::sync::Arc;
 use toolbooth_core::catalog::ListKind;
-use toolbooth_core::exposure::Loaded;
+use toolbooth_core::exposure::LoadedTools;
 use toolbooth_core::json::RawJson;
 use toolbooth_core::names::ServerName;
 
-/// A change that clients may want to hear of.
+/// A change that clients are notified of.
 #[derive(Debug, Clone)]
-pub enum Change {
-    /// A list has another content.
+pub enum ChangeNotice {
+    /// The content of a list changed.
     List(ListKind),
-    /// A session has loaded tools: its own list has another content.
-    Loaded(Arc<Loaded>),
-    /// A resource has another content: the parameters of the server's notification.
+    /// A session loaded tools, so its own list changed.
+    Loaded(Arc<LoadedTools>),
+    /// A resource changed.
     Resource {
-        /// The server it is on.
+        /// The server that has the resource.
         server: ServerName,
-        /// The parameters.
+        /// The parameters of the server's notification.
         params: RawJson,
     },
 }
 
-impl Change {
+impl ChangeNotice {
     /// The method of the notification.
     pub fn method(&self) -> &'static str {
         match self {

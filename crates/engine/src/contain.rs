@@ -1,24 +1,24 @@
-//! Panics: one in the stages of a call ends that call and nothing else.
+//! Panic containment: a panic in the stages of a call ends that call and nothing else.
 
 use futures_util::FutureExt;
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use toolbooth_core::fault::{Blame, Problem};
 
-/// The stages of a call, pinned where they stay. Without their type, whose depth would be the compiler's limit.
+/// The pinned stages of a call. Type-erased, because the full type exceeds the compiler's recursion limit.
 pub(crate) type Stages<'a, T> = Pin<&'a mut (dyn Future<Output = Result<T, Problem>> + Send + 'a)>;
 
-/// Runs the stages of a call. A panic is a fault of the gateway's: the call fails, is recorded and counted like any
-/// other failure, and what it held is let go of.
-pub(crate) async fn contained<T>(stages: Stages<'_, T>) -> Result<T, Problem> {
-    // Nothing that outlives the call is left half done: shared state is swapped whole, or its lock is not poisoned.
+/// Runs the stages of a call. A panic is turned into a gateway error: the call fails and is recorded and counted like
+/// any other failure.
+pub(crate) async fn contain_panics<T>(stages: Stages<'_, T>) -> Result<T, Problem> {
+    // Unwind-safe: state that outlives the call is replaced as a whole, or its lock ignores poisoning.
     AssertUnwindSafe(stages).catch_unwind().await.unwrap_or_else(|_| {
-        tracing::error!("a call ended in a panic, which is a fault of the gateway: please report it");
+        tracing::error!("a call panicked; this is a bug in the gateway, please report it");
         Err(Problem {
             code: "call.panicked",
             blame: Blame::Gateway,
-            message: "the gateway failed inside while it made this call".into(),
-            hint: Some("its log has the place; please report it".into()),
+            message: "the gateway failed with an internal error during this call".into(),
+            hint: Some("the gateway's log shows where; please report it".into()),
         })
     })
 }
@@ -39,14 +39,14 @@ mod tests {
                 }
                 Ok(0)
             });
-            contained(stages).await
+            contain_panics(stages).await
         });
         let sound = tokio::spawn(async {
             let stages = pin!(async {
                 tokio::task::yield_now().await;
                 Ok(1)
             });
-            contained(stages).await
+            contain_panics(stages).await
         });
         let failed = panicking.await.expect("the task ends well").expect_err("the call failed");
         assert_eq!((failed.code, failed.blame), ("call.panicked", Blame::Gateway));

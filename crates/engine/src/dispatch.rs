@@ -1,11 +1,12 @@
-//! Stage 8, dispatch: one deadline over all attempts, rounds and providers.
+//! Stage 8, dispatch: sends the call, under one deadline for all attempts, rounds and providers.
 
-use crate::answer::{Answer, ResultFacts, ResultKind, ResultLook};
+use crate::answer::{Answer, ResultFacts, ResultKind, ResultScan};
+use crate::client_channel::ClientChannel;
 use crate::dead_letters::Undelivered;
 use crate::engine::Engine;
-use crate::routing::{Manner, Overdue};
-use crate::sampling::{Helped, Line};
-use crate::terms::Inspecting;
+use crate::routing::{DispatchOptions, FromTimeout};
+use crate::sampling::GatewaySampling;
+use crate::terms::ResultInspection;
 use std::pin::{Pin, pin};
 use std::time::Duration;
 use tokio::sync::OwnedSemaphorePermit;
@@ -18,27 +19,27 @@ use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::json::{Edit, ObjectWriter, RawJson, edit_object, with_members};
 use toolbooth_core::manifest::Parallel;
 use toolbooth_core::names::ServerName;
-use toolbooth_upstream::connection::{Ask, Connection, Round};
+use toolbooth_upstream::connection::{Connection, Round, UpstreamRequest};
 use toolbooth_upstream::process::preview;
 use toolbooth_upstream::{CallLink, PeerAnswer, UpstreamError};
 use toolbooth_wire::codes::URL_ELICITATION_REQUIRED;
-use toolbooth_wire::meta::{error_of_a_server, of_a_server, questions_of_a_server};
+use toolbooth_wire::meta::{screen_questions, strip_gateway_error_data, strip_gateway_meta};
 use toolbooth_wire::{Era, RpcError};
 
-/// The most rounds of questions one call may take.
+/// The maximum number of rounds of questions in one call.
 const MAX_ROUNDS: usize = 10;
-/// The most addresses that a server may want opened first.
-const MAX_ADDRESSES: usize = 16;
-/// How often a deadline looks whether a question is still open.
+/// The maximum number of URLs that a server may require to be opened first.
+const MAX_URLS: usize = 16;
+/// How often an expired deadline checks again whether a question is still open.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
-/// Who answers the questions of a modern server.
+/// How the client answers the questions of a modern server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Rounds {
-    /// The client, on a request of its own: questions are returned.
+pub enum QuestionHandling {
+    /// In a new request: the questions are returned as the answer to this one.
     Returned,
-    /// The client, over the link, while this call goes on.
-    Driven,
+    /// Over the link, while this call continues.
+    DuringCall,
 }
 
 impl Engine {
@@ -46,14 +47,14 @@ impl Engine {
         &self,
         call: &Sealed,
         route: Route<'_>,
-        manner: Manner,
+        options: DispatchOptions,
         link: &CallLink,
     ) -> Result<Answer, Box<Undelivered>> {
-        if self.terms().results.inspecting == Inspecting::Yes {
+        if self.terms().results.inspection == ResultInspection::Yes {
             link.read_updates();
         }
         let provider = match route {
-            Route::Providers(_) => return Box::pin(self.through_providers(call, manner, link)).await,
+            Route::Providers(_) => return Box::pin(self.serve_by_providers(call, options, link)).await,
             Route::Server(_) if call.tool().server.is_own() => {
                 return Box::pin(self.run_own(call)).await.map_err(Undelivered::untried);
             }
@@ -62,69 +63,76 @@ impl Engine {
             }
             Route::Server(provider) => provider,
         };
-        let helped = self.helped(call, link);
-        let line = helped.as_ref().map_or_else(|| Line::plain(call, link), Helped::line);
+        let sampling = self.gateway_sampling(call, link);
+        let client = || ClientChannel::to_client(call, link);
+        let channel = sampling.as_ref().map_or_else(client, GatewaySampling::channel);
         let mut deadline = Deadline::of(call.tool(), self.options().max_call, link);
         let turn = match call.tool().terms.parallel {
-            Parallel::Allowed | Parallel::Unsaid => None,
+            Parallel::Allowed | Parallel::Unspecified => None,
             Parallel::OneAtATime => {
-                let turn = Box::pin(self.turn(call.tool(), &mut deadline)).await;
+                let turn = Box::pin(self.wait_for_turn(call.tool(), &mut deadline)).await;
                 Some(turn.map_err(Undelivered::untried)?)
             }
         };
-        // Waiting for a turn is no part of the attempt.
+        // Waiting in the queue is not part of the attempt.
         let began = if turn.is_some() { Instant::now() } else { deadline.started };
-        // Pinned here: handed on by value, the whole attempt would be copied at every step.
-        let attempt = pin!(self.attempt(call, provider.server, &manner, &line));
+        // Pinned here, because passing the future by value would copy it at every step.
+        let attempt = pin!(self.attempt(call, provider.server, &options, &channel));
         match deadline.hold(attempt).await {
             Ok(answer) => Ok(answer),
             Err(error) => {
                 let failed = Undelivered::on_server(None, provider.server, &error, began.into_std());
-                Box::pin(self.try_again((error, failed), call, &provider, &manner, &line, deadline)).await
+                Box::pin(self.retry_server((error, failed), call, &provider, &options, &channel, deadline))
+                    .await
             }
         }
     }
 
-    /// Waits for the turn of a call whose tool takes one at a time. The wait counts.
-    async fn turn(&self, tool: &Tool, deadline: &mut Deadline<'_>) -> Result<OwnedSemaphorePermit, Problem> {
-        let room = self.terms().routing.queue;
-        let turns = self.routing().turns(tool);
-        let taking = pin!(turns.take(&tool.exposed, room));
+    /// Waits in the queue of a tool that takes one call at a time. The wait counts toward the deadline.
+    async fn wait_for_turn(
+        &self,
+        tool: &Tool,
+        deadline: &mut Deadline<'_>,
+    ) -> Result<OwnedSemaphorePermit, Problem> {
+        let max_waiting = self.terms().routing.queue;
+        let queue = self.routing().queue_of(tool);
+        let taking = pin!(queue.wait(&tool.exposed, max_waiting));
         deadline.hold(taking).await
     }
 
+    /// Sends the call to a server once, and answers the server's questions in further rounds.
     pub(crate) async fn attempt(
         &self,
         call: &Sealed,
         server: &ServerName,
-        manner: &Manner,
-        line: &Line<'_>,
+        options: &DispatchOptions,
+        channel: &ClientChannel<'_>,
     ) -> Result<Answer, UpstreamError> {
-        let Manner { progress, rounds, reading, .. } = *manner;
-        let mut round = manner.round.clone();
+        let DispatchOptions { progress, questions, reading, .. } = *options;
+        let mut round = options.round.clone();
         let name = server;
         let server = self.server(name)?;
         let mut renewed = false;
         for _ in 0..MAX_ROUNDS {
-            let connection = pin!(server.connection(call.caller(), line.client)).await?;
+            let connection = pin!(server.connection(call.caller(), channel.client)).await?;
             connection.follow_log_level(call.client()).await;
-            // Answers and states are of the modern era; a legacy server asks in the middle of a call.
+            // Input responses and request states exist in the modern era only; a legacy server asks during the call.
             let mut ask = match connection.era {
-                Era::Modern => Ask::for_call(call, &round, progress, reading),
-                Era::Legacy => Ask::for_call(call, &Round::default(), progress, reading),
+                Era::Modern => UpstreamRequest::for_call(call, &round, progress, reading),
+                Era::Legacy => UpstreamRequest::for_call(call, &Round::default(), progress, reading),
             };
-            ask.client = line.client;
+            ask.client = channel.client;
             if !server.entry.forward_headers.is_empty() {
-                ask.carry(&server.entry, call.caller());
+                ask.forward_headers(&server.entry, call.caller());
             }
             let span = self.tracing.attempt(call, name);
             ask.meta = span.as_ref().map_or(ask.meta, |span| span.meta());
-            let answered = pin!(connection.ask(ask, line.link)).await;
+            let answered = pin!(connection.send(ask, channel.link)).await;
             if let Some(span) = span {
                 span.end(&answered);
             }
             let answer = match answered {
-                // The server has forgotten us and has not looked at the request: once more, anew.
+                // The server has dropped our session and has not read the request: reconnect and send it once more.
                 Err(UpstreamError::SessionExpired { .. }) if !renewed => {
                     renewed = true;
                     Box::pin(server.restart()).await;
@@ -134,18 +142,18 @@ impl Engine {
             };
             match self.read_answer(answer, &connection)? {
                 Answer::InputRequired { requests, state, server }
-                    if rounds == Rounds::Driven
-                        || requests.as_ref().is_some_and(|asked| line.takes(asked)) =>
+                    if questions == QuestionHandling::DuringCall
+                        || requests.as_ref().is_some_and(|asked| channel.gateway_answers(asked)) =>
                 {
                     let Some(requests) = requests else {
                         round = Round { input_responses: None, request_state: state };
                         continue;
                     };
-                    match Box::pin(put_questions(&requests, line.link)).await {
+                    match Box::pin(put_questions(&requests, channel.link)).await {
                         Ok(responses) => {
                             round = Round { input_responses: Some(responses), request_state: state }
                         }
-                        Err(_) if line.link.has_asked_too_much() => {
+                        Err(_) if channel.link.has_asked_too_much() => {
                             return Err(UpstreamError::AskedTooMuch { server });
                         }
                         Err(error) => {
@@ -155,11 +163,11 @@ impl Engine {
                     }
                 }
                 Answer::Error(error)
-                    if rounds == Rounds::Returned && error.code == URL_ELICITATION_REQUIRED =>
+                    if questions == QuestionHandling::Returned && error.code == URL_ELICITATION_REQUIRED =>
                 {
-                    return Ok(address_first(error, line.client, name));
+                    return Ok(ask_to_open_urls(error, channel.client, name));
                 }
-                answer => return only_declared(answer, line.client),
+                answer => return only_declared(answer, channel.client),
             }
         }
         Err(UpstreamError::BadAnswer {
@@ -168,7 +176,7 @@ impl Engine {
         })
     }
 
-    /// Reads an answer as deep as the era demands.
+    /// Reads a server's answer as far as its era requires.
     pub(crate) fn read_answer(
         &self,
         answer: PeerAnswer,
@@ -180,22 +188,22 @@ impl Engine {
                 let facts = ResultFacts::of_long(&long);
                 return Ok(Answer::Long { long, era, facts });
             }
-            PeerAnswer::Whole(Err(error)) => return Ok(Answer::Error(error_of_a_server(error))),
+            PeerAnswer::Whole(Err(error)) => return Ok(Answer::Error(strip_gateway_error_data(error))),
             PeerAnswer::Whole(Ok(result)) => result,
         };
         if !result.is_object() {
-            let what = format!("a result that is no object: {}", preview(result.as_bytes(), 64));
+            let what = format!("a result that is not an object: {}", preview(result.as_bytes(), 64));
             return Err(UpstreamError::BadAnswer { server: connection.server.clone(), what });
         }
-        let look = ResultLook::of(&result);
-        let (kind, facts) = (look.kind(), look.facts());
-        // Of two equal keys the gateway would judge one, and the client might read the other.
-        if let Some(key) = look.asks_twice.filter(|_| era == Era::Modern) {
+        let scan = ResultScan::of(&result);
+        let (kind, facts) = (scan.kind(), scan.facts());
+        // With a repeated key, the gateway might check one value and the client read the other.
+        if let Some(key) = scan.repeated_key.filter(|_| era == Era::Modern) {
             let what = format!("a result with `{key}` twice");
             return Err(UpstreamError::BadAnswer { server: connection.server.clone(), what });
         }
-        // What only the gateway says of a call, a server does not say.
-        let result = if look.may_be_forged { of_a_server(result.clone()) } else { result };
+        // Only the gateway may set its own `_meta` keys: they are removed from a server's result.
+        let result = if scan.may_be_forged { strip_gateway_meta(result.clone()) } else { result };
         match kind {
             _ if era == Era::Legacy => Ok(Answer::Result { result, era, facts, warnings: Vec::new() }),
             ResultKind::Finished => Ok(Answer::Result { result, era, facts, warnings: Vec::new() }),
@@ -208,27 +216,27 @@ impl Engine {
     }
 }
 
-/// A modern server's questions, as they may be put: each names the server, and none asks for a secret in a form.
+/// Reads the questions of a modern server, and screens them: forms name the server and must not ask for secrets.
 fn input_required(result: &RawJson, server: &str) -> Result<Answer, UpstreamError> {
     let bad = |what: String| UpstreamError::BadAnswer { server: server.to_owned(), what };
     let [requests, state] =
         result.pick(["inputRequests", "requestState"]).map(|part| part.map(|part| result.share(part)));
     let requests = match requests {
         Some(requests) => {
-            let checked = questions_of_a_server(&requests, server);
-            Some(checked.map_err(|fault| bad(format!("a question that is not passed on: {fault}")))?)
+            let checked = screen_questions(&requests, server);
+            Some(checked.map_err(|fault| bad(format!("a question that was refused: {fault}")))?)
         }
         None => None,
     };
     let asks =
         requests.as_ref().is_some_and(|requests| requests.members().is_ok_and(|asked| !asked.is_empty()));
     if !asks && state.is_none() {
-        return Err(bad("`input_required` with neither questions nor a state".to_owned()));
+        return Err(bad("`input_required` without questions and without a state".to_owned()));
     }
     Ok(Answer::InputRequired { requests: requests.filter(|_| asks), state, server: server.to_owned() })
 }
 
-/// Refuses questions that the client did not say it can answer: by the protocol a server asks only what was declared.
+/// Rejects questions that the client did not declare it can answer: the protocol forbids servers to ask them.
 pub(crate) fn only_declared(answer: Answer, client: &ClientFacts) -> Result<Answer, UpstreamError> {
     let Answer::InputRequired { requests: Some(requests), server, .. } = &answer else { return Ok(answer) };
     for request in requests.members().unwrap_or_default() {
@@ -243,18 +251,18 @@ pub(crate) fn only_declared(answer: Answer, client: &ClientFacts) -> Result<Answ
     Ok(answer)
 }
 
-/// The one deadline of a call, over all attempts, rounds and providers. Progress puts it off, up to the hard
-/// maximum; while a person is being asked, the server's clock stands still.
+/// The deadline of a call, over all attempts, rounds and providers. Progress extends it, up to a hard maximum. The time
+/// in which the client is asked does not count.
 #[derive(Clone, Copy)]
 pub(crate) struct Deadline<'a> {
     server: &'a str,
-    /// How long the server is given, from the start and after each sign of progress.
+    /// The time that the server has, from the start and after each progress notification.
     allowed: Duration,
     link: &'a CallLink,
     started: Instant,
-    /// How long the client had been asked before the call began.
+    /// The time in which the client had been asked before the call began.
     asked_before: Duration,
-    // Both by the server's clock.
+    // Both without the time in which the client was asked.
     end: Instant,
     hard_end: Instant,
     progress_seen: u32,
@@ -285,31 +293,31 @@ impl<'a> Deadline<'a> {
         }
     }
 
-    /// How long the server's clock has stood still.
-    fn stood_still(&self) -> Duration {
+    /// The time in which the client was asked during this call.
+    fn client_time(&self) -> Duration {
         self.link.time_with_client().saturating_sub(self.asked_before)
     }
 
-    /// How much time is left.
+    /// The time that is left.
     pub(crate) fn left(&self) -> Duration {
-        (self.end + self.stood_still()).saturating_duration_since(Instant::now())
+        (self.end + self.client_time()).saturating_duration_since(Instant::now())
     }
 
-    /// Whether there is time left after a pause.
+    /// Whether more than `pause` is left.
     pub(crate) fn leaves(&self, pause: Duration) -> bool {
         self.left() > pause
     }
 
-    /// Waits for something as long as the deadline lets it.
-    pub(crate) async fn hold<T, E: Overdue>(
+    /// Runs a future until it ends or the deadline passes.
+    pub(crate) async fn hold<T, E: FromTimeout>(
         &mut self,
         attempt: Pin<&mut impl Future<Output = Result<T, E>>>,
     ) -> Result<T, E> {
         self.hold_for(None, attempt).await
     }
 
-    /// The same, for a share of the time at most. Who shows a sign of life may use all of it.
-    pub(crate) async fn hold_for<T, E: Overdue>(
+    /// The same, for at most `share` of the time. Progress extends it up to the whole deadline.
+    pub(crate) async fn hold_for<T, E: FromTimeout>(
         &mut self,
         share: Option<Duration>,
         mut attempt: Pin<&mut impl Future<Output = Result<T, E>>>,
@@ -317,25 +325,25 @@ impl<'a> Deadline<'a> {
         let began = share.map(|_| Instant::now());
         let mut end = self.end;
         if let (Some(share), Some(began)) = (share, began) {
-            end = end.min(began + share - self.stood_still());
+            end = end.min(began + share - self.client_time());
         }
-        let mut wake = end + self.stood_still();
+        let mut wake = end + self.client_time();
         loop {
             if let Ok(outcome) = tokio::time::timeout_at(wake, attempt.as_mut()).await {
                 return outcome;
             }
             let now = Instant::now();
-            wake = end + self.stood_still();
+            wake = end + self.client_time();
             if wake <= now && self.link.progress_seen() != self.progress_seen && end < self.hard_end {
                 self.progress_seen = self.link.progress_seen();
-                end = (now - self.stood_still() + self.allowed).min(self.hard_end);
+                end = (now - self.client_time() + self.allowed).min(self.hard_end);
                 self.end = self.end.max(end);
-                wake = end + self.stood_still();
+                wake = end + self.client_time();
             }
             if wake <= now {
-                return Err(E::overdue(self.server, began.unwrap_or(self.started).elapsed()));
+                return Err(E::timed_out(self.server, began.unwrap_or(self.started).elapsed()));
             }
-            // With little time left, the open question would be looked at again at once, and again.
+            // With little time left, an open question would otherwise be checked in a busy loop.
             if self.link.waits_for_client() {
                 wake = wake.max(now + LOOK_AGAIN);
             }
@@ -343,7 +351,7 @@ impl<'a> Deadline<'a> {
     }
 }
 
-/// Asks the client every question of a modern server, at once, and gathers the answers by key.
+/// Asks the client all questions of a modern server at once, and collects the answers by key.
 pub(crate) async fn put_questions(requests: &RawJson, link: &CallLink) -> Result<RawJson, RpcError> {
     let members = requests
         .members()
@@ -361,10 +369,10 @@ pub(crate) async fn put_questions(requests: &RawJson, link: &CallLink) -> Result
     Ok(writer.finish())
 }
 
-/// A legacy server serves a call only after its user has opened some address: a question to a modern client, which
-/// makes the call again when it is done. One that cannot open any is told of the error.
-pub(crate) fn address_first(error: RpcError, client: &ClientFacts, server: &ServerName) -> Answer {
-    let requests = if client.can_open_urls() { addresses(&error, server.as_str()) } else { None };
+/// Converts a legacy server's demand to open URLs first into questions for a modern client, which then repeats the
+/// call. A client that cannot open URLs gets the error.
+pub(crate) fn ask_to_open_urls(error: RpcError, client: &ClientFacts, server: &ServerName) -> Answer {
+    let requests = if client.can_open_urls() { url_questions(&error, server.as_str()) } else { None };
     match requests {
         Some(requests) => {
             Answer::InputRequired { requests: Some(requests), state: None, server: server.to_string() }
@@ -373,16 +381,16 @@ pub(crate) fn address_first(error: RpcError, client: &ClientFacts, server: &Serv
     }
 }
 
-/// The addresses that an error names, as questions. The modern era knows no ids for them.
-fn addresses(error: &RpcError, server: &str) -> Option<RawJson> {
+/// The URLs in an error, as questions. The modern era has no ids for them.
+fn url_questions(error: &RpcError, server: &str) -> Option<RawJson> {
     let listed = error.data.as_ref()?.member("elicitations")?.elements().ok()?;
-    if listed.is_empty() || listed.len() > MAX_ADDRESSES {
+    if listed.is_empty() || listed.len() > MAX_URLS {
         return None;
     }
     let mut requests = ObjectWriter::default();
     for (index, one) in listed.into_iter().enumerate() {
         one.member("url").as_ref().and_then(RawJson::string)?;
-        let params = edit_object(&of_a_server(one), |key, _| match key {
+        let params = edit_object(&strip_gateway_meta(one), |key, _| match key {
             "elicitationId" | "mode" => Edit::Drop,
             _ => Edit::Keep,
         });
@@ -409,7 +417,7 @@ fn no_provider(call: &Sealed) -> Problem {
 mod tests {
     use super::*;
 
-    async fn for_ever() -> Result<(), UpstreamError> {
+    async fn never() -> Result<(), UpstreamError> {
         std::future::pending().await
     }
 
@@ -419,7 +427,7 @@ mod tests {
 
     // Audit: after a long question the server had about a second left.
     #[tokio::test(start_paused = true)]
-    async fn a_question_takes_nothing_of_the_servers_time() {
+    async fn time_spent_on_a_question_does_not_count() {
         let (link, _events) = CallLink::new();
         let start = Instant::now();
         let mut deadline = deadline(30, &link);
@@ -428,12 +436,12 @@ mod tests {
             let asked = link.question("elicitation/create", None);
             tokio::time::sleep(Duration::from_secs(300)).await;
             drop(asked);
-            for_ever().await
+            never().await
         };
-        let error = deadline.hold(pin!(attempt)).await.expect_err("overdue");
+        let error = deadline.hold(pin!(attempt)).await.expect_err("timed out");
         assert!(matches!(error, UpstreamError::Timeout { .. }), "{error}");
         let took = start.elapsed().as_secs_f64();
-        assert!((329.0..332.0).contains(&took), "5 s + 300 s asked + the 25 s that were left, not {took}");
+        assert!((329.0..332.0).contains(&took), "expected 5 s + 300 s of asking + 25 s left, not {took}");
     }
 
     // Audit: `MAX_QUESTION` counted from the call's start.
@@ -453,13 +461,13 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_question_that_nobody_answers_ends() {
+    async fn an_unanswered_question_times_out() {
         let (link, _events) = CallLink::new();
         let start = Instant::now();
         let mut deadline = deadline(30, &link);
         let _asked = link.question("elicitation/create", None);
-        deadline.hold(pin!(for_ever())).await.expect_err("overdue");
+        deadline.hold(pin!(never())).await.expect_err("timed out");
         let took = start.elapsed().as_secs();
-        assert!((629..640).contains(&took), "ten minutes and the server's own 30 s, not {took}");
+        assert!((629..640).contains(&took), "expected ten minutes and the server's own 30 s, not {took}");
     }
 }

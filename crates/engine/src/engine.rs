@@ -1,30 +1,30 @@
-//! The engine: everything that lives while the gateway runs, and what doors may ask of it.
+//! The engine: the state of a running gateway, and the methods that its doors (MCP, REST, control socket) call.
 
-use crate::cached;
-use crate::changes::Change;
+use crate::call_metrics::CallMetrics;
+use crate::call_record::CallIds;
+use crate::changes::ChangeNotice;
 use crate::clock;
 use crate::clock::now_ms;
-use crate::dead_letters::LetterRoom;
-use crate::events::Events;
+use crate::dead_letters::DeadLetterState;
+use crate::decision_cache::DecisionCache;
+use crate::desired_server::{DesiredServer, DesiredState, wanted_headers};
+use crate::discovery_cache;
+use crate::events::EventRing;
 use crate::exposure::SurfaceTally;
-use crate::files::{FileRoom, Files, Grant};
-use crate::health::Health;
-use crate::keeper::{CatalogKeeper, Part};
+use crate::exposure_stats::ExposureStats;
+use crate::files::{CallerFiles, FileGrant, FileStorage};
+use crate::health::HealthMonitor;
+use crate::keeper::{CatalogKeeper, CatalogUpdate};
 use crate::keys::sealing_key;
 use crate::manifests::ManifestState;
-use crate::memory::Memory;
-use crate::newcomers::{Knowledge, Newcomers};
-use crate::own::Seats;
+use crate::own::OwnToolLimits;
 use crate::parked::ParkingLot;
-use crate::plan::{ServerPlan, Standing, wanted_headers};
-use crate::record::Tally;
-use crate::refusals::Refusals;
-use crate::rights::Deferred;
+use crate::refusals::RefusalLog;
+use crate::request_state::RequestStates;
+use crate::rights::DeferredCalls;
 use crate::roster::Roster;
 use crate::routing::{Routing, keyed};
-use crate::run::CallIds;
-use crate::shown::Shown;
-use crate::state::States;
+use crate::startup_wait::{Knowledge, StartingServers};
 use crate::subscriptions::Subscriptions;
 use crate::terms::Terms;
 use crate::trace::Tracing;
@@ -35,59 +35,59 @@ use std::sync::{Arc, Mutex as PlainMutex, OnceLock, Weak};
 use std::time::{Duration, Instant};
 use tokio::sync::{Mutex, MutexGuard, Semaphore, broadcast, mpsc};
 use toolbooth_core::audit::AuditEntry;
-use toolbooth_core::call::inject::{FileBook, Files as FileNames, Identity, McpData, NoFiles};
-use toolbooth_core::call::{CallFault, Injector, Judged, Moment, Sealed, seal};
+use toolbooth_core::call::inject::{FileInjector, FileUrlSource, IdentityInjector, McpDataInjector, NoFiles};
+use toolbooth_core::call::{CallFault, Injector, Judged, SealContext, Sealed, seal};
 use toolbooth_core::catalog::{Catalog, ListKind, Naming, Tool};
 use toolbooth_core::fault::Problem;
 use toolbooth_core::json::RawJson;
 use toolbooth_core::names::ServerName;
-use toolbooth_core::sampling::DayBook;
+use toolbooth_core::sampling::TokenBudget;
 use toolbooth_core::secret::SecretText;
 use toolbooth_store::{Store, StoreError};
-use toolbooth_upstream::open::Surroundings;
-use toolbooth_upstream::{Context, ServerEvent, ServerState, Start, Supervised, UpstreamError};
+use toolbooth_upstream::open::OpenContext;
+use toolbooth_upstream::{ServerEvent, ServerState, Start, Supervised, SupervisorContext, UpstreamError};
 use toolbooth_wire::Era;
 
-/// How many servers connect at once.
+/// The maximum number of servers that connect at the same time.
 const CONNECT_AT_ONCE: usize = 64;
-/// How long what a server offered is kept when no configuration names it any more.
-const FORGOTTEN_AFTER_MS: i64 = 30 * 24 * 3600 * 1000;
-/// How many changes a slow client may lag behind before it is told to look at everything anew.
+/// How long the cached discovery of a server is kept after it has left the configuration.
+const DISCOVERY_RETENTION_MS: i64 = 30 * 24 * 3600 * 1000;
+/// The number of change notices that a slow client may lag behind before it has to reload all lists.
 const CHANGE_BACKLOG: usize = 256;
 
-/// What the configuration says to the engine, servers aside.
+/// Settings of the engine that only a restart changes, except the servers.
 #[derive(Debug, Clone)]
-pub struct Options {
-    /// How tools are named toward clients.
+pub struct EngineOptions {
+    /// How the names of tools are formed.
     pub naming: Naming,
-    /// The longest a call may take, whatever its server says.
+    /// The hard limit on the duration of a call.
     pub max_call: Duration,
-    /// The key that arguments of dead letters are encrypted with; one that the store keeps, where absent.
+    /// The encryption key of dead letters; without one, a key in the store is used.
     pub letter_key: Option<SecretText>,
-    /// How many events are kept for those who come back.
+    /// The number of events that are kept for clients that reconnect.
     pub event_ring: usize,
-    /// How many tools are taken from one server.
+    /// The maximum number of tools of one server.
     pub tools_per_server: usize,
-    /// The longest `_mcp_data` that a tool is given.
+    /// The size limit of the injected `_mcp_data`.
     pub mcp_data_bytes: usize,
 }
 
-/// A server as the engine holds it.
+/// A configured server.
 #[derive(Debug, Clone)]
-pub enum Managed {
-    /// Under supervision.
+pub enum ManagedServer {
+    /// Running or able to run: under supervision.
     Running {
-        /// The hash of its entry.
+        /// The hash of its configuration entry.
         hash: String,
         /// The server.
         server: Arc<Supervised>,
     },
-    /// Not run: disabled, broken or not trusted.
+    /// Not run: disabled, invalid or not trusted.
     Idle(ServerState),
 }
 
-impl Managed {
-    /// Where the server stands.
+impl ManagedServer {
+    /// The state of the server.
     pub fn state(&self) -> ServerState {
         match self {
             Self::Running { server, .. } => server.state(),
@@ -96,42 +96,42 @@ impl Managed {
     }
 }
 
-/// The living gateway.
+/// A running gateway.
 pub struct Engine {
-    options: Options,
+    options: EngineOptions,
     store: Arc<dyn Store>,
     catalog: ArcSwap<Catalog>,
-    servers: ArcSwap<BTreeMap<ServerName, Managed>>,
-    context: Context,
-    parts: mpsc::Sender<Part>,
-    newcomers: Arc<Newcomers>,
-    changes: broadcast::Sender<Change>,
+    servers: ArcSwap<BTreeMap<ServerName, ManagedServer>>,
+    context: SupervisorContext,
+    catalog_updates: mpsc::Sender<CatalogUpdate>,
+    starting_servers: Arc<StartingServers>,
+    changes: broadcast::Sender<ChangeNotice>,
     manifests: ManifestState,
     terms: ArcSwap<Terms>,
-    memory: Memory,
-    day_book: Arc<PlainMutex<DayBook>>,
+    decisions: DecisionCache,
+    day_book: Arc<PlainMutex<TokenBudget>>,
     waiting_room: Arc<WaitingRoom>,
     roster: OnceLock<Weak<dyn Roster>>,
-    pub(crate) deferred: Deferred,
+    pub(crate) deferred: DeferredCalls,
     blank_call: AuditEntry,
     injectors: Vec<Box<dyn Injector>>,
     routing: Routing,
     itself: Weak<Engine>,
-    files: Arc<Files>,
-    tally: Arc<Tally>,
-    states: States,
+    files: Arc<CallerFiles>,
+    call_metrics: Arc<CallMetrics>,
+    states: RequestStates,
     parking: ParkingLot,
-    letters: LetterRoom,
-    health: Health,
-    shown: Shown,
-    pub(crate) refusals: Refusals,
+    letters: DeadLetterState,
+    health: HealthMonitor,
+    exposure_stats: ExposureStats,
+    pub(crate) refusals: RefusalLog,
     pub(crate) subscriptions: Subscriptions,
-    pub(crate) events: Arc<Events>,
+    pub(crate) events: Arc<EventRing>,
     pub(crate) tracing: Tracing,
     started: Instant,
-    own_seats: Seats,
+    own_tool_limits: OwnToolLimits,
     surface_tally: SurfaceTally,
-    /// One reload at a time.
+    /// Held during a reload, so that reloads run one at a time.
     applying: Mutex<()>,
     wanted_headers: ArcSwapOption<Vec<String>>,
 }
@@ -142,64 +142,64 @@ impl std::fmt::Debug for Engine {
     }
 }
 
-/// What one reload did.
+/// The changes made by a reload.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
-pub struct Applied {
-    /// Servers that came.
+pub struct ReloadReport {
+    /// Servers that are new.
     pub added: Vec<ServerName>,
-    /// Servers that were started anew because their entry changed.
+    /// Servers that were restarted because their entry changed.
     pub restarted: Vec<ServerName>,
-    /// Servers that went.
+    /// Servers that were removed.
     pub removed: Vec<ServerName>,
-    /// Servers that were left alone.
+    /// The number of servers that did not change.
     pub unchanged: usize,
 }
 
-/// What the store knows of servers that start, by name.
-type KnownDiscoveries = HashMap<ServerName, (Option<Era>, cached::Kept)>;
+/// Cached discoveries of servers that are about to start, by name.
+type KnownDiscoveries = HashMap<ServerName, (Option<Era>, discovery_cache::CachedDiscovery)>;
 
-/// Servers of a configuration that can be put in force.
-pub struct PreparedPlans<'a> {
-    plans: Vec<ServerPlan>,
+/// The servers of a configuration, ready to be applied.
+pub struct PreparedServers<'a> {
+    servers: Vec<DesiredServer>,
     known: KnownDiscoveries,
     _one_at_a_time: MutexGuard<'a, ()>,
 }
 
-impl std::fmt::Debug for PreparedPlans<'_> {
+impl std::fmt::Debug for PreparedServers<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("PreparedPlans").field("plans", &self.plans).finish_non_exhaustive()
+        f.debug_struct("PreparedServers").field("servers", &self.servers).finish_non_exhaustive()
     }
 }
 
 impl Engine {
-    /// Starts an engine: the cached catalog at once, servers on their way.
+    /// Starts an engine. The cached catalog is available at once; servers connect in the background.
     pub async fn start(
-        options: Options,
+        options: EngineOptions,
         terms: Terms,
         store: Arc<dyn Store>,
-        room: FileRoom,
-        surroundings: Surroundings,
-        plans: Vec<ServerPlan>,
+        room: FileStorage,
+        open_context: OpenContext,
+        servers: Vec<DesiredServer>,
     ) -> Result<Arc<Self>, Problem> {
         clock::resume(store.latest_clock().await?);
-        let memory = Memory::load(&*store).await?;
-        let files = Files::open(room, store.clone()).await?;
-        let file_names = FileNames::new(files.terms().unknown);
+        let decisions = DecisionCache::load(&*store).await?;
+        let files = CallerFiles::open(room, store.clone()).await?;
+        let file_names = FileInjector::new(files.terms().unknown);
         let key = sealing_key(&*store, "request-state-key").await?;
-        let states = States::new(&key, store.clone());
-        let mcp_data = McpData::with_budget(options.mcp_data_bytes);
-        let (events, news) = mpsc::channel(1024);
-        let (parts, inbox) = mpsc::channel(64);
+        let states = RequestStates::new(&key, store.clone());
+        let mcp_data = McpDataInjector::with_budget(options.mcp_data_bytes);
+        let (events, server_events) = mpsc::channel(1024);
+        let (catalog_updates, inbox) = mpsc::channel(64);
         let (changes, _) = broadcast::channel(CHANGE_BACKLOG);
-        let context = Context {
-            surroundings: Arc::new(surroundings),
+        let context = SupervisorContext {
+            open_context: Arc::new(open_context),
             events,
             slots: Arc::new(Semaphore::new(CONNECT_AT_ONCE)),
         };
-        let health = Health::load(&*store).await?;
-        let letters = LetterRoom::new(options.letter_key.clone());
+        let health = HealthMonitor::load(&*store).await?;
+        let letters = DeadLetterState::new(options.letter_key.clone());
         let engine = Arc::new_cyclic(|itself| Self {
-            events: Events::new(options.event_ring),
+            events: EventRing::new(options.event_ring),
             tracing: Tracing::default(),
             started: Instant::now(),
             options,
@@ -207,98 +207,99 @@ impl Engine {
             catalog: ArcSwap::default(),
             servers: ArcSwap::default(),
             context,
-            parts,
-            newcomers: Arc::default(),
+            catalog_updates,
+            starting_servers: Arc::default(),
             changes,
             manifests: ManifestState::default(),
             terms: ArcSwap::from_pointee(terms),
-            memory,
+            decisions,
             day_book: Arc::default(),
             waiting_room: Arc::default(),
             roster: OnceLock::new(),
-            deferred: Deferred::default(),
+            deferred: DeferredCalls::default(),
             blank_call: AuditEntry::new(0, "call", "", ""),
-            injectors: vec![Box::new(Identity), Box::new(mcp_data), Box::new(file_names)],
+            injectors: vec![Box::new(IdentityInjector), Box::new(mcp_data), Box::new(file_names)],
             routing: Routing::default(),
             itself: itself.clone(),
             files,
-            tally: Arc::default(),
+            call_metrics: Arc::default(),
             states,
             parking: ParkingLot::default(),
             letters,
             health,
-            shown: Shown::default(),
-            refusals: Refusals::default(),
+            exposure_stats: ExposureStats::default(),
+            refusals: RefusalLog::default(),
             subscriptions: Subscriptions::default(),
-            own_seats: Seats::default(),
+            own_tool_limits: OwnToolLimits::default(),
             surface_tally: SurfaceTally::default(),
             applying: Mutex::new(()),
             wanted_headers: ArcSwapOption::empty(),
         });
         tokio::spawn(CatalogKeeper::new(Arc::downgrade(&engine)).run(inbox));
-        tokio::spawn(hear(Arc::downgrade(&engine), news));
-        // First, so that no server's tool has the name of one of ours.
+        tokio::spawn(forward_server_events(Arc::downgrade(&engine), server_events));
+        // First, so that no server can take the name of one of the gateway's own tools.
         engine.offer_own_tools().await;
-        let prepared = engine.prepare(plans).await?;
+        let prepared = engine.prepare(servers).await?;
         engine.apply(prepared).await;
         Ok(engine)
     }
 
-    /// Reads from the store what other servers need. All that can fail of [`Self::apply`] is done here, so that a
-    /// reload that fails has changed nothing. Until the plans are applied or dropped, no others are prepared.
-    pub async fn prepare(&self, plans: Vec<ServerPlan>) -> Result<PreparedPlans<'_>, StoreError> {
+    /// Reads what the servers need from the store. Everything in a reload that can fail happens here, so that a
+    /// failed reload changes nothing. Other reloads wait until the result is applied or dropped.
+    pub async fn prepare(&self, servers: Vec<DesiredServer>) -> Result<PreparedServers<'_>, StoreError> {
         let one_at_a_time = self.applying.lock().await;
-        let known = self.known_discoveries(&plans, &self.servers.load_full()).await?;
-        Ok(PreparedPlans { plans, known, _one_at_a_time: one_at_a_time })
+        let known = self.known_discoveries(&servers, &self.servers.load_full()).await?;
+        Ok(PreparedServers { servers, known, _one_at_a_time: one_at_a_time })
     }
 
-    /// Brings the servers in line with the configuration. Those whose entry is the same are left alone.
-    pub async fn apply(&self, prepared: PreparedPlans<'_>) -> Applied {
-        let PreparedPlans { plans, known, _one_at_a_time } = prepared;
+    /// Starts, restarts and stops servers as configured. Servers whose entry did not change are not touched.
+    pub async fn apply(&self, prepared: PreparedServers<'_>) -> ReloadReport {
+        let PreparedServers { servers, known, _one_at_a_time } = prepared;
         let before = self.servers.load_full();
-        self.wanted_headers.store(wanted_headers(&plans).map(Arc::new));
-        let mut applied = Applied::default();
+        self.wanted_headers.store(wanted_headers(&servers).map(Arc::new));
+        let mut report = ReloadReport::default();
         let mut after = BTreeMap::new();
         let mut leaving: Vec<Arc<Supervised>> = Vec::new();
-        let mut parts = Vec::new();
-        for ServerPlan { name, hash, standing } in plans {
-            let earlier = match before.get(&name) {
-                Some(Managed::Running { hash: running, server })
-                    if *running == hash && matches!(standing, Standing::Run(..)) =>
+        let mut updates = Vec::new();
+        for DesiredServer { name, hash, state } in servers {
+            let was_known = match before.get(&name) {
+                Some(ManagedServer::Running { hash: running, server })
+                    if *running == hash && matches!(state, DesiredState::Run(..)) =>
                 {
-                    applied.unchanged += 1;
-                    after.insert(name, Managed::Running { hash, server: server.clone() });
+                    report.unchanged += 1;
+                    after.insert(name, ManagedServer::Running { hash, server: server.clone() });
                     continue;
                 }
-                Some(Managed::Running { server, .. }) => {
+                Some(ManagedServer::Running { server, .. }) => {
                     self.emit_state(&name, &ServerState::Disconnected);
                     leaving.push(server.clone());
                     true
                 }
                 other => other.is_some(),
             };
-            match standing {
-                Standing::Idle(state) => {
-                    parts.push(Part::Gone(name.clone()));
-                    after.insert(name, Managed::Idle(state));
+            match state {
+                DesiredState::Idle(state) => {
+                    updates.push(CatalogUpdate::Removed(name.clone()));
+                    after.insert(name, ManagedServer::Idle(state));
                 }
-                Standing::Run(entry, credential) => {
+                DesiredState::Run(entry, credential) => {
                     let found = known.get(&name);
                     match found {
-                        Some((_, kept)) => {
-                            parts.push(Part::Cached { entry: entry.clone(), kept: kept.clone() });
+                        Some((_, cached)) => {
+                            let (entry, cached) = (entry.clone(), cached.clone());
+                            updates.push(CatalogUpdate::Cached { entry, cached });
                         }
-                        // What another server offered under this name is not this one's.
-                        None => parts.push(Part::Gone(name.clone())),
+                        // Another server may have been cached under this name: its tools must not be shown.
+                        None => updates.push(CatalogUpdate::Removed(name.clone())),
                     }
-                    if earlier {
-                        applied.restarted.push(name.clone())
+                    if was_known {
+                        report.restarted.push(name.clone())
                     } else {
-                        applied.added.push(name.clone())
+                        report.added.push(name.clone())
                     }
                     let hint = found.and_then(|(era, _)| *era);
                     let is_new = found.is_none() && !self.catalog().servers().contains_key(&name);
-                    // A lazy server that nobody has ever heard could not be called: it is started once.
+                    // A lazy server whose tools are unknown could not be called: it is started once to list them.
                     let start = match entry.auto_connect && (is_new || !entry.lazy) {
                         true => Start::AtOnce,
                         false => Start::OnDemand,
@@ -308,59 +309,61 @@ impl Engine {
                     }
                     let server = Supervised::start(entry, hint, credential, start, &self.context);
                     if start == Start::AtOnce && !server.entry.lazy {
-                        let knowledge = if is_new { Knowledge::Nothing } else { Knowledge::Earlier };
-                        self.newcomers.expect(&server, knowledge);
+                        let knowledge = if is_new { Knowledge::Nothing } else { Knowledge::Cached };
+                        self.starting_servers.add(&server, knowledge);
                     }
-                    after.insert(name, Managed::Running { hash, server });
+                    after.insert(name, ManagedServer::Running { hash, server });
                 }
             }
         }
         for (name, managed) in before.iter().filter(|(name, _)| !after.contains_key(*name)) {
-            applied.removed.push(name.clone());
-            parts.push(Part::Gone(name.clone()));
-            if let Managed::Running { server, .. } = managed {
+            report.removed.push(name.clone());
+            updates.push(CatalogUpdate::Removed(name.clone()));
+            if let ManagedServer::Running { server, .. } = managed {
                 self.emit_state(name, &ServerState::Disconnected);
                 leaving.push(server.clone());
             }
         }
         self.servers.store(Arc::new(after));
-        self.offer(Part::Many(parts)).await;
+        self.update_catalog(CatalogUpdate::Batch(updates)).await;
         futures_util::future::join_all(leaving.iter().map(|server| server.stop())).await;
-        applied
+        report
     }
 
-    /// The headers that any server wants of callers; nothing, where none wants any.
+    /// The request headers of callers that any server wants forwarded; `None` if no server does.
     pub fn wanted_headers(&self) -> arc_swap::Guard<Option<Arc<Vec<String>>>> {
         self.wanted_headers.load()
     }
 
-    /// What servers that start now offered last time.
+    /// The cached discoveries of servers that are about to start.
     async fn known_discoveries(
         &self,
-        plans: &[ServerPlan],
-        before: &BTreeMap<ServerName, Managed>,
+        desired: &[DesiredServer],
+        before: &BTreeMap<ServerName, ManagedServer>,
     ) -> Result<KnownDiscoveries, StoreError> {
-        let starts = |plan: &ServerPlan| {
-            matches!(plan.standing, Standing::Run(..))
-                && !matches!(before.get(&plan.name), Some(Managed::Running { hash, .. }) if *hash == plan.hash)
+        let starts = |server: &DesiredServer| {
+            matches!(server.state, DesiredState::Run(..))
+                && !matches!(before.get(&server.name), Some(ManagedServer::Running { hash, .. }) if *hash == server.hash)
         };
         let starting: Vec<&ServerName> =
-            plans.iter().filter(|plan| starts(plan)).map(|plan| &plan.name).collect();
+            desired.iter().filter(|server| starts(server)).map(|server| &server.name).collect();
         if starting.is_empty() {
             return Ok(HashMap::new());
         }
         let mut known = HashMap::new();
         let mut stale = Vec::new();
-        let long_ago = now_ms() - FORGOTTEN_AFTER_MS;
+        let expired_before = now_ms() - DISCOVERY_RETENTION_MS;
         for record in self.store.discoveries().await? {
-            match plans.iter().find(|plan| plan.name == record.server).map(|plan| &plan.standing) {
-                // Another server under the name of one that is gone.
-                Some(Standing::Run(entry, _)) if cached::source_of(entry) != record.entry_hash => {
+            match desired.iter().find(|server| server.name == record.server).map(|server| &server.state) {
+                // The name now belongs to another server.
+                Some(DesiredState::Run(entry, _))
+                    if discovery_cache::source_of(entry) != record.entry_hash =>
+                {
                     stale.push(record.server);
                     continue;
                 }
-                // Another configuration may share the store, so not at once.
-                None if record.saved_at_ms < long_ago => {
+                // Kept for a while, because another configuration may share the store.
+                None if record.saved_at_ms < expired_before => {
                     stale.push(record.server);
                     continue;
                 }
@@ -368,9 +371,9 @@ impl Engine {
             }
             if starting.contains(&&record.server)
                 && let Ok(text) = RawJson::parse(record.payload)
-                && let Some(kept) = cached::read(&text)
+                && let Some(cached) = discovery_cache::read(&text)
             {
-                known.insert(record.server, (Era::from_word(&record.era), kept));
+                known.insert(record.server, (Era::from_word(&record.era), cached));
             }
         }
         for server in stale {
@@ -379,11 +382,11 @@ impl Engine {
         Ok(known)
     }
 
-    /// Hands news to the keeper of the catalog and waits until it is in.
-    pub(crate) async fn offer(&self, part: Part) {
-        let (done, kept) = tokio::sync::oneshot::channel();
-        if self.parts.send(Part::Then(Box::new(part), done)).await.is_ok() {
-            let _ = kept.await;
+    /// Sends an update to the catalog keeper, and waits until it is published and saved.
+    pub(crate) async fn update_catalog(&self, update: CatalogUpdate) {
+        let (done, published) = tokio::sync::oneshot::channel();
+        if self.catalog_updates.send(CatalogUpdate::WithReply(Box::new(update), done)).await.is_ok() {
+            let _ = published.await;
         }
     }
 
@@ -391,18 +394,18 @@ impl Engine {
         &self.manifests
     }
 
-    /// The catalog now.
+    /// The current catalog, for a short look.
     pub fn catalog(&self) -> arc_swap::Guard<Arc<Catalog>> {
         self.catalog.load()
     }
 
-    /// The same for those who keep it while they wait for something.
+    /// The current catalog, for callers that keep it across an `await`.
     pub fn catalog_now(&self) -> Arc<Catalog> {
         self.catalog.load_full()
     }
 
-    pub(crate) fn newcomers(&self) -> &Arc<Newcomers> {
-        &self.newcomers
+    pub(crate) fn starting_servers(&self) -> &Arc<StartingServers> {
+        &self.starting_servers
     }
 
     pub(crate) fn set_catalog(&self, catalog: Catalog) {
@@ -411,14 +414,14 @@ impl Engine {
     }
 
     /// All servers, by name.
-    pub fn servers(&self) -> Arc<BTreeMap<ServerName, Managed>> {
+    pub fn servers(&self) -> Arc<BTreeMap<ServerName, ManagedServer>> {
         self.servers.load_full()
     }
 
-    /// A server that can be asked.
+    /// A server that requests can be sent to.
     pub fn server(&self, name: &ServerName) -> Result<Arc<Supervised>, UpstreamError> {
         match self.servers.load().get(name) {
-            Some(Managed::Running { server, .. }) => Ok(server.clone()),
+            Some(ManagedServer::Running { server, .. }) => Ok(server.clone()),
             other => Err(UpstreamError::NotConnected {
                 server: name.to_string(),
                 state: other.map_or("gone", |managed| managed.state().as_str()),
@@ -428,86 +431,86 @@ impl Engine {
         }
     }
 
-    /// Changes that clients may want to hear of, from now on.
-    pub fn changes(&self) -> broadcast::Receiver<Change> {
+    /// Subscribes to changes that clients are notified of.
+    pub fn changes(&self) -> broadcast::Receiver<ChangeNotice> {
         self.changes.subscribe()
     }
 
-    /// Tells clients that their lists may be others now: not the catalog changed, but who may see what.
+    /// Notifies clients that their lists may have changed, because permissions changed and not the catalog.
     pub fn announce_all_lists(&self) {
         for kind in [ListKind::Tools, ListKind::Prompts, ListKind::Resources] {
-            self.announce(Change::List(kind));
+            self.announce(ChangeNotice::List(kind));
         }
     }
 
-    pub(crate) fn announce(&self, change: Change) {
+    pub(crate) fn announce(&self, change: ChangeNotice) {
         let _ = self.changes.send(change);
     }
 
-    /// What the configuration says.
-    pub fn options(&self) -> &Options {
+    /// The settings that only a restart changes.
+    pub fn options(&self) -> &EngineOptions {
         &self.options
     }
 
-    /// Durable state.
+    /// The durable store.
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.store
     }
 
-    /// Files of callers.
-    pub fn files(&self) -> &Arc<Files> {
+    /// The files of callers.
+    pub fn files(&self) -> &Arc<CallerFiles> {
         &self.files
     }
 
-    /// How calls ended.
-    pub fn tally(&self) -> &Arc<Tally> {
-        &self.tally
+    /// Metrics of finished calls.
+    pub fn call_metrics(&self) -> &Arc<CallMetrics> {
+        &self.call_metrics
     }
 
-    /// How long the gateway has run.
+    /// How long the gateway has been running.
     pub fn uptime(&self) -> Duration {
         self.started.elapsed()
     }
 
-    /// Request states.
-    pub fn states(&self) -> &States {
+    /// Sealed request states of modern clients.
+    pub fn states(&self) -> &RequestStates {
         &self.states
     }
 
-    /// Calls that wait for their client to come back.
+    /// Calls that wait for their client to answer a question.
     pub fn parking(&self) -> &ParkingLot {
         &self.parking
     }
 
-    /// How calls ended lately, by tool and by provider.
-    pub fn health(&self) -> &Health {
+    /// The recent health of tools and providers.
+    pub fn health(&self) -> &HealthMonitor {
         &self.health
     }
 
-    /// What clients were shown of the catalog.
-    pub fn shown(&self) -> &Shown {
-        &self.shown
+    /// Statistics on what clients were shown of the catalog.
+    pub fn exposure_stats(&self) -> &ExposureStats {
+        &self.exposure_stats
     }
 
-    pub(crate) fn letters(&self) -> &LetterRoom {
+    pub(crate) fn letters(&self) -> &DeadLetterState {
         &self.letters
     }
 
-    /// The terms calls are made on.
+    /// The settings that a reload replaces.
     pub fn terms(&self) -> arc_swap::Guard<Arc<Terms>> {
         self.terms.load()
     }
 
-    /// Puts other terms in force, for every call from now on.
+    /// Replaces the settings for all calls from now on.
     pub fn set_terms(&self, mut terms: Terms) {
         let earlier = self.terms().encoder.clone();
         terms.encoder = terms.encoder.map(|encoder| encoder.or_earlier(earlier.as_ref()));
         self.terms.store(Arc::new(terms));
-        // Clients may be shown more or less now; each stream looks at its own list.
-        self.announce(Change::List(ListKind::Tools));
+        // Clients may see more or fewer tools now; each stream compares its own list.
+        self.announce(ChangeNotice::List(ListKind::Tools));
     }
 
-    /// Says who knows users that are not there. The first one stands.
+    /// Sets the roster, which looks up the rights of absent callers. Only the first call has an effect.
     pub fn set_roster(&self, roster: &Arc<dyn Roster>) {
         let _ = self.roster.set(Arc::downgrade(roster));
     }
@@ -516,22 +519,22 @@ impl Engine {
         self.roster.get().and_then(Weak::upgrade)
     }
 
-    /// How often what clients are shown has changed.
+    /// How often the tools that clients see have changed.
     pub fn surface_tally(&self) -> &SurfaceTally {
         &self.surface_tally
     }
 
-    pub(crate) fn own_seats(&self) -> &Seats {
-        &self.own_seats
+    pub(crate) fn own_tool_limits(&self) -> &OwnToolLimits {
+        &self.own_tool_limits
     }
 
-    /// Where the gateway's own executable is.
+    /// The path of the gateway's own executable.
     pub(crate) fn own_executable(&self) -> &std::path::Path {
-        &self.context.surroundings.own_executable
+        &self.context.open_context.own_executable
     }
 
-    /// What servers have used of the gateway's model today. Reloads do not reset it.
-    pub(crate) fn day_book(&self) -> &Arc<PlainMutex<DayBook>> {
+    /// How much servers have used the gateway's model today. A reload does not reset it.
+    pub(crate) fn day_book(&self) -> &Arc<PlainMutex<TokenBudget>> {
         &self.day_book
     }
 
@@ -543,54 +546,54 @@ impl Engine {
         self.itself.clone()
     }
 
-    pub(crate) fn memory(&self) -> &Memory {
-        &self.memory
+    pub(crate) fn decisions(&self) -> &DecisionCache {
+        &self.decisions
     }
 
     pub(crate) fn waiting_room(&self) -> &Arc<WaitingRoom> {
         &self.waiting_room
     }
 
-    /// The parts of an audit entry that all calls share, so that they are made once.
+    /// An audit entry with the fields that all calls share.
     pub(crate) fn blank_call_entry(&self) -> AuditEntry {
         self.blank_call.clone()
     }
 
-    /// Accepts a tool as it is at its first use.
+    /// Pins the definition of a tool at its first use.
     pub(crate) fn pin_first_use(&self, tool: &Tool) {
         if tool.server.is_own() {
             return;
         }
-        if let Some(pin) = self.memory.first_use(tool) {
+        if let Some(pin) = self.decisions.first_use(tool) {
             let store = self.store.clone();
             tokio::spawn(async move {
                 if let Err(error) = store.save_pins(vec![pin]).await {
-                    tracing::error!("a definition was not kept as accepted: {error}");
+                    tracing::error!("the pin of a tool could not be saved: {error}");
                 }
             });
         }
     }
 
-    /// Stage 6: supplies what is the gateway's to give, by the catalog of this moment.
+    /// Stage 6: adds what only the gateway supplies, from the current catalog.
     pub(crate) fn seal(
         &self,
         judged: Judged,
         ids: CallIds,
-        grant: Option<&Grant>,
+        grant: Option<&FileGrant>,
     ) -> Result<Sealed, CallFault> {
         let catalog = self.catalog();
         let call_id = || ids.call.to_string();
-        let files: &dyn FileBook = grant.map_or(&NoFiles, |grant| grant);
-        let moment = Moment { catalog: &catalog, call_id: &call_id, files };
+        let files: &dyn FileUrlSource = grant.map_or(&NoFiles, |grant| grant);
+        let moment = SealContext { catalog: &catalog, call_id: &call_id, files };
         Ok(keyed(seal(judged, &self.injectors, &moment)?, ids.key))
     }
 
-    /// Ends every server and flushes the store.
+    /// Stops all servers, and flushes and closes the store.
     pub async fn shut_down(&self) {
         let servers = self.servers.swap(Arc::default());
         let stopping = servers.values().filter_map(|managed| match managed {
-            Managed::Running { server, .. } => Some(server.stop()),
-            Managed::Idle(_) => None,
+            ManagedServer::Running { server, .. } => Some(server.stop()),
+            ManagedServer::Idle(_) => None,
         });
         futures_util::future::join_all(stopping).await;
         self.save_health().await;
@@ -602,9 +605,9 @@ impl Engine {
     }
 }
 
-/// Passes news of servers on to those it concerns.
-async fn hear(engine: Weak<Engine>, mut news: mpsc::Receiver<ServerEvent>) {
-    while let Some(event) = news.recv().await {
+/// Passes events of servers on to the catalog keeper, event followers and clients.
+async fn forward_server_events(engine: Weak<Engine>, mut events: mpsc::Receiver<ServerEvent>) {
+    while let Some(event) = events.recv().await {
         let Some(engine) = engine.upgrade() else { return };
         match event {
             ServerEvent::State(name, state) => {
@@ -612,12 +615,12 @@ async fn hear(engine: Weak<Engine>, mut news: mpsc::Receiver<ServerEvent>) {
                 engine.emit_state(&name, &state);
             }
             ServerEvent::Discovered { server, discovery, era, kept } => {
-                let news = Part::Discovered { server: server.clone(), discovery, era };
-                let _ = engine.parts.send(Part::Then(Box::new(news), kept)).await;
+                let update = CatalogUpdate::Discovered { server: server.clone(), discovery, era };
+                let _ = engine.catalog_updates.send(CatalogUpdate::WithReply(Box::new(update), kept)).await;
                 engine.renew_subscriptions(&server);
             }
             ServerEvent::ResourceUpdated { server, params } => {
-                engine.announce(Change::Resource { server, params })
+                engine.announce(ChangeNotice::Resource { server, params })
             }
         }
     }

@@ -1,49 +1,51 @@
-//! What each client is shown: the mode chosen for it, its list of tools, and why it is that.
+//! Exposure: which tools each client is shown, in which mode, and why.
 
-use crate::changes::Change;
+use crate::changes::ChangeNotice;
 use crate::engine::Engine;
-use crate::keeper::Part;
+use crate::keeper::CatalogUpdate;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use toolbooth_core::call::{CallFault, Incoming, Misfit};
+use toolbooth_core::call::{ArgumentMismatch, CallFault, IncomingCall};
 use toolbooth_core::caller::{Caller, ClientFacts};
 use toolbooth_core::catalog::{ListBytes, ListKind, Tool};
 use toolbooth_core::event::{Event, EventKind};
-use toolbooth_core::exposure::{self, Choice, Dialect, Mode, Output, Shape, Weights, choose, family, meta};
+use toolbooth_core::exposure::{
+    self, Dialect, ListShape, Mode, ModeChoice, ModeCosts, OutputSchemas, choose, family, meta,
+};
 use toolbooth_core::fault::{Fault, Problem};
 use toolbooth_wire::Era;
 
-/// The longest schema that an error carries; a longer one is named instead.
-const MAX_TOLD_SCHEMA: usize = 4_096;
+/// The longest schema that is included in an error; a longer one is referred to.
+const MAX_HINT_SCHEMA_BYTES: usize = 4_096;
 
-/// Why a client is shown what it is, and what each mode would cost it.
+/// Why a client is in its exposure mode, and the cost of each mode.
 #[derive(Debug, Clone)]
-pub struct Explained {
-    /// The mode and why it was chosen.
-    pub choice: Choice,
-    /// The word for the client, where it is known.
+pub struct ExposureReport {
+    /// The mode, and why it was chosen.
+    pub choice: ModeChoice,
+    /// The word for the kind of client, if it is known.
     pub family: Option<&'static str>,
-    /// What each mode costs, in tokens.
-    pub weights: Weights,
-    /// Tokens of definitions that `auto` lists.
+    /// The cost of each mode, in tokens.
+    pub weights: ModeCosts,
+    /// The token limit up to which `auto` lists all definitions.
     pub budget: u32,
 }
 
-/// Why what clients are shown is another than before.
+/// Why the tools that clients see changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SurfaceCause {
-    /// The operator's files say something else.
+    /// The configuration changed.
     Configured,
-    /// A server was heard for the first time.
+    /// A server was connected for the first time.
     Discovered,
-    /// A server that clients know lists something else.
+    /// A known server changed its list.
     Changed,
-    /// A session loaded tools: its own list alone.
+    /// A session loaded tools, which changes only its own list.
     Loaded,
 }
 
 impl SurfaceCause {
-    /// All of them, with their words.
+    /// All causes, with their words.
     pub const ALL: [(Self, &'static str); 4] = [
         (Self::Configured, "configured"),
         (Self::Discovered, "discovered"),
@@ -52,7 +54,7 @@ impl SurfaceCause {
     ];
 }
 
-/// How often what clients are shown has changed, by cause.
+/// How often the tools that clients see have changed, by cause.
 #[derive(Debug, Default)]
 pub struct SurfaceTally([AtomicU64; 4]);
 
@@ -61,19 +63,19 @@ impl SurfaceTally {
         self.0[cause as usize].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The numbers, by the cause's word.
+    /// The counts, by the cause's word.
     pub fn report(&self) -> [(&'static str, u64); 4] {
         SurfaceCause::ALL.map(|(cause, word)| (word, self.0[cause as usize].load(Ordering::Relaxed)))
     }
 }
 
 impl Engine {
-    /// Publishes at once what servers list by now, without waiting for them to come to rest.
+    /// Publishes pending changes at once, without waiting for lists to become stable.
     pub async fn publish_now(&self) {
-        self.offer(Part::Now).await;
+        self.update_catalog(CatalogUpdate::PublishNow).await;
     }
 
-    /// A list as this caller's client, which speaks this era, is shown it.
+    /// A list as this caller's client gets it, in the era that the client speaks.
     pub fn listed(&self, kind: ListKind, caller: &Caller, client: &ClientFacts, era: Era) -> Arc<ListBytes> {
         let catalog = self.catalog();
         if kind != ListKind::Tools {
@@ -82,40 +84,40 @@ impl Engine {
         let terms = self.terms().exposure.clone();
         let name = client.name();
         let view = catalog.view(caller);
-        let Choice { mode, .. } =
+        let ModeChoice { mode, .. } =
             choose(&terms, &name, caller.persona_name(), || catalog.size_of(&view, caller, &terms));
         let mut dialect = dialect_of(&name);
         if era == Era::Legacy {
-            dialect.output = Output::Objects;
+            dialect.output = OutputSchemas::Objects;
         }
-        let shape = Shape { mode, dialect, terms: &terms };
+        let shape = ListShape { mode, dialect, terms: &terms };
         match &client.loaded {
             Some(loaded) if mode == Mode::Search => catalog.shaped_with(&view, caller, &shape, loaded),
             _ => catalog.shaped(&view, caller, &shape),
         }
     }
 
-    /// The mode for a client of this name.
-    pub fn exposure(&self, caller: &Caller, client: &str) -> Choice {
+    /// The exposure mode for a client of this name.
+    pub fn exposure(&self, caller: &Caller, client: &str) -> ModeChoice {
         let (terms, catalog) = (self.terms().exposure.clone(), self.catalog());
         let size = || catalog.size_of(&catalog.view(caller), caller, &terms);
         choose(&terms, client, caller.persona_name(), size)
     }
 
-    /// Why a client of this name is shown what it is. Weighs every tool: for those who ask.
-    pub fn explain_exposure(&self, caller: &Caller, client: &str) -> Explained {
+    /// Explains the exposure of a client of this name. Counts the tokens of every tool, so it is slow.
+    pub fn explain_exposure(&self, caller: &Caller, client: &str) -> ExposureReport {
         let (terms, catalog) = (self.terms().exposure.clone(), self.catalog());
-        Explained {
+        ExposureReport {
             choice: self.exposure(caller, client),
             family: family(client).map(|family| family.word),
-            weights: Weights::of(&catalog, caller, dialect_of(client), &terms),
+            weights: ModeCosts::of(&catalog, caller, dialect_of(client), &terms),
             budget: terms.tool_tokens,
         }
     }
 
-    /// Makes a call of `mcp_tool_call` the call inside it, before anything else is done: everything that holds for
-    /// the inner tool holds, and there is no second path.
-    pub(crate) fn unwrap_inner(&self, incoming: &mut Incoming) {
+    /// Replaces a call of `mcp_tool_call` by the call inside it, before any stage, so that all rules for the inner
+    /// tool apply.
+    pub(crate) fn unwrap_meta_call(&self, incoming: &mut IncomingCall) {
         if incoming.name == meta::CALL
             && let Some((name, arguments)) = meta::inner_call(incoming.arguments.as_ref())
         {
@@ -124,7 +126,7 @@ impl Engine {
         }
     }
 
-    /// Notes tools as loaded by a client's session, and tells that session's stream.
+    /// Records tools as loaded by a client's session, and notifies that session's stream.
     pub(crate) fn load<'a>(
         &self,
         caller: &Caller,
@@ -145,22 +147,28 @@ impl Engine {
             self.emit(event.server(tool.server_name()).tool(tool.name.clone()));
         }
         self.surface_tally().count(SurfaceCause::Loaded);
-        self.announce(Change::Loaded(loaded.clone()));
+        self.announce(ChangeNotice::Loaded(loaded.clone()));
     }
 
-    /// What to tell of arguments that do not fit: with the schema, where the client was not shown it.
-    pub(crate) fn explain_misfit(&self, misfit: Misfit) -> Problem {
-        let Misfit { fault, caller, client, tool } = misfit;
+    /// The error for invalid arguments. If the client was not shown the tool's schema, the hint contains it.
+    pub(crate) fn explain_mismatch(&self, mismatch: ArgumentMismatch) -> Problem {
+        let ArgumentMismatch { fault, caller, client, tool } = mismatch;
         let problem = Problem::of(&fault);
-        let told = matches!(fault, CallFault::InvalidArguments { .. } | CallFault::ArgumentsNotObject { .. });
-        if !told || tool.server.is_own() || self.exposure(&caller, &client.name()).mode == Mode::Full {
+        let needs_schema =
+            matches!(fault, CallFault::InvalidArguments { .. } | CallFault::ArgumentsNotObject { .. });
+        if !needs_schema || tool.server.is_own() || self.exposure(&caller, &client.name()).mode == Mode::Full
+        {
             return problem;
         }
         let schema = tool.input_schema();
-        let schema = match schema.as_bytes().len() <= MAX_TOLD_SCHEMA {
-            true => format!("the arguments of `{}`: {schema}", tool.exposed),
+        let schema = match schema.as_bytes().len() <= MAX_HINT_SCHEMA_BYTES {
+            true => format!("the schema of `{}`: {schema}", tool.exposed),
             false => {
-                format!("`{}` gives the arguments of `{}`", meta::DESCRIBE, exposure::signature(&tool, 12))
+                format!(
+                    "`{}` describes the arguments of `{}`",
+                    meta::DESCRIBE,
+                    exposure::signature(&tool, 12)
+                )
             }
         };
         let hint = match fault.hint() {

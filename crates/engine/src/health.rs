@@ -1,7 +1,7 @@
-//! Health of tools and providers: written by `record` alone, kept in the store now and then.
+//! Health of tools and providers: recorded when calls end, and saved to the store every few seconds.
 //!
-//! A call pays for two short locks of shards that it mostly has to itself. A tool that was never called costs
-//! nothing. What was recorded since the last saving is lost with a kill; health is advice, not a promise.
+//! A call takes two short locks, on shards that are rarely contended. A tool that was never called costs nothing.
+//! Samples since the last save are lost if the gateway is killed, which is acceptable for health.
 
 use crate::answer::Answer;
 use crate::clock::now_ms;
@@ -13,47 +13,49 @@ use std::time::Duration;
 use toolbooth_core::caller::{Admin, Caller};
 use toolbooth_core::catalog::Tool;
 use toolbooth_core::fault::{Blame, Problem};
-use toolbooth_core::health::{Ending, HealthView, SHARED, Sample, Sliced, Subject, Window};
+use toolbooth_core::health::{
+    CallEnding, HealthReport, HealthSample, HealthSubject, PersonaFilter, SHARED, Window,
+};
 use toolbooth_core::name_map::{NameHasher, NameMap};
 use toolbooth_store::{HealthRow, MAX_HEALTH_BATCH, Store, StoreError};
 
 const SHARDS: usize = 16;
-/// The most windows of one shard; the hundred thousandth tool that is called has none.
+/// The maximum number of windows in one shard; further tools are not recorded.
 const MAX_OF_SHARD: usize = 2_048;
 
-/// One call that was made, as it is told to [`Health::record`].
+/// A finished call, for [`HealthMonitor::record`].
 #[derive(Debug, Clone, Copy)]
 pub struct CallSample<'a> {
     /// The tool.
     pub tool: &'a Tool,
-    /// What served it, or was to: an id such as `mcp:mail`.
+    /// The id of the provider that served it or failed, such as `mcp:mail`.
     pub provider: &'a str,
-    /// Through which persona it was made.
+    /// The persona through which it was made.
     pub persona: Option<&'a str>,
-    /// How long it took, people's answers aside.
+    /// How long it took, without the time in which people were asked.
     pub took: Duration,
     /// How it ended.
-    pub ending: Ending,
-    /// The fault's stable code, where there was a fault.
+    pub ending: CallEnding,
+    /// The fault's code, if there was a fault.
     pub error_code: Option<&'a str>,
 }
 
 #[derive(Debug, Default)]
-struct Watched {
+struct HealthEntry {
     window: Window,
-    is_new: bool,
+    is_changed: bool,
 }
 
-/// Windows by server and name; a provider's server is empty.
-type Shard = NameMap<Box<str>, NameMap<Box<str>, Watched>>;
+/// Windows by server and name; the server is empty for providers.
+type Shard = NameMap<Box<str>, NameMap<Box<str>, HealthEntry>>;
 
-/// How calls ended lately, by tool and by provider.
+/// The outcomes of recent calls, by tool and by provider.
 #[derive(Debug, Default)]
-pub struct Health {
+pub struct HealthMonitor {
     tools: Shards,
     providers: Shards,
-    /// Whether anything was recorded since the last saving.
-    is_new: AtomicBool,
+    /// Whether anything was recorded since the last save.
+    is_changed: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -68,11 +70,11 @@ impl Shards {
         self.shards[place].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn record(&self, server: &str, name: &str, sample: &Sample<'_>) {
+    fn record(&self, server: &str, name: &str, sample: &HealthSample<'_>) {
         let mut shard = self.of(name);
         if let Some(watched) = shard.get_mut(server).and_then(|names| names.get_mut(name)) {
             watched.window.record(sample);
-            watched.is_new = true;
+            watched.is_changed = true;
             return;
         }
         if shard.values().map(NameMap::len).sum::<usize>() >= MAX_OF_SHARD {
@@ -80,7 +82,7 @@ impl Shards {
         }
         let watched = shard.entry(server.into()).or_default().entry(name.into()).or_default();
         watched.window.record(sample);
-        watched.is_new = true;
+        watched.is_changed = true;
     }
 
     fn look<T>(&self, server: &str, name: &str, look: impl FnOnce(&Window) -> T) -> Option<T> {
@@ -93,19 +95,19 @@ impl Shards {
         let mut shard = self.of(&row.name);
         if shard.values().map(NameMap::len).sum::<usize>() < MAX_OF_SHARD {
             let names = shard.entry(row.server.into()).or_default();
-            names.entry(row.name.into()).or_insert(Watched { window, is_new: false });
+            names.entry(row.name.into()).or_insert(HealthEntry { window, is_changed: false });
         }
     }
 
-    /// What was recorded since the last time, as rows to keep.
-    fn news(&self, subject: &str, saved_ms: i64, rows: &mut Vec<HealthRow>) {
+    /// The windows that changed since the last time, as rows for the store.
+    fn take_changed(&self, subject: &str, saved_ms: i64, rows: &mut Vec<HealthRow>) {
         for shard in &self.shards {
-            // Copied under the lock, written out after it: calls wait for the copy only.
+            // Copied under the lock and serialized after it, so that calls wait only for the copy.
             let mut news = Vec::new();
             let mut shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
             for (server, names) in shard.iter_mut() {
-                for (name, watched) in names.iter_mut().filter(|(_, watched)| watched.is_new) {
-                    watched.is_new = false;
+                for (name, watched) in names.iter_mut().filter(|(_, watched)| watched.is_changed) {
+                    watched.is_changed = false;
                     news.push((server.to_string(), name.to_string(), watched.window.clone()));
                 }
             }
@@ -120,16 +122,16 @@ impl Shards {
         }
     }
 
-    fn is_new_again(&self, row: &HealthRow) {
+    fn mark_changed(&self, row: &HealthRow) {
         let mut shard = self.of(&row.name);
         if let Some(watched) = shard.get_mut(&*row.server).and_then(|names| names.get_mut(&*row.name)) {
-            watched.is_new = true;
+            watched.is_changed = true;
         }
     }
 }
 
-impl Health {
-    /// What the store kept.
+impl HealthMonitor {
+    /// Loads the windows from the store.
     pub(crate) async fn load(store: &dyn Store) -> Result<Self, StoreError> {
         let health = Self::default();
         for row in store.health().await? {
@@ -141,14 +143,14 @@ impl Health {
         Ok(health)
     }
 
-    /// Takes a call in: for its tool, and for what served it.
+    /// Records a call for its tool and for its provider.
     pub fn record(&self, call: &CallSample<'_>) {
         self.record_attempt(&self.record_tool(call));
     }
 
-    /// Takes a call in for its tool alone.
-    pub fn record_tool<'a>(&self, call: &CallSample<'a>) -> Sample<'a> {
-        let sample = Sample {
+    /// Records a call for its tool only.
+    pub fn record_tool<'a>(&self, call: &CallSample<'a>) -> HealthSample<'a> {
+        let sample = HealthSample {
             at_ms: now_ms(),
             took: call.took,
             ending: call.ending,
@@ -157,78 +159,80 @@ impl Health {
             persona: call.persona,
         };
         self.tools.record(call.tool.server.name.as_str(), &call.tool.name, &sample);
-        self.is_new.store(true, Ordering::Relaxed);
+        self.is_changed.store(true, Ordering::Relaxed);
         sample
     }
 
-    /// Takes in what a provider did for a call that another one may have served.
-    pub fn record_attempt(&self, sample: &Sample<'_>) {
+    /// Records one provider's attempt at a call that another provider may have served.
+    pub fn record_attempt(&self, sample: &HealthSample<'_>) {
         self.providers.record("", sample.provider, sample);
-        self.is_new.store(true, Ordering::Relaxed);
+        self.is_changed.store(true, Ordering::Relaxed);
     }
 
-    /// The health of a tool as this caller may see it; nothing, if it was never called.
-    pub fn of_tool(&self, tool: &Tool, caller: &Caller) -> Option<HealthView> {
-        let view = |window: &Window| window.view(Subject::Tool, now_ms(), sliced(caller));
+    /// The health of a tool as this caller may see it; `None` if it was never called.
+    pub fn of_tool(&self, tool: &Tool, caller: &Caller) -> Option<HealthReport> {
+        let view = |window: &Window| window.view(HealthSubject::Tool, now_ms(), persona_filter(caller));
         self.tools.look(tool.server.name.as_str(), &tool.name, view)
     }
 
-    /// How often a tool was called lately, and its rate of success; nothing, if it was not.
+    /// The number of recent calls of a tool and its success rate; `None` if there were none.
     pub fn record_of(&self, tool: &Tool) -> Option<(u32, f64)> {
-        let record = |window: &Window| window.record_of(Subject::Tool, now_ms());
+        let record = |window: &Window| window.record_of(HealthSubject::Tool, now_ms());
         self.tools.look(tool.server.name.as_str(), &tool.name, record).flatten()
     }
 
     /// The health of a provider, by its id, as this caller may see it.
-    pub fn of_provider(&self, provider: &str, caller: &Caller) -> Option<HealthView> {
-        self.providers.look("", provider, |window| window.view(Subject::Provider, now_ms(), sliced(caller)))
+    pub fn of_provider(&self, provider: &str, caller: &Caller) -> Option<HealthReport> {
+        self.providers.look("", provider, |window| {
+            window.view(HealthSubject::Provider, now_ms(), persona_filter(caller))
+        })
     }
 
-    /// Keeps what is new; what cannot be kept is tried again the next time.
+    /// Saves what changed. If that fails, it is saved the next time.
     pub(crate) async fn save(&self, store: &dyn Store) {
-        if !self.is_new.swap(false, Ordering::Relaxed) {
+        if !self.is_changed.swap(false, Ordering::Relaxed) {
             return;
         }
         let (mut rows, now) = (Vec::new(), now_ms());
-        self.tools.news("tool", now, &mut rows);
-        self.providers.news("provider", now, &mut rows);
+        self.tools.take_changed("tool", now, &mut rows);
+        self.providers.take_changed("provider", now, &mut rows);
         for batch in rows.chunks(MAX_HEALTH_BATCH) {
             if let Err(error) = store.save_health(batch.to_vec()).await {
-                tracing::warn!("the health of tools was not kept: {error}");
+                tracing::warn!("the health of tools could not be saved: {error}");
                 for row in batch {
                     let shards = if row.subject == "tool" { &self.tools } else { &self.providers };
-                    shards.is_new_again(row);
+                    shards.mark_changed(row);
                 }
-                self.is_new.store(true, Ordering::Relaxed);
+                self.is_changed.store(true, Ordering::Relaxed);
             }
         }
     }
 }
 
-/// Who looks after the gateway sees every persona, others their own.
-fn sliced(caller: &Caller) -> Sliced<'_> {
+/// Administrators see every persona, other callers their own.
+fn persona_filter(caller: &Caller) -> PersonaFilter<'_> {
     match caller.admin {
-        Admin::Yes => Sliced::All,
-        Admin::No => Sliced::Only(caller.persona_name().unwrap_or(SHARED)),
+        Admin::Yes => PersonaFilter::All,
+        Admin::No => PersonaFilter::Only(caller.persona_name().unwrap_or(SHARED)),
     }
 }
 
-/// How a call that was sent ended, where that says anything about health, and the fault's code.
-pub(crate) fn ending_of(answer: Result<&Answer, &Problem>) -> Option<(Ending, Option<&'static str>)> {
+/// The outcome of a call that was sent, and the fault's code; `None` if it says nothing about health.
+pub(crate) fn ending_of(answer: Result<&Answer, &Problem>) -> Option<(CallEnding, Option<&'static str>)> {
     match answer {
-        Ok(Answer::Result { facts, .. }) if facts.is_error => Some((Ending::ToolError, None)),
-        Ok(Answer::Result { .. } | Answer::Long { .. }) => Some((Ending::Done, None)),
-        Ok(Answer::Error(_)) => Some((Ending::ToolError, Some("call.server-error"))),
-        // It is not over.
+        Ok(Answer::Result { facts, .. }) if facts.is_error => Some((CallEnding::ToolError, None)),
+        Ok(Answer::Result { .. } | Answer::Long { .. }) => Some((CallEnding::Done, None)),
+        Ok(Answer::Error(_)) => Some((CallEnding::ToolError, Some("call.server-error"))),
+        // The call is not finished.
         Ok(Answer::InputRequired { .. } | Answer::Held { .. }) => None,
         Err(problem) if problem.blame == Blame::Caller => None,
-        Err(problem) if problem.code == "call.timeout" => Some((Ending::Timeout, Some(problem.code))),
-        Err(problem) => Some((Ending::Failed, Some(problem.code))),
+        Err(problem) if problem.code == "call.timeout" => Some((CallEnding::Timeout, Some(problem.code))),
+        Err(problem) => Some((CallEnding::Failed, Some(problem.code))),
     }
 }
 
-/// Lends the id of the provider that a server is, without allocating for names of the usual length.
-pub(crate) fn as_provider<T>(server: &str, act: impl FnOnce(&str) -> T) -> T {
+/// Passes the provider id of a server to a function, without an allocation for names of the usual length.
+pub(crate) fn with_provider_id<T>(server: &str, act: impl FnOnce(&str) -> T) -> T {
     let mut room = [0_u8; 80];
     let length = 4 + server.len();
     match room.get_mut(..length) {
@@ -242,7 +246,7 @@ pub(crate) fn as_provider<T>(server: &str, act: impl FnOnce(&str) -> T) -> T {
 }
 
 impl Engine {
-    /// Keeps the health of what was called since the last time; a glance when nothing was.
+    /// Saves the health of tools that were called since the last time. Costs one atomic read if none was.
     pub async fn save_health(&self) {
         self.health().save(&**self.store()).await;
     }
@@ -253,10 +257,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_of_providers_are_lent_whatever_their_length() {
+    fn provider_ids_are_correct_for_names_of_any_length() {
         for length in [1, 64, 76, 77, 200] {
             let name = "n".repeat(length);
-            as_provider(&name, |id| assert_eq!(id, format!("mcp:{name}")));
+            with_provider_id(&name, |id| assert_eq!(id, format!("mcp:{name}")));
         }
     }
 }

@@ -1,18 +1,19 @@
-//! Held calls: written before they are announced, answered once, run once.
+//! Held calls: calls that wait for a person's decision. Each is stored before it is announced, decided once and run
+//! once.
 
 use crate::acts::Act;
 use crate::answer::Answer;
+use crate::approval_form;
 use crate::clock::now_ms;
 use crate::engine::Engine;
-use crate::question;
-use crate::rights::NotNow;
+use crate::rights::CannotRun;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 use toolbooth_core::audit::{AuditEntry, AuditKind};
-use toolbooth_core::call::{CallFault, Draft, Incoming, Licence, Waiting, check_edit, fingerprint};
-use toolbooth_core::caller::{Caller, Carried, ClientFacts};
+use toolbooth_core::call::{Approval, CallFault, Draft, HeldDraft, IncomingCall, check_edit, fingerprint};
+use toolbooth_core::caller::{Caller, ClientFacts, ForwardedHeaders};
 use toolbooth_core::consent::Consent;
 use toolbooth_core::effects::Rung;
 use toolbooth_core::fault::{Blame, Fault, Problem};
@@ -25,39 +26,39 @@ use toolbooth_store::{
     StoreError,
 };
 use toolbooth_upstream::CallLink;
-use toolbooth_upstream::connection::Progress;
+use toolbooth_upstream::connection::ProgressMode;
 use uuid::Uuid;
 
-/// How often a client that wants progress hears that its call still waits.
+/// How often a client that wants progress is notified that its call still waits.
 const PROGRESS_EVERY: Duration = Duration::from_secs(5);
 
-/// What became of asking.
-pub(crate) enum Asked {
-    /// A person said yes: the same call, once more, with a licence.
-    Run(Box<Approved>),
-    /// Nobody has answered yet; the call stays held.
+/// The outcome of asking a person.
+pub(crate) enum ApprovalOutcome {
+    /// Approved: the call, which passes all stages again with the approval.
+    Run(Box<ApprovedCall>),
+    /// Not decided yet: the call stays held.
     Held(Box<HeldCall>),
 }
 
 /// A call that a person approved.
-pub(crate) struct Approved {
-    /// The call, to walk every stage again.
-    pub(crate) incoming: Incoming,
-    /// The held call whose licence this is.
+pub(crate) struct ApprovedCall {
+    /// The call, which passes all stages again.
+    pub(crate) incoming: IncomingCall,
+    /// The held call that was approved.
     pub(crate) held: HeldCall,
-    /// What that person's yes is good for.
-    pub(crate) licence: Licence,
+    /// The approval, which says what it covers.
+    pub(crate) approval: Approval,
 }
 
-/// The claim on an approved call, on its way to the request that waits for it. If that request is gone, dropping the
-/// claim runs the call: a claim cannot be released, and no other task may run the call.
+/// A claimed call on its way to the request that waits for it. If that request is gone, dropping the claim runs the
+/// call: a claim cannot be released, and no other task may run the call.
 struct HeldClaim {
     engine: Arc<Engine>,
-    approved: Option<Box<Approved>>,
+    approved: Option<Box<ApprovedCall>>,
 }
 
 impl HeldClaim {
-    fn take(mut self) -> Option<Box<Approved>> {
+    fn take(mut self) -> Option<Box<ApprovedCall>> {
         self.approved.take()
     }
 }
@@ -65,35 +66,36 @@ impl HeldClaim {
 impl Drop for HeldClaim {
     fn drop(&mut self) {
         let Some(approved) = self.approved.take() else { return };
-        // Without a runtime the process ends; the next start finds the claim and ends the call as unknown.
+        // Without a runtime the process is ending; the next start finds the claim and ends the call with an unknown
+        // outcome.
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         let (engine, id) = (self.engine.clone(), approved.held.id);
         runtime.spawn(async move {
             if let Err(problem) = engine.run_abandoned(*approved).await {
-                tracing::warn!(held = %id, "an approved call whose client hung up failed: {}", problem.message);
+                tracing::warn!(held = %id, "an approved call whose client disconnected failed: {}", problem.message);
             }
         });
     }
 }
 
-/// A held call cannot be answered so.
+/// Why a held call cannot be decided, or was not approved.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum AnswerFault {
-    /// There is none of that id, or none for this caller.
+pub enum DecisionFault {
+    /// There is no held call with this id that the caller may see.
     #[error("there is no held call {0}")]
     Unknown(Uuid),
-    /// Somebody else must answer.
-    #[error("held call {0} is for an approver to answer")]
+    /// The caller may not approve this call.
+    #[error("held call {0} must be decided by an approver")]
     NotYours(Uuid),
-    /// A person said no.
+    /// A person rejected the call.
     #[error("{0}")]
     Rejected(String),
-    /// Nobody answered in time.
+    /// The call was not decided in time.
     #[error("approval timed out after {0} s")]
     TimedOut(u64),
 }
 
-impl Fault for AnswerFault {
+impl Fault for DecisionFault {
     fn code(&self) -> &'static str {
         match self {
             Self::Unknown(_) => "approval.unknown",
@@ -109,7 +111,9 @@ impl Fault for AnswerFault {
 
     fn hint(&self) -> Option<String> {
         match self {
-            Self::Unknown(_) => Some("`toolbooth approvals list` shows those you may answer".into()),
+            Self::Unknown(_) => {
+                Some("`toolbooth approvals list` shows the held calls that you may decide".into())
+            }
             Self::NotYours(_) => Some("ask a member of the admin group or of `approval.approvers`".into()),
             Self::Rejected(_) | Self::TimedOut(_) => None,
         }
@@ -117,62 +121,63 @@ impl Fault for AnswerFault {
 }
 
 impl Engine {
-    /// Holds a call until a person has answered, or for as long as its client can wait.
+    /// Holds a call until a person decides, or until its client can wait no longer.
     pub(crate) async fn ask_person(
         self: &Arc<Self>,
-        waiting: Waiting,
-        progress: Progress,
-        patience: Option<Duration>,
+        waiting: HeldDraft,
+        progress: ProgressMode,
+        approval_wait: Option<Duration>,
         link: &CallLink,
-    ) -> Result<Asked, Problem> {
+    ) -> Result<ApprovalOutcome, Problem> {
         let held = self.hold(&waiting).await?;
-        let mut seat = self.waiting_room().sit(held.id);
-        // Somebody may have answered between the look and the seat.
+        let mut decision = self.waiting_room().wait_for(held.id);
+        // The call may have been decided before this task began to wait.
         let held = self.store().held(held.id).await.map_err(|error| Problem::of(&error))?.unwrap_or(held);
         if held.state != HeldState::Pending {
-            return self.take_up(waiting, held).await;
+            return self.continue_decided(waiting, held).await;
         }
         let (expires, wait) = (self.terms().expires, self.terms().wait);
         let caller = waiting.draft().caller.clone();
         let may_answer = self.may_answer(&caller, &held);
-        // Who may not say yes may still say no, over another door.
+        // The caller is asked only if they may approve. A caller may always reject their own call, over another door.
         let mut asking = may_answer && waiting.draft().client.can("elicitation");
         let expiry = expiry_of(&held, expires);
-        let patience = Instant::now() + patience.unwrap_or(wait);
+        let wait_end = Instant::now() + approval_wait.unwrap_or(wait);
         let mut tick = interval(PROGRESS_EVERY);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let ask = link.ask("elicitation/create", Some(question::form(&held, &waiting)));
+        let ask = link.ask("elicitation/create", Some(approval_form::form(&held, &waiting)));
         tokio::pin!(ask);
         let mut waited = 0u64;
         loop {
-            let until = if asking || progress == Progress::Wanted { expiry } else { expiry.min(patience) };
+            let until =
+                if asking || progress == ProgressMode::Wanted { expiry } else { expiry.min(wait_end) };
             tokio::select! {
                 biased;
-                decided = seat.answer() => return self.take_up(waiting, decided).await,
-                reply = &mut ask, if asking => match question::read(reply) {
+                decided = decision.decided() => return self.continue_decided(waiting, decided).await,
+                reply = &mut ask, if asking => match approval_form::read(reply) {
                     Some((verdict, note)) => {
-                        let verdict = question::without_memory(verdict, held.answerer);
-                        match self.decide_to_the_end(caller.clone(), held.id, verdict, note).await {
-                            Ok(decided) => return self.take_up(waiting, decided).await,
+                        let verdict = approval_form::without_memory(verdict, held.answerer);
+                        match self.decide_in_task(caller.clone(), held.id, verdict, note).await {
+                            Ok(decided) => return self.continue_decided(waiting, decided).await,
                             Err(problem) => {
                                 let now = self.store().held(held.id).await;
                                 match now.map_err(|error| Problem::of(&error))? {
-                                    // Somebody else was faster.
-                                    Some(now) if now.state != HeldState::Pending => return self.take_up(waiting, now).await,
+                                    // Another decision came first.
+                                    Some(now) if now.state != HeldState::Pending => return self.continue_decided(waiting, now).await,
                                     _ => return Err(problem),
                                 }
                             }
                         }
                     }
-                    None => asking = false, // The question was put away, not answered.
+                    None => asking = false, // The question was dismissed without a decision.
                 },
-                _ = tick.tick(), if progress == Progress::Wanted => {
+                _ = tick.tick(), if progress == ProgressMode::Wanted => {
                     link.progress(waiting_progress(waited, &held));
                     waited += 1;
                 }
                 () = sleep_until(until) => {
                     if until < expiry {
-                        return Ok(Asked::Held(Box::new(held)));
+                        return Ok(ApprovalOutcome::Held(Box::new(held)));
                     }
                     self.sweep_held().await;
                     return Err(Problem::of(&timed_out(&held)));
@@ -181,8 +186,8 @@ impl Engine {
         }
     }
 
-    /// The held call of a call that waits: the one that waits already, or a new one.
-    async fn hold(&self, waiting: &Waiting) -> Result<HeldCall, Problem> {
+    /// Finds the open held call for the same call, or stores a new one.
+    async fn hold(&self, waiting: &HeldDraft) -> Result<HeldCall, Problem> {
         let draft = waiting.draft();
         let held = self.held_of(draft, HeldKind::Approval, &waiting.reason, waiting.answerer);
         let filter = HeldFilter {
@@ -204,9 +209,9 @@ impl Engine {
                 && other.answerer == held.answerer
                 && other.persona == held.persona
                 && other.level == held.level
-                // It runs with the rights of the credential it was made with.
+                // It runs with the rights of the credential that the call was made with.
                 && other.identified_by == held.identified_by
-                // What is remembered for a session is remembered for that of the one who asked.
+                // A decision remembered for a session belongs to the session of the caller who asked.
                 && other.session == held.session
                 && other.claimed_ms.is_none()
                 && !other.is_overdue(now)
@@ -220,6 +225,7 @@ impl Engine {
         Ok(held)
     }
 
+    /// Builds the held call of a draft.
     pub(crate) fn held_of(
         &self,
         draft: &Draft,
@@ -260,103 +266,107 @@ impl Engine {
         }
     }
 
-    /// Goes on with a call that somebody has answered.
-    async fn take_up(self: &Arc<Self>, waiting: Waiting, held: HeldCall) -> Result<Asked, Problem> {
+    /// Continues with a call that was decided.
+    async fn continue_decided(
+        self: &Arc<Self>,
+        waiting: HeldDraft,
+        held: HeldCall,
+    ) -> Result<ApprovalOutcome, Problem> {
         match held.state {
             HeldState::Approved => {}
             HeldState::Rejected => return Err(Problem::of(&rejection(&held))),
             HeldState::Expired => {
                 return Err(Problem::of(&timed_out(&held)));
             }
-            HeldState::Pending => return Ok(Asked::Held(Box::new(held))),
+            HeldState::Pending => return Ok(ApprovalOutcome::Held(Box::new(held))),
             HeldState::Done | HeldState::Failed => return Err(already_run(&held)),
         }
         let mut incoming = waiting.again();
         incoming.caller = match self.caller_of(&held).await {
-            // What the request brought along is still there: the request waits.
+            // The request still waits, so the headers that came with it are still available.
             Ok(caller) => {
-                let carried = incoming.caller.carried.clone();
-                Arc::new(Caller { carried, ..Caller::clone(&caller) })
+                let forwarded = incoming.caller.forwarded.clone();
+                Arc::new(Caller { forwarded, ..Caller::clone(&caller) })
             }
-            Err(NotNow::Never(problem)) => {
-                // In a task of its own, as for a claim: a client that hangs up meanwhile leaves no held call open.
+            Err(CannotRun::Never(problem)) => {
+                // In its own task, so that a client that disconnects meanwhile leaves no open held call.
                 let (engine, reason) = (self.clone(), problem.clone());
                 let _ = tokio::spawn(async move { engine.give_up(&held, &reason).await }).await;
                 return Err(problem);
             }
-            Err(NotNow::Later(problem)) => {
+            Err(CannotRun::Later(problem)) => {
                 self.deferred.note(held.id, &problem);
-                return Ok(Asked::Held(Box::new(held)));
+                return Ok(ApprovalOutcome::Held(Box::new(held)));
             }
         };
-        self.claim(held, incoming).await.map(|approved| Asked::Run(Box::new(approved)))
+        self.claim(held, incoming).await.map(|approved| ApprovalOutcome::Run(Box::new(approved)))
     }
 
-    /// Takes the licence to run an approved call. Dropping the future does not lose it: the gateway runs the call then.
+    /// Claims an approved call, so that only this task runs it. If the future is dropped, the gateway runs the call.
     pub(crate) async fn claim(
         self: &Arc<Self>,
         held: HeldCall,
-        incoming: Incoming,
-    ) -> Result<Approved, Problem> {
-        let (hand_over, handed_over) = oneshot::channel::<Result<HeldClaim, Problem>>();
+        incoming: IncomingCall,
+    ) -> Result<ApprovedCall, Problem> {
+        let (sender, receiver) = oneshot::channel::<Result<HeldClaim, Problem>>();
         let engine = self.clone();
-        // In a task of its own: the commit goes through even if the client hangs up meanwhile.
+        // In its own task, so that the commit completes even if the client disconnects meanwhile.
         tokio::spawn(async move {
             let claimed = engine.claim_now(held, incoming).await;
             let claim = claimed.map(|approved| HeldClaim { engine, approved: Some(Box::new(approved)) });
             // If the receiver is gone, the claim is dropped here and runs the call.
-            let _ = hand_over.send(claim);
+            let _ = sender.send(claim);
         });
         let closed = || Problem::of(&StoreError::Closed);
-        let claim = handed_over.await.map_err(|_| closed())??;
+        let claim = receiver.await.map_err(|_| closed())??;
         claim.take().map(|approved| *approved).ok_or_else(closed)
     }
 
-    async fn claim_now(&self, held: HeldCall, mut incoming: Incoming) -> Result<Approved, Problem> {
+    async fn claim_now(&self, held: HeldCall, mut incoming: IncomingCall) -> Result<ApprovedCall, Problem> {
         let claimed =
             self.store().claim_held(held.id, now_ms()).await.map_err(|error| Problem::of(&error))?;
         let held = match claimed {
             Contest::Won(held) => held,
             Contest::Lost(held) => return Err(already_run(&held)),
-            Contest::Missing => return Err(Problem::of(&AnswerFault::Unknown(held.id))),
+            Contest::Missing => return Err(Problem::of(&DecisionFault::Unknown(held.id))),
         };
         self.deferred.forget(held.id);
-        let Some(licence) = Licence::of(&held) else { return Err(already_run(&held)) };
+        let Some(approval) = Approval::of(&held) else { return Err(already_run(&held)) };
         incoming.arguments = Some(held.final_arguments().clone());
-        Ok(Approved { incoming, held, licence })
+        Ok(ApprovedCall { incoming, held, approval })
     }
 
-    /// Runs a claimed call whose client has hung up, without what the request brought along.
-    async fn run_abandoned(self: &Arc<Self>, mut approved: Approved) -> Result<Answer, Problem> {
+    /// Runs a claimed call whose client has disconnected, without the headers of its request.
+    async fn run_abandoned(self: &Arc<Self>, mut approved: ApprovedCall) -> Result<Answer, Problem> {
         let caller = Caller::clone(&approved.incoming.caller);
-        approved.incoming = Incoming {
-            caller: Arc::new(Caller { carried: Carried::default(), ..caller }),
+        approved.incoming = IncomingCall {
+            caller: Arc::new(Caller { forwarded: ForwardedHeaders::default(), ..caller }),
             client: Arc::new(ClientFacts::remembered(&approved.held.client)),
-            name: self.address_of(&approved.held.server, &approved.held.tool),
+            name: self.stable_name_of(&approved.held.server, &approved.held.tool),
             arguments: approved.incoming.arguments,
             meta: Vec::new(),
         };
         self.run_claimed(approved).await
     }
 
-    /// Whether somebody may say yes to a held call.
+    /// Whether a caller may approve a held call.
     pub fn may_answer(&self, caller: &Caller, held: &HeldCall) -> bool {
         let is_approver = if self.terms().is_approver(caller) { IsApprover::Yes } else { IsApprover::No };
         held.may_be_approved_by(caller, is_approver)
     }
 
-    /// Whether somebody may see a held call.
+    /// Whether a caller may see a held call.
     pub fn may_see(&self, caller: &Caller, held: &HeldCall) -> bool {
         held.user == *caller.user || self.terms().is_approver(caller)
     }
 
-    /// A held call, with its result; one that the caller may not see is unknown.
+    /// A held call, with its result. One that the caller may not see is reported as unknown.
     pub async fn held_call(&self, caller: &Caller, id: Uuid) -> Result<HeldCall, Problem> {
         let held = self.store().held(id).await.map_err(|error| Problem::of(&error))?;
-        held.filter(|held| self.may_see(caller, held)).ok_or_else(|| Problem::of(&AnswerFault::Unknown(id)))
+        held.filter(|held| self.may_see(caller, held)).ok_or_else(|| Problem::of(&DecisionFault::Unknown(id)))
     }
 
-    /// Held calls that a caller may see, newest first.
+    /// The held calls that a caller may see, newest first.
     pub async fn held_calls(
         &self,
         caller: &Caller,
@@ -369,7 +379,7 @@ impl Engine {
         self.store().held_calls(filter).await.map_err(|error| Problem::of(&error))
     }
 
-    /// How many calls wait for a person, up to a page of them.
+    /// The number of calls that wait for a decision, up to the page size.
     pub async fn waiting_calls(&self) -> usize {
         let filter = HeldFilter {
             states: vec![HeldState::Pending],
@@ -379,7 +389,7 @@ impl Engine {
         self.store().held_calls(filter).await.map(|held| held.len()).unwrap_or_default()
     }
 
-    /// Answers for a held call: one answer wins, and on a yes the call runs, once.
+    /// Decides a held call. The first decision wins; an approved call runs once.
     pub async fn decide(
         self: &Arc<Self>,
         by: &Caller,
@@ -388,18 +398,18 @@ impl Engine {
         note: Option<String>,
     ) -> Result<HeldCall, Problem> {
         let found = self.store().held(id).await.map_err(|error| Problem::of(&error))?;
-        let Some(held) = found else { return Err(Problem::of(&AnswerFault::Unknown(id))) };
+        let Some(held) = found else { return Err(Problem::of(&DecisionFault::Unknown(id))) };
         let attempt = || format!("answer to held call {id} of {}", held.user);
         if !self.may_see(by, &held) {
-            self.note_trespass(by, "approval.unknown", &attempt());
-            return Err(Problem::of(&AnswerFault::Unknown(id)));
+            self.record_denied(by, "approval.unknown", &attempt());
+            return Err(Problem::of(&DecisionFault::Unknown(id)));
         }
-        // A caller may always take back their own call; only a yes can be somebody else's to give.
+        // Callers may always reject their own calls; an approval may need another person.
         if matches!(verdict, HeldVerdict::Approve { .. }) && !self.may_answer(by, &held) {
-            self.note_trespass(by, "approval.not-yours", &attempt());
-            return Err(Problem::of(&AnswerFault::NotYours(id)));
+            self.record_denied(by, "approval.not-yours", &attempt());
+            return Err(Problem::of(&DecisionFault::NotYours(id)));
         }
-        self.check_answer(&held, &verdict)?;
+        self.check_verdict(&held, &verdict)?;
         let note = note.map(|note| note.chars().take(1000).collect());
         let decision = Decision { verdict, by: by.user.to_string(), at_ms: now_ms(), note };
         let audit = decision_entry(&held, &decision);
@@ -411,19 +421,19 @@ impl Engine {
         match decided {
             Contest::Won(held) => {
                 self.emit_decided(&held);
-                self.heed(&held, by).await;
+                self.follow_decision(&held, by).await;
                 Ok(held)
             }
             Contest::Lost(held) => Err(match held.decide(&decision) {
                 Err(fault) => Problem::of(&fault),
                 Ok(_) => Problem::of(&HeldFault::Expired { id }),
             }),
-            Contest::Missing => Err(Problem::of(&AnswerFault::Unknown(id))),
+            Contest::Missing => Err(Problem::of(&DecisionFault::Unknown(id))),
         }
     }
 
-    /// Answers for a held call in a task of its own: if the client hangs up during the commit, the call still runs.
-    async fn decide_to_the_end(
+    /// Decides a held call in its own task: if the client disconnects during the commit, an approved call still runs.
+    async fn decide_in_task(
         self: &Arc<Self>,
         by: Arc<Caller>,
         id: Uuid,
@@ -435,11 +445,11 @@ impl Engine {
         deciding.await.unwrap_or_else(|_| Err(Problem::of(&StoreError::Closed)))
     }
 
-    /// Other arguments must be ones the caller could have sent.
-    fn check_answer(&self, held: &HeldCall, verdict: &HeldVerdict) -> Result<(), Problem> {
+    /// Checks that edited arguments are ones that the caller could have sent.
+    fn check_verdict(&self, held: &HeldCall, verdict: &HeldVerdict) -> Result<(), Problem> {
         let HeldVerdict::Approve { arguments, remember } = verdict else { return Ok(()) };
-        let lasts = matches!(remember, Some(Remember::Session | Remember::Always));
-        if lasts && held.answerer != Answerer::CallerOrApprover {
+        let is_lasting = matches!(remember, Some(Remember::Session | Remember::Always));
+        if is_lasting && held.answerer != Answerer::CallerOrApprover {
             return Err(Problem::of(&HeldFault::NotRemembered { id: held.id }));
         }
         let Some(arguments) = arguments else { return Ok(()) };
@@ -449,23 +459,23 @@ impl Engine {
         }
     }
 
-    /// What the tool of a held call does to the world, while the tool is there.
+    /// The side effect of a held call's tool; `None` while the tool is not in the catalog.
     pub fn rung_of(&self, held: &HeldCall) -> Option<Rung> {
         self.tool_of(held).map(|tool| tool.effect().rung)
     }
 
-    /// What a decision leads to: memory, and the call itself.
-    async fn heed(self: &Arc<Self>, held: &HeldCall, by: &Caller) {
+    /// Carries out a decision: remembers it, and runs the call.
+    async fn follow_decision(self: &Arc<Self>, held: &HeldCall, by: &Caller) {
         if held.state == HeldState::Approved {
             self.remember_approval(held, by).await;
         }
-        let heard = self.waiting_room().call(held);
-        // A step of a plan runs when its turn comes.
+        let has_waiter = self.waiting_room().notify(held);
+        // A step of a plan runs in the order of the plan.
         if held.state != HeldState::Approved || held.kind != HeldKind::Approval {
             return;
         }
-        if heard {
-            // Whoever heard it takes the licence at once, unless they hang up at this very moment.
+        if has_waiter {
+            // The waiting request claims the call at once, unless its client disconnects at this moment.
             self.run_unless_taken(held.id);
         } else {
             self.run_later(held.clone());
@@ -475,10 +485,10 @@ impl Engine {
     async fn remember_approval(&self, held: &HeldCall, by: &Caller) {
         let tool = self.tool_of(held).filter(|tool| *tool.digest() == held.digest);
         if let Some(tool) = &tool {
-            self.memory().accept(tool);
-            let pins = vec![crate::memory::pin(tool, &by.user)];
+            self.decisions().accept(tool);
+            let pins = vec![crate::decision_cache::pin(tool, &by.user)];
             if let Err(error) = self.store().save_pins(pins).await {
-                tracing::error!("an accepted definition was not kept: {error}");
+                tracing::error!("the pin of an approved tool could not be saved: {error}");
             }
         }
         let session = match held.remember {
@@ -508,29 +518,29 @@ impl Engine {
                 let scope = if consent.session.is_some() { "session" } else { "always" };
                 let details = [("tool", held.tool.as_str()), ("remember", scope)];
                 if let Err(problem) = self.audit_act(act.with(&details)).await {
-                    tracing::error!("a consent was not written into the audit: {}", problem.message);
+                    tracing::error!("a consent could not be written to the audit: {}", problem.message);
                 }
-                self.memory().grant(consent);
+                self.decisions().grant(consent);
             }
-            Err(error) => tracing::error!("a consent was not kept: {error}"),
+            Err(error) => tracing::error!("a consent could not be saved: {error}"),
         }
     }
 
-    /// Gives up calls whose time is over.
+    /// Expires held calls that were not decided in time.
     pub async fn sweep_held(&self) {
         match self.store().expire_held(now_ms()).await {
             Ok(expired) => {
                 for held in &expired {
                     self.emit_decided(held);
-                    self.waiting_room().call(held);
+                    self.waiting_room().notify(held);
                 }
             }
-            Err(error) => tracing::error!("held calls could not be looked through: {error}"),
+            Err(error) => tracing::error!("held calls could not be expired: {error}"),
         }
     }
 }
 
-/// Why a call cannot be held: as many wait as may, of this user or in all.
+/// Why a call cannot be held: the limit of this user or of all callers is reached.
 pub(crate) fn not_held(error: &StoreError) -> Problem {
     match error {
         StoreError::Full { what: HELD_OF_USER } => {
@@ -543,16 +553,16 @@ pub(crate) fn not_held(error: &StoreError) -> Problem {
     }
 }
 
-/// When the time for an answer is over.
+/// When a held call expires.
 fn expiry_of(held: &HeldCall, otherwise: Duration) -> Instant {
     let left = held.expires_ms.map(|expires| u64::try_from(expires - now_ms()).unwrap_or(0));
     Instant::now() + left.map_or(otherwise, Duration::from_millis)
 }
 
-/// What a model hears when nobody answered: after how long, by the held call's own terms.
-fn timed_out(held: &HeldCall) -> AnswerFault {
+/// The error for the caller when a held call expires: after how long, by its own expiry.
+fn timed_out(held: &HeldCall) -> DecisionFault {
     let allowed = held.expires_ms.unwrap_or(held.created_ms) - held.created_ms;
-    AnswerFault::TimedOut(u64::try_from(allowed / 1000).unwrap_or(0))
+    DecisionFault::TimedOut(u64::try_from(allowed / 1000).unwrap_or(0))
 }
 
 fn waiting_progress(waited: u64, held: &HeldCall) -> RawJson {
@@ -562,10 +572,10 @@ fn waiting_progress(waited: u64, held: &HeldCall) -> RawJson {
     params.finish()
 }
 
-/// The words a model hears when a person says no.
-pub(crate) fn rejection(held: &HeldCall) -> AnswerFault {
-    let by = held.decided_by.as_deref().unwrap_or("somebody");
-    AnswerFault::Rejected(match held.decision_note.as_deref().filter(|note| !note.is_empty()) {
+/// The error for the caller when a person rejects the call.
+pub(crate) fn rejection(held: &HeldCall) -> DecisionFault {
+    let by = held.decided_by.as_deref().unwrap_or("an approver");
+    DecisionFault::Rejected(match held.decision_note.as_deref().filter(|note| !note.is_empty()) {
         Some(reason) => format!("rejected by {by}: {reason}"),
         None => format!("rejected by {by}"),
     })
@@ -597,6 +607,6 @@ fn decision_entry(held: &HeldCall, decision: &Decision) -> AuditEntry {
         by: Some(decision.by.as_str().into()),
         outcome: outcome.into(),
         detail: Some(detail.finish()),
-        ..held.trace(decision.at_ms)
+        ..held.audit_entry(decision.at_ms)
     }
 }

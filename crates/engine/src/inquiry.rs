@@ -1,44 +1,44 @@
-//! Requests that are no calls: prompts, resources, completions. They pass the same permission.
+//! Requests other than tool calls: prompts, resources, completions. The same permissions apply.
 
 use crate::answer::Answer;
-use crate::dispatch::{Deadline, Rounds, address_first, only_declared, put_questions};
+use crate::dispatch::{Deadline, QuestionHandling, ask_to_open_urls, only_declared, put_questions};
 use crate::engine::Engine;
-use crate::terms::Audited;
+use crate::terms::AuditScope;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use toolbooth_core::audit::AuditEntry;
 use toolbooth_core::call::CallFault;
 use toolbooth_core::caller::{Caller, ClientFacts};
-use toolbooth_core::catalog::Offer;
-use toolbooth_core::compliance::{Meeting, meet};
+use toolbooth_core::catalog::CatalogItem;
+use toolbooth_core::compliance::{Compatibility, compatibility};
 use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::json::{Member, RawJson, with_members};
 use toolbooth_core::names::ServerName;
 use toolbooth_core::redact;
-use toolbooth_upstream::connection::{Ask, Progress, Round};
-use toolbooth_upstream::peer::Reading;
+use toolbooth_upstream::connection::{ProgressMode, Round, UpstreamRequest};
+use toolbooth_upstream::peer::ResultReading;
 use toolbooth_upstream::{CallLink, UpstreamError};
 use toolbooth_wire::codes::{INVALID_PARAMS, RESOURCE_NOT_FOUND, URL_ELICITATION_REQUIRED};
 use toolbooth_wire::{Era, RpcError};
 
-/// A request about a prompt, a resource or a completion.
+/// A request for a prompt, a resource or a completion.
 #[derive(Debug, Clone)]
 pub struct Inquiry {
-    /// Who asks.
+    /// The caller.
     pub caller: Arc<Caller>,
-    /// What the client said about itself.
+    /// What the client declared about itself.
     pub client: Arc<ClientFacts>,
-    /// The parameters, without what belongs to the protocol.
+    /// The parameters, without the members that belong to the protocol.
     pub params: RawJson,
-    /// The client's `_meta`, likewise.
+    /// The client's `_meta`, without the members that belong to the protocol.
     pub meta: Vec<Member>,
-    /// Answers and state, when this is a later round.
+    /// The client's answers and the request state, if this request continues an earlier one.
     pub round: Round,
-    /// Whether progress is wanted.
-    pub progress: Progress,
-    /// Who answers a server's questions.
-    pub rounds: Rounds,
+    /// Whether the client wants progress notifications.
+    pub progress: ProgressMode,
+    /// How the client answers a server's questions.
+    pub questions: QuestionHandling,
 }
 
 impl Inquiry {
@@ -59,24 +59,24 @@ fn unknown(what: &str, name: &str) -> Problem {
 }
 
 impl Engine {
-    /// `prompts/get`.
+    /// Handles `prompts/get`.
     pub async fn get_prompt(&self, inquiry: Inquiry, link: &CallLink) -> Result<Answer, Problem> {
         let name = inquiry.text("name")?;
-        let gathered = self.gathered_for_prompt(&name, &inquiry.caller).await;
+        let readiness = self.wait_for_prompt(&name, &inquiry.caller).await;
         let catalog = self.catalog();
         let Some(prompt) = catalog.prompt(&name, &inquiry.caller) else {
-            return Err(gathered.explain(unknown("prompt", &name)));
+            return Err(readiness.explain(unknown("prompt", &name)));
         };
-        let Offer { server, key, .. } = prompt.clone();
+        let CatalogItem { server, key, .. } = prompt.clone();
         let params = with_members(&inquiry.params, &[("name", RawJson::from_value(&*key))]);
         let params = params.map_err(|error| bad_params(error.to_string()))?;
         self.forward(&server.name, "prompts/get", &params, &inquiry, link).await
     }
 
-    /// `resources/read`. Several servers may claim a URI: the first that has it answers.
+    /// Handles `resources/read`. Several servers may claim a URI; the first one that has it answers.
     pub async fn read_resource(&self, inquiry: Inquiry, link: &CallLink) -> Result<Answer, Problem> {
         let uri = inquiry.text("uri")?;
-        let gathered = self.gathered_for_resource(&uri, &inquiry.caller).await;
+        let readiness = self.wait_for_resource(&uri, &inquiry.caller).await;
         let mut missing = None;
         for server in self.servers_of_resource(&uri, &inquiry.caller) {
             let answer = self.forward(&server, "resources/read", &inquiry.params, &inquiry, link).await?;
@@ -87,7 +87,7 @@ impl Engine {
                 answer => return Ok(answer),
             }
         }
-        missing.ok_or_else(|| gathered.explain(unknown("resource", &uri)))
+        missing.ok_or_else(|| readiness.explain(unknown("resource", &uri)))
     }
 
     pub(crate) fn servers_of_resource(&self, uri: &str, caller: &Caller) -> Vec<ServerName> {
@@ -95,7 +95,7 @@ impl Engine {
         catalog.resource(uri, caller).iter().map(|server| server.entry.name.clone()).collect()
     }
 
-    /// `completion/complete`: the reference leads to the server.
+    /// Handles `completion/complete`. The reference determines the server.
     pub async fn complete(&self, inquiry: Inquiry, link: &CallLink) -> Result<Answer, Problem> {
         let reference = inquiry.params.member("ref").ok_or_else(|| bad_params("`ref` is missing".into()))?;
         let member = |key: &str| {
@@ -103,12 +103,12 @@ impl Engine {
         };
         match (member("type").as_deref(), member("name"), member("uri")) {
             (Some("ref/prompt"), Some(name), _) => {
-                let gathered = self.gathered_for_prompt(&name, &inquiry.caller).await;
+                let readiness = self.wait_for_prompt(&name, &inquiry.caller).await;
                 let catalog = self.catalog();
                 let Some(prompt) = catalog.prompt(&name, &inquiry.caller) else {
-                    return Err(gathered.explain(unknown("prompt", &name)));
+                    return Err(readiness.explain(unknown("prompt", &name)));
                 };
-                let Offer { server, key, .. } = prompt.clone();
+                let CatalogItem { server, key, .. } = prompt.clone();
                 let renamed = with_members(&reference, &[("name", RawJson::from_value(&*key))]);
                 let params =
                     renamed.and_then(|reference| with_members(&inquiry.params, &[("ref", reference)]));
@@ -116,10 +116,10 @@ impl Engine {
                 self.forward(&server.name, "completion/complete", &params, &inquiry, link).await
             }
             (Some("ref/resource"), _, Some(uri)) => {
-                let gathered = self.gathered_for_resource(&uri, &inquiry.caller).await;
+                let readiness = self.wait_for_resource(&uri, &inquiry.caller).await;
                 let server = self
                     .template_server(&uri, &inquiry.caller)
-                    .ok_or_else(|| gathered.explain(unknown("resource", &uri)))?;
+                    .ok_or_else(|| readiness.explain(unknown("resource", &uri)))?;
                 self.forward(&server, "completion/complete", &inquiry.params, &inquiry, link).await
             }
             _ => {
@@ -143,7 +143,7 @@ impl Engine {
         link: &CallLink,
     ) -> Result<Answer, Problem> {
         let supervised = self.server(server).map_err(|error| Problem::of(&error))?;
-        if meet(&inquiry.caller, &supervised.entry) == Meeting::Forbidden {
+        if compatibility(&inquiry.caller, &supervised.entry) == Compatibility::Forbidden {
             return Err(Problem::of(&CallFault::Compliance {
                 name: server.to_string(),
                 level: inquiry
@@ -160,7 +160,7 @@ impl Engine {
         let began = Instant::now();
         let answer = deadline.hold(pin!(self.forward_rounds(server, method, params, inquiry, link))).await;
         let answer = answer.map_err(|error| Problem::of(&error));
-        // Told apart before the row is written, so that the answer need not be lent to that.
+        // Determined before the row is written, so that the answer is not borrowed across the `await`.
         let ending = match &answer {
             Ok(Answer::Error(_)) => ("tool_error", None),
             Ok(_) => ("done", None),
@@ -170,7 +170,7 @@ impl Engine {
         answer
     }
 
-    /// Writes down who asked what of a server. Such requests only read.
+    /// Writes a request to the audit. Such requests only read.
     async fn audit_inquiry(
         &self,
         server: &ServerName,
@@ -180,7 +180,7 @@ impl Engine {
         (outcome, code): (&'static str, Option<&'static str>),
         took: Duration,
     ) {
-        if self.terms().audited != Audited::All {
+        if self.terms().audit_scope != AuditScope::All {
             return;
         }
         let caller = &inquiry.caller;
@@ -194,7 +194,7 @@ impl Engine {
             ..AuditEntry::new(crate::clock::now_ms(), method, &caller.user, outcome)
         };
         if let Err(error) = self.store().audit(entry).await {
-            tracing::error!("a request was not written into the audit: {error}");
+            tracing::error!("a request could not be written to the audit: {error}");
         }
     }
 
@@ -210,7 +210,7 @@ impl Engine {
         let mut round = inquiry.round.clone();
         for _ in 0..10 {
             let connection = supervised.connection(&inquiry.caller, &inquiry.client).await?;
-            let ask = Ask {
+            let ask = UpstreamRequest {
                 tool: None,
                 method,
                 params: match connection.era {
@@ -220,13 +220,13 @@ impl Engine {
                 client: &inquiry.client,
                 meta: &inquiry.meta,
                 progress: inquiry.progress,
-                reading: Reading::Whole,
+                reading: ResultReading::Whole,
                 headers: Vec::new(),
             };
-            let answer = connection.ask(ask, link).await?;
+            let answer = connection.send(ask, link).await?;
             match self.read_answer(answer, &connection)? {
                 Answer::InputRequired { requests: Some(requests), state, .. }
-                    if inquiry.rounds == Rounds::Driven =>
+                    if inquiry.questions == QuestionHandling::DuringCall =>
                 {
                     match put_questions(&requests, link).await {
                         Ok(responses) => {
@@ -239,11 +239,12 @@ impl Engine {
                     }
                 }
                 Answer::Error(error)
-                    if inquiry.rounds == Rounds::Returned && error.code == URL_ELICITATION_REQUIRED =>
+                    if inquiry.questions == QuestionHandling::Returned
+                        && error.code == URL_ELICITATION_REQUIRED =>
                 {
-                    return Ok(address_first(error, &inquiry.client, server));
+                    return Ok(ask_to_open_urls(error, &inquiry.client, server));
                 }
-                // One code for what is not there: the doors write it in their client's era.
+                // One code for an unknown resource; the doors convert it to their client's era.
                 Answer::Error(error)
                     if (connection.era, method, error.code)
                         == (Era::Modern, "resources/read", INVALID_PARAMS) =>
@@ -257,13 +258,13 @@ impl Engine {
     }
 }
 
-/// What a request is about: a prompt's name, a resource's address, or what a completion refers to.
+/// The subject of a request: a prompt's name, a resource's URI, or the reference of a completion.
 fn subject(params: &RawJson) -> Option<String> {
     let paths: [&[&str]; 4] = [&["name"], &["uri"], &["ref", "name"], &["ref", "uri"]];
     paths.iter().find_map(|path| params.at(path)?.string().map(|text| text.into_owned()))
 }
 
-/// The members a request may have, by their static names; what else came is not the server's business.
+/// The members that a request may have. Others are not sent to the server.
 fn spread(params: &RawJson, round: &Round) -> Vec<(&'static str, RawJson)> {
     const KNOWN: [&str; 6] = ["name", "arguments", "uri", "ref", "argument", "context"];
     let mut spread: Vec<(&'static str, RawJson)> = Vec::new();
@@ -279,4 +280,9 @@ fn spread(params: &RawJson, round: &Round) -> Vec<(&'static str, RawJson)> {
         spread.push(("requestState", state.clone()));
     }
     spread
+}
+
+/// Whether the client wants progress notifications: it does if its request has a progress token.
+pub fn progress_wanted(token: Option<&RawJson>) -> ProgressMode {
+    if token.is_some() { ProgressMode::Wanted } else { ProgressMode::Unwanted }
 }

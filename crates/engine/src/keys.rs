@@ -1,10 +1,10 @@
-//! Keys that the gateway makes for itself and the store keeps.
+//! Keys that the gateway generates and the store keeps.
 
 use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_store::Store;
 
-/// The key of that name: made once, 32 bytes, never guessable. Anything else is a fault, since what is sealed with a
-/// bad key is open to everybody.
+/// Returns the key of this name, 32 random bytes that are generated once. Any other key in the store is an error,
+/// because it would not protect what is sealed with it.
 pub(crate) async fn sealing_key(store: &dyn Store, name: &str) -> Result<[u8; 32], Problem> {
     let key = store.get_or_create_secret(name, &random_key).await.map_err(|error| Problem::of(&error))?;
     let length = key.len();
@@ -15,13 +15,13 @@ pub(crate) async fn sealing_key(store: &dyn Store, name: &str) -> Result<[u8; 32
     }
 }
 
-/// 32 random bytes; nothing, which no store takes, if the system gives no randomness.
+/// Generates 32 random bytes. Empty, which no store accepts, if the system has no randomness.
 pub(crate) fn random_key() -> Vec<u8> {
     let mut key = vec![0_u8; 32];
     match getrandom::fill(&mut key) {
         Ok(()) => key,
         Err(error) => {
-            tracing::error!("the system gave no randomness for a key: {error}");
+            tracing::error!("no randomness is available for a new key: {error}");
             Vec::new()
         }
     }
@@ -31,7 +31,7 @@ fn bad(name: &str, why: &str) -> Problem {
     Problem {
         code: "store.bad-key",
         blame: Blame::Gateway,
-        message: format!("the gateway's key `{name}` {why}, so nothing can be sealed with it"),
+        message: format!("the gateway's key `{name}` {why}, so it cannot be used"),
         hint: Some("restore the key file from a backup".into()),
     }
 }
@@ -42,7 +42,7 @@ mod tests {
     use toolbooth_store::StoreUrl;
 
     #[tokio::test]
-    async fn a_key_of_the_wrong_length_is_refused_and_never_becomes_zeros() {
+    async fn a_key_of_the_wrong_length_or_of_zeros_is_refused() {
         let store = toolbooth_store::open(&StoreUrl::Memory).await.expect("a store");
         for (name, bytes) in [("short", vec![7; 31]), ("long", vec![7; 33]), ("zeros", vec![0; 32])] {
             store.get_or_create_secret(name, &|| bytes.clone()).await.expect("kept");

@@ -1,53 +1,53 @@
-//! Manifests in force: what the operator says of tools, and what became of each entry.
+//! The manifests in force, and the state of each of their entries.
 
 use crate::engine::Engine;
-use crate::keeper::Part;
+use crate::keeper::CatalogUpdate;
 use arc_swap::ArcSwap;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use toolbooth_core::catalog::EntryStanding;
+use toolbooth_core::catalog::EntryReport;
 use toolbooth_core::manifest::Manifest;
 
-/// What the configuration says about manifests. A reload replaces it whole.
+/// The manifests of a configuration. A reload replaces them as a whole.
 #[derive(Debug, Clone, Default)]
-pub struct Manifests {
+pub struct LoadedManifests {
     /// The entries.
     pub entries: Arc<[Manifest]>,
-    /// Files that cannot be read any more, of which the last good content is in force.
-    pub kept: Vec<String>,
-    /// Names of the variables that have a value, for telling whether credentials are there.
+    /// Files that can no longer be parsed, and whose last good entries are in force.
+    pub stale_files: Vec<String>,
+    /// The names of variables that are set, to tell whether credentials are configured.
     pub variables: BTreeSet<String>,
 }
 
-/// Manifests in force.
+/// The manifests in force.
 #[derive(Debug, Default)]
 pub(crate) struct ManifestState {
-    said: ArcSwap<Manifests>,
-    standing: ArcSwap<Vec<EntryStanding>>,
+    loaded: ArcSwap<LoadedManifests>,
+    entries: ArcSwap<Vec<EntryReport>>,
 }
 
 impl Engine {
-    /// Puts other manifests in force and waits until the catalog has them.
-    pub async fn offer_manifests(&self, manifests: Manifests) {
+    /// Replaces the manifests, and waits until the catalog contains them.
+    pub async fn set_manifests(&self, manifests: LoadedManifests) {
         let entries = manifests.entries.clone();
-        self.manifest_state().said.store(Arc::new(manifests));
-        self.offer(Part::Manifests(entries)).await;
+        self.manifest_state().loaded.store(Arc::new(manifests));
+        self.update_catalog(CatalogUpdate::Manifests(entries)).await;
     }
 
-    /// What the configuration says about manifests.
-    pub fn manifests(&self) -> Arc<Manifests> {
-        self.manifest_state().said.load_full()
+    /// The manifests in force.
+    pub fn manifests(&self) -> Arc<LoadedManifests> {
+        self.manifest_state().loaded.load_full()
     }
 
-    /// What became of the entries.
-    pub fn manifest_entries(&self) -> Arc<Vec<EntryStanding>> {
-        self.manifest_state().standing.load_full()
+    /// The state of each entry.
+    pub fn manifest_entries(&self) -> Arc<Vec<EntryReport>> {
+        self.manifest_state().entries.load_full()
     }
 
-    pub(crate) fn set_manifest_entries(&self, entries: Vec<EntryStanding>) {
-        let standing = &self.manifest_state().standing;
-        if **standing.load() != entries {
-            standing.store(Arc::new(entries));
+    pub(crate) fn set_manifest_entries(&self, entries: Vec<EntryReport>) {
+        let known = &self.manifest_state().entries;
+        if **known.load() != entries {
+            known.store(Arc::new(entries));
         }
     }
 }

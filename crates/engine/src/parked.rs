@@ -1,86 +1,87 @@
-//! Calls that wait for their client to come back with answers.
+//! Parked calls: calls that wait for their client to answer a question.
 //!
-//! A legacy server asks in the middle of a call; a modern client answers on a request of its own. In
-//! between the call waits here, under a handle that only a sealed state carries.
+//! A legacy server asks during a call, but a modern client answers with a new request. Until then the call waits
+//! here, under a handle that only the sealed request state contains.
 
 use crate::answer::Answer;
-use crate::state::LIFETIME;
+use crate::request_state::LIFETIME;
 use std::collections::HashMap;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use toolbooth_core::fault::Problem;
-use toolbooth_upstream::{LinkEvents, Question};
+use toolbooth_upstream::{ClientQuestion, LinkEvents};
 
-/// How many calls may wait at once.
+/// The maximum number of parked calls.
 const MAX_PARKED: usize = 4096;
-/// How many of them may be one user's.
+/// The maximum number of parked calls of one user.
 const MAX_OF_USER: usize = MAX_PARKED / 8;
 
-/// A call under way: the work, and what its server says meanwhile.
-pub struct Ongoing {
-    /// Gives the answer; dropping it cancels the call.
+/// A call in progress, and the messages of its server.
+pub struct OngoingCall {
+    /// Returns the answer. Dropping it cancels the call.
     pub work: Pin<Box<dyn Future<Output = Result<Answer, Problem>> + Send>>,
     /// Progress, log messages and questions.
     pub events: LinkEvents,
 }
 
-impl std::fmt::Debug for Ongoing {
+impl std::fmt::Debug for OngoingCall {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Ongoing")
+        f.write_str("OngoingCall")
     }
 }
 
-/// A call that waits, and the questions it waits for, by key.
+/// A parked call, and the questions that it waits for, by key.
 #[derive(Debug)]
-pub struct Parked {
+pub struct ParkedCall {
     /// The call.
-    pub ongoing: Ongoing,
+    pub ongoing: OngoingCall,
     /// The open questions.
-    pub questions: Vec<(String, Question)>,
+    pub questions: Vec<(String, ClientQuestion)>,
 }
 
-/// Where calls wait.
+/// The parked calls.
 #[derive(Debug, Clone, Default)]
 pub struct ParkingLot {
-    spaces: Arc<Mutex<Spaces>>,
+    parked_calls: Arc<Mutex<ParkedCalls>>,
 }
 
 #[derive(Debug, Default)]
-struct Spaces {
-    calls: HashMap<String, (Arc<str>, Parked)>,
+struct ParkedCalls {
+    calls: HashMap<String, (Arc<str>, ParkedCall)>,
     of_user: HashMap<Arc<str>, usize>,
 }
 
 impl ParkingLot {
-    /// Parks a call; `None` when the lot is full or the user has their share of it, and the call is cancelled.
-    pub fn park(&self, user: &Arc<str>, parked: Parked) -> Option<String> {
+    /// Parks a call, and returns its handle. If the limit of all users or of this user is reached, returns `None` and
+    /// cancels the call.
+    pub fn park(&self, user: &Arc<str>, parked: ParkedCall) -> Option<String> {
         let mut bytes = [0_u8; 16];
         getrandom::fill(&mut bytes).ok()?;
         let handle: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
         {
-            let mut spaces = self.spaces.lock().unwrap_or_else(PoisonError::into_inner);
-            let mine = spaces.of_user.get(user).copied().unwrap_or_default();
-            if spaces.calls.len() >= MAX_PARKED || mine >= MAX_OF_USER {
+            let mut parked_calls = self.parked_calls.lock().unwrap_or_else(PoisonError::into_inner);
+            let mine = parked_calls.of_user.get(user).copied().unwrap_or_default();
+            if parked_calls.calls.len() >= MAX_PARKED || mine >= MAX_OF_USER {
                 return None;
             }
-            spaces.calls.insert(handle.clone(), (user.clone(), parked));
-            spaces.of_user.insert(user.clone(), mine + 1);
+            parked_calls.calls.insert(handle.clone(), (user.clone(), parked));
+            parked_calls.of_user.insert(user.clone(), mine + 1);
         }
         let (lot, expired) = (self.clone(), handle.clone());
         tokio::spawn(async move {
             tokio::time::sleep(LIFETIME).await;
-            drop(lot.take(&expired)); // Dropping cancels the call, down to the server.
+            drop(lot.take(&expired)); // Dropping it cancels the call at the server.
         });
         Some(handle)
     }
 
-    /// Takes a call out.
-    pub fn take(&self, handle: &str) -> Option<Parked> {
-        let mut spaces = self.spaces.lock().unwrap_or_else(PoisonError::into_inner);
-        let (user, parked) = spaces.calls.remove(handle)?;
-        match spaces.of_user.get_mut(&user) {
+    /// Removes a call and returns it.
+    pub fn take(&self, handle: &str) -> Option<ParkedCall> {
+        let mut parked_calls = self.parked_calls.lock().unwrap_or_else(PoisonError::into_inner);
+        let (user, parked) = parked_calls.calls.remove(handle)?;
+        match parked_calls.of_user.get_mut(&user) {
             Some(mine) if *mine > 1 => *mine -= 1,
-            _ => drop(spaces.of_user.remove(&user)),
+            _ => drop(parked_calls.of_user.remove(&user)),
         }
         Some(parked)
     }
@@ -91,19 +92,19 @@ mod tests {
     use super::*;
     use toolbooth_upstream::CallLink;
 
-    fn parked() -> Parked {
-        let ongoing = Ongoing { work: Box::pin(std::future::pending()), events: CallLink::new().1 };
-        Parked { ongoing, questions: Vec::new() }
+    fn parked() -> ParkedCall {
+        let ongoing = OngoingCall { work: Box::pin(std::future::pending()), events: CallLink::new().1 };
+        ParkedCall { ongoing, questions: Vec::new() }
     }
 
     #[tokio::test]
-    async fn one_users_calls_leave_room_for_anothers() {
+    async fn one_user_cannot_take_all_places() {
         let lot = ParkingLot::default();
         let (ann, bob): (Arc<str>, Arc<str>) = ("ann".into(), "bob".into());
         let hers: Vec<String> = (0..MAX_PARKED).filter_map(|_| lot.park(&ann, parked())).collect();
         assert_eq!(hers.len(), MAX_OF_USER);
         assert!(lot.park(&bob, parked()).is_some());
         assert!(lot.take(&hers[0]).is_some() && lot.take(&hers[0]).is_none());
-        assert!(lot.park(&ann, parked()).is_some(), "a place that became free");
+        assert!(lot.park(&ann, parked()).is_some(), "a place is free again");
     }
 }

@@ -1,54 +1,53 @@
-//! Tools that are no longer what was accepted: which they are, how they differ, and accepting them.
+//! Pinned definitions: which tools have changed since they were accepted, how, and accepting the change.
 //!
-//! A tool is accepted as it is at its first use, not when it is first listed. Lists come by themselves, before
-//! anybody has looked; a definition that nobody ever acted on has nothing to be compared with, and servers that
-//! are being written would else have every first call held.
+//! A definition is pinned at the tool's first use, not when it is first listed: clients list automatically, before
+//! anyone has read a definition, and every first call of a tool under development would be held.
 
 use crate::clock::now_ms;
+use crate::decision_cache::{pin, pinned_text};
 use crate::engine::Engine;
-use crate::memory::{pin, pinned_text};
 use crate::quarantine::hex;
 use std::sync::Arc;
 use toolbooth_core::audit::AuditEntry;
 use toolbooth_core::caller::Caller;
 use toolbooth_core::catalog::Tool;
 use toolbooth_core::consent::Pin;
-use toolbooth_core::difference::{Difference, differences};
+use toolbooth_core::difference::{DefinitionDifference, differences};
 use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::json::ObjectWriter;
 
-/// A tool beside what was accepted of it.
+/// A tool compared with its pinned definition.
 #[derive(Debug)]
 pub struct Comparison {
-    /// What was accepted; nothing where the tool was never used.
+    /// The pinned definition; `None` if the tool was never used.
     pub pin: Option<Pin>,
-    /// The digest of the definition now.
+    /// The digest of the current definition.
     pub digest: [u8; 32],
-    /// Where the two differ; nothing where the accepted text was not kept.
-    pub differences: Option<Vec<Difference>>,
+    /// The differences; `None` if the text of the pinned definition was not stored.
+    pub differences: Option<Vec<DefinitionDifference>>,
 }
 
 impl Comparison {
-    /// Whether the definition is another than the one that was accepted.
+    /// Whether the current definition differs from the pinned one.
     pub fn is_changed(&self) -> bool {
         self.pin.as_ref().is_some_and(|pin| pin.digest != self.digest)
     }
 }
 
 impl Engine {
-    /// The digest that was accepted of a tool, where it has another now.
+    /// The pinned digest of a tool, if the tool has a different one now.
     pub fn pinned_before(&self, tool: &Tool) -> Option<[u8; 32]> {
-        self.memory().pinned_before(tool)
+        self.decisions().pinned_before(tool)
     }
 
-    /// Tools that this caller may use and that are no longer what was accepted, by name.
+    /// The tools that this caller may use and that differ from their pinned definition, by name.
     pub fn changed_tools(&self, caller: &Arc<Caller>) -> Vec<Arc<Tool>> {
         let catalog = self.catalog();
-        let tools = catalog.roll(std::slice::from_ref(caller));
+        let tools = catalog.tools_by_name(std::slice::from_ref(caller));
         tools.filter(|tool| self.pinned_before(tool).is_some()).cloned().collect()
     }
 
-    /// Compares a tool with what was accepted of it.
+    /// Compares a tool with its pinned definition.
     pub async fn compare(&self, tool: &Tool) -> Result<Comparison, Problem> {
         let pin = self.store().pin(&tool.server.name, &tool.name).await;
         let pin = pin.map_err(|error| Problem::of(&error))?;
@@ -57,14 +56,14 @@ impl Engine {
         Ok(Comparison { pin, digest: *tool.digest(), differences })
     }
 
-    /// Accepts a tool as it is. Where a digest is given, only if that is the one it has.
+    /// Pins a tool's current definition. If a digest is given, only if it is the current one.
     pub async fn accept(&self, tool: &Tool, seen: Option<[u8; 32]>, by: &Caller) -> Result<(), Problem> {
         if seen.is_some_and(|seen| seen != *tool.digest()) {
             return Err(Problem {
                 code: "tool.changed-again",
                 blame: Blame::Caller,
                 message: format!("`{}` has changed again since you looked at it", tool.exposed),
-                hint: Some(format!("`toolbooth tools diff {}` shows it as it is now", tool.exposed)),
+                hint: Some(format!("`toolbooth tools diff {}` shows the current definition", tool.exposed)),
             });
         }
         let mut detail = ObjectWriter::default();
@@ -74,7 +73,7 @@ impl Engine {
         }
         let accepted = pin(tool, &by.user);
         self.store().save_pins(vec![accepted]).await.map_err(|error| Problem::of(&error))?;
-        self.memory().accept(tool);
+        self.decisions().accept(tool);
         let entry = AuditEntry {
             server: Some(tool.server.name.shared()),
             tool: Some(tool.name.clone()),

@@ -1,4 +1,4 @@
-//! Plan mode: what may change something becomes a step, and steps run when a person has read them.
+//! Plan mode: calls that may change something become steps of a plan, and run after a person has approved them.
 
 use crate::answer::Answer;
 use crate::clock::now_ms;
@@ -8,7 +8,7 @@ use serde::Serialize;
 use std::str::FromStr;
 use std::sync::Arc;
 use toolbooth_core::audit::AuditEntry;
-use toolbooth_core::call::Waiting;
+use toolbooth_core::call::HeldDraft;
 use toolbooth_core::caller::Caller;
 use toolbooth_core::event::EventKind;
 use toolbooth_core::fault::{Blame, Problem};
@@ -17,31 +17,31 @@ use toolbooth_core::plan::{Plan, PlanState, PlanStep};
 use toolbooth_store::HeldFilter;
 use uuid::Uuid;
 
-/// The session of plans whose steps are queued by rules alone.
+/// The session of plans whose steps are queued only by rules.
 const RULE_SESSION: &str = "queued by rules";
 
-/// Whose calls a plan takes: all of the caller's, or those of one persona or session.
+/// Which calls a plan takes: all of the caller's, or those of one persona or session.
 #[derive(Debug, Clone, Default)]
-pub struct Scope {
-    /// Only as this persona.
+pub struct PlanScope {
+    /// Only calls as this persona.
     pub persona: Option<String>,
-    /// Only in this session.
+    /// Only calls in this session.
     pub session: Option<String>,
 }
 
-/// Which steps of a plan are meant.
+/// A selection of steps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Steps {
-    /// All that wait.
+    /// All waiting steps.
     All,
-    /// Those from the first number to the second.
+    /// The steps from the first number to the second.
     Range(u32, u32),
 }
 
 impl FromStr for Steps {
     type Err = Problem;
 
-    /// `all`, one number, or two with a dash between them.
+    /// Parses `all`, one number, or a range of two numbers.
     fn from_str(text: &str) -> Result<Self, Problem> {
         if text == "all" {
             return Ok(Self::All);
@@ -69,14 +69,14 @@ impl Steps {
     }
 }
 
-/// What became of one step.
+/// The outcome of one step.
 #[derive(Debug, Clone, Serialize)]
 pub struct StepReport {
-    /// Its number.
+    /// The number of the step.
     pub step: u32,
     /// The tool.
     pub tool: String,
-    /// Where it stands now.
+    /// Its state now.
     pub state: String,
     /// What went wrong, if anything.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -94,7 +94,7 @@ fn unknown(id: Uuid) -> Problem {
 
 impl Engine {
     /// Makes a call a step of the caller's plan.
-    pub(crate) async fn queue(self: &Arc<Self>, waiting: Waiting) -> Result<Answer, Problem> {
+    pub(crate) async fn queue_step(self: &Arc<Self>, waiting: HeldDraft) -> Result<Answer, Problem> {
         let draft = waiting.draft();
         let plan = match draft.situation.plan {
             Some(plan) => plan,
@@ -106,8 +106,8 @@ impl Engine {
         Ok(Answer::queued(&held, plan, step))
     }
 
-    /// The caller's plan for steps that a rule queues though plan mode is off. Its scope is a session that no call is
-    /// made in, so it takes none by itself: plan mode stays off.
+    /// The caller's plan for steps that a rule queues while plan mode is off. Its scope is a session that no call
+    /// has, so that it takes no other calls.
     async fn rule_plan(&self, caller: &Caller) -> Result<Plan, Problem> {
         let open = self.store().plan_of(&caller.user, None, Some(RULE_SESSION)).await;
         let open = open.map_err(|error| Problem::of(&error))?;
@@ -115,13 +115,13 @@ impl Engine {
             Some(plan) => Ok(plan),
             None => {
                 let session = Some(RULE_SESSION.to_owned());
-                self.plan_on(caller, Scope { persona: None, session }).await
+                self.plan_on(caller, PlanScope { persona: None, session }).await
             }
         }
     }
 
-    /// Switches plan mode on: the plan that takes the calls, new or as it was.
-    pub async fn plan_on(&self, caller: &Caller, scope: Scope) -> Result<Plan, Problem> {
+    /// Switches plan mode on, and returns the plan that takes the calls: a new one, or the one that is already open.
+    pub async fn plan_on(&self, caller: &Caller, scope: PlanScope) -> Result<Plan, Problem> {
         let plan = Plan {
             id: Uuid::now_v7(),
             user: caller.user.to_string(),
@@ -132,21 +132,21 @@ impl Engine {
             closed_ms: None,
         };
         let plan = self.store().open_plan(plan).await.map_err(|error| Problem::of(&error))?;
-        self.memory().open_plan(plan.clone());
+        self.decisions().open_plan(plan.clone());
         self.note_plan(caller, &plan, "opened").await?;
         self.emit_plan(EventKind::PlanCreated, &plan);
         Ok(plan)
     }
 
-    /// Switches plan mode off: every open plan of this scope takes no more steps. Steps that wait, wait on.
-    pub async fn plan_off(&self, caller: &Caller, scope: Scope) -> Result<Vec<Plan>, Problem> {
+    /// Switches plan mode off: the open plans of this scope take no more steps. Waiting steps stay.
+    pub async fn plan_off(&self, caller: &Caller, scope: PlanScope) -> Result<Vec<Plan>, Problem> {
         let mut closed = Vec::new();
         for plan in self.plans_of(caller).await? {
             let same = plan.persona == scope.persona && plan.session == scope.session;
             if plan.state == PlanState::Open && plan.user == *caller.user && same {
                 let done = self.store().close_plan(plan.id, now_ms()).await;
                 closed.extend(done.map_err(|error| Problem::of(&error))?);
-                self.memory().close_plan(plan.id);
+                self.decisions().close_plan(plan.id);
                 self.note_plan(caller, &plan, "closed").await?;
                 self.emit_plan(EventKind::PlanClosed, &plan);
             }
@@ -154,7 +154,7 @@ impl Engine {
         Ok(closed)
     }
 
-    /// The caller's plans, newest first; everybody's for an approver.
+    /// The caller's plans, newest first; those of all users for an approver.
     pub async fn plans_of(&self, caller: &Caller) -> Result<Vec<Plan>, Problem> {
         let all = self.terms().is_approver(caller);
         let user = (!all).then_some(&*caller.user);
@@ -171,7 +171,7 @@ impl Engine {
         Ok((plan, steps))
     }
 
-    /// Approves steps and runs them in order, up to the first that fails. The rest waits on.
+    /// Approves steps and runs them in order, up to the first that fails. The others stay.
     pub async fn approve_steps(
         self: &Arc<Self>,
         caller: &Caller,
@@ -182,7 +182,7 @@ impl Engine {
         for step in self.waiting_steps(caller, id, steps).await? {
             let verdict = HeldVerdict::Approve { arguments: None, remember: None };
             let held = if step.state == HeldState::Approved {
-                step // Approved before the gateway was started anew, and never run.
+                step // Approved before a restart, and not run yet.
             } else {
                 self.decide(caller, step.id, verdict, None).await?
             };
@@ -191,7 +191,7 @@ impl Engine {
             let answer = self.run_held(held).await;
             let problem = match &answer {
                 Ok(Answer::Result { facts, .. }) if facts.is_error => {
-                    Some("the tool says that it failed".to_owned())
+                    Some("the tool reported an error".to_owned())
                 }
                 Ok(Answer::Error(error)) => Some(error.message.clone()),
                 Ok(Answer::Held { text, .. }) => Some(text.clone()),
@@ -199,7 +199,7 @@ impl Engine {
                 Err(problem) => Some(problem.message.clone()),
             };
             let failed = problem.is_some();
-            // A step that lacks something stays approved, and is run when it is approved again.
+            // A step that cannot run yet stays approved, and runs when it is approved again.
             let waits = matches!(&answer, Err(problem) if problem.code == "call.deferred");
             let state = match (waits, failed) {
                 (true, _) => "approved",
@@ -217,7 +217,7 @@ impl Engine {
         Ok(reports)
     }
 
-    /// Rejects steps that wait.
+    /// Rejects waiting steps.
     pub async fn reject_steps(
         self: &Arc<Self>,
         caller: &Caller,
@@ -247,7 +247,7 @@ impl Engine {
             return Err(Problem {
                 code: "plan.no-such-step",
                 blame: Blame::Caller,
-                message: "no step of that number waits".into(),
+                message: "no waiting step has that number".into(),
                 hint: Some("`toolbooth plan show` lists the steps".into()),
             });
         }

@@ -1,8 +1,8 @@
-//! Tools in quarantine: who they are, and letting one out.
+//! Quarantined tools: listing and releasing them.
 
 use crate::clock::now_ms;
 use crate::engine::Engine;
-use crate::keeper::Part;
+use crate::keeper::CatalogUpdate;
 use toolbooth_core::audit::AuditEntry;
 use toolbooth_core::caller::{Admin, Caller};
 use toolbooth_core::catalog::Quarantined;
@@ -11,15 +11,15 @@ use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::json::ObjectWriter;
 
 impl Engine {
-    /// All tools that are kept apart, by server and name. For those who look after the gateway.
+    /// All quarantined tools, by server and name; for administrators.
     pub fn quarantined(&self) -> Vec<Quarantined> {
         self.catalog().servers().values().flat_map(|part| part.quarantined.iter().cloned()).collect()
     }
 
-    /// The one that goes by a name.
+    /// The quarantined tool with this name.
     pub fn quarantined_as(&self, name: &str) -> Result<Quarantined, Problem> {
         let mut found: Vec<Quarantined> =
-            self.quarantined().into_iter().filter(|apart| apart.goes_by(name)).collect();
+            self.quarantined().into_iter().filter(|apart| apart.has_name(name)).collect();
         let exposed = |found: &[Quarantined]| -> Vec<String> {
             found.iter().map(|apart| apart.tool.exposed.to_string()).collect()
         };
@@ -38,13 +38,13 @@ impl Engine {
                 code: "tool.not-quarantined",
                 blame: Blame::Caller,
                 message: format!("no tool `{name}` is in quarantine"),
-                hint: Some("`toolbooth doctor` shows those that are".into()),
+                hint: Some("`toolbooth doctor` shows the quarantined tools".into()),
             }),
         }
     }
 
-    /// Says of an unknown tool that it is in quarantine, to those who can do something about it. To others it does
-    /// not exist.
+    /// Adds to the error about an unknown tool that it is in quarantine, for administrators only. For other callers
+    /// it does not exist.
     pub fn explain_quarantine(&self, name: &str, caller: &Caller, problem: Problem) -> Problem {
         let unknown = matches!(problem.code, "call.unknown-tool" | "tool.unknown");
         if !unknown || caller.admin == Admin::No {
@@ -53,11 +53,12 @@ impl Engine {
         let Ok(apart) = self.quarantined_as(name) else { return problem };
         let exposed = &apart.tool.exposed;
         let hint =
-            format!("it is in quarantine ({}); `toolbooth tools release {exposed}` lets it out", apart.why);
+            format!("it is in quarantine ({}); `toolbooth tools release {exposed}` releases it", apart.why);
         Problem { hint: Some(hint), ..problem }
     }
 
-    /// Lets a tool out of quarantine as it is now, for good; it is in the catalog when this returns.
+    /// Releases a tool's current definition from quarantine permanently. The tool is in the catalog when this
+    /// returns.
     pub async fn release(&self, name: &str, by: &Caller) -> Result<Quarantined, Problem> {
         let apart = self.quarantined_as(name)?;
         let release = Release {
@@ -68,7 +69,7 @@ impl Engine {
             by: by.user.to_string(),
         };
         self.store().save_release(release.clone()).await.map_err(|error| Problem::of(&error))?;
-        self.memory().release(&release);
+        self.decisions().release(&release);
         let mut detail = ObjectWriter::default();
         detail.text("digest", &hex(&release.digest)).text("reason", &apart.why.to_string());
         let entry = AuditEntry {
@@ -78,12 +79,12 @@ impl Engine {
             ..AuditEntry::new(release.released_ms, "tool", &by.user, "released")
         };
         self.store().audit_now(vec![entry]).await.map_err(|error| Problem::of(&error))?;
-        self.offer(Part::Released(release.server)).await;
+        self.update_catalog(CatalogUpdate::Released(release.server)).await;
         Ok(apart)
     }
 }
 
-/// A digest as people compare it.
+/// A digest in hexadecimal.
 pub(crate) fn hex(digest: &[u8]) -> String {
     digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -1,55 +1,57 @@
-//! Asking every server anew, now: what they list, and whether they can be reached.
+//! Refresh: all servers list again what they offer.
 
-use crate::engine::{Engine, Managed};
+use crate::engine::{Engine, ManagedServer};
 use futures_util::StreamExt;
 use std::sync::Arc;
 use std::time::Duration;
 use toolbooth_core::names::ServerName;
 use toolbooth_upstream::{ServerState, Supervised};
 
-/// How many servers are asked at once.
+/// The maximum number of servers that are refreshed at the same time.
 const AT_ONCE: usize = 16;
 /// How much longer than two handshakes one server may take.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// Which servers are asked.
+/// Which servers are refreshed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Asked {
-    /// Those that are connected.
+pub enum RefreshScope {
+    /// Connected servers.
     Connected,
-    /// Those too that are waiting for their next try, or that nobody has asked for yet.
+    /// Also servers that wait for a reconnect or were not needed yet.
     All,
 }
 
 impl Engine {
-    /// Has servers list again what they offer, and waits until it is in the catalog; those that were asked, with
-    /// where they stand now.
-    pub async fn refresh(&self, asked: Asked) -> Vec<(ServerName, ServerState)> {
-        let asking: Vec<_> = self.to_ask(asked).into_iter().map(listed).collect();
-        let mut asked: Vec<_> = futures_util::stream::iter(asking).buffer_unordered(AT_ONCE).collect().await;
-        // Whoever asks wants to see it.
+    /// Has servers list again what they offer, waits until it is in the catalog, and returns the servers with their
+    /// state.
+    pub async fn refresh(&self, scope: RefreshScope) -> Vec<(ServerName, ServerState)> {
+        let listing: Vec<_> = self.servers_in(scope).into_iter().map(list_again).collect();
+        let mut servers: Vec<_> =
+            futures_util::stream::iter(listing).buffer_unordered(AT_ONCE).collect().await;
+        // The caller wants to see the result at once.
         self.publish_now().await;
-        asked.sort_by(|(a, _), (b, _)| a.cmp(b));
-        asked
+        servers.sort_by(|(a, _), (b, _)| a.cmp(b));
+        servers
     }
 
-    fn to_ask(&self, asked: Asked) -> Vec<Arc<Supervised>> {
+    fn servers_in(&self, scope: RefreshScope) -> Vec<Arc<Supervised>> {
         let servers = self.servers();
         let running = servers.values().filter_map(|managed| match managed {
-            Managed::Running { server, .. } => Some(server),
-            Managed::Idle(_) => None,
+            ManagedServer::Running { server, .. } => Some(server),
+            ManagedServer::Idle(_) => None,
         });
-        let wanted =
-            |server: &&Arc<Supervised>| asked == Asked::All || server.state() == ServerState::Connected;
-        running.filter(wanted).cloned().collect()
+        let is_in_scope = |server: &&Arc<Supervised>| {
+            scope == RefreshScope::All || server.state() == ServerState::Connected
+        };
+        running.filter(is_in_scope).cloned().collect()
     }
 }
 
-async fn listed(server: Arc<Supervised>) -> (ServerName, ServerState) {
+async fn list_again(server: Arc<Supervised>) -> (ServerName, ServerState) {
     let patience = server.entry.connect_timeout * 2 + GRACE;
     let listing = async {
         server.refresh().await;
-        // One that had to be connected first is on its way.
+        // A server that had to connect first is still listing.
         let _ = server.ready().await;
     };
     let _ = tokio::time::timeout(patience, listing).await;

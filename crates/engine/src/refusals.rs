@@ -1,8 +1,8 @@
-//! The record of refused attempts: an event and an audit row for operators, bounded under a flood.
+//! The log of refused attempts: an event and an audit row for operators, limited under a flood.
 //!
 //! The first refusal of a kind from one source is recorded at once. Repetitions within [`WINDOW`] are counted and
-//! recorded as one row when the window ends. So a flood costs one row a minute and source, and at most
-//! [`MAX_SOURCES`] sources are told apart; further ones share one row for each code.
+//! recorded as one row when the window ends. So a flood costs one row per minute and source. At most [`MAX_SOURCES`]
+//! sources are distinguished; further ones share one row per code.
 
 use crate::clock::now_ms;
 use crate::engine::Engine;
@@ -15,48 +15,48 @@ use toolbooth_core::json::RawJson;
 
 /// How long repetitions are counted before they are recorded.
 const WINDOW: Duration = Duration::from_secs(60);
-/// How many sources are told apart at a time.
+/// The maximum number of sources that are distinguished.
 const MAX_SOURCES: usize = 256;
-/// The most bytes of any text in a refusal.
+/// The longest text in a refusal, in bytes.
 const MAX_TEXT_BYTES: usize = 128;
 /// The source of refusals beyond [`MAX_SOURCES`].
 const MANY: &str = "many sources";
 
 /// An attempt that was refused.
 #[derive(Debug, Clone, Copy)]
-pub struct Refusal<'a> {
+pub struct RefusedAttempt<'a> {
     /// The fault's stable code.
     pub code: &'static str,
-    /// Where the attempt came from: an address, a user of the machine, a server.
+    /// Where the attempt came from: an IP address, a local user, a server.
     pub source: &'a str,
-    /// The user, if the caller was identified; never what an unverified credential says.
+    /// The user, if the caller was identified; never a name from an unverified credential.
     pub user: Option<&'a str>,
     /// What was attempted, without values that may be secret.
     pub attempt: &'a str,
 }
 
-/// What makes two refusals repetitions of each other.
-type Key = (&'static str, Arc<str>, Arc<str>);
+/// The key of a refusal: code, source and user. Refusals with the same key are repetitions.
+type RefusalKey = (&'static str, Arc<str>, Arc<str>);
 
 /// Repetitions of one refusal.
 #[derive(Debug)]
-struct Repeated {
+struct RepeatedRefusal {
     since: Instant,
-    /// How many were not recorded yet.
+    /// How many are not recorded yet.
     count: u64,
     attempt: Arc<str>,
 }
 
-/// Refusals of the last minute.
+/// The refusals of the last minute.
 #[derive(Debug, Default)]
-pub(crate) struct Refusals {
-    recent: Mutex<HashMap<Key, Repeated>>,
+pub(crate) struct RefusalLog {
+    recent: Mutex<HashMap<RefusalKey, RepeatedRefusal>>,
 }
 
-/// One row to write.
+/// One row for the audit.
 #[derive(Debug, PartialEq, Eq)]
-struct Row {
-    key: Key,
+struct RefusalRow {
+    key: RefusalKey,
     attempt: Arc<str>,
     count: u64,
 }
@@ -65,13 +65,13 @@ fn short(text: &str) -> Arc<str> {
     text[..text.floor_char_boundary(MAX_TEXT_BYTES)].into()
 }
 
-impl Refusals {
-    fn recent(&self) -> MutexGuard<'_, HashMap<Key, Repeated>> {
+impl RefusalLog {
+    fn recent(&self) -> MutexGuard<'_, HashMap<RefusalKey, RepeatedRefusal>> {
         self.recent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts a refusal; gives the row to write now, if there is one.
-    fn note(&self, refusal: Refusal<'_>, now: Instant) -> Option<Row> {
+    /// Counts a refusal, and returns the row to write now, if there is one.
+    fn note(&self, refusal: RefusedAttempt<'_>, now: Instant) -> Option<RefusalRow> {
         let attempt = short(refusal.attempt);
         let mut key = (refusal.code, short(refusal.source), short(refusal.user.unwrap_or_default()));
         let mut recent = self.recent();
@@ -87,17 +87,18 @@ impl Refusals {
             Some(repeated) => {
                 let count = std::mem::take(&mut repeated.count) + 1;
                 repeated.since = now;
-                Some(Row { key, attempt, count })
+                Some(RefusalRow { key, attempt, count })
             }
             None => {
-                recent.insert(key.clone(), Repeated { since: now, count: 0, attempt: attempt.clone() });
-                Some(Row { key, attempt, count: 1 })
+                recent
+                    .insert(key.clone(), RepeatedRefusal { since: now, count: 0, attempt: attempt.clone() });
+                Some(RefusalRow { key, attempt, count: 1 })
             }
         }
     }
 
-    /// Rows for repetitions whose window has ended; forgets sources that were quiet since.
-    fn due(&self, now: Instant) -> Vec<Row> {
+    /// The rows of repetitions whose window has ended. Forgets sources without repetitions.
+    fn due(&self, now: Instant) -> Vec<RefusalRow> {
         let mut rows = Vec::new();
         self.recent().retain(|key, repeated| {
             if now.duration_since(repeated.since) < WINDOW {
@@ -108,7 +109,7 @@ impl Refusals {
                 return false;
             }
             repeated.since = now;
-            rows.push(Row { key: key.clone(), attempt: repeated.attempt.clone(), count });
+            rows.push(RefusalRow { key: key.clone(), attempt: repeated.attempt.clone(), count });
             true
         });
         rows
@@ -116,14 +117,15 @@ impl Refusals {
 }
 
 impl Engine {
-    /// Records a refused attempt for operators: an event and an audit row, repetitions counted together. Never waits.
-    pub fn record_refusal(&self, refusal: Refusal<'_>) {
+    /// Records a refused attempt for operators: an event and an audit row, with repetitions counted together. Never
+    /// waits.
+    pub fn record_refusal(&self, refusal: RefusedAttempt<'_>) {
         if let Some(row) = self.refusals.note(refusal, Instant::now()) {
             self.write_refusals(vec![row]);
         }
     }
 
-    /// Records repetitions that were counted and whose minute is over; called now and then.
+    /// Records counted repetitions whose minute has ended; called periodically.
     pub fn settle_refusals(&self) {
         let rows = self.refusals.due(Instant::now());
         if !rows.is_empty() {
@@ -131,9 +133,9 @@ impl Engine {
         }
     }
 
-    fn write_refusals(&self, rows: Vec<Row>) {
+    fn write_refusals(&self, rows: Vec<RefusalRow>) {
         let mut entries = Vec::with_capacity(rows.len());
-        for Row { key: (code, source, user), attempt, count } in rows {
+        for RefusalRow { key: (code, source, user), attempt, count } in rows {
             tracing::warn!(code, source = &*source, user = &*user, count, "refused: {attempt}");
             let event = Event::new(EventKind::RequestRefused).outcome("refused").code(code);
             let event = match user.is_empty() {
@@ -161,13 +163,13 @@ impl Engine {
 mod tests {
     use super::*;
 
-    fn refusal<'a>(code: &'static str, source: &'a str) -> Refusal<'a> {
-        Refusal { code, source, user: None, attempt: "POST /mcp" }
+    fn refusal<'a>(code: &'static str, source: &'a str) -> RefusedAttempt<'a> {
+        RefusedAttempt { code, source, user: None, attempt: "POST /mcp" }
     }
 
     #[test]
-    fn the_first_is_recorded_at_once_and_repetitions_once_a_minute() {
-        let (refusals, start) = (Refusals::default(), Instant::now());
+    fn the_first_refusal_is_recorded_at_once_and_repetitions_once_a_minute() {
+        let (refusals, start) = (RefusalLog::default(), Instant::now());
         let at = |seconds| start + Duration::from_secs(seconds);
         assert_eq!(refusals.note(refusal("auth.refused", "::1"), start).map(|row| row.count), Some(1));
         for _ in 0..4_000 {
@@ -184,7 +186,7 @@ mod tests {
 
     #[test]
     fn many_sources_share_a_row() {
-        let (refusals, now) = (Refusals::default(), Instant::now());
+        let (refusals, now) = (RefusalLog::default(), Instant::now());
         let sources: Vec<String> = (0..10_000).map(|number| format!("10.0.{number}")).collect();
         let rows = sources.iter().filter_map(|source| refusals.note(refusal("auth.refused", source), now));
         assert_eq!(rows.count(), MAX_SOURCES + 1);
@@ -193,9 +195,9 @@ mod tests {
 
     #[test]
     fn texts_are_cut() {
-        let refusals = Refusals::default();
+        let refusals = RefusalLog::default();
         let long = "é".repeat(10_000);
-        let row = refusals.note(Refusal { attempt: &long, ..refusal("a.b", &long) }, Instant::now());
+        let row = refusals.note(RefusedAttempt { attempt: &long, ..refusal("a.b", &long) }, Instant::now());
         assert!(
             row.is_some_and(|row| row.attempt.len() <= MAX_TEXT_BYTES && row.key.1.len() <= MAX_TEXT_BYTES)
         );

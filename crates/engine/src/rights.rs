@@ -1,8 +1,8 @@
-//! The rights of a call that runs later than it was made: looked up again, for the credential it was made with.
+//! The rights of a caller whose call runs later than it was made: looked up again, for the same credential.
 
 use crate::clock::now_ms;
-use crate::engine::{Engine, Managed};
-use crate::roster::{Absentee, Rights};
+use crate::engine::{Engine, ManagedServer};
+use crate::roster::{AbsentCaller, Rights};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use toolbooth_core::caller::Caller;
@@ -14,23 +14,23 @@ use toolbooth_core::permission::{Permission, on_tool};
 use toolbooth_upstream::ServerState;
 use uuid::Uuid;
 
-/// How long an approved call waits for what it needs before it is given up.
+/// How long an approved call may be deferred before it fails.
 const LONGEST_DEFERRAL_MS: i64 = 24 * 3_600_000;
 
 /// Why an approved call does not run now.
 #[derive(Debug)]
-pub(crate) enum NotNow {
-    /// It never will.
+pub(crate) enum CannotRun {
+    /// It can never run.
     Never(Problem),
-    /// It may run later, and stays approved until then.
+    /// It may run later, and stays approved.
     Later(Problem),
 }
 
-/// Approved calls that wait for something other than a person, and for what.
+/// Approved calls that wait for something other than a decision, and the reasons.
 #[derive(Debug, Default)]
-pub(crate) struct Deferred(Mutex<HashMap<Uuid, String>>);
+pub(crate) struct DeferredCalls(Mutex<HashMap<Uuid, String>>);
 
-impl Deferred {
+impl DeferredCalls {
     fn map(&self) -> MutexGuard<'_, HashMap<Uuid, String>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -53,24 +53,24 @@ impl Deferred {
 }
 
 impl Engine {
-    /// What an approved call waits for, where it cannot run yet.
+    /// Why an approved call cannot run yet; `None` if it is not deferred.
     pub fn deferred_for(&self, held: &HeldCall) -> Option<String> {
         self.deferred.reason(held.id)
     }
 
-    /// The rights that the caller of an earlier call has now.
-    pub(crate) async fn rights(&self, absentee: Absentee<'_>) -> Rights {
+    /// The current rights of the caller of an earlier call.
+    pub(crate) async fn rights(&self, caller: AbsentCaller<'_>) -> Rights {
         match self.roster() {
-            Some(roster) => roster.rights(absentee).await,
-            None => Rights::Unknown(format!("the rights of {} cannot be looked up here", absentee.user)),
+            Some(roster) => roster.rights(caller).await,
+            None => Rights::Unknown(format!("the rights of {} cannot be looked up", caller.user)),
         }
     }
 
-    /// The caller of a held call with the rights they have now, if they may still use its tool.
-    pub(crate) async fn caller_of(&self, held: &HeldCall) -> Result<Arc<Caller>, NotNow> {
-        let caller = match self.rights(Absentee::of_held(held)).await {
+    /// The caller of a held call with their current rights, if they may still use its tool.
+    pub(crate) async fn caller_of(&self, held: &HeldCall) -> Result<Arc<Caller>, CannotRun> {
+        let caller = match self.rights(AbsentCaller::of_held(held)).await {
             Rights::Known(caller) => caller,
-            Rights::Gone => return Err(NotNow::Never(rights_gone(&held.exposed, &held.user))),
+            Rights::Gone => return Err(CannotRun::Never(rights_gone(&held.exposed, &held.user))),
             Rights::Unknown(why) => return Err(self.later(held, why)),
         };
         let tools = self.tools_named(&held.server, &held.tool);
@@ -79,16 +79,16 @@ impl Engine {
         }
         match tools.iter().any(|tool| on_tool(&caller, tool) == Permission::Granted) {
             true => Ok(caller),
-            false => Err(NotNow::Never(rights_gone(&held.exposed, &held.user))),
+            false => Err(CannotRun::Never(rights_gone(&held.exposed, &held.user))),
         }
     }
 
-    /// Whether the server of a held call is known to be down; it is not asked then.
-    pub(crate) fn check_server_of(&self, held: &HeldCall) -> Result<(), NotNow> {
+    /// Whether the server of a held call may be called: not if it is known to be down.
+    pub(crate) fn check_server_of(&self, held: &HeldCall) -> Result<(), CannotRun> {
         let servers = self.servers();
         let state = match servers.get(&held.server) {
-            Some(Managed::Running { server, .. }) => server.state(),
-            Some(Managed::Idle(state)) => state.clone(),
+            Some(ManagedServer::Running { server, .. }) => server.state(),
+            Some(ManagedServer::Idle(state)) => state.clone(),
             None => return Ok(()),
         };
         match state {
@@ -97,21 +97,21 @@ impl Engine {
         }
     }
 
-    fn later(&self, held: &HeldCall, why: String) -> NotNow {
+    fn later(&self, held: &HeldCall, why: String) -> CannotRun {
         let since = held.decided_ms.unwrap_or(held.created_ms);
         let problem = |code, more: &str| Problem {
             code,
             blame: Blame::Gateway,
-            message: format!("`{}` was approved and {more}: {why}", held.exposed),
+            message: format!("`{}` is approved but {more}: {why}", held.exposed),
             hint: None,
         };
         match now_ms().saturating_sub(since) > LONGEST_DEFERRAL_MS {
-            true => NotNow::Never(problem("call.deferred-too-long", "could not run for a day")),
-            false => NotNow::Later(problem("call.deferred", "waits")),
+            true => CannotRun::Never(problem("call.deferred-too-long", "could not run for a day")),
+            false => CannotRun::Later(problem("call.deferred", "waits")),
         }
     }
 
-    /// The tools that a server has under its own name for one; several where personas have versions of it.
+    /// A server's tools with this name; several if personas have their own versions.
     pub(crate) fn tools_named(&self, server: &ServerName, tool: &str) -> Vec<Arc<Tool>> {
         let catalog = self.catalog();
         let part = catalog.servers().get(server);
@@ -119,16 +119,16 @@ impl Engine {
         tools.filter(|found| *found.name == *tool).cloned().collect()
     }
 
-    /// The name by which a tool is found again, whatever tools are called now. Which of several versions it means is
-    /// the caller's persona to say.
-    pub(crate) fn address_of(&self, server: &ServerName, tool: &str) -> String {
+    /// A name that resolves to a tool whatever its exposed name is now. The caller's persona selects among several
+    /// versions.
+    pub(crate) fn stable_name_of(&self, server: &ServerName, tool: &str) -> String {
         match self.catalog().servers().get(server).is_some_and(|part| part.entry.is_virtual()) {
             true => format!("tool.{tool}"),
             false => format!("mcp.{server}.{tool}"),
         }
     }
 
-    /// The tool of a held call as it is now: the version that was asked about, else the one its caller would call.
+    /// The current tool of a held call: the version that was asked about, else the one that its caller would call.
     pub(crate) fn tool_of(&self, held: &HeldCall) -> Option<Arc<Tool>> {
         let tools = self.tools_named(&held.server, &held.tool);
         let persona = held.persona.as_deref();
@@ -145,7 +145,7 @@ impl Engine {
     }
 }
 
-/// The caller of an earlier call may no longer use its tool.
+/// The error if the caller of an earlier call may no longer use its tool.
 pub(crate) fn rights_gone(exposed: &str, user: &str) -> Problem {
     Problem {
         code: "call.rights-gone",

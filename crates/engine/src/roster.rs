@@ -1,27 +1,27 @@
-//! Who users are when they are not there: for calls that run after their caller has gone.
+//! The roster: looks up callers who are not connected, for calls that run later.
 
 use async_trait::async_trait;
 use std::sync::Arc;
 use toolbooth_core::caller::{Caller, IdentifiedBy};
-use toolbooth_core::dead_letter::Letter;
+use toolbooth_core::dead_letter::DeadLetter;
 use toolbooth_core::held::HeldCall;
 
-/// The caller of an earlier call, by what is kept of them. None of it is a right: rights are looked up.
+/// The caller of an earlier call, as it was stored. It contains no rights: these are looked up.
 #[derive(Debug, Clone, Copy)]
-pub struct Absentee<'a> {
+pub struct AbsentCaller<'a> {
     /// The user.
     pub user: &'a str,
-    /// The persona they had chosen.
+    /// The persona that they had chosen.
     pub persona: Option<&'a str>,
     /// The session of the call.
     pub session: Option<&'a str>,
-    /// The level of data they had named.
+    /// The compliance level of the call.
     pub level: Option<&'a str>,
-    /// What they were identified by; unknown for what earlier versions kept.
+    /// The credential that identified them; `None` in records of earlier versions.
     pub identified_by: Option<&'a IdentifiedBy>,
 }
 
-impl<'a> Absentee<'a> {
+impl<'a> AbsentCaller<'a> {
     /// The caller of a held call.
     pub fn of_held(held: &'a HeldCall) -> Self {
         Self {
@@ -34,7 +34,7 @@ impl<'a> Absentee<'a> {
     }
 
     /// The caller of a dead letter.
-    pub fn of_letter(letter: &'a Letter) -> Self {
+    pub fn of_letter(letter: &'a DeadLetter) -> Self {
         Self {
             user: &letter.user,
             persona: letter.persona.as_deref(),
@@ -45,20 +45,20 @@ impl<'a> Absentee<'a> {
     }
 }
 
-/// What is known of a user's rights at this moment.
+/// The current rights of a caller.
 #[derive(Debug, Clone)]
 pub enum Rights {
-    /// The user, with the rights they have now by what they were identified by.
+    /// The caller, with the rights that their credential gives them now.
     Known(Arc<Caller>),
-    /// They have none any more: their token was revoked or is over, or their persona was taken away.
+    /// They have no rights any more: their token was revoked or has expired, or their persona was removed.
     Gone,
-    /// It cannot be told now, and may be told later.
+    /// The rights cannot be looked up now, but perhaps later.
     Unknown(String),
 }
 
-/// Knows users by name. The doors know how callers are recognised, so they bring one.
+/// Looks up callers by name. The server implements it, because it knows how callers are identified.
 #[async_trait]
 pub trait Roster: Send + Sync {
-    /// The rights that the caller of an earlier call has now.
-    async fn rights(&self, absentee: Absentee<'_>) -> Rights;
+    /// The current rights of the caller of an earlier call.
+    async fn rights(&self, caller: AbsentCaller<'_>) -> Rights;
 }

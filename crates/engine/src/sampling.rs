@@ -1,8 +1,9 @@
-//! The gateway's own model, asked by servers whose callers' clients have none.
+//! Sampling by the gateway's own model, for servers whose callers' clients cannot sample.
 //!
-//! Only servers that the operator names may ask, within a budget, and each question leaves a row in the audit.
-//! The client always comes first: where it can sample, the gateway's model is not asked.
+//! Only servers that the operator names may use it, within a budget, and each request leaves a row in the audit. The
+//! client comes first: if it can sample, the gateway's model is not used.
 
+use crate::client_channel::{ClientChannel, SamplingBy};
 use crate::clock::now_ms;
 use crate::engine::Engine;
 use futures_util::future::BoxFuture;
@@ -15,77 +16,41 @@ use toolbooth_core::call::Sealed;
 use toolbooth_core::caller::ClientFacts;
 use toolbooth_core::fault::{Fault, Problem};
 use toolbooth_core::json::{RawJson, with_members};
-use toolbooth_core::sampling::{DayBook, SamplingFault, SamplingTerms};
+use toolbooth_core::sampling::{SamplingFault, SamplingTerms, TokenBudget};
 use toolbooth_store::Store;
 use toolbooth_upstream::CallLink;
-use toolbooth_upstream::link::Understudy;
-use toolbooth_upstream::llm::{Completion, Finish, Llm};
+use toolbooth_upstream::link::FallbackResponder;
+use toolbooth_upstream::llm::{Completion, Finish, LlmClient};
 use toolbooth_wire::RpcError;
 use toolbooth_wire::codes::{INTERNAL_ERROR, INVALID_PARAMS, REFUSED};
 
-/// The gateway's model, and what servers may ask of it.
+/// The gateway's model, and the terms on which servers may use it.
 #[derive(Debug)]
 pub struct Sampler {
-    /// What the operator allows.
+    /// The limits that the operator sets.
     pub terms: SamplingTerms,
     /// The model.
-    pub llm: Llm,
+    pub llm: LlmClient,
 }
 
-/// Whom a server speaks with during a call.
-pub(crate) struct Line<'a> {
-    /// What it is told that the client can do.
-    pub(crate) client: &'a ClientFacts,
-    /// Where its questions go.
-    pub(crate) link: &'a CallLink,
-    /// Who answers for a model.
-    pub(crate) model: Model,
-}
-
-/// Who answers for a model.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Model {
-    /// The client, if anybody.
-    Client,
-    /// The gateway.
-    Gateway,
-}
-
-impl<'a> Line<'a> {
-    /// The client alone.
-    pub(crate) fn plain(call: &'a Sealed, link: &'a CallLink) -> Self {
-        Self { client: call.client(), link, model: Model::Client }
-    }
-
-    /// Whether any of a modern server's questions is for the gateway itself.
-    pub(crate) fn takes(&self, requests: &RawJson) -> bool {
-        let is_sampling = |request: &RawJson| {
-            let method = request.member("method");
-            method.as_ref().and_then(RawJson::string).is_some_and(|method| method == SAMPLING)
-        };
-        self.model == Model::Gateway
-            && requests.members().unwrap_or_default().iter().any(|member| is_sampling(&member.value))
-    }
-}
-
-/// The method by which a server asks a model.
+/// The method by which a server requests a completion from a model.
 pub(crate) const SAMPLING: &str = "sampling/createMessage";
 
-/// A call whose server may ask the gateway's model.
-pub(crate) struct Helped {
+/// The client of a call whose server may use the gateway's model: the server is shown a client that can sample.
+pub(crate) struct GatewaySampling {
     client: ClientFacts,
     link: CallLink,
 }
 
-impl Helped {
-    pub(crate) fn line(&self) -> Line<'_> {
-        Line { client: &self.client, link: &self.link, model: Model::Gateway }
+impl GatewaySampling {
+    pub(crate) fn channel(&self) -> ClientChannel<'_> {
+        ClientChannel { client: &self.client, link: &self.link, sampling: SamplingBy::Gateway }
     }
 }
 
 impl Engine {
-    /// The gateway's model, for a call whose client has none, to a server that may ask it.
-    pub(crate) fn helped(&self, call: &Sealed, link: &CallLink) -> Option<Helped> {
+    /// Sampling by the gateway's model; `None` if the client can sample or the server may not use the model.
+    pub(crate) fn gateway_sampling(&self, call: &Sealed, link: &CallLink) -> Option<GatewaySampling> {
         let terms = self.terms();
         let sampler = terms.sampler.as_ref()?;
         let tool = call.tool();
@@ -95,7 +60,7 @@ impl Engine {
         let mut client = ClientFacts::clone(call.client());
         let more = [("sampling", RawJson::empty_object())];
         client.capabilities = with_members(&client.capabilities, &more).ok()?;
-        let clerk = Clerk {
+        let responder = SamplingResponder {
             sampler: sampler.clone(),
             book: self.day_book().clone(),
             store: self.store().clone(),
@@ -107,26 +72,26 @@ impl Engine {
                 ..AuditEntry::new(0, "sampling", &call.caller().user, "")
             },
         };
-        Some(Helped { client, link: link.helped_by(Arc::new(clerk)) })
+        Some(GatewaySampling { client, link: link.with_fallback(Arc::new(responder)) })
     }
 }
 
-/// Takes the questions of one call.
-struct Clerk {
+/// Answers the sampling requests of one call.
+struct SamplingResponder {
     sampler: Arc<Sampler>,
-    book: Arc<Mutex<DayBook>>,
+    book: Arc<Mutex<TokenBudget>>,
     store: Arc<dyn Store>,
     asked: AtomicU32,
     entry: AuditEntry,
 }
 
-impl std::fmt::Debug for Clerk {
+impl std::fmt::Debug for SamplingResponder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Clerk").field("entry", &self.entry).finish_non_exhaustive()
+        f.debug_struct("SamplingResponder").field("entry", &self.entry).finish_non_exhaustive()
     }
 }
 
-impl Understudy for Clerk {
+impl FallbackResponder for SamplingResponder {
     fn answers(&self, method: &str) -> bool {
         method == SAMPLING
     }
@@ -141,13 +106,13 @@ impl Understudy for Clerk {
     }
 }
 
-/// Why a question was not answered.
-struct Refusal {
+/// Why a sampling request was refused.
+struct SamplingRefusal {
     problem: Problem,
     code: i64,
 }
 
-impl Refusal {
+impl SamplingRefusal {
     fn of(fault: &dyn Fault, code: i64) -> Self {
         Self { problem: Problem::of(fault), code }
     }
@@ -158,7 +123,7 @@ impl Refusal {
     }
 }
 
-impl From<SamplingFault> for Refusal {
+impl From<SamplingFault> for SamplingRefusal {
     fn from(fault: SamplingFault) -> Self {
         let code = match fault {
             SamplingFault::BadQuestion(_) | SamplingFault::NotText(_) => INVALID_PARAMS,
@@ -168,8 +133,8 @@ impl From<SamplingFault> for Refusal {
     }
 }
 
-impl Clerk {
-    async fn ask(&self, params: &RawJson) -> Result<Completion, Refusal> {
+impl SamplingResponder {
+    async fn ask(&self, params: &RawJson) -> Result<Completion, SamplingRefusal> {
         let Sampler { terms, llm } = &*self.sampler;
         if self.asked.fetch_add(1, Ordering::Relaxed) >= terms.requests_per_call {
             return Err(SamplingFault::TooOften(terms.requests_per_call).into());
@@ -177,18 +142,18 @@ impl Clerk {
         let prompt = terms.prompt(params)?;
         let most = prompt.weight().saturating_add(u64::from(prompt.max_tokens));
         self.book().reserve(most, now_ms(), terms)?;
-        // Until its cost is known, it has cost what it may cost: also when nobody waits for it any more.
+        // The whole reservation counts until the real cost is known, also if the call is cancelled meanwhile.
         let answer = llm.ask(&prompt, |_| {}).await;
         let cost = answer.as_ref().map_or(0, |done| done.usage.prompt.saturating_add(done.usage.completion));
         self.book().settle(most, cost);
-        answer.map_err(|error| Refusal::of(&error, INTERNAL_ERROR))
+        answer.map_err(|error| SamplingRefusal::of(&error, INTERNAL_ERROR))
     }
 
-    fn book(&self) -> MutexGuard<'_, DayBook> {
+    fn book(&self) -> MutexGuard<'_, TokenBudget> {
         self.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn record(&self, answer: &Result<Completion, Refusal>, started: Instant) {
+    async fn record(&self, answer: &Result<Completion, SamplingRefusal>, started: Instant) {
         let (outcome, code, detail) = match answer {
             Ok(Completion { model, usage, .. }) => {
                 let detail = json!({
@@ -207,12 +172,12 @@ impl Clerk {
             ..self.entry.clone()
         };
         if let Err(error) = self.store.audit(entry).await {
-            tracing::error!("a question to the model was not written into the audit: {error}");
+            tracing::error!("a sampling request could not be written to the audit: {error}");
         }
     }
 }
 
-/// The answer as MCP has it.
+/// The completion as an MCP result.
 fn result(completion: &Completion) -> RawJson {
     let reason = match completion.finish {
         Finish::End => "endTurn",

@@ -1,37 +1,37 @@
-//! Stage 9, shape: what a tool returned becomes what its caller is shown.
+//! Stage 9, shape: turns a tool's result into what its caller gets.
 //!
-//! Almost every result needs nothing: one glance at its text tells, and it goes on as it came, a long one in the
-//! pieces it came in. What is looked into further is not on the way of the others.
+//! Almost every result needs no changes: one scan of its text shows that, and it is passed on as it arrived, a long
+//! one in its pieces. Everything else happens in `reshape`, off the fast path.
 
 use crate::answer::{Answer, ResultFacts};
+use crate::artifact_store::ArtifactOrigin;
 use crate::engine::Engine;
-use crate::shelf::Maker;
-use crate::terms::{Inspecting, ResultTerms, Terms};
+use crate::terms::{ResultInspection, ResultTerms, Terms};
 use bytes::{Bytes, BytesMut};
 use std::sync::Arc;
 use toolbooth_core::call::{Sealed, Warning};
 use toolbooth_core::catalog::Tool;
 use toolbooth_core::fault::Problem;
 use toolbooth_core::json::RawJson;
-use toolbooth_core::result::glance::{OVERLAP, glance};
 use toolbooth_core::result::inspect::annotated;
-use toolbooth_core::result::{Artifact, Glance, Inspection, Kept, Rules, echo};
+use toolbooth_core::result::prescan::{OVERLAP, prescan};
+use toolbooth_core::result::{Artifact, Inspection, Prescan, Rules, StoredArtifact, echo};
 use toolbooth_upstream::CallLink;
 use toolbooth_wire::Era;
 use uuid::Uuid;
 
-/// The longest structured content that is held against its schema.
-const MAX_CHECKED: usize = 32 << 10;
+/// The longest structured content that is validated against its schema, in bytes.
+const MAX_VALIDATED_BYTES: usize = 32 << 10;
 
-/// A finished result on its way through the stage.
-struct Finished {
+/// A finished result that is being shaped.
+struct ShapedResult {
     result: RawJson,
     era: Era,
     facts: ResultFacts,
     warnings: Vec<Warning>,
 }
 
-impl Finished {
+impl ShapedResult {
     fn answer(self) -> Answer {
         let Self { result, era, facts, warnings } = self;
         Answer::Result { result, era, facts, warnings }
@@ -48,47 +48,47 @@ impl Engine {
         link: &CallLink,
     ) -> Result<Answer, Problem> {
         let terms = self.terms();
-        let looking = Looking::of(&terms.results, call);
-        if looking == Looking::Not {
+        let depth = InspectionDepth::of(&terms.results, call);
+        if depth == InspectionDepth::None {
             return Ok(answer);
         }
         let budget = terms.results.budget.map_or(usize::MAX, |budget| budget.bytes);
-        let brought = link.take_artifacts();
+        let attached = link.take_artifacts();
         let mut finished = match answer {
-            Answer::Result { result, era, facts, warnings } => Finished { result, era, facts, warnings },
+            Answer::Result { result, era, facts, warnings } => ShapedResult { result, era, facts, warnings },
             Answer::Long { long, era, facts } => {
-                let is_short = long.length() <= budget && brought.is_empty();
-                if is_short && looking.narrow(glance_at_pieces(long.pieces())).is_plain() {
+                let is_short = long.length() <= budget && attached.is_empty();
+                if is_short && depth.narrow(prescan_pieces(long.pieces())).is_plain() {
                     return Ok(Answer::Long { long, era, facts });
                 }
-                Finished { result: long.whole(), era, facts, warnings: Vec::new() }
+                ShapedResult { result: long.whole(), era, facts, warnings: Vec::new() }
             }
-            Answer::Error(error) => return Ok(Answer::Error(quiet(error))),
+            Answer::Error(error) => return Ok(Answer::Error(redact_error(error))),
             Answer::InputRequired { requests, state, server } => {
                 let requests = requests.map(|asked| echo::redacted(&asked).unwrap_or(asked));
                 return Ok(Answer::InputRequired { requests, state, server });
             }
             held @ Answer::Held { .. } => return Ok(held),
         };
-        if looking == Looking::All && !finished.facts.is_error {
-            finished.warnings.extend(broken_output(call.tool(), &finished.result));
+        if depth == InspectionDepth::Full && !finished.facts.is_error {
+            finished.warnings.extend(invalid_output(call.tool(), &finished.result));
         }
-        let seen = looking.narrow(glance(finished.result.as_bytes()));
-        if seen.is_plain() && brought.is_empty() && finished.result.as_bytes().len() <= budget {
+        let seen = depth.narrow(prescan(finished.result.as_bytes()));
+        if seen.is_plain() && attached.is_empty() && finished.result.as_bytes().len() <= budget {
             return Ok(finished.answer());
         }
         let terms = self.terms().clone();
-        Ok(Box::pin(self.reshape(call, id, finished, seen, brought, terms)).await)
+        Ok(Box::pin(self.reshape(call, id, finished, seen, attached, terms)).await)
     }
 
-    /// The rare way: something in the result is to be kept, cut or taken out.
+    /// The slow path: parts of the result must be stored as files, cut or removed.
     async fn reshape(
         &self,
         call: &Sealed,
         id: Uuid,
-        mut finished: Finished,
-        seen: Glance,
-        brought: Vec<Artifact>,
+        mut finished: ShapedResult,
+        seen: Prescan,
+        attached: Vec<Artifact>,
         terms: Arc<Terms>,
     ) -> Answer {
         let results = &terms.results;
@@ -108,18 +108,19 @@ impl Engine {
             max_bytes: results.max_artifact_bytes,
             hosts: &results.iframe_hosts,
         };
-        let maker = Maker { caller: call.caller(), call: id, server: tool.server_name(), tool: &tool.name };
-        let mut kept: Vec<Kept> = Vec::new();
+        let made_by =
+            ArtifactOrigin { caller: call.caller(), call: id, server: tool.server_name(), tool: &tool.name };
+        let mut kept: Vec<StoredArtifact> = Vec::new();
         let mut display = None;
         let mut media: Vec<Option<String>> = Vec::new();
-        for artifact in brought.iter().take(results.max_artifacts) {
-            match self.keep(&maker, artifact).await {
+        for artifact in attached.iter().take(results.max_artifacts) {
+            match self.store_artifact(&made_by, artifact).await {
                 Ok(file) => kept.push(file),
                 Err(reason) => Warning::add_artifact(&mut finished.warnings, &artifact.name, &reason),
             }
         }
         if let Some(inspection) = Inspection::of(&finished.result, seen, &rules) {
-            let outcomes = self.keep_all(&maker, inspection.artifacts()).await;
+            let outcomes = self.store_artifacts(&made_by, inspection.artifacts()).await;
             media = inspection.media_names(&outcomes);
             let shaped = inspection.finish(&outcomes, &rules);
             kept.extend(outcomes.into_iter().filter_map(Result::ok));
@@ -130,7 +131,7 @@ impl Engine {
         if let Some(budget) = results.budget
             && let Some(spill) = budget.spill(&finished.result, &stem, &media)
         {
-            let outcomes = self.keep_all(&maker, spill.artifacts()).await;
+            let outcomes = self.store_artifacts(&made_by, spill.artifacts()).await;
             let (result, warnings) = spill.finish(&outcomes, output_schema.as_ref());
             kept.extend(outcomes.into_iter().filter_map(Result::ok));
             finished.result = result;
@@ -142,64 +143,70 @@ impl Engine {
         finished.answer()
     }
 
-    async fn keep_all(&self, maker: &Maker<'_>, artifacts: &[Artifact]) -> Vec<Result<Kept, String>> {
+    async fn store_artifacts(
+        &self,
+        made_by: &ArtifactOrigin<'_>,
+        artifacts: &[Artifact],
+    ) -> Vec<Result<StoredArtifact, String>> {
         let mut outcomes = Vec::with_capacity(artifacts.len());
         for artifact in artifacts {
-            outcomes.push(self.keep(maker, artifact).await);
+            outcomes.push(self.store_artifact(made_by, artifact).await);
         }
         outcomes
     }
 }
 
-/// How far results are looked into.
+/// How thoroughly results are inspected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Looking {
+enum InspectionDepth {
     /// Not at all.
-    Not,
-    /// Only for their length, and for tokens of this call.
+    None,
+    /// Only for their length and for file tokens of this call.
     Length,
-    /// For all.
-    All,
+    /// For everything.
+    Full,
 }
 
-impl Looking {
+impl InspectionDepth {
     fn of(terms: &ResultTerms, call: &Sealed) -> Self {
         if call.tool().server.is_own() {
-            return Self::Not;
+            return Self::None;
         }
-        match (terms.inspecting, terms.budget) {
-            (Inspecting::Yes, _) => Self::All,
-            (Inspecting::No, Some(_)) => Self::Length,
-            // A token that went to the server is looked for, whatever else is off.
-            (Inspecting::No, None) if call.carries_file_token() => Self::Length,
-            (Inspecting::No, None) => Self::Not,
+        match (terms.inspection, terms.budget) {
+            (ResultInspection::Yes, _) => Self::Full,
+            (ResultInspection::No, Some(_)) => Self::Length,
+            // A file token that was sent to the server is always looked for.
+            (ResultInspection::No, None) if call.carries_file_token() => Self::Length,
+            (ResultInspection::No, None) => Self::None,
         }
     }
 
-    fn narrow(self, seen: Glance) -> Glance {
+    fn narrow(self, seen: Prescan) -> Prescan {
         match self {
-            Self::All => seen,
-            Self::Length | Self::Not => Glance { echo: seen.echo, forged: seen.forged, ..Glance::default() },
+            Self::Full => seen,
+            Self::Length | Self::None => {
+                Prescan { echo: seen.echo, forged: seen.forged, ..Prescan::default() }
+            }
         }
     }
 }
 
-/// Says so if structured content breaks the tool's own schema. Content too long to be checked at every call, like
-/// long results that stay in pieces, is left to the reader.
-fn broken_output(tool: &Tool, result: &RawJson) -> Option<Warning> {
+/// A warning if the structured content violates the tool's output schema. Long content is not validated, because that
+/// would take too long for every call.
+fn invalid_output(tool: &Tool, result: &RawJson) -> Option<Warning> {
     let [structured] = result.pick(["structuredContent"]);
-    let structured = structured.filter(|text| text.len() <= MAX_CHECKED)?;
+    let structured = structured.filter(|text| text.len() <= MAX_VALIDATED_BYTES)?;
     tool.output_objection(&result.share(structured)).map(|found| Warning::Output(found.to_string()))
 }
 
-/// Looks at a result in pieces; words that stand across two of them are seen, too.
-fn glance_at_pieces(pieces: &[Bytes]) -> Glance {
-    let mut seen = Glance::default();
+/// Scans a result in pieces. Words across the border of two pieces are found, too.
+fn prescan_pieces(pieces: &[Bytes]) -> Prescan {
+    let mut seen = Prescan::default();
     let mut seam = BytesMut::with_capacity(2 * OVERLAP);
     for piece in pieces {
         seam.extend_from_slice(&piece[..piece.len().min(OVERLAP)]);
-        seen = seen.further(piece).further(&seam);
-        // A piece may be shorter than a word: what came before it still counts.
+        seen = seen.extended(piece).extended(&seam);
+        // A piece may be shorter than a word, so the end of earlier pieces is kept.
         let tail = &piece[piece.len().saturating_sub(OVERLAP)..];
         if piece.len() >= OVERLAP {
             seam.clear();
@@ -211,8 +218,8 @@ fn glance_at_pieces(pieces: &[Bytes]) -> Glance {
     seen
 }
 
-/// A server's own error, without what it must not tell.
-fn quiet(mut error: toolbooth_wire::RpcError) -> toolbooth_wire::RpcError {
+/// A server's error with file tokens redacted.
+fn redact_error(mut error: toolbooth_wire::RpcError) -> toolbooth_wire::RpcError {
     if let Some(clean) = echo::redacted(&RawJson::from_value(&error.message)) {
         error.message = clean.string().unwrap_or_default().into_owned();
     }
@@ -227,12 +234,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_across_pieces_of_any_length_are_seen() {
+    fn words_across_pieces_of_any_length_are_found() {
         let text =
             br#"{"content":[{"type":"text","text":"xxxxxxxxxxxxxx"},{"type": "image","data":"AA=="}]}"#;
         for size in 1..text.len() {
             let pieces: Vec<Bytes> = text.chunks(size).map(Bytes::copy_from_slice).collect();
-            assert!(glance_at_pieces(&pieces).media, "by {size}");
+            assert!(prescan_pieces(&pieces).media, "by {size}");
         }
     }
 }

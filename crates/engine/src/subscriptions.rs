@@ -1,4 +1,4 @@
-//! Subscriptions to resources: counted per server and URI, renewed when a server comes back.
+//! Subscriptions to resources: counted per server and URI, and renewed when a server reconnects.
 
 use crate::engine::Engine;
 use std::collections::HashMap;
@@ -7,38 +7,39 @@ use std::time::Duration;
 use toolbooth_core::caller::{Caller, ClientFacts};
 use toolbooth_core::json::RawJson;
 use toolbooth_core::names::ServerName;
-use toolbooth_upstream::connection::{Ask, AskError};
+use toolbooth_upstream::connection::{RequestError, UpstreamRequest};
 use toolbooth_upstream::{CallLink, UpstreamError};
 use toolbooth_wire::{Era, RpcError};
 
-/// The most URIs clients may be subscribed to at once.
+/// The maximum number of URIs that clients are subscribed to.
 const MAX_SUBSCRIPTIONS: usize = 10_000;
-/// How many of their subscriptions may be one user's.
+/// The maximum number of subscriptions of one user.
 const MAX_OF_USER: usize = MAX_SUBSCRIPTIONS / 4;
 /// How long a modern server may take to acknowledge a subscription.
 const ACKNOWLEDGED_WITHIN: Duration = Duration::from_secs(5);
 
-/// Who is subscribed to what.
+/// The subscriptions of clients.
 #[derive(Debug, Default)]
 pub(crate) struct Subscriptions {
-    wanted: Mutex<HashMap<(ServerName, String), Wanted>>,
+    active: Mutex<HashMap<(ServerName, String), ResourceSubscription>>,
     of_user: Mutex<HashMap<Arc<str>, usize>>,
 }
 
 #[derive(Debug, Default)]
-struct Wanted {
+struct ResourceSubscription {
+    /// The number of subscribed clients.
     count: usize,
     /// The stream that carries updates of a modern server.
     listening: Option<tokio::task::AbortHandle>,
 }
 
 impl Subscriptions {
-    fn wanted(&self) -> MutexGuard<'_, HashMap<(ServerName, String), Wanted>> {
-        self.wanted.lock().unwrap_or_else(PoisonError::into_inner)
+    fn active(&self) -> MutexGuard<'_, HashMap<(ServerName, String), ResourceSubscription>> {
+        self.active.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts one more subscription of a user; `false` if they have their share.
-    fn take_share(&self, user: &Arc<str>) -> bool {
+    /// Counts one more subscription of a user; `false` if the limit is reached.
+    fn add_for(&self, user: &Arc<str>) -> bool {
         let mut of_user = self.of_user.lock().unwrap_or_else(PoisonError::into_inner);
         let mine = of_user.entry(user.clone()).or_default();
         let fits = *mine < MAX_OF_USER;
@@ -46,7 +47,7 @@ impl Subscriptions {
         fits
     }
 
-    fn give_share_back(&self, user: &str) {
+    fn remove_for(&self, user: &str) {
         let mut of_user = self.of_user.lock().unwrap_or_else(PoisonError::into_inner);
         match of_user.get_mut(user) {
             Some(mine) if *mine > 1 => *mine -= 1,
@@ -55,16 +56,16 @@ impl Subscriptions {
     }
 }
 
-/// A subscription could not be made.
+/// Why a subscription failed.
 #[derive(Debug)]
 pub enum SubscribeError {
-    /// No such resource for this caller.
+    /// The resource does not exist for this caller.
     Unknown,
-    /// Too many.
+    /// The limit of subscriptions is reached.
     Full,
-    /// The server could not be asked.
+    /// The request to the server failed.
     Upstream(UpstreamError),
-    /// The server said no.
+    /// The server refused the subscription.
     Refused(RpcError),
 }
 
@@ -76,60 +77,60 @@ impl Engine {
         client: &ClientFacts,
         uri: &str,
     ) -> Result<(), SubscribeError> {
-        if !self.subscriptions.take_share(&caller.user) {
+        if !self.subscriptions.add_for(&caller.user) {
             return Err(SubscribeError::Full);
         }
-        let subscribed = self.subscribe_within_share(caller, client, uri).await;
+        let subscribed = self.subscribe_counted(caller, client, uri).await;
         if subscribed.is_err() {
-            self.subscriptions.give_share_back(&caller.user);
+            self.subscriptions.remove_for(&caller.user);
         }
         subscribed
     }
 
-    async fn subscribe_within_share(
+    async fn subscribe_counted(
         self: &Arc<Self>,
         caller: &Caller,
         client: &ClientFacts,
         uri: &str,
     ) -> Result<(), SubscribeError> {
-        self.gathered_for_resource(uri, caller).await;
+        self.wait_for_resource(uri, caller).await;
         let server =
             self.servers_of_resource(uri, caller).into_iter().next().ok_or(SubscribeError::Unknown)?;
         let key = (server.clone(), uri.to_owned());
         let first = {
-            let mut wanted = self.subscriptions.wanted();
-            if wanted.len() >= MAX_SUBSCRIPTIONS && !wanted.contains_key(&key) {
+            let mut active = self.subscriptions.active();
+            if active.len() >= MAX_SUBSCRIPTIONS && !active.contains_key(&key) {
                 return Err(SubscribeError::Full);
             }
-            let entry = wanted.entry(key.clone()).or_default();
+            let entry = active.entry(key.clone()).or_default();
             entry.count += 1;
             entry.count == 1
         };
         if !first {
             return Ok(());
         }
-        let subscribed = self.ask_for_updates(&server, uri, Some((caller, client))).await;
+        let subscribed = self.subscribe_at_server(&server, uri, Some((caller, client))).await;
         if subscribed.is_err() {
-            self.subscriptions.wanted().remove(&key);
+            self.subscriptions.active().remove(&key);
         }
         subscribed
     }
 
     /// Ends one client's subscription.
     pub fn unsubscribe(self: &Arc<Self>, caller: &Caller, uri: &str) {
-        self.subscriptions.give_share_back(&caller.user);
+        self.subscriptions.remove_for(&caller.user);
         let Some(server) = self.servers_of_resource(uri, caller).into_iter().next() else { return };
         let key = (server.clone(), uri.to_owned());
         let last = {
-            let mut wanted = self.subscriptions.wanted();
-            let Some(entry) = wanted.get_mut(&key) else { return };
+            let mut active = self.subscriptions.active();
+            let Some(entry) = active.get_mut(&key) else { return };
             entry.count = entry.count.saturating_sub(1);
             if entry.count > 0 {
                 return;
             }
-            wanted.remove(&key)
+            active.remove(&key)
         };
-        if let Some(Wanted { listening: Some(task), .. }) = last {
+        if let Some(ResourceSubscription { listening: Some(task), .. }) = last {
             task.abort();
             return;
         }
@@ -139,15 +140,15 @@ impl Engine {
             let Some(connection) = supervised.pool.primary() else { return };
             let client = ClientFacts::default();
             let params = vec![("uri", RawJson::from_value(&key.1))];
-            let _ = connection.result(Ask::plain("resources/unsubscribe", params, &client)).await;
+            let _ = connection.result(UpstreamRequest::plain("resources/unsubscribe", params, &client)).await;
         });
     }
 
-    /// Subscribes anew at a server that came back.
+    /// Subscribes again at a server that reconnected.
     pub(crate) fn renew_subscriptions(self: &Arc<Self>, server: &ServerName) {
         let uris: Vec<String> = self
             .subscriptions
-            .wanted()
+            .active()
             .keys()
             .filter(|(name, _)| name == server)
             .map(|(_, uri)| uri.clone())
@@ -158,15 +159,15 @@ impl Engine {
         let (engine, server) = (self.clone(), server.clone());
         tokio::spawn(async move {
             for uri in uris {
-                if let Err(error) = engine.ask_for_updates(&server, &uri, None).await {
+                if let Err(error) = engine.subscribe_at_server(&server, &uri, None).await {
                     tracing::debug!("a subscription could not be renewed: {error:?}");
                 }
             }
         });
     }
 
-    /// Subscribes on the connection that the caller's calls use, as a server may keep state there.
-    async fn ask_for_updates(
+    /// Subscribes on the connection that the caller's calls use, because a server may keep state there.
+    async fn subscribe_at_server(
         self: &Arc<Self>,
         server: &ServerName,
         uri: &str,
@@ -185,24 +186,29 @@ impl Engine {
         };
         let client = ClientFacts::default();
         if connection.era == Era::Legacy {
-            let ask = Ask::plain("resources/subscribe", vec![("uri", RawJson::from_value(uri))], &client);
+            let ask = UpstreamRequest::plain(
+                "resources/subscribe",
+                vec![("uri", RawJson::from_value(uri))],
+                &client,
+            );
             return match connection.result(ask).await {
                 Ok(_) => Ok(()),
-                Err(AskError::Rpc(error)) => Err(SubscribeError::Refused(error)),
-                Err(AskError::Upstream(error)) => Err(SubscribeError::Upstream(error)),
+                Err(RequestError::Rpc(error)) => Err(SubscribeError::Refused(error)),
+                Err(RequestError::Upstream(error)) => Err(SubscribeError::Upstream(error)),
             };
         }
         let filter = RawJson::from_value(&serde_json::json!({ "resourceSubscriptions": [uri] }));
-        let (link, mut said) = CallLink::new();
+        let (link, mut events) = CallLink::new();
         let task = tokio::spawn(async move {
-            let ask = Ask::plain("subscriptions/listen", vec![("notifications", filter)], &client);
-            let _ = connection.ask(ask, &link).await;
+            let ask =
+                UpstreamRequest::plain("subscriptions/listen", vec![("notifications", filter)], &client);
+            let _ = connection.send(ask, &link).await;
         });
-        // Subscribed means that the server has said so: a change right after must not be missed.
-        let _ = tokio::time::timeout(ACKNOWLEDGED_WITHIN, said.recv()).await;
+        // Waits for the acknowledgement, so that a change right after is not missed.
+        let _ = tokio::time::timeout(ACKNOWLEDGED_WITHIN, events.recv()).await;
         let key = (server.clone(), uri.to_owned());
-        let mut wanted = self.subscriptions.wanted();
-        let earlier = wanted.get_mut(&key).and_then(|entry| entry.listening.replace(task.abort_handle()));
+        let mut active = self.subscriptions.active();
+        let earlier = active.get_mut(&key).and_then(|entry| entry.listening.replace(task.abort_handle()));
         if let Some(earlier) = earlier {
             earlier.abort();
         }

@@ -1,4 +1,4 @@
-//! The terms calls are made on: the operator's policies and how people are asked.
+//! The settings that calls are made under. A reload replaces them as a whole.
 
 use crate::dead_letters::LetterTerms;
 use crate::routing::RoutingTerms;
@@ -8,82 +8,82 @@ use std::sync::Arc;
 use std::time::Duration;
 use toolbooth_core::call::Policy;
 use toolbooth_core::caller::{Admin, Caller};
-use toolbooth_core::catalog::Gate;
+use toolbooth_core::catalog::ToolGate;
 use toolbooth_core::exposure;
 use toolbooth_core::result::Budget;
 use toolbooth_core::secret::KnownSecrets;
 
-/// What the configuration says about judging and asking. A reload replaces it whole.
+/// The settings that calls are made under: policies, approvals, limits, exposure.
 pub struct Terms {
-    /// Who judges calls.
+    /// The policies that judge calls.
     pub policies: Vec<Box<dyn Policy>>,
-    /// How long a question stands.
+    /// How long a held call waits for a decision before it expires.
     pub expires: Duration,
-    /// How long a call waits for its answer before it returns with the held call's id.
+    /// How long a request waits for the decision before it returns with the held call's id.
     pub wait: Duration,
-    /// Groups whose members may answer for others, besides admins.
+    /// Groups whose members may decide held calls of others, besides administrators.
     pub approvers: Vec<String>,
-    /// Which calls leave a row in the audit.
-    pub audited: Audited,
-    /// What becomes of results.
+    /// Which calls are written to the audit.
+    pub audit_scope: AuditScope,
+    /// How results are processed.
     pub results: ResultTerms,
-    /// What becomes of calls that failed for good.
+    /// How dead letters are replayed.
     pub letters: LetterTerms,
-    /// The gateway's own model, where servers may ask one.
+    /// The gateway's own model, if servers may use one for sampling.
     pub sampler: Option<Arc<Sampler>>,
-    /// How calls are routed, tried again and bounded.
+    /// How calls are routed, retried and limited.
     pub routing: RoutingTerms,
-    /// The quality that a tool needs to pass the lint, from 0 to 100.
+    /// The score that a tool needs to pass the lint, from 0 to 100.
     pub min_quality: u8,
-    /// Whether anybody but the owner may call.
-    pub audience: Audience,
-    /// Which tools enter the catalog at all.
-    pub gate: Gate,
-    /// What clients are shown.
-    pub exposure: Arc<exposure::Terms>,
-    /// The encoder that search goes by, where one is configured.
+    /// Whether the gateway serves one owner or several callers.
+    pub tenancy: Tenancy,
+    /// Which tools are admitted to the catalog.
+    pub gate: ToolGate,
+    /// Which tools clients are shown, and how.
+    pub exposure: Arc<exposure::ExposureTerms>,
+    /// The encoder for search, if one is configured.
     pub encoder: Option<Arc<Encoder>>,
-    /// Secret values of the configuration, masked in everything that is kept for people to read.
+    /// Secret values of the configuration, which are masked in stored and displayed text.
     pub secrets: KnownSecrets,
 }
 
-/// Who calls.
+/// Whom the gateway serves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Audience {
-    /// The owner of the gateway alone (`auth.mode` `local`).
+pub enum Tenancy {
+    /// Only its owner (`auth.mode` `local`).
     Owner,
-    /// Callers who are told apart.
+    /// Several callers, who identify themselves.
     Many,
 }
 
-/// What becomes of results.
+/// How results are processed.
 #[derive(Debug, Clone)]
 pub struct ResultTerms {
-    /// Whether they are looked into.
-    pub inspecting: Inspecting,
-    /// How long they may be.
+    /// Whether their content is inspected.
+    pub inspection: ResultInspection,
+    /// Their token budget.
     pub budget: Option<Budget>,
-    /// The most files of one call.
+    /// The maximum number of files of one call.
     pub max_artifacts: usize,
-    /// The most bytes of them together.
+    /// The maximum total size of these files, in bytes.
     pub max_artifact_bytes: u64,
-    /// Hosts whose pages may stand in a frame.
+    /// Hosts whose pages may be shown in an iframe.
     pub iframe_hosts: Vec<String>,
 }
 
-/// Whether results are looked into.
+/// Whether the content of results is inspected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Inspecting {
-    /// Files in them are kept, and what the contract keeps from models is taken out.
+pub enum ResultInspection {
+    /// Files in them are stored, and what is not meant for models is removed.
     Yes,
-    /// They are passed on as they are.
+    /// They are passed on unchanged.
     No,
 }
 
 impl Default for ResultTerms {
     fn default() -> Self {
         Self {
-            inspecting: Inspecting::Yes,
+            inspection: ResultInspection::Yes,
             budget: Budget::of_tokens(25_000),
             max_artifacts: 50,
             max_artifact_bytes: 100 << 20,
@@ -92,15 +92,15 @@ impl Default for ResultTerms {
     }
 }
 
-/// Which calls leave a row in the audit. Decisions always do.
+/// Which calls are written to the audit. Decisions always are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Audited {
+pub enum AuditScope {
     /// Every call.
     #[default]
     All,
-    /// Those that may change something, and those that were not made.
+    /// Calls that may change something, and calls that were refused.
     Writes,
-    /// None.
+    /// No calls.
     None,
 }
 
@@ -111,14 +111,14 @@ impl Default for Terms {
             expires: Duration::from_secs(300),
             wait: Duration::from_secs(50),
             approvers: Vec::new(),
-            audited: Audited::All,
+            audit_scope: AuditScope::All,
             results: ResultTerms::default(),
             letters: LetterTerms::default(),
             sampler: None,
             routing: RoutingTerms::default(),
             min_quality: toolbooth_core::lint::PASS_MARK,
-            audience: Audience::Owner,
-            gate: Gate::default(),
+            tenancy: Tenancy::Owner,
+            gate: ToolGate::default(),
             exposure: Arc::default(),
             encoder: None,
             secrets: KnownSecrets::default(),
@@ -133,7 +133,7 @@ impl std::fmt::Debug for Terms {
 }
 
 impl Terms {
-    /// Whether a caller may answer for others.
+    /// Whether a caller may decide held calls of others.
     pub fn is_approver(&self, caller: &Caller) -> bool {
         caller.admin == Admin::Yes || self.approvers.iter().any(|group| caller.groups.contains(group))
     }

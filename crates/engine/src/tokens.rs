@@ -1,4 +1,4 @@
-//! Bearer tokens: made here, shown once, kept by their hash.
+//! Bearer tokens: generated here, shown once, stored by their hash.
 
 use crate::acts::Act;
 use crate::clock::now_ms;
@@ -9,33 +9,33 @@ use toolbooth_core::caller::{Caller, OPERATOR_PREFIX};
 use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::token::TokenRecord;
 
-/// By this people and scanners recognise a token of ours.
+/// The prefix by which people and secret scanners recognise a token.
 const PREFIX: &str = "tb_";
-/// The most groups a token may carry.
+/// The maximum number of groups of a token.
 const MAX_GROUPS: usize = 100;
-/// The longest name of a user, a group or a persona, and the longest note.
+/// The longest name of a user, group or persona, and the longest note, in bytes.
 const MAX_TEXT: usize = 256;
 
-/// What a new token is to be.
+/// The properties of a new token.
 #[derive(Debug, Clone, Default)]
 pub struct NewToken {
-    /// Whose it is.
+    /// Its user.
     pub user: String,
-    /// The groups its holder is in.
+    /// The groups of its user.
     pub groups: Vec<String>,
     /// The persona it is bound to.
     pub persona: Option<String>,
-    /// What its maker writes about it.
+    /// A note by its creator.
     pub note: Option<String>,
-    /// How long it lasts; absent means until it is revoked.
+    /// How long it is valid; `None` until it is revoked.
     pub lasts: Option<Duration>,
 }
 
-/// A token just made. Its text is nowhere else, and never will be.
+/// A new token. Its text is not stored anywhere.
 pub struct MadeToken {
-    /// The text to hand to its user.
+    /// The text, to be given to its user.
     pub bearer: String,
-    /// What is kept of it.
+    /// Its stored record.
     pub record: TokenRecord,
 }
 
@@ -50,13 +50,13 @@ fn bad(message: String) -> Problem {
 fn check(what: &str, text: &str) -> Result<(), Problem> {
     let odd = text.trim() != text || text.chars().any(char::is_control);
     if text.is_empty() || text.len() > MAX_TEXT || odd {
-        return Err(bad(format!("{what} has 1 to {MAX_TEXT} bytes, and no spaces at its ends")));
+        return Err(bad(format!("{what} must have 1 to {MAX_TEXT} bytes and no spaces at its ends")));
     }
     Ok(())
 }
 
 impl Engine {
-    /// Makes a token. It is handed out only once the audit says who made it.
+    /// Creates a token. It is returned only after its creation is in the audit.
     pub async fn make_token(&self, new: NewToken, by: &Caller) -> Result<MadeToken, Problem> {
         let NewToken { user, groups, persona, note, lasts } = new;
         check("a user", &user)?;
@@ -69,14 +69,14 @@ impl Engine {
         persona.iter().try_for_each(|persona| check("a persona", persona))?;
         note.iter().try_for_each(|note| check("a note", note))?;
         if groups.len() > MAX_GROUPS {
-            return Err(bad(format!("a token carries at most {MAX_GROUPS} groups")));
+            return Err(bad(format!("a token can have at most {MAX_GROUPS} groups")));
         }
         let (mut secret, mut id) = ([0_u8; 32], [0_u8; 5]);
         let filled = getrandom::fill(&mut secret).and_then(|()| getrandom::fill(&mut id));
         filled.map_err(|_| Problem {
             code: "token.no-randomness",
             blame: Blame::Gateway,
-            message: "the system gave no randomness for a token".into(),
+            message: "no randomness is available for a new token".into(),
             hint: None,
         })?;
         let bearer = format!("{PREFIX}{}", hex(&secret));
@@ -95,14 +95,14 @@ impl Engine {
         };
         self.store().add_token(record.clone()).await.map_err(|error| Problem::of(&error))?;
         if let Err(problem) = self.audit_token(&record, by, "created").await {
-            // It was never returned, and must not be usable.
+            // It was never returned, so it must not stay valid.
             let _ = self.store().revoke_token(&record.id, now_ms()).await;
             return Err(problem);
         }
         Ok(MadeToken { bearer, record })
     }
 
-    /// The token with this text, whether or not it still counts.
+    /// The token with this text, also if it is no longer valid.
     pub async fn token(&self, bearer: &str) -> Result<Option<TokenRecord>, Problem> {
         let hash = TokenRecord::hash_of(bearer);
         self.store().token_by_hash(&hash).await.map_err(|error| Problem::of(&error))
@@ -113,7 +113,7 @@ impl Engine {
         self.store().tokens().await.map_err(|error| Problem::of(&error))
     }
 
-    /// Takes a token back for good. Nothing when there is no such token.
+    /// Revokes a token permanently; `None` if there is no such token.
     pub async fn revoke_token(&self, id: &str, by: &Caller) -> Result<Option<TokenRecord>, Problem> {
         let revoked = self.store().revoke_token(id, now_ms()).await.map_err(|error| Problem::of(&error))?;
         if let Some(record) = &revoked {

@@ -1,5 +1,5 @@
-//! Audit rows about trust in project files. The book of trusted entries is a file that commands write too, so a
-//! gateway compares it with the last row whenever it reads its configuration.
+//! Audit rows about trust in project files. The trust file is also written by commands, so the gateway compares it
+//! with the last row whenever it reads its configuration.
 
 use crate::acts::Act;
 use crate::clock::wall_ms;
@@ -10,10 +10,10 @@ use toolbooth_core::fault::Problem;
 use toolbooth_core::json::{ObjectWriter, RawJson};
 use toolbooth_store::{AuditFilter, Store};
 
-/// The most bytes of a list of entries that a row holds; of a longer one only the digest is kept.
+/// The longest list of entries in a row, in bytes; of a longer one only the digest is stored.
 const MAX_LISTED: usize = 6 << 10;
 
-/// Writes into the audit what is trusted by now, if it is not what the last row says.
+/// Writes the trusted entries to the audit, if they differ from the last row.
 pub async fn audit_trust(
     store: &dyn Store,
     by: &str,
@@ -31,7 +31,7 @@ pub async fn audit_trust(
     let known = last.as_ref().and_then(|detail| detail.member("book"));
     let is_known = match known.as_ref().and_then(RawJson::string) {
         Some(known) => known == book,
-        // The first row is written when there is something to say.
+        // The first row is written when there is an entry.
         None => entries.is_empty(),
     };
     if is_known {

@@ -1,7 +1,8 @@
-//! Calls whose end could not be written down, as on a full disk.
+//! Calls whose outcome could not be recorded, for example on a full disk.
 //!
-//! A call that may change something is not sent before its intent is written, so the record always shows that it was
-//! made. If its end cannot be written, its result is withheld: a result that a caller has is in the record.
+//! A call that may change something is not sent before its intent is recorded, so the record always shows that it was
+//! made. If its outcome cannot be recorded, its result is withheld, so that every result a caller gets is in the
+//! record.
 
 use crate::answer::Answer;
 use crate::engine::Engine;
@@ -12,22 +13,22 @@ use toolbooth_core::outcome::OutcomeKind;
 use toolbooth_store::StoreError;
 use uuid::Uuid;
 
-/// The code of a call that was made and whose end could not be written down.
+/// The code of a call that was made but whose outcome could not be recorded.
 pub(crate) const UNRECORDED: &str = "call.unrecorded";
 
-/// What becomes of the result of a call.
+/// Whether the caller gets the result of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Disclosure {
     /// The caller gets it.
     Given,
-    /// Nobody gets it, since the call may have changed something and its end is not in the record.
+    /// The caller does not get it, because the call may have changed something and its outcome is not recorded.
     Withheld,
 }
 
 impl Disclosure {
     /// The answer that the caller gets.
     pub(crate) fn apply(self, answer: Result<Answer, Problem>) -> Result<Answer, Problem> {
-        // Faults and questions to the caller do not say what the call did.
+        // Errors and questions do not reveal what the call did.
         let is_result = matches!(answer, Ok(Answer::Result { .. } | Answer::Long { .. }));
         if self == Self::Withheld && is_result { Err(withheld()) } else { answer }
     }
@@ -39,14 +40,13 @@ fn withheld() -> Problem {
         blame: Blame::Gateway,
         message: "the tool was called, but the call could not be recorded, so its result is withheld".into(),
         hint: Some(
-            "do not call it again before you have looked at what it changed; the gateway's log says why"
-                .into(),
+            "check what it changed before you call it again; the gateway's log shows the cause".into(),
         ),
     }
 }
 
 impl Engine {
-    /// Reports that the end of a call could not be written down; what becomes of its result.
+    /// Reports that the outcome of a call could not be recorded, and returns whether the caller gets its result.
     pub(crate) fn report_unrecorded(
         &self,
         call: Uuid,
@@ -54,10 +54,10 @@ impl Engine {
         error: &StoreError,
         disclosure: Disclosure,
     ) -> Disclosure {
-        tracing::error!(call.id = %call, "the end of a call was not written down: {error}");
-        self.tally().count_unrecorded();
+        tracing::error!(call.id = %call, "the outcome of a call could not be recorded: {error}");
+        self.call_metrics().count_unrecorded();
         if disclosure == Disclosure::Withheld {
-            self.emit_made(|| {
+            self.emit_with(|| {
                 let mut event = Event::new(EventKind::ToolResult).user(user.clone()).call(call);
                 event.code = Some(UNRECORDED.into());
                 event.outcome(OutcomeKind::Failed.as_str())
@@ -76,7 +76,7 @@ mod tests {
     use toolbooth_wire::Era;
 
     #[test]
-    fn a_result_without_a_record_is_withheld_and_other_answers_are_given() {
+    fn only_an_unrecorded_result_is_withheld() {
         let result = || {
             Ok(Answer::Result {
                 result: RawJson::empty_object(),
@@ -91,7 +91,7 @@ mod tests {
         let refused = Disclosure::Withheld.apply(result()).expect_err("withheld");
         assert_eq!(refused.code, UNRECORDED);
         let other = Problem { code: "call.timeout", ..refused };
-        let kept = Disclosure::Withheld.apply(Err(other.clone())).expect_err("still a fault");
+        let kept = Disclosure::Withheld.apply(Err(other.clone())).expect_err("still an error");
         assert_eq!(kept, other);
     }
 }

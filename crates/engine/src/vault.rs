@@ -1,7 +1,7 @@
-//! Where the gateway's own tokens for servers are kept: one sealed file for each server, in the data folder.
+//! Storage of the gateway's own OAuth tokens for servers: one sealed file per server, in the data folder.
 //!
-//! The key is in the store's key file, so neither the file nor the store alone gives a token away. What cannot be opened counts as
-//! nothing: the worst that follows is another sign-in.
+//! The key is in the store's key file, so neither the vault file nor the database alone reveals a token. A file that
+//! cannot be opened counts as empty: at worst, the user has to sign in again.
 
 use crate::keys::sealing_key;
 use async_trait::async_trait;
@@ -21,46 +21,48 @@ use toolbooth_wire::state::Sealer;
 /// The name of the key in the store.
 const KEY_NAME: &str = "oauth-vault-key";
 
-/// What a vault holds: records by their keys.
-type Drawers = BTreeMap<String, String>;
+/// The content of a vault: records by key.
+type VaultRecords = BTreeMap<String, String>;
 
 /// The vaults of all servers.
 #[derive(Clone)]
 pub struct Vaults {
-    place: Option<Arc<Place>>,
+    /// `None` for vaults in memory.
+    folder: Option<Arc<VaultFolder>>,
 }
 
-struct Place {
-    folder: PathBuf,
+/// The folder of the vault files, and the key that seals them.
+struct VaultFolder {
+    path: PathBuf,
     store: Arc<dyn Store>,
     sealer: OnceCell<Sealer>,
 }
 
 impl Vaults {
-    /// Vaults in a folder, sealed with a key of the store.
+    /// Vaults in a folder, sealed with a key from the store.
     pub fn in_folder(folder: PathBuf, store: Arc<dyn Store>) -> Self {
-        Self { place: Some(Arc::new(Place { folder, store, sealer: OnceCell::new() })) }
+        Self { folder: Some(Arc::new(VaultFolder { path: folder, store, sealer: OnceCell::new() })) }
     }
 
-    /// Vaults that end with the process.
-    pub fn passing() -> Self {
-        Self { place: None }
+    /// Vaults in memory, which end with the process.
+    pub fn in_memory() -> Self {
+        Self { folder: None }
     }
 
     /// The vault of one server.
     pub fn of(&self, server: &ServerName) -> Arc<dyn TokenVault> {
-        match &self.place {
-            Some(place) => {
-                let file = place.folder.join(format!("{server}.sealed"));
-                let place = place.clone();
-                Arc::new(Sealed { server: server.clone(), file, place, turn: Mutex::default() })
+        match &self.folder {
+            Some(folder) => {
+                let file = folder.path.join(format!("{server}.sealed"));
+                let folder = folder.clone();
+                Arc::new(SealedFileVault { server: server.clone(), file, folder, turn: Mutex::default() })
             }
-            None => Arc::new(Passing::default()),
+            None => Arc::new(InMemoryVault::default()),
         }
     }
 }
 
-impl Place {
+impl VaultFolder {
     async fn sealer(&self) -> Option<&Sealer> {
         let made = self.sealer.get_or_try_init(|| async {
             let key = sealing_key(&*self.store, KEY_NAME).await;
@@ -70,51 +72,53 @@ impl Place {
     }
 }
 
-/// The vault of one server, in a file.
-struct Sealed {
+/// The vault of one server, in a sealed file.
+struct SealedFileVault {
     server: ServerName,
     file: PathBuf,
-    place: Arc<Place>,
-    /// One at a time, so that no record is lost between reading and writing.
+    folder: Arc<VaultFolder>,
+    /// Held during a change, so that no record is lost between reading and writing.
     turn: Mutex<()>,
 }
 
-impl Sealed {
-    /// Ties what was sealed to its server: a file under another server's name opens nothing.
+impl SealedFileVault {
+    /// Binds the sealed file to its server: a copy under another server's name cannot be opened.
     fn context(&self) -> String {
         format!("oauth vault of {}", self.server)
     }
 
-    async fn drawers(&self) -> Drawers {
+    async fn read(&self) -> VaultRecords {
         let file = self.file.clone();
         let text = tokio::task::spawn_blocking(move || fs::read_to_string(file)).await;
-        let (Ok(Ok(text)), Some(sealer)) = (text, self.place.sealer().await) else { return Drawers::new() };
+        let (Ok(Ok(text)), Some(sealer)) = (text, self.folder.sealer().await) else {
+            return VaultRecords::new();
+        };
         let opened = sealer.open(text.trim_end(), self.context().as_bytes());
         if opened.is_none() {
-            tracing::warn!(server.name = %self.server, "the kept tokens of `{}` cannot be opened", self.server);
+            tracing::warn!(server.name = %self.server, "the stored tokens of `{}` cannot be opened", self.server);
         }
         opened.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default()
     }
 
-    async fn keep(&self, drawers: &Drawers) -> Result<(), String> {
+    async fn write(&self, records: &VaultRecords) -> Result<(), String> {
         let file = self.file.clone();
-        if drawers.is_empty() {
+        if records.is_empty() {
             let gone = tokio::task::spawn_blocking(move || fs::remove_file(file)).await;
             return match gone.map_err(|error| error.to_string())? {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error.to_string()),
                 _ => Ok(()),
             };
         }
-        let sealer = self.place.sealer().await.ok_or("the store gave no key")?;
-        let bytes = serde_json::to_vec(drawers).map_err(|error| error.to_string())?;
+        let sealer = self.folder.sealer().await.ok_or("the store has no key")?;
+        let bytes = serde_json::to_vec(records).map_err(|error| error.to_string())?;
         let text = sealer.seal(&bytes, self.context().as_bytes()).ok_or("no randomness is available")?;
-        let written = tokio::task::spawn_blocking(move || write_whole(&file, &text)).await;
+        let written = tokio::task::spawn_blocking(move || write_atomically(&file, &text)).await;
         written.map_err(|error| error.to_string())?.map_err(|error| error.to_string())
     }
 }
 
-/// Writes a file that is whole at every moment and readable by nobody else.
-fn write_whole(file: &Path, text: &str) -> io::Result<()> {
+/// Replaces a file atomically, readable only by its owner.
+fn write_atomically(file: &Path, text: &str) -> io::Result<()> {
     if let Some(folder) = file.parent() {
         DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     }
@@ -127,31 +131,31 @@ fn write_whole(file: &Path, text: &str) -> io::Result<()> {
 }
 
 #[async_trait]
-impl TokenVault for Sealed {
+impl TokenVault for SealedFileVault {
     async fn load(&self, key: &str) -> Option<Bytes> {
         let _turn = self.turn.lock().await;
-        self.drawers().await.remove(key).map(Bytes::from)
+        self.read().await.remove(key).map(Bytes::from)
     }
 
     async fn save(&self, key: &str, value: Bytes) {
         let _turn = self.turn.lock().await;
-        let mut drawers = self.drawers().await;
+        let mut records = self.read().await;
         match String::from_utf8(value.to_vec()) {
-            Ok(value) if !value.is_empty() => drop(drawers.insert(key.to_owned(), value)),
-            _ => drop(drawers.remove(key)),
+            Ok(value) if !value.is_empty() => drop(records.insert(key.to_owned(), value)),
+            _ => drop(records.remove(key)),
         }
-        if let Err(why) = self.keep(&drawers).await {
-            tracing::warn!(server.name = %self.server, "the tokens of `{}` could not be kept: {why}", self.server);
+        if let Err(why) = self.write(&records).await {
+            tracing::warn!(server.name = %self.server, "the tokens of `{}` could not be stored: {why}", self.server);
         }
     }
 }
 
-/// A vault for as long as the process lasts.
+/// A vault in memory.
 #[derive(Default)]
-struct Passing(Mutex<BTreeMap<String, Bytes>>);
+struct InMemoryVault(Mutex<BTreeMap<String, Bytes>>);
 
 #[async_trait]
-impl TokenVault for Passing {
+impl TokenVault for InMemoryVault {
     async fn load(&self, key: &str) -> Option<Bytes> {
         self.0.lock().await.get(key).filter(|value| !value.is_empty()).cloned()
     }
@@ -168,7 +172,7 @@ mod tests {
     use toolbooth_store::StoreUrl;
 
     #[tokio::test]
-    async fn a_vault_outlives_its_process_and_shows_nothing_of_what_it_holds() {
+    async fn a_vault_survives_a_restart_and_its_file_reveals_nothing() {
         let folder = std::env::temp_dir().join(format!("toolbooth-vault-{}", std::process::id()));
         let store = toolbooth_store::open(&StoreUrl::Memory).await.expect("a store");
         let name: ServerName = "mail".parse().expect("a name");
@@ -179,12 +183,12 @@ mod tests {
         let file = folder.join("mail.sealed");
         assert!(!fs::read_to_string(&file).expect("a file").contains("t0p"));
         assert_eq!(fs::metadata(&file).expect("a file").permissions().mode() & 0o777, 0o600);
-        // A copy under another server's name is worth nothing.
+        // A copy under another server's name cannot be opened.
         fs::copy(&file, folder.join("other.sealed")).expect("a copy");
         assert_eq!(vaults().of(&"other".parse().expect("a name")).load("tokens").await, None);
         vaults().of(&name).save("tokens", Bytes::new()).await;
         assert_eq!(vaults().of(&name).load("tokens").await, None);
         assert!(!file.exists(), "nothing is left of what was forgotten");
-        fs::remove_dir_all(folder).expect("the folder can go");
+        fs::remove_dir_all(folder).expect("the folder can be removed");
     }
 }

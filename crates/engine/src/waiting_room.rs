@@ -1,4 +1,4 @@
-//! The waiting room: calls of this process that wait for a person, by the id of their held call.
+//! The waiting room: requests of this process that wait for a person's decision, by the id of their held call.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -6,60 +6,60 @@ use tokio::sync::oneshot;
 use toolbooth_core::held::HeldCall;
 use uuid::Uuid;
 
-/// Who waits here for an answer.
+/// The requests that wait for a decision.
 #[derive(Debug, Default)]
 pub(crate) struct WaitingRoom {
-    seats: Mutex<HashMap<Uuid, Vec<oneshot::Sender<HeldCall>>>>,
+    waiting: Mutex<HashMap<Uuid, Vec<oneshot::Sender<HeldCall>>>>,
 }
 
-/// A seat in the waiting room; leaving it gives it up.
-pub(crate) struct Seat {
+/// One request that waits for a decision. Dropping it ends the wait.
+pub(crate) struct DecisionWaiter {
     room: Arc<WaitingRoom>,
     id: Uuid,
-    answer: oneshot::Receiver<HeldCall>,
+    decision: oneshot::Receiver<HeldCall>,
 }
 
 impl WaitingRoom {
-    fn seats(&self) -> MutexGuard<'_, HashMap<Uuid, Vec<oneshot::Sender<HeldCall>>>> {
-        self.seats.lock().unwrap_or_else(PoisonError::into_inner)
+    fn waiting(&self) -> MutexGuard<'_, HashMap<Uuid, Vec<oneshot::Sender<HeldCall>>>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for the answer to a held call.
-    pub(crate) fn sit(self: &Arc<Self>, id: Uuid) -> Seat {
-        let (call, answer) = oneshot::channel();
-        self.seats().entry(id).or_default().push(call);
-        Seat { room: self.clone(), id, answer }
+    /// Registers a request that waits for the decision on a held call.
+    pub(crate) fn wait_for(self: &Arc<Self>, id: Uuid) -> DecisionWaiter {
+        let (sender, decision) = oneshot::channel();
+        self.waiting().entry(id).or_default().push(sender);
+        DecisionWaiter { room: self.clone(), id, decision }
     }
 
-    /// Calls whoever waits for this answer; whether anybody did.
-    pub(crate) fn call(&self, held: &HeldCall) -> bool {
-        let waiting = self.seats().remove(&held.id).unwrap_or_default();
-        let mut heard = false;
-        for seat in waiting {
-            heard |= seat.send(held.clone()).is_ok();
+    /// Notifies the requests that wait for this decision, and returns whether there was any.
+    pub(crate) fn notify(&self, held: &HeldCall) -> bool {
+        let waiting = self.waiting().remove(&held.id).unwrap_or_default();
+        let mut notified = false;
+        for sender in waiting {
+            notified |= sender.send(held.clone()).is_ok();
         }
-        heard
+        notified
     }
 }
 
-impl Seat {
-    /// The answer. Dropping the future loses nothing.
-    pub(crate) async fn answer(&mut self) -> HeldCall {
-        match (&mut self.answer).await {
+impl DecisionWaiter {
+    /// Waits for the decision, and returns the held call with it. Cancel-safe.
+    pub(crate) async fn decided(&mut self) -> HeldCall {
+        match (&mut self.decision).await {
             Ok(held) => held,
             Err(_) => std::future::pending().await,
         }
     }
 }
 
-impl Drop for Seat {
+impl Drop for DecisionWaiter {
     fn drop(&mut self) {
-        self.answer.close();
-        let mut seats = self.room.seats();
-        if let Some(waiting) = seats.get_mut(&self.id) {
-            waiting.retain(|seat| !seat.is_closed());
-            if waiting.is_empty() {
-                seats.remove(&self.id);
+        self.decision.close();
+        let mut waiting = self.room.waiting();
+        if let Some(senders) = waiting.get_mut(&self.id) {
+            senders.retain(|sender| !sender.is_closed());
+            if senders.is_empty() {
+                waiting.remove(&self.id);
             }
         }
     }

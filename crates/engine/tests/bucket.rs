@@ -1,5 +1,5 @@
-//! Blobs in a bucket keep what blobs promise. `cargo xtask test` starts a server that speaks S3 and names it in
-//! `TOOLBOOTH_TEST_S3`; without one there is nothing to test.
+//! The contract tests of blob storage, in an S3 bucket. `cargo xtask test` starts an S3 server and sets
+//! `TOOLBOOTH_TEST_S3` to its URL; without it these tests are skipped.
 #![cfg(feature = "s3")]
 
 #[path = "../../store/tests/store/blob_promises.rs"]
@@ -14,10 +14,10 @@ use toolbooth_store::blobs::{Blobs, Bucket};
 
 const SERVER: &str = "TOOLBOOTH_TEST_S3";
 
-/// A bucket, made unless it is there, with a prefix of the promise's own.
+/// A bucket, created if necessary, with a separate prefix for each test.
 async fn bucket(promise: &str) -> Option<Blobs> {
     let Ok(endpoint) = std::env::var(SERVER) else {
-        eprintln!("{SERVER} names no server, so this was not tested");
+        eprintln!("{SERVER} is not set, so this test is skipped");
         return None;
     };
     let host = endpoint.trim_start_matches("http://").trim_end_matches('/');
@@ -55,8 +55,8 @@ macro_rules! promises {
 }
 
 promises! {
-    what_was_written_is_read_back_whole_and_in_parts
-    a_blob_is_there_when_it_is_finished_and_not_before
+    written_blobs_are_read_back_whole_and_in_ranges
+    a_blob_exists_only_after_it_is_finished
     a_removed_blob_is_gone
     blobs_are_listed
 }

@@ -1,7 +1,7 @@
-//! What a door answers with: ready pieces or a stream of events. And what it is asked with.
+//! Response bodies (chunks in memory or a stream), and reading request bodies into memory.
 
-use crate::hearing::poll_piece;
 use crate::pace::is_too_slow;
+use crate::wake_filter::poll_chunk;
 use bytes::{Bytes, BytesMut};
 use futures_util::Stream;
 use http::HeaderMap;
@@ -15,18 +15,18 @@ use std::task::{Context, Poll};
 
 type BoxStream = Pin<Box<dyn Stream<Item = io::Result<Bytes>> + Send>>;
 
-/// Why a request has no body that can be read.
+/// Errors of reading a request body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ungathered {
-    /// It is over the limit.
+pub enum BodyReadError {
+    /// The body is over the limit.
     TooLong,
-    /// It came too slowly.
+    /// The client sent it too slowly.
     TooSlow,
-    /// It broke off.
+    /// The connection ended before the body did.
     BrokenOff,
 }
 
-/// The coding of a request's body, if it has one: no door reads those.
+/// The content coding of a request body, if it has one. No door decodes them.
 pub fn content_coding(headers: &HeaderMap) -> Option<String> {
     let codings = headers.get_all(CONTENT_ENCODING).iter();
     let coding = codings.map(|value| String::from_utf8_lossy(value.as_bytes()).trim().to_ascii_lowercase());
@@ -36,18 +36,18 @@ pub fn content_coding(headers: &HeaderMap) -> Option<String> {
         .map(|coding| coding.chars().take(64).collect())
 }
 
-/// The whole body of a request. Most come in one piece, which is taken as it is.
-pub async fn gather<B>(mut body: B, limit: usize) -> Result<Bytes, Ungathered>
+/// Reads the whole body of a request. Most bodies are one chunk, which is returned without a copy.
+pub async fn read_body<B>(mut body: B, limit: usize) -> Result<Bytes, BodyReadError>
 where
     B: HttpBody<Data = Bytes> + Unpin,
     B::Error: std::error::Error + 'static,
 {
     let mut first = Bytes::new();
     let mut all = BytesMut::new();
-    while let Some(frame) = poll_fn(|cx| poll_piece(&mut body, cx)).await {
-        let Ok(data) = frame.map_err(why)?.into_data() else { continue };
+    while let Some(frame) = poll_fn(|cx| poll_chunk(&mut body, cx)).await {
+        let Ok(data) = frame.map_err(read_error)?.into_data() else { continue };
         if first.len().max(all.len()) + data.len() > limit {
-            return Err(Ungathered::TooLong);
+            return Err(BodyReadError::TooLong);
         }
         if first.is_empty() {
             first = data;
@@ -64,50 +64,50 @@ where
     Ok(if all.is_empty() { first } else { all.freeze() })
 }
 
-fn why(error: impl std::error::Error + 'static) -> Ungathered {
-    if is_too_slow(&error) { Ungathered::TooSlow } else { Ungathered::BrokenOff }
+fn read_error(error: impl std::error::Error + 'static) -> BodyReadError {
+    if is_too_slow(&error) { BodyReadError::TooSlow } else { BodyReadError::BrokenOff }
 }
 
 /// A response body.
-pub enum Body {
-    /// Pieces that are not copied together.
-    Pieces(VecDeque<Bytes>),
+pub enum ResponseBody {
+    /// Chunks that are written one after the other, without copying them together.
+    Chunks(VecDeque<Bytes>),
     /// A stream of unknown length.
     Stream(BoxStream),
     /// A body made by the REST router.
     Rest(axum::body::Body),
 }
 
-impl Body {
-    /// Nothing.
+impl ResponseBody {
+    /// An empty body.
     pub fn empty() -> Self {
-        Self::Pieces(VecDeque::new())
+        Self::Chunks(VecDeque::new())
     }
 
-    /// One piece.
+    /// A body of one chunk.
     pub fn from_bytes(bytes: impl Into<Bytes>) -> Self {
-        Self::Pieces(VecDeque::from([bytes.into()]))
+        Self::Chunks(VecDeque::from([bytes.into()]))
     }
 
-    /// An endless or long stream.
+    /// A body of unknown length.
     pub fn stream(rest: impl Stream<Item = io::Result<Bytes>> + Send + 'static) -> Self {
         Self::Stream(Box::pin(rest))
     }
 }
 
-impl std::fmt::Debug for Body {
+impl std::fmt::Debug for ResponseBody {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Body")
+        f.write_str("ResponseBody")
     }
 }
 
-impl HttpBody for Body {
+impl HttpBody for ResponseBody {
     type Data = Bytes;
     type Error = io::Error;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
         match &mut *self {
-            Self::Pieces(pieces) => Poll::Ready(pieces.pop_front().map(|piece| Ok(Frame::data(piece)))),
+            Self::Chunks(chunks) => Poll::Ready(chunks.pop_front().map(|chunk| Ok(Frame::data(chunk)))),
             Self::Stream(rest) => {
                 rest.as_mut().poll_next(cx).map(|chunk| chunk.map(|chunk| chunk.map(Frame::data)))
             }
@@ -117,7 +117,7 @@ impl HttpBody for Body {
 
     fn is_end_stream(&self) -> bool {
         match self {
-            Self::Pieces(pieces) => pieces.is_empty(),
+            Self::Chunks(chunks) => chunks.is_empty(),
             Self::Stream(_) => false,
             Self::Rest(body) => body.is_end_stream(),
         }
@@ -125,7 +125,7 @@ impl HttpBody for Body {
 
     fn size_hint(&self) -> SizeHint {
         match self {
-            Self::Pieces(pieces) => SizeHint::with_exact(pieces.iter().map(|piece| piece.len() as u64).sum()),
+            Self::Chunks(chunks) => SizeHint::with_exact(chunks.iter().map(|chunk| chunk.len() as u64).sum()),
             Self::Stream(_) => SizeHint::default(),
             Self::Rest(body) => body.size_hint(),
         }
@@ -138,23 +138,23 @@ mod tests {
     use http_body_util::StreamBody;
 
     #[tokio::test]
-    async fn a_body_is_gathered_up_to_its_limit() {
-        let cases: [(&[&'static str], Result<&'static str, Ungathered>); 6] = [
+    async fn a_body_is_read_up_to_its_limit() {
+        let cases: [(&[&'static str], Result<&'static str, BodyReadError>); 6] = [
             (&[], Ok("")),
             (&["hello"], Ok("hello")),
             (&["he", "", "llo"], Ok("hello")),
             (&["", "hello"], Ok("hello")),
-            (&["hello!"], Err(Ungathered::TooLong)),
-            (&["he", "ll", "o!"], Err(Ungathered::TooLong)),
+            (&["hello!"], Err(BodyReadError::TooLong)),
+            (&["he", "ll", "o!"], Err(BodyReadError::TooLong)),
         ];
-        for (pieces, expected) in cases {
+        for (chunks, expected) in cases {
             let frames: Vec<io::Result<Frame<Bytes>>> =
-                pieces.iter().map(|piece| Ok(Frame::data(Bytes::from_static(piece.as_bytes())))).collect();
+                chunks.iter().map(|chunk| Ok(Frame::data(Bytes::from_static(chunk.as_bytes())))).collect();
             let body = StreamBody::new(futures_util::stream::iter(frames));
-            assert_eq!(gather(body, 5).await, expected.map(Bytes::from), "{pieces:?}");
+            assert_eq!(read_body(body, 5).await, expected.map(Bytes::from), "{chunks:?}");
         }
         let broken =
             StreamBody::new(futures_util::stream::iter([Err::<Frame<Bytes>, _>(io::Error::other("gone"))]));
-        assert_eq!(gather(broken, 5).await, Err(Ungathered::BrokenOff));
+        assert_eq!(read_body(broken, 5).await, Err(BodyReadError::BrokenOff));
     }
 }

@@ -1,8 +1,8 @@
-//! Open connections, in total and by whom: strangers cannot keep out those who are known.
+//! Limits on open connections: unidentified clients cannot use up the connections of identified users.
 //!
-//! A connection is a stranger's until one of its requests was identified. Strangers have a part of all places, a
-//! short time, and make room for each other: the oldest goes first, of the same source if that has more than its
-//! share. A known user has a share of the rest; over it, their own oldest idle connection is closed.
+//! A connection is unidentified until one of its requests has been identified. Unidentified connections get part of
+//! the total, have a short idle timeout and evict each other: the oldest first, and of the same source if that source
+//! is over its quota. Each user has a quota of the rest; over it, the user's oldest idle connection is closed.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
@@ -11,103 +11,104 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
-/// The most connections in any case.
+/// Maximum number of connections, whatever the file descriptor limit.
 const MAX_CONNECTIONS: usize = 10_000;
-/// How long a stranger may ask nothing.
-const STRANGER_PATIENCE: Duration = Duration::from_secs(10);
+/// How long an unidentified connection may be idle.
+const UNIDENTIFIED_IDLE: Duration = Duration::from_secs(10);
 
-/// Bounds on connections.
+/// Limits on the number of connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ConnectionLimits {
-    /// In all.
+    /// In total.
     pub total: usize,
-    /// Of strangers.
-    pub strangers: usize,
-    /// Of strangers from one source.
-    pub of_source: usize,
-    /// Of one known user.
-    pub of_user: usize,
+    /// Unidentified.
+    pub unidentified: usize,
+    /// Unidentified, per source.
+    pub per_source: usize,
+    /// Per identified user.
+    pub per_user: usize,
 }
 
-/// Whether the connections of one user are bounded apart from those of others.
+/// Whether each user has a connection quota.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Sharing {
-    /// There are several users, each with connections of their own.
+pub enum ConnectionSharing {
+    /// Several users, each with a quota.
     PerUser,
-    /// All connections are one user's, or those of one proxy.
+    /// All connections come from one user or one proxy.
     Undivided,
 }
 
 impl ConnectionLimits {
-    /// The bounds for a process with this many file descriptors. Half of them are for servers, files and the store.
-    pub fn for_descriptors(descriptors: u64, sharing: Sharing) -> Self {
+    /// The limits for a process with this many file descriptors. Half of them are for servers, files and the store.
+    pub fn for_descriptors(descriptors: u64, sharing: ConnectionSharing) -> Self {
         let half = usize::try_from(descriptors / 2).unwrap_or(usize::MAX);
         let total = half.clamp(16, MAX_CONNECTIONS);
-        let strangers = total / 2;
-        // A burst of one client, or of the users behind one proxy, comes from one source.
-        let (of_source, of_user) = match sharing {
-            Sharing::PerUser => (total / 4, total / 4),
-            Sharing::Undivided => (strangers, total - strangers),
+        let unidentified = total / 2;
+        // A burst from one client, or from all users behind one proxy, has one source.
+        let (per_source, per_user) = match sharing {
+            ConnectionSharing::PerUser => (total / 4, total / 4),
+            ConnectionSharing::Undivided => (unidentified, total - unidentified),
         };
-        Self { total, strangers, of_source, of_user }
+        Self { total, unidentified, per_source, per_user }
     }
 
-    /// The bounds for this process.
-    pub fn of_process(sharing: Sharing) -> Self {
+    /// The limits for this process.
+    pub fn of_process(sharing: ConnectionSharing) -> Self {
         use nix::sys::resource::{Resource, getrlimit};
         let descriptors = getrlimit(Resource::RLIMIT_NOFILE).map_or(1024, |(soft, _)| soft);
         Self::for_descriptors(descriptors, sharing)
     }
 }
 
-/// Where strangers come from.
+/// Where an unidentified connection comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Source {
-    /// An address.
+pub enum PeerSource {
+    /// An IP address.
     Address(IpAddr),
-    /// A user of this machine.
+    /// A local user id.
     User(u32),
 }
 
-/// A user has too many connections that are all in use.
+/// A user is over the connection quota and none of the connections is idle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TooManyConnections;
 
 /// All open connections.
 #[derive(Debug)]
 pub struct Connections {
-    open: Mutex<Open>,
+    open: Mutex<OpenConnections>,
 }
 
 #[derive(Debug)]
-struct Open {
+struct OpenConnections {
     limits: ConnectionLimits,
     next: u64,
-    strangers: BTreeMap<u64, Stranger>,
-    of_source: HashMap<Source, usize>,
-    known: HashMap<Arc<str>, BTreeMap<u64, Arc<Ending>>>,
-    known_count: usize,
+    /// By id, so oldest first.
+    unidentified: BTreeMap<u64, UnidentifiedConnection>,
+    per_source: HashMap<PeerSource, usize>,
+    identified: HashMap<Arc<str>, BTreeMap<u64, Arc<ConnectionState>>>,
+    identified_count: usize,
 }
 
 #[derive(Debug)]
-struct Stranger {
-    source: Source,
-    ending: Arc<Ending>,
+struct UnidentifiedConnection {
+    source: PeerSource,
+    state: Arc<ConnectionState>,
 }
 
-/// How a connection is told to end.
+/// The state of a connection that its slot and the table share.
 #[derive(Debug)]
-struct Ending {
+struct ConnectionState {
     token: CancellationToken,
     evicted: AtomicBool,
     opened: Instant,
-    /// When something of an answer was taken last, in milliseconds since it was opened.
+    /// When the client last read part of a response, in milliseconds since the connection was opened.
     last_taken_ms: AtomicU64,
-    /// Requests under way, answers being sent included.
+    /// Running requests, including those whose response is being sent.
     busy: AtomicUsize,
 }
 
-impl Ending {
+impl ConnectionState {
     fn is_idle(&self) -> bool {
         self.busy.load(Ordering::Relaxed) == 0
     }
@@ -128,107 +129,111 @@ impl Ending {
     }
 }
 
-/// A place among the open connections; leaving it makes room.
+/// An entry in the table of open connections. Dropping it frees the entry.
 #[derive(Debug)]
-pub struct Place {
+pub struct ConnectionSlot {
     connections: Arc<Connections>,
     id: u64,
-    ending: Arc<Ending>,
-    /// The user it counts as, once it is known.
+    state: Arc<ConnectionState>,
+    /// The user whose quota it counts towards, once identified.
     user: OnceLock<Arc<str>>,
 }
 
-/// A request under way on a connection.
+/// Marks a connection as busy with one request until it is dropped.
 #[derive(Debug)]
-pub struct Busy(Arc<Place>);
+pub struct BusyGuard(Arc<ConnectionSlot>);
 
-impl Open {
-    fn forget_stranger(&mut self, id: u64) -> Option<Stranger> {
-        let stranger = self.strangers.remove(&id)?;
-        if let Some(count) = self.of_source.get_mut(&stranger.source) {
+impl OpenConnections {
+    fn forget_unidentified(&mut self, id: u64) -> Option<UnidentifiedConnection> {
+        let connection = self.unidentified.remove(&id)?;
+        if let Some(count) = self.per_source.get_mut(&connection.source) {
             *count -= 1;
             if *count == 0 {
-                self.of_source.remove(&stranger.source);
+                self.per_source.remove(&connection.source);
             }
         }
-        Some(stranger)
+        Some(connection)
     }
 
-    /// Closes the oldest stranger that fits; `false` if there is none.
-    fn evict_stranger(&mut self, fits: impl Fn(&Stranger) -> bool) -> bool {
-        let oldest = self.strangers.iter().find(|(_, stranger)| fits(stranger));
+    /// Closes the oldest unidentified connection that matches; `false` if none does.
+    fn evict_unidentified(&mut self, matches: impl Fn(&UnidentifiedConnection) -> bool) -> bool {
+        let oldest = self.unidentified.iter().find(|(_, connection)| matches(connection));
         let Some(id) = oldest.map(|(id, _)| *id) else { return false };
-        if let Some(stranger) = self.forget_stranger(id) {
-            stranger.ending.evict();
+        if let Some(connection) = self.forget_unidentified(id) {
+            connection.state.evict();
         }
         true
     }
 
-    /// Makes room among the strangers that fit: one that asks nothing goes first, but none keeps out newcomers by
-    /// never reading its answer.
-    fn make_room(&mut self, fits: impl Fn(&Stranger) -> bool) -> bool {
-        self.evict_stranger(|stranger| stranger.ending.is_idle() && fits(stranger))
-            || self.evict_stranger(fits)
+    /// Evicts one of the unidentified connections that match: an idle one if possible, else the oldest, so that a
+    /// client that never reads its response cannot block new connections.
+    fn make_room(&mut self, matches: impl Fn(&UnidentifiedConnection) -> bool) -> bool {
+        self.evict_unidentified(|connection| connection.state.is_idle() && matches(connection))
+            || self.evict_unidentified(matches)
     }
 
     fn count_of(&self, user: &str) -> usize {
-        self.known.get(user).map_or(0, BTreeMap::len)
+        self.identified.get(user).map_or(0, BTreeMap::len)
     }
 
     /// Closes the oldest idle connection of a user.
-    fn evict_known(&mut self, user: &str) -> Result<(), TooManyConnections> {
-        let mine = self.known.get(user).ok_or(TooManyConnections)?;
-        let oldest = mine.iter().find(|(_, ending)| ending.is_idle());
-        let (id, ending) = oldest.map(|(id, ending)| (*id, ending.clone())).ok_or(TooManyConnections)?;
-        ending.evict();
-        self.forget_known(user, id);
+    fn evict_identified(&mut self, user: &str) -> Result<(), TooManyConnections> {
+        let mine = self.identified.get(user).ok_or(TooManyConnections)?;
+        let oldest = mine.iter().find(|(_, state)| state.is_idle());
+        let (id, state) = oldest.map(|(id, state)| (*id, state.clone())).ok_or(TooManyConnections)?;
+        state.evict();
+        self.forget_identified(user, id);
         Ok(())
     }
 
-    fn forget_known(&mut self, user: &str, id: u64) {
-        let Some(mine) = self.known.get_mut(user) else { return };
+    fn forget_identified(&mut self, user: &str, id: u64) {
+        let Some(mine) = self.identified.get_mut(user) else { return };
         if mine.remove(&id).is_some() {
-            self.known_count -= 1;
+            self.identified_count -= 1;
         }
         if mine.is_empty() {
-            self.known.remove(user);
+            self.identified.remove(user);
         }
     }
 }
 
 impl Connections {
-    /// No connections yet.
+    /// An empty table.
     pub fn new(limits: ConnectionLimits) -> Arc<Self> {
-        let open = Open {
+        let open = OpenConnections {
             limits,
             next: 0,
-            strangers: BTreeMap::new(),
-            of_source: HashMap::new(),
-            known: HashMap::new(),
-            known_count: 0,
+            unidentified: BTreeMap::new(),
+            per_source: HashMap::new(),
+            identified: HashMap::new(),
+            identified_count: 0,
         };
         Arc::new(Self { open: Mutex::new(open) })
     }
 
-    /// Puts other bounds in force, for connections that come from now on. Open ones stay; a user over the new share
-    /// loses the oldest idle one with each that is added.
+    /// Changes the limits for new connections. Open connections stay; a user over the new quota loses the oldest idle
+    /// one with each connection that is added.
     pub fn set_limits(&self, limits: ConnectionLimits) {
         self.open().limits = limits;
     }
 
-    fn open(&self) -> MutexGuard<'_, Open> {
+    fn open(&self) -> MutexGuard<'_, OpenConnections> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A place for a new connection; nothing, where all places are those of known users.
-    pub fn admit(self: &Arc<Self>, source: Source, stop: &CancellationToken) -> Option<Arc<Place>> {
+    /// A slot for a new connection; `None` if identified users hold all connections.
+    pub fn admit(
+        self: &Arc<Self>,
+        source: PeerSource,
+        stop: &CancellationToken,
+    ) -> Option<Arc<ConnectionSlot>> {
         let mut open = self.open();
         let limits = open.limits;
-        let of_source = open.of_source.get(&source).copied().unwrap_or_default();
-        let has_room = if of_source >= limits.of_source {
-            open.make_room(|stranger| stranger.source == source)
-        } else if open.strangers.len() >= limits.strangers
-            || open.strangers.len() + open.known_count >= limits.total
+        let per_source = open.per_source.get(&source).copied().unwrap_or_default();
+        let has_room = if per_source >= limits.per_source {
+            open.make_room(|connection| connection.source == source)
+        } else if open.unidentified.len() >= limits.unidentified
+            || open.unidentified.len() + open.identified_count >= limits.total
         {
             open.make_room(|_| true)
         } else {
@@ -240,98 +245,99 @@ impl Connections {
         let id = open.next;
         open.next += 1;
         let token = stop.child_token();
-        let ending = Arc::new(Ending {
+        let state = Arc::new(ConnectionState {
             token,
             evicted: AtomicBool::new(false),
             opened: Instant::now(),
             last_taken_ms: AtomicU64::new(0),
             busy: AtomicUsize::new(0),
         });
-        *open.of_source.entry(source).or_default() += 1;
-        open.strangers.insert(id, Stranger { source, ending: ending.clone() });
-        Some(Arc::new(Place { connections: self.clone(), id, ending, user: OnceLock::new() }))
+        *open.per_source.entry(source).or_default() += 1;
+        open.unidentified.insert(id, UnidentifiedConnection { source, state: state.clone() });
+        Some(Arc::new(ConnectionSlot { connections: self.clone(), id, state, user: OnceLock::new() }))
     }
 
-    /// Closes connections of strangers who have had their time and ask nothing.
+    /// Closes unidentified connections that are idle for too long.
     pub fn sweep(&self) {
         let mut open = self.open();
-        let over =
-            |stranger: &Stranger| stranger.ending.is_idle() && stranger.ending.idle_for() > STRANGER_PATIENCE;
-        while open.evict_stranger(over) {}
+        let over = |connection: &UnidentifiedConnection| {
+            connection.state.is_idle() && connection.state.idle_for() > UNIDENTIFIED_IDLE
+        };
+        while open.evict_unidentified(over) {}
     }
 
-    /// How many there are: strangers, and known ones.
+    /// The number of unidentified and of identified connections.
     pub fn count(&self) -> (usize, usize) {
         let open = self.open();
-        (open.strangers.len(), open.known_count)
+        (open.unidentified.len(), open.identified_count)
     }
 }
 
-impl Place {
-    /// Fires when the connection has to end.
-    pub fn ending(&self) -> &CancellationToken {
-        &self.ending.token
+impl ConnectionSlot {
+    /// Is cancelled when the connection has to end.
+    pub fn end_token(&self) -> &CancellationToken {
+        &self.state.token
     }
 
-    /// Whether it has to end at once, and not only when its request is answered.
+    /// Whether the connection has to end at once, without finishing its request.
     pub fn is_evicted(&self) -> bool {
-        self.ending.evicted.load(Ordering::Acquire)
+        self.state.evicted.load(Ordering::Acquire)
     }
 
-    /// Notes that its client took something of what was written to it.
+    /// Records that the client read part of a response.
     pub fn touch(&self) {
-        // Those who are known have all the time that a request has.
+        // The idle timeout applies to unidentified connections only.
         if self.user.get().is_none() {
-            self.ending.touch();
+            self.state.touch();
         }
     }
 
-    /// Notes a request as under way until what it gives is dropped.
-    pub fn busy(self: &Arc<Self>) -> Busy {
-        self.ending.busy.fetch_add(1, Ordering::Relaxed);
-        Busy(self.clone())
+    /// Marks the connection as busy until the guard is dropped.
+    pub fn busy(self: &Arc<Self>) -> BusyGuard {
+        self.state.busy.fetch_add(1, Ordering::Relaxed);
+        BusyGuard(self.clone())
     }
 
-    /// A request of this connection was identified: from now on it counts as this user's.
-    pub fn known_as(&self, user: &Arc<str>) -> Result<(), TooManyConnections> {
-        // Of a connection that several users share, the first is taken.
+    /// Counts the connection towards this user's quota, because one of its requests was identified.
+    pub fn assign_to(&self, user: &Arc<str>) -> Result<(), TooManyConnections> {
+        // A connection that several users share counts for the first.
         if self.user.get().is_some() {
             return Ok(());
         }
         let mut open = self.connections.open();
         let limits = open.limits;
-        if open.forget_stranger(self.id).is_none() {
-            // Evicted a moment ago; the answer may still go out.
+        if open.forget_unidentified(self.id).is_none() {
+            // Evicted a moment ago; the response may still be sent.
             return Ok(());
         }
-        if open.count_of(user) >= limits.of_user {
-            open.evict_known(user)?;
-        } else if open.known_count >= limits.total - limits.strangers {
-            let greediest = open.known.iter().max_by_key(|(_, mine)| mine.len());
-            let greediest = greediest.map(|(user, _)| user.clone()).ok_or(TooManyConnections)?;
-            open.evict_known(&greediest)?;
+        if open.count_of(user) >= limits.per_user {
+            open.evict_identified(user)?;
+        } else if open.identified_count >= limits.total - limits.unidentified {
+            let largest = open.identified.iter().max_by_key(|(_, mine)| mine.len());
+            let largest = largest.map(|(user, _)| user.clone()).ok_or(TooManyConnections)?;
+            open.evict_identified(&largest)?;
         }
-        open.known.entry(user.clone()).or_default().insert(self.id, self.ending.clone());
-        open.known_count += 1;
+        open.identified.entry(user.clone()).or_default().insert(self.id, self.state.clone());
+        open.identified_count += 1;
         drop(open);
         let _ = self.user.set(user.clone());
         Ok(())
     }
 }
 
-impl Drop for Busy {
+impl Drop for BusyGuard {
     fn drop(&mut self) {
         self.0.touch();
-        self.0.ending.busy.fetch_sub(1, Ordering::Relaxed);
+        self.0.state.busy.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         let mut open = self.connections.open();
-        open.forget_stranger(self.id);
+        open.forget_unidentified(self.id);
         if let Some(user) = self.user.get() {
-            open.forget_known(user, self.id);
+            open.forget_identified(user, self.id);
         }
     }
 }
@@ -340,10 +346,11 @@ impl Drop for Place {
 mod tests {
     use super::*;
 
-    const LIMITS: ConnectionLimits = ConnectionLimits { total: 8, strangers: 4, of_source: 3, of_user: 2 };
+    const LIMITS: ConnectionLimits =
+        ConnectionLimits { total: 8, unidentified: 4, per_source: 3, per_user: 2 };
 
-    fn at(last: u8) -> Source {
-        Source::Address(IpAddr::from([10, 0, 0, last]))
+    fn at(last: u8) -> PeerSource {
+        PeerSource::Address(IpAddr::from([10, 0, 0, last]))
     }
 
     fn user(name: &str) -> Arc<str> {
@@ -351,97 +358,97 @@ mod tests {
     }
 
     #[test]
-    fn strangers_make_room_for_each_other() {
+    fn unidentified_connections_evict_each_other() {
         let (connections, stop) = (Connections::new(LIMITS), CancellationToken::new());
         let admit = |source| connections.admit(source, &stop);
         let flood: Vec<_> = (0..50).filter_map(|_| admit(at(1))).collect();
-        assert_eq!(connections.count(), (3, 0), "one source has its share");
-        assert_eq!(flood.iter().filter(|place| !place.is_evicted()).count(), 3);
+        assert_eq!(connections.count(), (3, 0), "one source has its quota");
+        assert_eq!(flood.iter().filter(|slot| !slot.is_evicted()).count(), 3);
         let mine = admit(at(2)).expect("another source gets in");
         let _more: Vec<_> = (0..50).filter_map(|_| admit(at(1))).collect();
         assert!(!mine.is_evicted(), "and stays");
-        mine.known_as(&user("ann")).expect("in her share");
+        mine.assign_to(&user("ann")).expect("within her quota");
         assert_eq!(connections.count(), (3, 1));
         for last in 3..100 {
             assert!(admit(at(last)).is_some());
         }
-        assert!(!mine.is_evicted(), "those who are known make room for no stranger");
+        assert!(!mine.is_evicted(), "an unidentified connection evicts no identified one");
         drop(mine);
         assert_eq!(connections.count().1, 0);
     }
 
     #[test]
-    fn a_user_over_their_share_closes_their_own_oldest() {
+    fn a_user_over_the_quota_loses_their_oldest_idle_connection() {
         let (connections, stop) = (Connections::new(LIMITS), CancellationToken::new());
-        let known = |name: &str| {
-            let place = connections.admit(at(1), &stop).expect("room");
-            (place.known_as(&user(name)), place)
+        let identified = |name: &str| {
+            let slot = connections.admit(at(1), &stop).expect("room");
+            (slot.assign_to(&user(name)), slot)
         };
-        let (_, bob) = known("bob");
-        let (first, second) = (known("ann").1, known("ann").1);
+        let (_, bob) = identified("bob");
+        let (first, second) = (identified("ann").1, identified("ann").1);
         let busy = first.busy();
-        let (third, third_place) = known("ann");
+        let (third, third_slot) = identified("ann");
         assert_eq!(third, Ok(()));
         assert!(second.is_evicted() && !first.is_evicted() && !bob.is_evicted(), "the oldest idle one");
-        let (third_busy, also) = (third_place.busy(), known("ann"));
+        let (third_busy, also) = (third_slot.busy(), identified("ann"));
         assert_eq!(also.0, Err(TooManyConnections), "all of hers are busy");
         drop(busy);
-        assert_eq!(known("ann").0, Ok(()));
+        assert_eq!(identified("ann").0, Ok(()));
         assert!(first.is_evicted());
-        drop((bob, first, second, third_place, third_busy, also));
+        drop((bob, first, second, third_slot, third_busy, also));
         assert_eq!(connections.count(), (0, 0));
     }
 
     #[test]
-    fn where_all_places_are_taken_whoever_has_most_gives_one_up() {
+    fn a_full_table_evicts_from_the_user_with_most_connections() {
         let (connections, stop) = (Connections::new(LIMITS), CancellationToken::new());
-        let known = |name: &str| {
-            let place = connections.admit(at(1), &stop).expect("room");
-            assert_eq!(place.known_as(&user(name)), Ok(()), "{name}");
-            place
+        let identified = |name: &str| {
+            let slot = connections.admit(at(1), &stop).expect("room");
+            assert_eq!(slot.assign_to(&user(name)), Ok(()), "{name}");
+            slot
         };
-        let (ann, bob) = ([known("ann"), known("ann")], [known("bob"), known("cat")]);
-        let _dan = known("dan");
+        let (ann, bob) = ([identified("ann"), identified("ann")], [identified("bob"), identified("cat")]);
+        let _dan = identified("dan");
         assert_eq!(connections.count(), (0, 4));
         assert!(ann[0].is_evicted() && !bob[0].is_evicted() && !bob[1].is_evicted());
     }
 
     #[test]
-    fn a_smaller_share_holds_from_the_next_connection_on() {
-        let everything = ConnectionLimits { of_user: 4, ..LIMITS };
+    fn a_smaller_quota_applies_from_the_next_connection_on() {
+        let everything = ConnectionLimits { per_user: 4, ..LIMITS };
         let (connections, stop) = (Connections::new(everything), CancellationToken::new());
-        let known = || {
-            let place = connections.admit(at(1), &stop).expect("room");
-            assert_eq!(place.known_as(&user("ann")), Ok(()));
-            place
+        let identified = || {
+            let slot = connections.admit(at(1), &stop).expect("room");
+            assert_eq!(slot.assign_to(&user("ann")), Ok(()));
+            slot
         };
-        let (first, second) = (known(), known());
-        let third = known();
+        let (first, second) = (identified(), identified());
+        let third = identified();
         connections.set_limits(LIMITS);
         assert_eq!(connections.count(), (0, 3), "open connections stay");
-        let _fourth = known();
+        let _fourth = identified();
         assert!(first.is_evicted() && !second.is_evicted() && !third.is_evicted());
     }
 
     #[test]
-    fn busy_strangers_are_closed_last() {
+    fn busy_unidentified_connections_are_closed_last() {
         let (connections, stop) = (Connections::new(LIMITS), CancellationToken::new());
-        let places: Vec<_> = (0..4).map(|last| connections.admit(at(last), &stop).expect("room")).collect();
-        let busy: Vec<_> = places.iter().map(|place| place.busy()).collect();
+        let slots: Vec<_> = (0..4).map(|last| connections.admit(at(last), &stop).expect("room")).collect();
+        let busy: Vec<_> = slots.iter().map(|slot| slot.busy()).collect();
         let newcomer = connections.admit(at(9), &stop).expect("room");
-        assert!(places[0].is_evicted() && !places[1].is_evicted(), "the oldest");
+        assert!(slots[0].is_evicted() && !slots[1].is_evicted(), "the oldest");
         let _next = connections.admit(at(9), &stop).expect("room");
-        assert!(newcomer.is_evicted() && !places[1].is_evicted(), "one that asks nothing");
+        assert!(newcomer.is_evicted() && !slots[1].is_evicted(), "the idle one");
         drop(busy);
     }
 
     #[test]
-    fn half_of_the_descriptors_are_for_others() {
+    fn half_of_the_descriptors_are_left_for_servers_and_files() {
         let limits = |descriptors, sharing| ConnectionLimits::for_descriptors(descriptors, sharing);
-        assert_eq!(limits(1 << 20, Sharing::PerUser).total, MAX_CONNECTIONS);
-        assert_eq!(limits(1024, Sharing::PerUser).total, 512);
-        assert_eq!(limits(1024, Sharing::PerUser).of_user, 128);
-        assert_eq!(limits(1024, Sharing::Undivided).of_user, 256);
-        assert_eq!(limits(0, Sharing::PerUser).total, 16);
+        assert_eq!(limits(1 << 20, ConnectionSharing::PerUser).total, MAX_CONNECTIONS);
+        assert_eq!(limits(1024, ConnectionSharing::PerUser).total, 512);
+        assert_eq!(limits(1024, ConnectionSharing::PerUser).per_user, 128);
+        assert_eq!(limits(1024, ConnectionSharing::Undivided).per_user, 256);
+        assert_eq!(limits(0, ConnectionSharing::PerUser).total, 16);
     }
 }

@@ -1,9 +1,9 @@
-//! The control socket: the same REST routes for the gateway's own operating-system user, without a credential.
+//! The control socket: serves the REST routes to the gateway's own operating-system user without a credential.
 
-use crate::converse::{Visitor, converse};
+use crate::http_connection::{PeerInfo, serve_connection};
 use crate::identify::Unidentified;
 use crate::listen::Doors;
-use crate::peer::{Via, is_own_uid};
+use crate::peer::{Ingress, is_own_uid};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{UnixListener, UnixStream};
@@ -11,19 +11,19 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use toolbooth_core::fault::Fault;
-use toolbooth_engine::{Engine, Refusal};
+use toolbooth_engine::{Engine, RefusedAttempt};
 
-/// How many commands may be connected at once.
+/// Maximum number of connections to the control socket.
 const MAX_CONNECTIONS: usize = 256;
 
-/// Whether the process at the other end of a local socket is the gateway's own user's, or root's. The socket's mode
-/// says the same, but not from its first moment.
+/// Whether the peer of a Unix socket runs as the gateway's user or as root. The file mode of the socket checks the
+/// same, but there is a moment after its creation when the mode is not set yet.
 pub fn admits(stream: &UnixStream, engine: &Engine) -> bool {
     let uid = stream.peer_cred().map(|peer| peer.uid());
     if uid.as_ref().is_ok_and(|uid| is_own_uid(*uid)) {
         return true;
     }
-    engine.record_refusal(Refusal {
+    engine.record_refusal(RefusedAttempt {
         code: Unidentified::OtherUser.code(),
         source: &uid.map_or_else(|_| "unknown uid".to_owned(), |uid| format!("uid {uid}")),
         user: None,
@@ -32,18 +32,18 @@ pub fn admits(stream: &UnixStream, engine: &Engine) -> bool {
     false
 }
 
-/// Serves the control socket until told to stop; then lets requests under way finish.
+/// Serves the control socket until `stop` is cancelled, then waits for running requests to finish.
 pub(crate) async fn accept(listener: UnixListener, doors: Doors, stop: CancellationToken, drain: Duration) {
     let open = TaskTracker::new();
-    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let permits = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     loop {
-        let Ok(place) = places.clone().acquire_owned().await else { break };
+        let Ok(permit) = permits.clone().acquire_owned().await else { break };
         let stream = tokio::select! {
             () = stop.cancelled() => break,
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => stream,
                 Err(error) => {
-                    tracing::warn!("a command could not be heard: {error}");
+                    tracing::warn!("a connection to the control socket could not be accepted: {error}");
                     tokio::time::sleep(Duration::from_millis(50)).await;
                     continue;
                 }
@@ -54,8 +54,8 @@ pub(crate) async fn accept(listener: UnixListener, doors: Doors, stop: Cancellat
         }
         let (doors, stop) = (doors.clone(), stop.clone());
         open.spawn(async move {
-            converse(stream, Visitor::new(Via::Control, None, None), doors, stop).await;
-            drop(place);
+            serve_connection(stream, PeerInfo::new(Ingress::Control, None, None), doors, stop).await;
+            drop(permit);
         });
     }
     open.close();

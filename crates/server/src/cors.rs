@@ -1,9 +1,9 @@
-//! Cross-origin requests (CORS): the answer to a preflight, and the headers by which a page may read an answer.
+//! Cross-origin requests (CORS): preflight responses, and the headers that let a page read a response.
 //!
-//! Only for origins that the guard has admitted. Each is named as it is, never as `*`, and browsers send no cookies or
-//! other credentials of their own: a page shows its token itself.
+//! Only for origins that the guard has accepted. Each origin is named, never `*`, and browser credentials such as
+//! cookies are not allowed: a page sends its token explicitly.
 
-use crate::body::Body;
+use crate::body::ResponseBody;
 use crate::identify::{COMPLIANCE_HEADER, PERSONA_HEADER, SESSION_HEADER};
 use http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
@@ -13,30 +13,30 @@ use http::header::{
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
 use std::fmt::Write;
 
-/// Methods of all endpoints together; each refuses those that it does not answer to.
+/// Methods of all endpoints together. Each endpoint refuses those that it does not support.
 const METHODS: &str = "GET, HEAD, POST, DELETE";
-/// Headers that a page may send, beside those that begin with [`MCP`] and the gateway's own.
+/// Headers that a page may send, besides those that begin with [`MCP`] and the gateway's own.
 const HEADERS: &str = "authorization, content-type, accept, mcp-session-id, mcp-protocol-version, mcp-method, \
                        mcp-name, last-event-id, if-none-match";
-/// Headers of the protocol begin so. Those that mirror arguments have names that only the tool knows.
+/// Prefix of the protocol's headers. Headers that mirror arguments have names that only the tool knows.
 const MCP: &str = "mcp-";
-/// The most headers beyond the usual ones that one preflight is answered for.
+/// Maximum number of additional headers that a preflight response allows.
 const MAX_MORE: usize = 64;
-/// Headers of an answer that a page may read.
+/// Response headers that a page may read.
 const EXPOSED: &str = "mcp-session-id, www-authenticate, etag, retry-after";
-/// How many seconds a browser may remember an answer to a preflight.
+/// How many seconds a browser may cache a preflight response.
 const MAX_AGE: &str = "600";
 
-/// The answer to a preflight of a page of this origin; nothing if the request is not a preflight.
+/// The response to a preflight from this origin; `None` if the request is not a preflight.
 pub(crate) fn preflight(
     method: &Method,
     headers: &HeaderMap,
     origin: &HeaderValue,
-) -> Option<Response<Body>> {
+) -> Option<Response<ResponseBody>> {
     if *method != Method::OPTIONS || !headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD) {
         return None;
     }
-    let mut response = Response::new(Body::empty());
+    let mut response = Response::new(ResponseBody::empty());
     *response.status_mut() = StatusCode::NO_CONTENT;
     let answer = response.headers_mut();
     answer.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static(METHODS));
@@ -46,8 +46,11 @@ pub(crate) fn preflight(
     Some(response)
 }
 
-/// The answer to a request, which a page of this origin may read. Without an origin there is no page to tell.
-pub(crate) fn readable_by(origin: Option<HeaderValue>, mut response: Response<Body>) -> Response<Body> {
+/// Lets a page of this origin read the response. Does nothing for a request without an origin.
+pub(crate) fn readable_by(
+    origin: Option<HeaderValue>,
+    mut response: Response<ResponseBody>,
+) -> Response<ResponseBody> {
     if let Some(origin) = origin {
         response.headers_mut().insert(ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static(EXPOSED));
         name_origin(response.headers_mut(), origin);
@@ -57,17 +60,17 @@ pub(crate) fn readable_by(origin: Option<HeaderValue>, mut response: Response<Bo
 
 fn name_origin(headers: &mut HeaderMap, origin: HeaderValue) {
     headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
-    // Added, not replaced: an answer may vary by more.
+    // Appended, because the response may already vary by other headers.
     headers.append(VARY, HeaderValue::from_static("origin"));
 }
 
-/// The usual headers, the gateway's own, and those of the protocol that the page asks for.
+/// The usual headers, the gateway's own, and the protocol headers that the page asks for.
 fn allowed_headers(headers: &HeaderMap) -> HeaderValue {
     let mut allowed = HEADERS.to_owned();
     let own = [&PERSONA_HEADER, &COMPLIANCE_HEADER, &SESSION_HEADER].map(HeaderName::as_str);
     let asked = headers.get_all(ACCESS_CONTROL_REQUEST_HEADERS).iter();
     let asked = asked.filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(','));
-    // Only what can be a header's name is repeated.
+    // Only valid header names are repeated.
     let asked = asked.filter_map(|name| HeaderName::try_from(name.trim()).ok());
     let asked: Vec<HeaderName> = asked.filter(|name| name.as_str().starts_with(MCP)).take(MAX_MORE).collect();
     for name in own.into_iter().chain(asked.iter().map(HeaderName::as_str)) {
@@ -131,14 +134,14 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_readable_by_the_page_that_asked_alone() {
-        let mut varying = Response::new(Body::empty());
+    fn only_the_page_that_asked_may_read_a_response() {
+        let mut varying = Response::new(ResponseBody::empty());
         varying.headers_mut().insert(VARY, HeaderValue::from_static("accept"));
         let response = readable_by(Some(page()), varying);
         assert_eq!(response.headers()[ACCESS_CONTROL_ALLOW_ORIGIN], page());
         let exposed = response.headers()[ACCESS_CONTROL_EXPOSE_HEADERS].to_str().expect("ASCII");
         assert!(exposed.split(", ").any(|name| name == "mcp-session-id"), "{exposed}");
         assert_eq!(response.headers().get_all(VARY).iter().count(), 2);
-        assert!(readable_by(None, Response::new(Body::empty())).headers().is_empty());
+        assert!(readable_by(None, Response::new(ResponseBody::empty())).headers().is_empty());
     }
 }

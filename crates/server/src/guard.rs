@@ -1,7 +1,7 @@
-//! The first look at a request: may it come from where it says, to whom it says?
+//! Checks the Host and Origin headers of every request.
 //!
 //! A web page must not reach a gateway on its visitor's machine, neither directly (Origin, Sec-Fetch-Site) nor by
-//! making its own name point here (Host). A page of another port of this machine is as foreign as any other.
+//! DNS rebinding (Host). A page on another port of this machine is as foreign as any other.
 
 use http::header::{HOST, HeaderName, ORIGIN};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
@@ -10,37 +10,37 @@ use std::net::{IpAddr, SocketAddr};
 static FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 static FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 
-/// Which hosts and origins are ours.
+/// The hosts and origins that the gateway accepts.
 #[derive(Debug, Clone, Default)]
-pub struct Guard {
-    /// Host names the gateway answers to besides loopback ones, without port.
+pub struct RequestGuard {
+    /// Host names that the gateway accepts besides loopback ones, without port.
     hosts: Vec<String>,
-    /// Web origins that may call it, whole and in lower case: its own and configured ones.
+    /// Web origins that may call the gateway, complete and in lower case: its own and configured ones.
     origins: Vec<String>,
 }
 
-/// Why a request was turned away.
+/// Why a request was rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TurnedAway {
+pub struct GuardRejection {
     /// The HTTP status.
     pub status: StatusCode,
     /// The fault's code.
     pub code: &'static str,
-    /// Why.
+    /// The reason, for people.
     pub reason: &'static str,
 }
 
-/// Whether pages elsewhere may show what is at a path.
+/// Whether pages of other sites may embed a resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Embedding {
     /// Allowed: the URL is the credential.
     Allowed,
-    /// They may not.
+    /// Not allowed.
     Refused,
 }
 
-impl Guard {
-    /// A gateway that listens at `address`, is reached by `public_url`, answers to `hosts` and admits `origins`.
+impl RequestGuard {
+    /// A guard for a gateway that listens at `address`, is reached by `public_url`, and accepts `hosts` and `origins`.
     pub fn new(
         address: Option<SocketAddr>,
         public_url: Option<&str>,
@@ -68,26 +68,27 @@ impl Guard {
         Self { hosts, origins: known }
     }
 
-    /// Lets a request through, with the origin that it names, or says why not.
+    /// Accepts a request and returns its Origin, if it has one, or returns why it is rejected.
     pub fn check<'h>(
         &self,
         method: &Method,
         headers: &'h HeaderMap,
         embedding: Embedding,
-    ) -> Result<Option<&'h HeaderValue>, TurnedAway> {
-        let bad_host = |status, reason| Err(TurnedAway { status, code: "request.bad-host", reason });
+    ) -> Result<Option<&'h HeaderValue>, GuardRejection> {
+        let bad_host = |status, reason| Err(GuardRejection { status, code: "request.bad-host", reason });
         let mut hosts = headers.get_all(HOST).iter();
         let Some(host) = hosts.next().and_then(|host| host.to_str().ok()) else {
             return bad_host(StatusCode::BAD_REQUEST, "the Host header is missing");
         };
         if hosts.next().is_some() {
-            return bad_host(StatusCode::BAD_REQUEST, "the Host header stands twice");
+            return bad_host(StatusCode::BAD_REQUEST, "the Host header is given twice");
         }
         if !self.knows_host(without_port(host)) {
-            return bad_host(StatusCode::FORBIDDEN, "the Host header names no host of this gateway");
+            return bad_host(StatusCode::FORBIDDEN, "the Host header does not name a host of this gateway");
         }
-        let bad_origin =
-            |reason| Err(TurnedAway { status: StatusCode::FORBIDDEN, code: "request.bad-origin", reason });
+        let bad_origin = |reason| {
+            Err(GuardRejection { status: StatusCode::FORBIDDEN, code: "request.bad-origin", reason })
+        };
         let mut origins = headers.get_all(ORIGIN).iter();
         if let Some(origin) = origins.next() {
             let known = origin.to_str().is_ok_and(|origin| self.knows_origin(origin));
@@ -96,7 +97,7 @@ impl Guard {
                 false => bad_origin("this Origin may not call the gateway"),
             };
         }
-        // Browsers send no Origin with some requests of a page, but say whose page it is.
+        // Browsers omit Origin from some requests of a page, but say which site the page is from.
         let Some(site) = headers.get(&FETCH_SITE) else { return Ok(None) };
         if matches!(site.as_bytes(), b"same-origin" | b"none") {
             return Ok(None);
@@ -105,7 +106,7 @@ impl Guard {
         let followed = headers.get(&FETCH_MODE).is_some_and(|mode| mode == "navigate");
         match reads && (followed || embedding == Embedding::Allowed) {
             true => Ok(None),
-            false => bad_origin("a page of another site may not call the gateway"),
+            false => bad_origin("a page from another site may not call the gateway"),
         }
     }
 
@@ -118,7 +119,7 @@ impl Guard {
     }
 }
 
-/// An origin as browsers write it: without the port that its scheme has anyway.
+/// An origin as browsers write it: without the default port of its scheme.
 fn origin(scheme: &str, host: &str, port: u16) -> String {
     let host = host.to_ascii_lowercase();
     match (scheme, port) {
@@ -142,7 +143,7 @@ fn without_port(host: &str) -> &str {
 }
 
 fn is_loopback(host: &str) -> bool {
-    // What nearly all requests say, before it is read as an address.
+    // Nearly all requests use this host, so skip parsing it.
     if host == "127.0.0.1" {
         return true;
     }
@@ -155,14 +156,14 @@ fn is_loopback(host: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn guard() -> Guard {
+    fn guard() -> RequestGuard {
         let address = SocketAddr::from(([127, 0, 0, 1], 8665));
         let public = Some("https://Booth.example/base");
-        Guard::new(Some(address), public, vec!["booth.lan".into()], &["https://app.example".into()])
+        RequestGuard::new(Some(address), public, vec!["booth.lan".into()], &["https://app.example".into()])
     }
 
     #[test]
-    fn strangers_are_turned_away() {
+    fn foreign_hosts_and_origins_are_rejected() {
         let cases: [(&[&str], &[&str], Option<u16>); 24] = [
             (&["127.0.0.1:8665"], &[], None),
             (&["localhost"], &[], None),
@@ -178,7 +179,7 @@ mod tests {
             (&["localhost"], &["https://booth.example"], None),
             (&["localhost"], &["http://booth.lan:8665"], None),
             (&["localhost"], &["https://app.example"], None),
-            // H8: a page of another port of this machine is not ours.
+            // H8: a page on another port of this machine is foreign.
             (&["localhost"], &["http://localhost:9999"], Some(403)),
             (&["localhost"], &["http://127.0.0.1"], Some(403)),
             (&["localhost"], &["https://localhost:8665"], Some(403)),
@@ -204,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_page_elsewhere_sends_without_an_origin_is_turned_away_too() {
+    fn requests_of_other_sites_without_an_origin_are_rejected() {
         let cases = [
             ("POST", "same-site", "no-cors", Embedding::Refused, true),
             ("DELETE", "cross-site", "cors", Embedding::Refused, true),

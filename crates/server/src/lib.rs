@@ -1,18 +1,16 @@
-//! The doors of the gateway: MCP over HTTP and over lines, and REST.
+//! The gateway's endpoints ("doors"): MCP over HTTP, MCP over a local socket, and REST.
 //!
-//! A door establishes who calls, reads what they ask, and writes down what the engine answers. It
-//! touches neither store nor servers except through the engine.
+//! A door identifies the caller, parses the request, and writes the engine's answer. It reaches the store and the
+//! servers only through the engine.
 
 #![forbid(unsafe_code)]
 
-mod alarm;
 pub mod body;
 pub mod connections;
 pub mod control;
-mod converse;
 mod cors;
 pub mod guard;
-mod hearing;
+mod http_connection;
 pub mod identify;
 pub mod listen;
 pub mod mcp;
@@ -20,6 +18,8 @@ mod pace;
 pub mod peer;
 pub mod rest;
 pub mod runtime;
+mod shared_timer;
 mod stall;
+mod wake_filter;
 
-pub use listen::{Doors, ListenError, Staff, serve};
+pub use listen::{Doors, ListenError, ServeOptions, serve};

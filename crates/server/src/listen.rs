@@ -1,10 +1,10 @@
-//! Listening: connections in, each with a place among all that are open.
+//! Accepts connections, counts them, and serves each one on its own task.
 
-use crate::connections::{Connections, Source};
+use crate::connections::{Connections, PeerSource};
 use crate::control;
-use crate::converse::{Visitor, converse};
+use crate::http_connection::{PeerInfo, serve_connection};
 use crate::mcp::Door;
-use crate::peer::{PeerUser, Via};
+use crate::peer::{Ingress, PeerUser};
 use axum::Router;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -13,24 +13,24 @@ use tokio::net::{TcpListener, TcpStream, UnixListener};
 use tokio_util::sync::CancellationToken;
 use toolbooth_core::fault::{Blame, Fault};
 
-/// How often connections of strangers are looked at.
+/// How often unidentified connections are checked for their timeout.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
 
-/// The doors could not be opened.
+/// Errors of opening the listening socket.
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
-    /// Somebody else has the port.
+    /// Another process uses the port.
     #[error("{address} is already in use")]
     InUse {
         /// The address.
         address: SocketAddr,
     },
-    /// The system said no.
+    /// The operating system refused.
     #[error("cannot listen on {address}: {reason}")]
     Refused {
         /// The address.
         address: SocketAddr,
-        /// Why.
+        /// The operating system's error.
         reason: String,
     },
 }
@@ -58,18 +58,18 @@ impl Fault for ListenError {
     }
 }
 
-/// The doors of one gateway.
+/// Everything that serves the requests of one gateway.
 #[derive(Debug, Clone)]
 pub struct Doors {
-    /// MCP.
+    /// The MCP endpoint.
     pub door: Arc<Door>,
-    /// Everything else.
+    /// The router for all other paths.
     pub rest: Router,
-    /// Who is connected, over all threads.
+    /// Open connections of all threads.
     pub connections: Arc<Connections>,
 }
 
-/// Takes an address.
+/// Binds the listening socket.
 pub async fn bind(address: SocketAddr) -> Result<TcpListener, ListenError> {
     TcpListener::bind(address).await.map_err(|error| match error.kind() {
         std::io::ErrorKind::AddrInUse => ListenError::InUse { address },
@@ -77,27 +77,27 @@ pub async fn bind(address: SocketAddr) -> Result<TcpListener, ListenError> {
     })
 }
 
-/// How the doors are manned.
+/// Number of worker threads, and how long they drain on shutdown.
 #[derive(Debug, Clone, Copy)]
-pub struct Staff {
-    /// Threads beside the calling one, each with a runtime of its own. A request, its connection and the
-    /// connection to its server stay on one thread: nobody is woken across threads for a call.
-    pub helpers: usize,
-    /// How long requests under way may take when the gateway stops.
+pub struct ServeOptions {
+    /// Threads in addition to the calling one, each with its own runtime. A request, its connection and the
+    /// connection to its server stay on one thread, so a call wakes no other thread.
+    pub workers: usize,
+    /// How long running requests may take after the gateway is asked to stop.
     pub drain: Duration,
 }
 
-/// Serves connections until told to stop; then lets those under way finish.
+/// Serves connections until `stop` is cancelled, then waits for running requests to finish.
 pub async fn serve(
     listener: TcpListener,
     control: Option<UnixListener>,
     doors: Doors,
     stop: CancellationToken,
-    staff: Staff,
+    options: ServeOptions,
 ) {
     let Ok(listener) = listener.into_std() else { return };
-    let mut helpers = Vec::new();
-    for number in 0..staff.helpers {
+    let mut workers = Vec::new();
+    for number in 0..options.workers {
         let Ok(listener) = listener.try_clone() else { break };
         let (doors, stop) = (doors.clone(), stop.clone());
         let work = move || {
@@ -106,30 +106,30 @@ pub async fn serve(
             };
             runtime.block_on(async {
                 if let Ok(listener) = TcpListener::from_std(listener) {
-                    accept(listener, doors, stop, staff.drain).await;
+                    accept(listener, doors, stop, options.drain).await;
                 }
             });
         };
-        helpers.extend(std::thread::Builder::new().name(format!("door-{number}")).spawn(work));
+        workers.extend(std::thread::Builder::new().name(format!("door-{number}")).spawn(work));
     }
     tokio::spawn(sweep(doors.connections.clone(), stop.clone()));
     let controlled = async {
         if let Some(control) = control {
-            control::accept(control, doors.clone(), stop.clone(), staff.drain).await;
+            control::accept(control, doors.clone(), stop.clone(), options.drain).await;
         }
     };
     let accepted = async {
         if let Ok(listener) = TcpListener::from_std(listener) {
-            accept(listener, doors.clone(), stop.clone(), staff.drain).await;
+            accept(listener, doors.clone(), stop.clone(), options.drain).await;
         }
     };
     tokio::join!(controlled, accepted);
     let joined =
-        tokio::task::spawn_blocking(move || helpers.into_iter().for_each(|helper| drop(helper.join())));
+        tokio::task::spawn_blocking(move || workers.into_iter().for_each(|worker| drop(worker.join())));
     let _ = joined.await;
 }
 
-/// Closes connections of strangers whose time is over.
+/// Closes unidentified connections that are past their timeout.
 async fn sweep(connections: Arc<Connections>, stop: CancellationToken) {
     let mut tick = tokio::time::interval(SWEEP_EVERY);
     loop {
@@ -148,40 +148,35 @@ async fn accept(listener: TcpListener, doors: Doors, stop: CancellationToken, dr
             accepted = listener.accept() => match accepted {
                 Ok(accepted) => accepted,
                 Err(error) => {
-                    // Out of descriptors, most likely: those in use will come back.
+                    // Most likely out of file descriptors. Wait for some to be released.
                     tracing::warn!("a connection could not be accepted: {error}");
                     tokio::time::sleep(Duration::from_millis(50)).await;
                     continue;
                 }
             },
         };
-        let Some(visitor) = received(&stream, peer, &doors, &stop) else { continue };
+        let Some(info) = admit(&stream, peer, &doors, &stop) else { continue };
         let (doors, stop) = (doors.clone(), stop.clone());
         open.spawn(async move {
             let _ = stream.set_nodelay(true);
-            converse(stream, visitor, doors, stop).await;
+            serve_connection(stream, info, doors, stop).await;
         });
-        // A request that has arrived is begun before the next connection may take its place.
+        // Let the new request start before the next accepted connection can evict this one.
         tokio::task::yield_now().await;
     }
     open.close();
     let _ = tokio::time::timeout(drain, open.wait()).await;
 }
 
-/// Who is at the other end of a new connection; `None` if the connection limit is reached.
-fn received(
-    stream: &TcpStream,
-    peer: SocketAddr,
-    doors: &Doors,
-    stop: &CancellationToken,
-) -> Option<Visitor> {
+/// Describes the peer of a new connection; `None` if the connection limit is reached.
+fn admit(stream: &TcpStream, peer: SocketAddr, doors: &Doors, stop: &CancellationToken) -> Option<PeerInfo> {
     let address = peer.ip().to_canonical();
-    // Asked once, in every mode: the owner of a socket does not change while it is open, but the mode may.
+    // Looked up once, in every mode: the owner of a socket does not change while it is open, but the mode may.
     let user = address.is_loopback().then(|| PeerUser::of(stream));
     let source = match user {
-        Some(PeerUser::Uid(uid)) => Source::User(uid),
-        Some(PeerUser::Unknown) | None => Source::Address(address),
+        Some(PeerUser::Uid(uid)) => PeerSource::User(uid),
+        Some(PeerUser::Unknown) | None => PeerSource::Address(address),
     };
-    let place = doors.connections.admit(source, stop)?;
-    Some(Visitor::new(Via::Network(address), user, Some(place)))
+    let slot = doors.connections.admit(source, stop)?;
+    Some(PeerInfo::new(Ingress::Network(address), user, Some(slot)))
 }

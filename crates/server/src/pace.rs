@@ -1,4 +1,4 @@
-//! Deadlines of request bodies: a client may be slow, but not without end.
+//! Deadlines of request bodies: limits on pauses and on the total time.
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
@@ -9,42 +9,42 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// How long a body may pause.
+/// Maximum pause between chunks of a message.
 const IDLE: Duration = Duration::from_secs(10);
-/// How long a body that is one message may take in all.
+/// Maximum total time of a message.
 const MESSAGE: Duration = Duration::from_secs(60);
-/// How long an upload may pause.
+/// Maximum pause between chunks of an upload.
 const UPLOAD_IDLE: Duration = Duration::from_secs(30);
 /// How long an upload may be slower than [`LEAST_RATE`].
 const UPLOAD_GRACE: Duration = Duration::from_secs(60);
-/// The fewest bytes of an upload in each second, on average.
+/// Minimum average rate of an upload, in bytes per second.
 const LEAST_RATE: u64 = 4 * 1024;
 
-/// What is expected of a body.
+/// Which deadlines apply to a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pace {
-    /// One message, held in memory until it is whole.
+    /// One message, which is buffered in memory.
     Message,
     /// A file of any length.
     Upload,
 }
 
 impl Pace {
-    fn deadline(self, started: Instant, last_piece: Instant, taken: u64) -> Instant {
+    fn deadline(self, started: Instant, last_chunk: Instant, taken: u64) -> Instant {
         match self {
-            Self::Message => (last_piece + IDLE).min(started + MESSAGE),
+            Self::Message => (last_chunk + IDLE).min(started + MESSAGE),
             Self::Upload => {
                 let earned = Duration::from_secs(taken / LEAST_RATE);
-                (last_piece + UPLOAD_IDLE).min(started + UPLOAD_GRACE + earned)
+                (last_chunk + UPLOAD_IDLE).min(started + UPLOAD_GRACE + earned)
             }
         }
     }
 }
 
-/// Why a body ended before its end.
+/// Errors that end a body early.
 #[derive(Debug, thiserror::Error)]
 pub enum BodyError {
-    /// Its sender was too slow.
+    /// The client sent it too slowly.
     #[error("the body came too slowly")]
     TooSlow,
     /// The connection broke.
@@ -52,7 +52,7 @@ pub enum BodyError {
     Broken(#[source] Box<dyn Error + Send + Sync>),
 }
 
-/// Whether an error, or what caused it, is that a body came too slowly.
+/// Whether an error or one of its sources is [`BodyError::TooSlow`].
 pub fn is_too_slow(error: &(dyn Error + 'static)) -> bool {
     let mut next = Some(error);
     while let Some(error) = next {
@@ -64,26 +64,26 @@ pub fn is_too_slow(error: &(dyn Error + 'static)) -> bool {
     false
 }
 
-/// A body under deadlines. One that comes at once, as most do, sets no timer.
+/// A body with deadlines. A body that arrives at once, as most do, sets no timer.
 #[derive(Debug)]
 pub struct Paced<B> {
     body: B,
     pace: Pace,
-    waiting: Option<Waiting>,
+    timer: Option<DeadlineTimer>,
     taken: u64,
     over: bool,
 }
 
 #[derive(Debug)]
-struct Waiting {
+struct DeadlineTimer {
     started: Instant,
     sleep: Pin<Box<Sleep>>,
 }
 
 impl<B> Paced<B> {
-    /// The body under the deadlines of this pace.
+    /// Applies the deadlines of this pace to a body.
     pub fn new(body: B, pace: Pace) -> Self {
-        Self { body, pace, waiting: None, taken: 0, over: false }
+        Self { body, pace, timer: None, taken: 0, over: false }
     }
 }
 
@@ -103,21 +103,21 @@ where
             return Poll::Ready(None);
         }
         if let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(cx) {
-            let Self { taken, waiting, pace, .. } = &mut *self;
+            let Self { taken, timer, pace, .. } = &mut *self;
             let data = frame.as_ref().and_then(|frame| frame.as_ref().ok()).and_then(Frame::data_ref);
             *taken += data.map_or(0, |data| data.len() as u64);
-            if let Some(Waiting { started, sleep }) = waiting {
+            if let Some(DeadlineTimer { started, sleep }) = timer {
                 let deadline = pace.deadline(*started, Instant::now(), *taken);
                 sleep.as_mut().reset(deadline);
             }
             return Poll::Ready(frame.map(|frame| frame.map_err(|error| BodyError::Broken(error.into()))));
         }
-        let Self { taken, waiting, pace, .. } = &mut *self;
-        let waiting = waiting.get_or_insert_with(|| {
+        let Self { taken, timer, pace, .. } = &mut *self;
+        let timer = timer.get_or_insert_with(|| {
             let now = Instant::now();
-            Waiting { started: now, sleep: Box::pin(sleep_until(pace.deadline(now, now, *taken))) }
+            DeadlineTimer { started: now, sleep: Box::pin(sleep_until(pace.deadline(now, now, *taken))) }
         });
-        if waiting.sleep.as_mut().poll(cx).is_pending() {
+        if timer.sleep.as_mut().poll(cx).is_pending() {
             return Poll::Pending;
         }
         self.over = true;
@@ -139,11 +139,11 @@ mod tests {
     use http_body_util::{BodyExt, StreamBody};
     use std::convert::Infallible;
 
-    /// How long a body lives that sends a piece every so often, and whether it came to its end.
-    async fn outcome(pace: Pace, every: Duration, bytes: usize, pieces: usize) -> (u64, bool) {
+    /// Sends a chunk at each interval; returns how long the body lived and whether it was complete.
+    async fn outcome(pace: Pace, every: Duration, bytes: usize, chunks: usize) -> (u64, bool) {
         let start = Instant::now();
         let stream = futures_util::stream::unfold(0, move |number| async move {
-            if number == pieces {
+            if number == chunks {
                 return None;
             }
             tokio::time::sleep(every).await;
@@ -153,7 +153,7 @@ mod tests {
         let whole = match paced.collect().await {
             Ok(_) => true,
             Err(error) => {
-                assert!(is_too_slow(&axum::Error::new(error)), "also behind another error");
+                assert!(is_too_slow(&axum::Error::new(error)), "also as the source of another error");
                 false
             }
         };
@@ -161,13 +161,17 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_body_may_neither_pause_nor_drip_without_end() {
+    async fn a_body_may_not_pause_or_trickle_forever() {
         let second = Duration::from_secs(1);
         assert_eq!(outcome(Pace::Message, second, 1, 20).await, (20, true));
         assert_eq!(outcome(Pace::Message, second * 11, 1, 2).await, (10, false), "a pause");
-        assert_eq!(outcome(Pace::Message, second * 9, 1, 100).await, (60, false), "a drip");
+        assert_eq!(outcome(Pace::Message, second * 9, 1, 100).await, (60, false), "a trickle");
         assert_eq!(outcome(Pace::Upload, second * 31, 1, 2).await, (30, false), "a pause");
-        assert_eq!(outcome(Pace::Upload, second * 7, 1, 100).await, (60, false), "a drip");
-        assert_eq!(outcome(Pace::Upload, second * 5, 64 * 1024, 100).await, (500, true), "slow, but enough");
+        assert_eq!(outcome(Pace::Upload, second * 7, 1, 100).await, (60, false), "a trickle");
+        assert_eq!(
+            outcome(Pace::Upload, second * 5, 64 * 1024, 100).await,
+            (500, true),
+            "slow, but above the minimum rate"
+        );
     }
 }

@@ -1,6 +1,6 @@
-//! Cuts connections whose client does not read: what is written to them must be taken within a bounded time.
+//! Closes connections whose client does not read: each write must make progress within a timeout.
 
-use crate::connections::Place;
+use crate::connections::ConnectionSlot;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
@@ -10,27 +10,27 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
-/// How long a client may take nothing of what is written to it.
-const WRITE_PATIENCE: Duration = Duration::from_secs(30);
+/// How long a write may make no progress.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A stream whose writes fail once nothing was taken for [`WRITE_PATIENCE`]. A client that reads sets no timer.
+/// A stream whose writes fail after [`WRITE_TIMEOUT`] without progress. A client that keeps reading sets no timer.
 #[derive(Debug)]
 pub struct StallGuard<S> {
     stream: S,
     stalled: Option<Pin<Box<Sleep>>>,
-    /// The connection's place, where a client that reads slowly counts as one that asks.
-    place: Option<Arc<Place>>,
+    /// The slot of the connection: a client that reads a response slowly is not idle.
+    slot: Option<Arc<ConnectionSlot>>,
 }
 
 impl<S> StallGuard<S> {
-    /// Watches the writes to a stream.
-    pub fn new(stream: S, place: Option<Arc<Place>>) -> Self {
-        Self { stream, stalled: None, place }
+    /// Wraps a stream.
+    pub fn new(stream: S, slot: Option<Arc<ConnectionSlot>>) -> Self {
+        Self { stream, stalled: None, slot }
     }
 
-    fn taken(&self, polled: &Poll<io::Result<usize>>) {
-        if let (Some(place), Poll::Ready(Ok(1..))) = (&self.place, polled) {
-            place.touch();
+    fn note_progress(&self, polled: &Poll<io::Result<usize>>) {
+        if let (Some(slot), Poll::Ready(Ok(1..))) = (&self.slot, polled) {
+            slot.touch();
         }
     }
 
@@ -39,7 +39,7 @@ impl<S> StallGuard<S> {
             self.stalled = None;
             return polled;
         }
-        let stalled = self.stalled.get_or_insert_with(|| Box::pin(sleep(WRITE_PATIENCE)));
+        let stalled = self.stalled.get_or_insert_with(|| Box::pin(sleep(WRITE_TIMEOUT)));
         match stalled.as_mut().poll(cx) {
             Poll::Ready(()) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
             Poll::Pending => Poll::Pending,
@@ -60,7 +60,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for StallGuard<S> {
 impl<S: AsyncWrite + Unpin> AsyncWrite for StallGuard<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let polled = Pin::new(&mut self.stream).poll_write(cx, bytes);
-        self.taken(&polled);
+        self.note_progress(&polled);
         self.watch(polled, cx)
     }
 
@@ -70,7 +70,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for StallGuard<S> {
         pieces: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let polled = Pin::new(&mut self.stream).poll_write_vectored(cx, pieces);
-        self.taken(&polled);
+        self.note_progress(&polled);
         self.watch(polled, cx)
     }
 
@@ -96,21 +96,21 @@ mod tests {
     use tokio::time::Instant;
 
     #[tokio::test(start_paused = true)]
-    async fn only_those_who_read_nothing_are_cut() {
+    async fn only_clients_that_read_nothing_are_disconnected() {
         let (ours, mut theirs) = tokio::io::duplex(16);
         let mut guarded = StallGuard::new(ours, None);
         let reading = tokio::spawn(async move {
             let mut taken = [0; 1];
             for _ in 0..10 {
-                sleep(WRITE_PATIENCE / 2).await;
-                theirs.read_exact(&mut taken).await.expect("it is written");
+                sleep(WRITE_TIMEOUT / 2).await;
+                theirs.read_exact(&mut taken).await.expect("bytes were written");
             }
             theirs
         });
         let start = Instant::now();
-        let error = guarded.write_all(&[0; 64]).await.expect_err("nobody reads on");
+        let error = guarded.write_all(&[0; 64]).await.expect_err("the reader stopped");
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
-        assert_eq!(start.elapsed(), WRITE_PATIENCE / 2 * 10 + WRITE_PATIENCE);
+        assert_eq!(start.elapsed(), WRITE_TIMEOUT / 2 * 10 + WRITE_TIMEOUT);
         drop(reading);
     }
 }

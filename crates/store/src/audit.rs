@@ -1,29 +1,29 @@
-//! What is asked of the audit.
+//! The filter for audit rows.
 
 use toolbooth_core::audit::AuditRow;
 
-/// Which rows of the audit are asked for; everything given must match.
+/// Selects rows of the audit; all given fields must match.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AuditFilter {
-    /// Of this user.
+    /// Rows of this user.
     pub user: Option<String>,
-    /// On this server.
+    /// Rows of this server.
     pub server: Option<String>,
-    /// Of this tool, by the server's own name.
+    /// Rows of this tool, by the server's own name.
     pub tool: Option<String>,
-    /// Of this kind.
+    /// Rows of this kind.
     pub kind: Option<String>,
-    /// With a higher number.
+    /// Rows with a higher number.
     pub after_seq: Option<u64>,
-    /// With a lower number.
+    /// Rows with a lower number.
     pub before_seq: Option<u64>,
-    /// At most so many; `MAX_AUDIT_PAGE` at the most.
+    /// The page size; at most `MAX_AUDIT_PAGE`.
     pub limit: Option<u32>,
 }
 
 impl AuditFilter {
-    /// Whether a row is asked for.
-    pub(crate) fn wants(&self, row: &AuditRow) -> bool {
+    /// Whether the filter matches a row.
+    pub(crate) fn matches(&self, row: &AuditRow) -> bool {
         let entry = &row.entry;
         let given =
             |wanted: &Option<String>, found: Option<&str>| wanted.is_none() || wanted.as_deref() == found;

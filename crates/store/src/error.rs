@@ -1,11 +1,11 @@
-//! What can go wrong with the store, and what to do then.
+//! Errors of the store, with hints.
 
-use crate::sqlite::KeyTrouble;
+use crate::sqlite::KeyFileError;
 use std::path::PathBuf;
 use toolbooth_core::fault::{Blame, Fault};
 use uuid::Uuid;
 
-/// The store could not do what was asked. Cloned for every caller whose write shared a commit.
+/// Errors of the store. Cloned for every caller whose write was part of a failed commit.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
     /// This build has no such backend.
@@ -19,99 +19,99 @@ pub enum StoreError {
     InUse {
         /// The database.
         path: PathBuf,
-        /// The other gateway's process, where it is known.
+        /// The other gateway's process, if it is known.
         pid: Option<u32>,
     },
-    /// The database or its folder could not be made or opened.
+    /// The database or its folder could not be created or opened.
     #[error("{} could not be opened: {reason}", path.display())]
     Open {
-        /// What was opened.
+        /// The path that could not be opened.
         path: PathBuf,
-        /// Why not.
+        /// The kind of IO error.
         reason: std::io::ErrorKind,
     },
-    /// The key file does not fit the database.
-    #[error("the key file {} {trouble}", path.display())]
+    /// The key file does not match the database, or cannot be used.
+    #[error("the key file {} {problem}", path.display())]
     Keys {
         /// The key file.
         path: PathBuf,
-        /// What is wrong with it.
-        trouble: KeyTrouble,
+        /// The problem with it.
+        problem: KeyFileError,
     },
     /// The file is another program's database.
-    #[error("{} is a database, but not one of Toolbooth's", path.display())]
+    #[error("{} is a database of another program", path.display())]
     Foreign {
         /// The file.
         path: PathBuf,
     },
-    /// The file is no database, or a damaged one.
-    #[error("{} is damaged or is no database", path.display())]
+    /// The file is damaged or is not a database.
+    #[error("{} is damaged or is not a database", path.display())]
     Corrupt {
         /// The file.
         path: PathBuf,
     },
-    /// A later version of Toolbooth has changed the database.
-    #[error("{} was written by a newer Toolbooth (schema {found}, this one knows {known})", path.display())]
+    /// A newer version of Toolbooth has migrated the database.
+    #[error("{} was written by a newer Toolbooth (schema {found}, this version supports {known})", path.display())]
     NewerSchema {
         /// The database.
         path: PathBuf,
         /// Its schema.
         found: i64,
-        /// The newest schema this version knows.
+        /// The newest schema that this version supports.
         known: i64,
     },
-    /// The schema is not what its version says.
-    #[error("{} has schema {version} in another form than this Toolbooth", path.display())]
+    /// The schema differs from the one that this version of Toolbooth has under the same number.
+    #[error("{} has a schema {version} that differs from schema {version} of this Toolbooth", path.display())]
     OtherSchema {
         /// The database.
         path: PathBuf,
         /// The schema's version.
         version: i64,
     },
-    /// The database would not take or give something.
-    #[error("the store failed: {trouble}")]
+    /// A read or write of the database failed.
+    #[error("the store failed: {failure}")]
     Failed {
-        /// What the database said.
-        trouble: Trouble,
+        /// The kind of failure.
+        failure: DatabaseFailure,
     },
-    /// A value is too long, too short or not storable.
+    /// A value is too long, too short or not valid.
     #[error("`{field}` cannot be stored: expected {expected}")]
     Unfit {
         /// The value's name.
         field: &'static str,
-        /// What would do.
+        /// A description of a valid value.
         expected: String,
     },
-    /// Another intent or outcome is kept under this call's id.
-    #[error("call {call_id} is already kept with other content")]
+    /// A different record with this call's id is already stored.
+    #[error("call {call_id} is already stored with different content")]
     Conflict {
         /// The call.
         call_id: Uuid,
     },
-    /// An outcome came for a call without an intent.
+    /// The outcome of a call without an intent was written.
     #[error("call {call_id} has no intent in the journal")]
     NoIntent {
         /// The call.
         call_id: Uuid,
     },
-    /// A step came for a plan that is closed or not there.
+    /// A step was added to a plan that is closed or does not exist.
     #[error("plan {plan} is not open")]
     NoPlan {
         /// The plan.
         plan: Uuid,
     },
-    /// Another record has this name.
-    #[error("there is another {what} `{name}` already")]
+    /// A different record with this name already exists.
+    #[error("another {what} `{name}` already exists")]
     Taken {
-        /// What there is.
+        /// The kind of record.
         what: &'static str,
         /// Its name.
         name: String,
     },
-    /// Too much is kept already.
-    #[error("the store holds as many {what} as it may")]
+    /// A limit of the store is reached.
+    #[error("the store's limit of {what} is reached")]
     Full {
-        /// What there is too much of.
+        /// The kind of record that the limit counts.
         what: &'static str,
     },
     /// The store was closed.
@@ -119,19 +119,19 @@ pub enum StoreError {
     Closed,
 }
 
-/// What a database said when it failed; its own words go to the log.
+/// Kinds of database failures. The database's own error text goes to the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Trouble {
-    /// No room on the disk.
-    #[error("no room is left on the disk")]
+pub enum DatabaseFailure {
+    /// The disk is full.
+    #[error("the disk is full")]
     DiskFull,
     /// Reading or writing the disk failed.
     #[error("the disk could not be read or written")]
     Disk,
-    /// The database may not be written.
+    /// The database cannot be written.
     #[error("the database is read-only")]
     ReadOnly,
-    /// Somebody else kept the database locked for too long.
+    /// Another program kept the database locked for too long.
     #[error("the database stayed locked by another program")]
     Busy,
     /// Anything else.
@@ -152,22 +152,22 @@ impl Fault for StoreError {
             Self::NotBuilt { .. } => "store.not-built",
             Self::InUse { .. } => "store.in-use",
             Self::Open { .. } => "store.open",
-            Self::Keys { trouble, .. } => match trouble {
-                KeyTrouble::Missing => "store.keys-missing",
-                KeyTrouble::Other => "store.keys-other",
-                KeyTrouble::Damaged => "store.keys-damaged",
-                KeyTrouble::Open => "store.keys-open",
+            Self::Keys { problem, .. } => match problem {
+                KeyFileError::Missing => "store.keys-missing",
+                KeyFileError::Other => "store.keys-other",
+                KeyFileError::Damaged => "store.keys-damaged",
+                KeyFileError::Open => "store.keys-open",
             },
             Self::Foreign { .. } => "store.foreign",
             Self::Corrupt { .. } => "store.corrupt",
             Self::NewerSchema { .. } => "store.newer-schema",
             Self::OtherSchema { .. } => "store.other-schema",
-            Self::Failed { trouble } => match trouble {
-                Trouble::DiskFull => "store.disk-full",
-                Trouble::Disk => "store.disk",
-                Trouble::ReadOnly => "store.read-only",
-                Trouble::Busy => "store.busy",
-                Trouble::Other => "store.failed",
+            Self::Failed { failure } => match failure {
+                DatabaseFailure::DiskFull => "store.disk-full",
+                DatabaseFailure::Disk => "store.disk",
+                DatabaseFailure::ReadOnly => "store.read-only",
+                DatabaseFailure::Busy => "store.busy",
+                DatabaseFailure::Other => "store.failed",
             },
             Self::Unfit { .. } => "store.unfit",
             Self::Conflict { .. } => "store.conflict",
@@ -181,7 +181,7 @@ impl Fault for StoreError {
 
     fn blame(&self) -> Blame {
         match self {
-            // Places and states are the gateway's own doing; texts come from whoever sent them.
+            // The gateway sets plans, states and durations; the other values come from the caller.
             Self::Unfit { field: "plan" | "state" | "duration_ms", .. } => Blame::Gateway,
             Self::Unfit { .. } => Blame::Caller,
             _ => Blame::Gateway,
@@ -197,27 +197,29 @@ impl Fault for StoreError {
             Self::InUse { pid: None, .. } => {
                 "stop the other gateway, or give this one a data directory of its own".into()
             }
-            Self::Open { .. } => {
-                "check that the folder exists or can be made, and who may write to it".into()
-            }
-            Self::Keys { path, trouble: KeyTrouble::Open } => {
-                format!("look at who wrote it; `chown` it to the gateway's user and `chmod 600 {}`", path.display())
+            Self::Open { .. } => "check that the folder exists or can be created, and its permissions".into(),
+            Self::Keys { path, problem: KeyFileError::Open } => {
+                format!(
+                    "find out who wrote it; then `chown` it to the gateway's user and `chmod 600 {}`",
+                    path.display()
+                )
             }
             Self::Keys { .. } => {
-                "restore it from the backup that the database came from: without it nothing that was sealed can be opened".into()
+                "restore it from the same backup as the database: without it, sealed data cannot be opened"
+                    .into()
             }
-            Self::Foreign { .. } => "name another file: Toolbooth makes its own".into(),
+            Self::Foreign { .. } => "choose another file: Toolbooth creates its own database".into(),
             Self::Corrupt { path } => {
                 format!("restore a backup, or move {} away to start with an empty store", path.display())
             }
             Self::NewerSchema { .. } => "run that newer version, or restore a backup made before it".into(),
             Self::OtherSchema { .. } => "run the version that wrote it, or restore a backup".into(),
-            Self::Failed { trouble } => match trouble {
-                Trouble::DiskFull => "free some space; nothing that was acknowledged is lost".into(),
-                Trouble::Disk => "check the disk and the system's log".into(),
-                Trouble::ReadOnly => "check who may write to the database and its folder".into(),
-                Trouble::Busy => "close other programs that have the database open".into(),
-                Trouble::Other => "look into the gateway's log for the database's own words".into(),
+            Self::Failed { failure } => match failure {
+                DatabaseFailure::DiskFull => "free some space; acknowledged writes are not lost".into(),
+                DatabaseFailure::Disk => "check the disk and the system's log".into(),
+                DatabaseFailure::ReadOnly => "check the permissions of the database and its folder".into(),
+                DatabaseFailure::Busy => "close other programs that have the database open".into(),
+                DatabaseFailure::Other => "see the gateway's log for the database's error message".into(),
             },
             Self::Full { .. } => "wait until some expire, or use `sqlite:PATH`".into(),
             Self::NoPlan { .. } => "open another plan".into(),

@@ -1,16 +1,16 @@
-//! What is asked of files.
+//! Quotas and filters for files.
 
 use crate::StoreError;
 use crate::limits::MAX_FILES_OF_USER;
 use toolbooth_core::file::FileRow;
 use uuid::Uuid;
 
-/// How much of files one user may have.
+/// The quota of files of one user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileQuota {
-    /// The most files, older versions included; `MAX_FILES_OF_USER` at the most.
+    /// The most files, including older versions; at most `MAX_FILES_OF_USER`.
     pub files: u64,
-    /// The most bytes of all of them together.
+    /// The most bytes of all files together.
     pub bytes: u64,
 }
 
@@ -21,7 +21,7 @@ impl Default for FileQuota {
 }
 
 impl FileQuota {
-    /// Whether a file of this size may come to so many files of so many bytes.
+    /// Checks that a file of `size_bytes` may be added to `files` files with `bytes` bytes.
     pub(crate) fn check(&self, files: u64, bytes: u64, size_bytes: u64) -> Result<(), StoreError> {
         if files >= self.files.min(MAX_FILES_OF_USER as u64) {
             return Err(StoreError::Full { what: "files of one user" });
@@ -33,24 +33,24 @@ impl FileQuota {
     }
 }
 
-/// Which files of a user are asked for; everything given must match.
+/// Selects files of a user; all given fields must match.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FileFilter {
-    /// Whose.
+    /// The owner of the files.
     pub user: String,
-    /// Those that a call in this session can name: its own, and those without a session.
+    /// Files that a call in this session can name: the session's own, and those without a session.
     pub session: Option<String>,
-    /// Of this name.
+    /// Files with this name.
     pub name: Option<String>,
-    /// That came before this one.
+    /// Files that were added before this one.
     pub before: Option<Uuid>,
-    /// At most so many; `MAX_FILES_PAGE` at the most.
+    /// The page size; at most `MAX_FILES_PAGE`.
     pub limit: Option<u32>,
 }
 
 impl FileFilter {
-    /// Whether a file is asked for, its place in the order aside.
-    pub(crate) fn wants(&self, file: &FileRow) -> bool {
+    /// Whether the filter matches a file; does not check `before`.
+    pub(crate) fn matches(&self, file: &FileRow) -> bool {
         file.user == self.user
             && (self.session.is_none() || file.session.is_none() || file.session == self.session)
             && self.name.as_deref().is_none_or(|name| name == file.name.as_str())

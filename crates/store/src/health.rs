@@ -1,40 +1,40 @@
-//! Health windows: kept now and then, read back at a start. What happened since the last time is lost with a kill.
+//! Health windows: saved periodically, loaded when a gateway starts. A kill loses the changes since the last save.
 
 use crate::StoreError;
 use crate::limits::{size, text};
 use async_trait::async_trait;
 
-/// The most windows that are kept.
+/// The most windows that are stored.
 pub const MAX_HEALTH: usize = 50_000;
-/// The most windows that one saving writes.
+/// The most windows in one save.
 pub const MAX_HEALTH_BATCH: usize = 1_000;
 /// The most bytes one window may have as text.
 pub const MAX_WINDOW_BYTES: usize = 64 << 10;
-/// How long windows are kept that nothing is added to.
+/// How long a window is kept after its last save.
 pub const HEALTH_MS: i64 = 30 * 24 * 3_600_000;
 
-/// A window as it is kept.
+/// A health window as it is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HealthRow {
-    /// What it is about: `tool` or `provider`.
+    /// The kind of subject: `tool` or `provider`.
     pub subject: String,
     /// The tool's server; empty for a provider.
     pub server: String,
     /// The server's own name of the tool, or the provider's id.
     pub name: String,
-    /// When it was kept.
+    /// When it was saved.
     pub saved_ms: i64,
     /// The window as text.
     pub window: String,
 }
 
-/// Keeps health windows.
+/// Stores health windows.
 #[async_trait]
 pub trait HealthStore: Send + Sync {
-    /// Keeps windows in place of those kept before; all of them or none, at most `MAX_HEALTH_BATCH` at once.
+    /// Saves windows and replaces earlier ones; all of them or none, at most `MAX_HEALTH_BATCH` at once.
     async fn save_health(&self, rows: Vec<HealthRow>) -> Result<(), StoreError>;
 
-    /// Every window, the newest first, at most `MAX_HEALTH`.
+    /// Returns every window, newest first, at most `MAX_HEALTH`.
     async fn health(&self) -> Result<Vec<HealthRow>, StoreError>;
 }
 

@@ -1,4 +1,4 @@
-//! What is asked of held calls and plans, and the rules that every backend keeps.
+//! Filters and rules for held calls and plans, shared by all backends.
 
 use crate::StoreError;
 use crate::limits::{MAX_HELD_PAGE_BYTES, MAX_OPEN_HELD, MAX_OPEN_HELD_OF_USER};
@@ -7,45 +7,38 @@ use toolbooth_core::names::ServerName;
 use toolbooth_core::plan::Plan;
 use uuid::Uuid;
 
-/// What came of an attempt to move a held call on, of which one at most succeeds.
+/// The result of a compare-and-set on a held call: of several attempts at the same step, one at most wins.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Contest {
-    /// This attempt did it; the call as it is now.
+    /// This attempt changed the call; the call after the change.
     Won(HeldCall),
-    /// Somebody else was faster, or it was too late; the call as it is.
+    /// Another attempt came first, or the call has expired; the call as it is.
     Lost(HeldCall),
-    /// There is no such held call.
+    /// The held call does not exist.
     #[default]
     Missing,
 }
 
-/// What came of an answer.
-pub type Decided = Contest;
-/// What came of a claim.
-pub type Claimed = Contest;
-/// What came of an end.
-pub type Finished = Contest;
-
-/// Which held calls are asked for; everything given must match.
+/// Selects held calls; all given fields must match.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct HeldFilter {
-    /// Of this user.
+    /// Calls of this user.
     pub user: Option<String>,
-    /// Held for this reason.
+    /// Calls that were held for this reason.
     pub kind: Option<HeldKind>,
-    /// In one of these states; none given means any.
+    /// Calls in one of these states; empty means any state.
     pub states: Vec<HeldState>,
     /// Steps of this plan.
     pub plan: Option<Uuid>,
-    /// Of this tool with these arguments.
+    /// Calls of this tool with these arguments.
     pub call: Option<SameCall>,
-    /// Held before this one.
+    /// Calls that were held before this one.
     pub before: Option<Uuid>,
-    /// At most so many; `MAX_HELD_PAGE` at the most.
+    /// The page size; at most `MAX_HELD_PAGE`.
     pub limit: Option<u32>,
 }
 
-/// What makes two held calls ask for the same thing.
+/// The fields by which two held calls are the same call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SameCall {
     /// The server.
@@ -56,16 +49,16 @@ pub struct SameCall {
     pub arguments_sha256: [u8; 32],
 }
 
-/// What moves a held call on.
+/// A state change of a held call.
 #[derive(Debug)]
-pub(crate) enum Step {
+pub(crate) enum HeldStep {
     Decide(toolbooth_core::held::Decision),
     Claim { at_ms: i64 },
     Finish(HeldOutcome),
 }
 
-impl Step {
-    /// The call after this step, or how the attempt was lost.
+impl HeldStep {
+    /// Applies this step to a call.
     pub(crate) fn apply(self, call: HeldCall) -> Contest {
         let at_ms = match &self {
             Self::Decide(decision) => decision.at_ms,
@@ -79,18 +72,18 @@ impl Step {
         };
         match moved {
             Ok(call) => Contest::Won(call),
-            // The row is left to the sweep, which tells everybody; the loser sees what it will be.
+            // The sweep expires the row and notifies clients; the loser already sees the expired state.
             Err(_) => Contest::Lost(call.expire(at_ms).unwrap_or(call)),
         }
     }
 }
 
-/// What there is too much of when no more calls can be held at all.
+/// The `what` of `store.full` if the total number of held calls is at its limit.
 pub const HELD: &str = "held calls";
-/// What there is too much of when a user has their share of held calls.
+/// The `what` of `store.full` if one user's number of held calls is at its limit.
 pub const HELD_OF_USER: &str = "held calls of one user";
 
-/// How many calls are open, in all and of one user.
+/// The number of open held calls, in total and of one user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct OpenCount {
     pub(crate) all: usize,
@@ -98,7 +91,7 @@ pub(crate) struct OpenCount {
 }
 
 impl OpenCount {
-    /// Whether one more may be held. One user cannot take all the room.
+    /// Checks that one more call may be held. The limit per user keeps one user from using up the total.
     pub(crate) fn check(self) -> Result<(), StoreError> {
         if self.all >= MAX_OPEN_HELD {
             return Err(StoreError::Full { what: HELD });
@@ -110,15 +103,15 @@ impl OpenCount {
     }
 }
 
-/// Room on one page of a list: arguments can be long, and a list must fit into memory.
+/// One page of held calls, limited in bytes because arguments can be long.
 #[derive(Debug, Default)]
-pub(crate) struct Page {
+pub(crate) struct HeldPage {
     bytes: usize,
     pub(crate) calls: Vec<HeldCall>,
 }
 
-impl Page {
-    /// Adds a call while there is room; says whether there was.
+impl HeldPage {
+    /// Adds a call if it fits; returns whether it did.
     #[must_use]
     pub(crate) fn add(&mut self, call: HeldCall) -> bool {
         self.bytes += call.arguments.as_bytes().len();
@@ -131,7 +124,7 @@ impl Page {
     }
 }
 
-/// The plan that a call falls under: the narrowest of those that cover it, the newest of equals.
+/// Returns the plan with the narrowest scope that covers a call; the newest of several equal ones.
 pub(crate) fn narrowest<'a>(
     newest_first: impl Iterator<Item = &'a Plan>,
     user: &str,

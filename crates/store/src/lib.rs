@@ -1,8 +1,8 @@
-//! Everything durable: the trait `Store`, its backends, and the rules both of them keep.
+//! Durable storage: the trait `Store`, its backends, and the rules that all backends share.
 //!
-//! A method that returns `Ok` after a write means that the write survives kill -9; a caller that
-//! stops waiting earlier learns nothing about its write. Times come in as parameters, in
-//! milliseconds since 1970: no backend reads a clock.
+//! When a write returns `Ok`, it survives kill -9. A caller that stops waiting earlier does not know
+//! whether its write happened. Times are parameters, in milliseconds since 1970: no backend reads a
+//! clock.
 
 #![forbid(unsafe_code)]
 
@@ -22,11 +22,11 @@ mod sqlite;
 mod url;
 
 pub use audit::AuditFilter;
-pub use blobs::{BlobError, BlobPlace, BlobStream, BlobWriter, Blobs, Stored, Written};
-pub use error::{StoreError, Trouble};
+pub use blobs::{BlobError, BlobStream, BlobUrl, BlobWriter, Blobs, StoredBlob, WrittenBlob};
+pub use error::{DatabaseFailure, StoreError};
 pub use files::{FileFilter, FileQuota};
 pub use health::{HEALTH_MS, HealthRow, HealthStore, MAX_HEALTH, MAX_HEALTH_BATCH, MAX_WINDOW_BYTES};
-pub use held::{Claimed, Contest, Decided, Finished, HELD, HELD_OF_USER, HeldFilter, SameCall};
+pub use held::{Contest, HELD, HELD_OF_USER, HeldFilter, SameCall};
 pub use letters::{
     ENDED_LETTER_MS, LetterContest, LetterFilter, LetterStore, MAX_LETTERS, MAX_LETTERS_PAGE,
     MAX_OPEN_LETTERS, MAX_OPEN_LETTERS_OF_USER, MAX_SEALED_BYTES, OPEN_LETTER_MS,
@@ -39,9 +39,9 @@ pub use limits::{
     MAX_RECENT_CALLS, MAX_SWEEP, MAX_TOKENS, Retention,
 };
 pub use memory::MemoryStore;
-pub use records::{CallRow, DiscoveryRecord, Intent, NonceUse, Outcome};
-pub use sign_ins::{MAX_SIGN_IN_GROUPS, MAX_SIGN_INS, SignIn, SignInStore};
-pub use sqlite::{KeyTrouble, SqliteStore};
+pub use records::{CallOutcome, CallRow, DiscoveryRecord, Intent, NonceUse};
+pub use sign_ins::{MAX_SIGN_IN_GROUPS, MAX_SIGN_INS, SignInRecord, SignInStore};
+pub use sqlite::{KeyFileError, SqliteStore};
 pub use toolbooth_core::outcome::OutcomeKind;
 pub use url::{StoreUrl, StoreUrlError};
 
@@ -56,116 +56,116 @@ use toolbooth_core::plan::Plan;
 use toolbooth_core::token::TokenRecord;
 use uuid::Uuid;
 
-/// Keeps what must outlive the process; shared by every part of the gateway as `Arc<dyn Store>`.
+/// Stores data that must outlive the process; every part of the gateway shares it as `Arc<dyn Store>`.
 #[async_trait]
 pub trait Store: HealthStore + LetterStore + SignInStore + Send + Sync {
-    /// Keeps what was discovered on a server, in place of what was kept before.
+    /// Saves the discovery of a server, and replaces an earlier one.
     async fn save_discovery(&self, record: DiscoveryRecord) -> Result<(), StoreError>;
 
-    /// Everything kept about servers, by name.
+    /// Returns all discoveries, sorted by server name.
     async fn discoveries(&self) -> Result<Vec<DiscoveryRecord>, StoreError>;
 
-    /// Drops what was kept about a server; fine if there was nothing.
+    /// Deletes the discovery of a server, if it exists.
     async fn forget_discovery(&self, server: &ServerName) -> Result<(), StoreError>;
 
-    /// Notes that a call with side effects is about to be sent.
+    /// Records that a call with side effects is about to be sent.
     ///
-    /// Writing the same intent again is fine; another one under the same id is a conflict.
+    /// Writing the same intent twice is allowed; a different intent with the same id is a conflict.
     async fn write_intent(&self, intent: Intent) -> Result<(), StoreError>;
 
-    /// Notes how a call ended.
+    /// Records how a call ended.
     ///
-    /// The first known outcome stands: the same again is fine, another one is a conflict.
-    /// `Unknown` yields to any known outcome, and changes nothing that is known.
-    async fn write_outcome(&self, outcome: Outcome) -> Result<(), StoreError>;
+    /// The first known outcome is final: writing it twice is allowed, a different one is a conflict.
+    /// Any known outcome replaces `Unknown`; `Unknown` never replaces a known one.
+    async fn write_outcome(&self, outcome: CallOutcome) -> Result<(), StoreError>;
 
-    /// The same together with the call's audit entry: both are on disk when this returns.
-    async fn settle(&self, outcome: Outcome, audit: Option<AuditEntry>) -> Result<(), StoreError>;
+    /// Records the outcome together with the call's audit entry: both are on disk when this returns.
+    async fn settle(&self, outcome: CallOutcome, audit: Option<AuditEntry>) -> Result<(), StoreError>;
 
-    /// Notes that a call which may have side effects is about to be sent: quickly, so that it survives kill -9, but
-    /// not a power cut. If the process dies before [`Store::note_end`], the call is an open intent at the next start.
+    /// Records, without waiting for the disk, that a call which may have side effects is about to be sent. The record
+    /// survives kill -9 but not a power cut. If the process dies before [`Store::note_end`], the call is an open
+    /// intent at the next start.
     async fn note_intent(&self, intent: Intent) -> Result<(), StoreError>;
 
-    /// Notes that such a call has ended, with its audit entry where it has one; as quickly.
+    /// Records that such a call has ended, with its optional audit entry; also without waiting for the disk.
     async fn note_end(&self, call: Uuid, audit: Option<AuditEntry>) -> Result<(), StoreError>;
 
-    /// Intents without an outcome, oldest first, at most `MAX_OPEN_INTENTS`.
+    /// Returns intents without an outcome, oldest first, at most `MAX_OPEN_INTENTS`.
     async fn open_intents(&self) -> Result<Vec<Intent>, StoreError>;
 
-    /// Marks every open intent `Unknown`, with audit entries, and says how many there were; for the start of a
-    /// gateway.
+    /// Marks every open intent `Unknown`, writes audit entries, and returns the number of intents. Called when a
+    /// gateway starts.
     async fn close_interrupted(&self, at_ms: i64) -> Result<u64, StoreError>;
 
-    /// The newest calls of the journal, newest first, at most `MAX_RECENT_CALLS`.
+    /// Returns the latest calls of the journal, newest first, at most `MAX_RECENT_CALLS`.
     async fn recent_calls(&self, limit: u32) -> Result<Vec<CallRow>, StoreError>;
 
-    /// The secret of that name; made once, then the same bytes for every caller and replica.
+    /// Returns the secret with this name. It is created once; every caller and replica gets the same bytes.
     ///
-    /// `create` may be asked for bytes that are thrown away because somebody else was faster.
+    /// The result of `create` is discarded if another caller created the secret first.
     async fn get_or_create_secret(
         &self,
         name: &str,
         create: &(dyn Fn() -> Vec<u8> + Send + Sync),
     ) -> Result<Vec<u8>, StoreError>;
 
-    /// Uses up a nonce: `First` for exactly one caller until it expires and is purged.
+    /// Uses a nonce: exactly one caller gets `First` until the nonce expires and is purged.
     ///
-    /// A caller must refuse expired handles itself, since their nonces are forgotten.
+    /// The caller must reject expired handles itself, because their nonces are purged.
     async fn use_nonce(&self, nonce: &[u8], expires_at_ms: i64) -> Result<NonceUse, StoreError>;
 
-    /// Keeps a token; the same again is fine, another under its id or hash is `store.taken`.
+    /// Adds a token. Adding the same token twice is allowed; a different one with its id or hash is `store.taken`.
     async fn add_token(&self, token: TokenRecord) -> Result<(), StoreError>;
 
-    /// The token with this hash, also one that is expired or revoked: ask its `standing`.
+    /// Returns the token with this hash, even if it is expired or revoked: check its `status`.
     async fn token_by_hash(&self, hash: &[u8; 32]) -> Result<Option<TokenRecord>, StoreError>;
 
-    /// Every token, oldest first; at most `MAX_TOKENS`.
+    /// Returns every token, oldest first; at most `MAX_TOKENS`.
     async fn tokens(&self) -> Result<Vec<TokenRecord>, StoreError>;
 
-    /// Revokes a token and returns it; the first revocation stands. `None`: there is no such token.
+    /// Revokes a token and returns it; a second call does not change the time. `None` if the token does not exist.
     async fn revoke_token(&self, id: &str, at_ms: i64) -> Result<Option<TokenRecord>, StoreError>;
 
-    /// Keeps a call that waits for a person; the same again is fine, another under its id is a conflict.
+    /// Adds a call that waits for a person. Adding it twice is allowed; a different call with its id is a conflict.
     async fn hold(&self, call: HeldCall) -> Result<(), StoreError>;
 
-    /// A held call, with its result.
+    /// Returns a held call, with its result.
     async fn held(&self, id: Uuid) -> Result<Option<HeldCall>, StoreError>;
 
-    /// Held calls, newest first, without their results; a page holds at most `MAX_HELD_PAGE` calls
-    /// and about `MAX_HELD_PAGE_BYTES` bytes, and the next one begins `before` its last call.
+    /// Returns a page of held calls, newest first, without their results. A page holds at most `MAX_HELD_PAGE`
+    /// calls and about `MAX_HELD_PAGE_BYTES` bytes; pass its last call as `before` to get the next page.
     async fn held_calls(&self, filter: HeldFilter) -> Result<Vec<HeldCall>, StoreError>;
 
-    /// Answers for a held call: one answer wins, later and late ones lose. The winner's audit entry
-    /// is written with the answer or not at all.
+    /// Decides a held call. The first decision wins; later ones, and those after the expiry, lose. The winner's audit
+    /// entry is written in the same transaction.
     async fn decide_held(
         &self,
         id: Uuid,
         decision: Decision,
         audit: AuditEntry,
-    ) -> Result<Decided, StoreError>;
+    ) -> Result<Contest, StoreError>;
 
-    /// Takes the licence to run an approved call: one claim wins, ever.
-    async fn claim_held(&self, id: Uuid, at_ms: i64) -> Result<Claimed, StoreError>;
+    /// Claims an approved call in order to run it: only one claim ever wins.
+    async fn claim_held(&self, id: Uuid, at_ms: i64) -> Result<Contest, StoreError>;
 
-    /// Notes how a claimed call ended, with its audit entry.
+    /// Records how a claimed call ended, with its audit entry.
     async fn finish_held(
         &self,
         id: Uuid,
         outcome: HeldOutcome,
         audit: AuditEntry,
-    ) -> Result<Finished, StoreError>;
+    ) -> Result<Contest, StoreError>;
 
-    /// Gives up waiting calls whose time is over, with audit entries; at most `MAX_SWEEP` at once, oldest first.
+    /// Expires waiting calls whose deadline has passed, with audit entries; at most `MAX_SWEEP` at once, oldest first.
     async fn expire_held(&self, now_ms: i64) -> Result<Vec<HeldCall>, StoreError>;
 
-    /// Ends every call that was claimed and has no outcome as `Unknown`, with audit entries; for the
-    /// start of a gateway.
+    /// Ends every claimed call without an outcome as `Unknown`, with audit entries. Called when a gateway starts.
     async fn interrupted_held(&self, at_ms: i64) -> Result<Vec<HeldCall>, StoreError>;
 
-    /// Opens a plan, unless there is an open one of the same scope; the one that is open now.
+    /// Opens a plan, unless a plan with the same scope is open; returns the open plan.
     async fn open_plan(&self, plan: Plan) -> Result<Plan, StoreError>;
 
-    /// The open plan that a call falls under: the narrowest of those that cover it.
+    /// Returns the open plan with the narrowest scope that covers a call.
     async fn plan_of(
         &self,
         user: &str,
@@ -173,83 +173,84 @@ pub trait Store: HealthStore + LetterStore + SignInStore + Send + Sync {
         session: Option<&str>,
     ) -> Result<Option<Plan>, StoreError>;
 
-    /// Plans, of one user or of all, newest first, at most `MAX_PLANS_PAGE`.
+    /// Returns the plans of one user or of all users, newest first, at most `MAX_PLANS_PAGE`.
     async fn plans(&self, user: Option<&str>) -> Result<Vec<Plan>, StoreError>;
 
-    /// Closes a plan and returns it; the first closing stands. `None`: there is no such plan.
+    /// Closes a plan and returns it; a second call does not change the time. `None` if the plan does not exist.
     async fn close_plan(&self, id: Uuid, at_ms: i64) -> Result<Option<Plan>, StoreError>;
 
-    /// Holds a call as the next step of an open plan and returns the step's number, counted from 1.
+    /// Adds a call as the next step of an open plan and returns the step's number, counted from 1.
     ///
-    /// Queueing the same call again answers the number it has.
+    /// Queueing the same call twice returns the number it already has.
     async fn queue_step(&self, plan: Uuid, call: HeldCall) -> Result<u32, StoreError>;
 
-    /// Remembers an approval, in place of an earlier one for the same user, tool and session.
+    /// Saves a consent, and replaces an earlier one for the same user, tool and session.
     async fn grant_consent(&self, consent: Consent) -> Result<(), StoreError>;
 
-    /// The newest consent that covers a call.
+    /// Returns the newest consent that covers a call.
     async fn consent_for(&self, call: &ConsentQuery<'_>, now_ms: i64) -> Result<Option<Consent>, StoreError>;
 
-    /// Consents, of one user or of all, newest first, at most `MAX_CONSENTS_PAGE`; also expired ones.
+    /// Returns the consents of one user or of all users, newest first, at most `MAX_CONSENTS_PAGE`, including expired
+    /// ones.
     async fn consents(&self, user: Option<&str>) -> Result<Vec<Consent>, StoreError>;
 
-    /// Forgets a consent and returns it. `None`: there is no such consent.
+    /// Deletes a consent and returns it. `None` if it does not exist.
     async fn revoke_consent(&self, id: Uuid) -> Result<Option<Consent>, StoreError>;
 
-    /// Every accepted definition of a tool, by server and tool, without the texts.
+    /// Returns the pin (accepted definition) of every tool, sorted by server and tool, without the texts.
     async fn pins(&self) -> Result<Vec<Pin>, StoreError>;
 
-    /// The accepted definition of one tool, with its text if that was kept.
+    /// Returns the pin of one tool, with the text of the definition if it was stored.
     async fn pin(&self, server: &ServerName, tool: &str) -> Result<Option<Pin>, StoreError>;
 
-    /// Accepts definitions, in place of those accepted before; all of them or none.
+    /// Saves pins and replaces earlier ones of the same tools; all of them or none.
     async fn save_pins(&self, pins: Vec<Pin>) -> Result<(), StoreError>;
 
-    /// Forgets what was accepted on a server.
+    /// Deletes all pins of a server.
     async fn forget_pins(&self, server: &ServerName) -> Result<(), StoreError>;
 
-    /// Every tool that was let out of quarantine, by server and tool.
+    /// Returns every tool that was released from quarantine, sorted by server and tool.
     async fn releases(&self) -> Result<Vec<Release>, StoreError>;
 
-    /// Lets a tool out of quarantine in one version, in place of another that was let out before.
+    /// Releases one version of a tool from quarantine, and replaces an earlier release of the tool.
     async fn save_release(&self, release: Release) -> Result<(), StoreError>;
 
-    /// Adds to the audit without waiting for the disk; waits while too much is queued.
+    /// Adds an audit entry without waiting for the disk; waits only while too many entries are queued.
     ///
     /// When it returns, the entry survives kill -9. It survives a power cut after the next `flush`, after any
-    /// later write that has returned, or 100 ms later. An entry that cannot be written is kept and tried
-    /// again; when too many are, this answers the fault.
+    /// later write that has returned, or 100 ms later. An entry that cannot be written stays queued and is
+    /// retried; once too many are queued, this returns the error.
     async fn audit(&self, entry: AuditEntry) -> Result<(), StoreError>;
 
-    /// Adds to the audit, all entries or none, and returns when they are durable.
+    /// Adds audit entries, all or none, and returns when they are durable.
     async fn audit_now(&self, entries: Vec<AuditEntry>) -> Result<(), StoreError>;
 
-    /// Rows of the audit, newest first, at most `MAX_AUDIT_PAGE`.
+    /// Returns rows of the audit, newest first, at most `MAX_AUDIT_PAGE`.
     async fn audit_rows(&self, filter: AuditFilter) -> Result<Vec<AuditRow>, StoreError>;
 
-    /// Checks the whole audit, in little memory; `core::audit` says what that can show and what not.
+    /// Verifies the whole audit, page by page; `core::audit` documents what this can detect and what not.
     async fn verify_audit(&self) -> Result<AuditReport, StoreError>;
 
-    /// Keeps what is known of a file whose content is kept already, and gives it the next version of its name.
+    /// Adds the row of a file whose content is already stored, and assigns the next version of its name.
     ///
-    /// The same again is fine; another one under its id is `store.taken`.
+    /// Adding the same file twice is allowed; a different one with its id is `store.taken`.
     async fn add_file(&self, file: FileRow) -> Result<FileRow, StoreError> {
         self.add_file_within(file, FileQuota::default()).await
     }
 
-    /// The same, unless the user has more than the quota then: that is `store.full`.
+    /// Adds the row of a file, or returns `store.full` if the user would exceed the quota.
     async fn add_file_within(&self, file: FileRow, quota: FileQuota) -> Result<FileRow, StoreError>;
 
-    /// How many files a user has, and how many bytes they are.
+    /// Returns the number of files of a user, and their total size in bytes.
     async fn file_usage(&self, user: &str) -> Result<(u64, u64), StoreError>;
 
-    /// Files that came before then, oldest first, at most `MAX_FILES_PAGE`.
+    /// Returns files created before this time, oldest first, at most `MAX_FILES_PAGE`.
     async fn files_before(&self, created_ms: i64) -> Result<Vec<Uuid>, StoreError>;
 
-    /// A file.
+    /// Returns a file.
     async fn file(&self, id: Uuid) -> Result<Option<FileRow>, StoreError>;
 
-    /// The newest file that a name means in a session: the session's own, else one without a session.
+    /// Returns the newest file with this name in a session: the session's own file, else one without a session.
     async fn file_named(
         &self,
         user: &str,
@@ -257,41 +258,42 @@ pub trait Store: HealthStore + LetterStore + SignInStore + Send + Sync {
         name: &str,
     ) -> Result<Option<FileRow>, StoreError>;
 
-    /// Files of one user, newest first, at most `MAX_FILES_PAGE`; the next page begins `before` the last.
+    /// Returns files of one user, newest first, at most `MAX_FILES_PAGE`; pass the last one as `before` to get the
+    /// next page.
     async fn files(&self, filter: FileFilter) -> Result<Vec<FileRow>, StoreError>;
 
-    /// Which of these files are known; at most `MAX_FILES_PAGE` are asked for at once.
+    /// Returns those of the given ids that have a row; accepts at most `MAX_FILES_PAGE` ids.
     async fn known_files(&self, ids: &[Uuid]) -> Result<Vec<Uuid>, StoreError>;
 
-    /// Forgets a file and returns it. `None`: there is no such file.
+    /// Deletes the row of a file and returns it. `None` if the file does not exist.
     async fn remove_file(&self, id: Uuid) -> Result<Option<FileRow>, StoreError>;
 
-    /// Lets addresses of files that are given to a call count until then.
+    /// Opens the grant of a call: file URLs given to the call are valid until this time.
     async fn open_grant(&self, call: Uuid, until_ms: i64) -> Result<(), StoreError>;
 
-    /// Lets them count until then at the latest, since the call is over.
+    /// Shortens the grant of a call that has ended to this time at the latest.
     async fn end_grant(&self, call: Uuid, until_ms: i64) -> Result<(), StoreError>;
 
-    /// The same for every call; for the start of a gateway.
+    /// Shortens the grants of all calls to this time at the latest. Called when a gateway starts.
     async fn end_grants(&self, until_ms: i64) -> Result<(), StoreError>;
 
-    /// Until when a call's addresses of files count; nothing, if it was given none or they are forgotten.
+    /// Returns the time until which a call's file URLs are valid; `None` if the call has no grant or it was purged.
     async fn grant(&self, call: Uuid) -> Result<Option<i64>, StoreError>;
 
-    /// The time that [`Store::raise_clock`] remembers; 0 if none.
+    /// Returns the time stored by [`Store::raise_clock`]; 0 if none.
     async fn latest_clock(&self) -> Result<i64, StoreError>;
 
-    /// Remembers a time of day, unless a later one is remembered. One that is later by more than
+    /// Stores a time of day, unless a later one is stored. A stored time that is later by more than
     /// [`MAX_CLOCK_LEAD_MS`] came from a wrong clock and is replaced.
     async fn raise_clock(&self, at_ms: i64) -> Result<(), StoreError>;
 
-    /// Drops expired nonces, grants and consents, and what is over beyond the retention.
+    /// Deletes expired nonces, grants and consents, and finished records that are older than the retention.
     async fn purge(&self, now_ms: i64) -> Result<(), StoreError>;
 
-    /// Waits until everything written before is durable.
+    /// Waits until all earlier writes are durable.
     async fn flush(&self) -> Result<(), StoreError>;
 
-    /// Finishes queued writes and lets go of the data; later calls answer `store.closed`.
+    /// Finishes queued writes and releases the database; later calls return `store.closed`.
     async fn close(&self);
 }
 
@@ -300,7 +302,7 @@ pub async fn open(url: &StoreUrl) -> Result<Arc<dyn Store>, StoreError> {
     open_with(url, Retention::default()).await
 }
 
-/// Opens the store at `url`, to keep journal rows as `retention` says.
+/// Opens the store at `url` with the given retention.
 pub async fn open_with(url: &StoreUrl, retention: Retention) -> Result<Arc<dyn Store>, StoreError> {
     match url {
         StoreUrl::Memory => Ok(Arc::new(MemoryStore::new(retention))),

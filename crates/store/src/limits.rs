@@ -1,7 +1,7 @@
-//! Bounds on what is kept, the same for every backend.
+//! Limits of the store, the same for every backend.
 
 use crate::StoreError;
-use crate::records::{DiscoveryRecord, Intent, Outcome};
+use crate::records::{CallOutcome, DiscoveryRecord, Intent};
 use std::time::Duration;
 use toolbooth_core::consent::{Consent, MAX_PINNED_BYTES, Pin, Release};
 use toolbooth_core::file::{FileOrigin, FileRow};
@@ -9,54 +9,54 @@ use toolbooth_core::held::{Decision, HeldCall, HeldOutcome, HeldState, HeldVerdi
 use toolbooth_core::plan::{Plan, PlanState};
 use toolbooth_core::token::TokenRecord;
 
-/// The most bytes one server's discovery may have.
+/// The most bytes of one server's discovery.
 pub const MAX_PAYLOAD_BYTES: usize = 64 << 20;
-/// The most calls one reading of the journal returns.
+/// The most calls that one read of the journal returns.
 pub const MAX_RECENT_CALLS: u32 = 1_000;
-/// The most open intents one reading returns.
+/// The most open intents that one read returns.
 pub const MAX_OPEN_INTENTS: u32 = 10_000;
-/// How far a stored time of day may be ahead of the clock and still be believed.
+/// How far a stored time of day may be ahead of the clock before it is treated as wrong.
 pub const MAX_CLOCK_LEAD_MS: i64 = 24 * 3_600_000;
 
-/// The most tokens that are kept; dead ones count until they are purged.
+/// The most tokens that are stored; expired and revoked ones count until they are purged.
 pub const MAX_TOKENS: usize = 10_000;
 /// The most held calls that may wait or run at once.
 pub const MAX_OPEN_HELD: usize = 10_000;
-/// The most of them one user may have.
+/// The most held calls of one user that may wait or run at once.
 pub const MAX_OPEN_HELD_OF_USER: usize = 1_000;
-/// Of more held calls than this, the oldest that have ended are dropped.
+/// The most held calls in all; beyond it, the oldest ended calls are deleted.
 pub const MAX_HELD: u32 = 20_000;
-/// Of more held calls than this, the oldest lose their results.
+/// The number of newest held calls that keep their results.
 pub const MAX_HELD_RESULTS: u32 = 1_000;
-/// The most held calls one reading returns.
+/// The most held calls in one page.
 pub const MAX_HELD_PAGE: u32 = 1_000;
-/// The most bytes of arguments one reading of held calls returns, beyond the first call's.
+/// The most bytes of arguments in one page of held calls; a page always has room for one call.
 pub const MAX_HELD_PAGE_BYTES: usize = 16 << 20;
-/// The most bytes the arguments of a held call may have.
+/// The most bytes of a held call's arguments.
 pub const MAX_HELD_ARGUMENTS_BYTES: usize = 1 << 20;
-/// The most bytes of a result that are kept with a held call.
+/// The most bytes of a result that is stored with a held call.
 pub const MAX_HELD_RESULT_BYTES: usize = 1 << 20;
-/// The most held calls that one `expire_held` moves on.
+/// The most held calls that one `expire_held` expires.
 pub const MAX_SWEEP: usize = 500;
 /// The most open plans of one user.
 pub const MAX_OPEN_PLANS: usize = 100;
 /// The most steps of one plan.
 pub const MAX_PLAN_STEPS: u32 = 1_000;
-/// The most plans one reading returns.
+/// The most plans in one page.
 pub const MAX_PLANS_PAGE: u32 = 1_000;
 /// The most consents of one user.
 pub const MAX_CONSENTS_OF_USER: usize = 1_000;
-/// The most consents one reading returns.
+/// The most consents in one page.
 pub const MAX_CONSENTS_PAGE: u32 = 10_000;
-/// The most files of one user, older versions included.
+/// The most files of one user, including older versions.
 pub const MAX_FILES_OF_USER: usize = 10_000;
-/// The most files one reading returns.
+/// The most files in one page.
 pub const MAX_FILES_PAGE: u32 = 1_000;
-/// The most rows one reading of the audit returns.
+/// The most audit rows in one page.
 pub const MAX_AUDIT_PAGE: u32 = 1_000;
-/// The most pins that are kept.
+/// The most pins that are stored.
 pub const MAX_PINS: usize = 100_000;
-/// The most releases from quarantine that are kept.
+/// The most releases from quarantine that are stored.
 pub const MAX_RELEASES: usize = 10_000;
 
 const MAX_LONG_TEXT_BYTES: usize = 8_192;
@@ -66,24 +66,24 @@ const MAX_NONCE_BYTES: usize = 256;
 const MAX_GROUPS: usize = 256;
 const MAX_ID_BYTES: usize = 64;
 
-/// How long the journal remembers closed calls. Open intents are never dropped.
+/// How long the journal keeps closed calls. Open intents are never deleted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retention {
-    /// Calls that began longer ago are dropped.
+    /// Calls that began longer ago are deleted.
     pub max_age: Duration,
-    /// Of more calls than this, the oldest are dropped.
+    /// The most calls; beyond it, the oldest are deleted.
     pub max_rows: u32,
-    /// How long the audit remembers.
+    /// How long the audit keeps rows.
     pub audit: AuditRetention,
 }
 
-/// How long the audit remembers. Rows are dropped from its beginning only, and the hash of the last
-/// dropped one is kept, so that the rest can still be verified.
+/// How long the audit keeps rows. Rows are deleted from its beginning only, and the hash of the last
+/// deleted row is kept, so that the rest can still be verified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AuditRetention {
-    /// Rows older than this are dropped.
+    /// Rows older than this are deleted.
     pub max_age: Duration,
-    /// Of more bytes of entries than this, the oldest are dropped; in memory it is 64 MiB at most.
+    /// The most bytes of entries; beyond it, the oldest are deleted. The store in memory keeps at most 64 MiB.
     pub max_bytes: u64,
 }
 
@@ -94,7 +94,7 @@ impl Default for AuditRetention {
 }
 
 impl AuditRetention {
-    /// Whether a row is to be dropped, by its time and by how far it is from the end.
+    /// Whether a row must be deleted because of its age or its distance from the end.
     pub(crate) fn is_over(&self, at_ms: i64, position: u64, head_position: u64, now_ms: i64) -> bool {
         at_ms < horizon_ms(self.max_age, now_ms) || position.saturating_add(self.max_bytes) <= head_position
     }
@@ -111,7 +111,7 @@ impl Default for Retention {
 }
 
 impl Retention {
-    /// The time before which calls are dropped.
+    /// The time before which calls are deleted.
     pub(crate) fn horizon_ms(&self, now_ms: i64) -> i64 {
         horizon_ms(self.max_age, now_ms)
     }
@@ -133,9 +133,9 @@ pub(crate) fn check_intent(intent: &Intent) -> Result<(), StoreError> {
     text("side_effect", &intent.side_effect)
 }
 
-pub(crate) fn check_outcome(outcome: &Outcome) -> Result<(), StoreError> {
+pub(crate) fn check_outcome(outcome: &CallOutcome) -> Result<(), StoreError> {
     text("error_code", outcome.error_code.as_deref().unwrap_or_default())?;
-    // The databases count in signed numbers.
+    // The databases only have signed numbers.
     match i64::try_from(outcome.duration_ms) {
         Ok(_) => Ok(()),
         Err(_) => Err(StoreError::Unfit { field: "duration_ms", expected: "a number below 2^63".into() }),
@@ -175,13 +175,16 @@ pub(crate) fn check_held(call: &HeldCall) -> Result<(), StoreError> {
     text("exposed", &call.exposed)?;
     long_text("question", &call.question)?;
     size("arguments", call.arguments.as_bytes().len(), 0, MAX_HELD_ARGUMENTS_BYTES)?;
-    // Everything else is written by the steps that follow.
+    // Later steps set the other fields.
     if call.plan.is_some() {
-        return Err(StoreError::Unfit { field: "plan", expected: "a place that `queue_step` gives".into() });
+        return Err(StoreError::Unfit {
+            field: "plan",
+            expected: "no plan, since `queue_step` sets it".into(),
+        });
     }
     match (call.state, &call.decided_by, &call.edited, call.claimed_ms, &call.outcome) {
         (HeldState::Pending, None, None, None, None) => Ok(()),
-        _ => Err(StoreError::Unfit { field: "state", expected: "a call that nobody has decided".into() }),
+        _ => Err(StoreError::Unfit { field: "state", expected: "a call without a decision".into() }),
     }
 }
 
@@ -215,7 +218,7 @@ pub(crate) fn check_plan(plan: &Plan) -> Result<(), StoreError> {
 pub(crate) fn check_consent(consent: &Consent) -> Result<(), StoreError> {
     text("user", &consent.user)?;
     text("tool", &consent.tool)?;
-    // Two kinds of nothing would be taken for one.
+    // The database compares an empty session and no session as equal.
     if let Some(session) = &consent.session {
         size("session", session.len(), 1, MAX_TEXT_BYTES)?;
     }
@@ -274,7 +277,7 @@ pub(crate) fn text(field: &'static str, text: &str) -> Result<(), StoreError> {
 }
 
 fn no_nul(field: &'static str, text: &str) -> Result<(), StoreError> {
-    // PostgreSQL has no NUL in text, and what one backend refuses all refuse.
+    // PostgreSQL does not allow NUL in text, and all backends have the same rules.
     if text.contains('\0') {
         return Err(StoreError::Unfit { field, expected: "text without NUL characters".into() });
     }

@@ -1,4 +1,4 @@
-//! What is kept: discoveries, and the journal's intents and outcomes.
+//! Records of the store: discoveries, and the journal's intents and outcomes.
 
 use bytes::Bytes;
 use std::fmt;
@@ -7,22 +7,22 @@ use toolbooth_core::names::ServerName;
 use toolbooth_core::outcome::OutcomeKind;
 use uuid::Uuid;
 
-/// What was discovered on one server, kept so that a start need not ask it again.
+/// The discovery of one server, stored so that the gateway can start without asking the server again.
 #[derive(Clone, PartialEq, Eq)]
 pub struct DiscoveryRecord {
     /// The server.
     pub server: ServerName,
-    /// The hash of the entry it was configured by; another hash means another server.
+    /// The hash of its configuration entry; a different hash means a different server.
     pub entry_hash: String,
-    /// The era of the protocol it spoke.
+    /// The protocol era that the server used.
     pub era: String,
-    /// When it was kept.
+    /// When it was saved.
     pub saved_at_ms: i64,
-    /// The discovery itself, in the form its owner chose.
+    /// The discovery itself, in the engine's own format.
     pub payload: Bytes,
 }
 
-// A payload can be megabytes long: a log line shows its size instead.
+// A payload can be megabytes long, so a log line shows its size instead.
 impl fmt::Debug for DiscoveryRecord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("DiscoveryRecord")
@@ -40,23 +40,23 @@ impl fmt::Debug for DiscoveryRecord {
 pub struct Intent {
     /// The call.
     pub call_id: Uuid,
-    /// When it was about to be sent.
+    /// When it was recorded, just before the call is sent.
     pub at_ms: i64,
-    /// On whose behalf.
+    /// The user who makes the call.
     pub user: String,
-    /// To which server.
+    /// The server it is sent to.
     pub server: ServerName,
     /// The server's own name of the tool.
     pub tool: String,
-    /// The SHA-256 of the arguments; the arguments themselves are not kept here.
+    /// The SHA-256 of the arguments; the arguments themselves are not stored here.
     pub arguments_sha256: [u8; 32],
-    /// The rung of the side-effect ladder, as its word.
+    /// The name of the tool's side-effect level.
     pub side_effect: String,
 }
 
 impl Intent {
-    /// The audit entry of a call that was sent, and of which nothing was heard before the gateway died.
-    pub(crate) fn cut_off(&self, at_ms: i64) -> AuditEntry {
+    /// The audit entry of a call that was still open when the gateway died.
+    pub(crate) fn interrupted_entry(&self, at_ms: i64) -> AuditEntry {
         AuditEntry {
             call_id: Some(self.call_id),
             server: Some(self.server.shared()),
@@ -69,14 +69,14 @@ impl Intent {
 
 /// How a call ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Outcome {
+pub struct CallOutcome {
     /// The call.
     pub call_id: Uuid,
-    /// When the outcome was known.
+    /// When the call ended.
     pub at_ms: i64,
-    /// What it was.
+    /// The kind of outcome.
     pub kind: OutcomeKind,
-    /// The fault's stable code, where there was a fault.
+    /// The fault's stable code, if the call failed.
     pub error_code: Option<String>,
     /// How long the call took.
     pub duration_ms: u64,
@@ -85,10 +85,10 @@ pub struct Outcome {
 /// One call of the journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallRow {
-    /// What was to happen.
+    /// The call's intent.
     pub intent: Intent,
-    /// What happened; absent while the call runs.
-    pub outcome: Option<Outcome>,
+    /// The call's outcome; absent while the call runs.
+    pub outcome: Option<CallOutcome>,
 }
 
 /// Whether a nonce was used before.
@@ -100,19 +100,19 @@ pub enum NonceUse {
     Again,
 }
 
-/// What to do with an outcome that arrives for a call.
+/// What happens to a new outcome of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Closing {
     /// It becomes the call's outcome.
     Write,
-    /// It says nothing new.
+    /// The stored outcome stays; the new one adds nothing.
     Keep,
-    /// It contradicts what is known.
+    /// It contradicts the stored outcome.
     Conflict,
 }
 
-/// Decides by the call's present outcome; every backend asks here, so that they agree.
-pub(crate) fn closing(present: Option<&Outcome>, arriving: &Outcome) -> Closing {
+/// Decides by the call's stored outcome. Every backend uses this function, so that all of them agree.
+pub(crate) fn closing(present: Option<&CallOutcome>, arriving: &CallOutcome) -> Closing {
     match present {
         None => Closing::Write,
         Some(present) if present == arriving => Closing::Keep,

@@ -1,42 +1,42 @@
-//! What signed tokens said of users, kept for calls that run when their callers are not there.
+//! Sign-ins: the claims of users' signed tokens, stored for calls that run while the user is offline.
 
 use crate::StoreError;
 use crate::limits::{optional, size, text};
 use async_trait::async_trait;
 
-/// The most users that are remembered; the ones whose time is over first make room for others.
+/// The most sign-ins that are stored; beyond it, those that expire first are deleted.
 pub const MAX_SIGN_INS: usize = 100_000;
-/// The most groups that are remembered of one user.
+/// The most groups that are stored for one user.
 pub const MAX_SIGN_IN_GROUPS: usize = 1_000;
 
-/// What the latest signed token of a user said.
+/// The claims of a user's latest signed token.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SignIn {
+pub struct SignInRecord {
     /// The user.
     pub user: String,
-    /// Who made the token.
+    /// The issuer of the token.
     pub issuer: String,
-    /// The groups that the token vouched for.
+    /// The groups in the token.
     pub groups: Vec<String>,
     /// The persona that the token was bound to.
     pub persona: Option<String>,
-    /// The level of data that the token named.
+    /// The data level in the token.
     pub level: Option<String>,
-    /// Until when it is believed.
+    /// When the sign-in expires.
     pub until_ms: i64,
 }
 
-/// Keeps what signed tokens said.
+/// Stores sign-ins.
 #[async_trait]
 pub trait SignInStore: Send + Sync {
-    /// Keeps a sign-in in place of an earlier one of the same user.
-    async fn save_sign_in(&self, sign_in: SignIn) -> Result<(), StoreError>;
+    /// Saves a sign-in, and replaces an earlier one of the same user.
+    async fn save_sign_in(&self, sign_in: SignInRecord) -> Result<(), StoreError>;
 
-    /// The latest sign-in of a user, also one whose time is over.
-    async fn sign_in(&self, user: &str) -> Result<Option<SignIn>, StoreError>;
+    /// Returns the latest sign-in of a user, even if it has expired.
+    async fn sign_in(&self, user: &str) -> Result<Option<SignInRecord>, StoreError>;
 }
 
-pub(crate) fn check_sign_in(sign_in: &SignIn) -> Result<(), StoreError> {
+pub(crate) fn check_sign_in(sign_in: &SignInRecord) -> Result<(), StoreError> {
     text("user", &sign_in.user)?;
     text("issuer", &sign_in.issuer)?;
     size("groups", sign_in.groups.len(), 0, MAX_SIGN_IN_GROUPS)?;

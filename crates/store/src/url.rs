@@ -1,4 +1,4 @@
-//! Where the store is: `memory:`, `sqlite:PATH` or `postgres://…`.
+//! The URL of the store: `memory:`, `sqlite:PATH` or `postgres://…`.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -6,28 +6,28 @@ use std::str::FromStr;
 use toolbooth_core::fault::{Blame, Fault};
 use toolbooth_core::secret::SecretText;
 
-/// The address of a store.
+/// The URL of a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StoreUrl {
-    /// Nothing survives the process; for tests and trials.
+    /// In memory: no data survives the process. For tests and trials.
     Memory,
     /// One file, for one gateway.
     Sqlite(PathBuf),
-    /// A database that replicas share.
+    /// A database shared by several gateways.
     Postgres(SecretText),
 }
 
-/// The address of a store could not be read.
+/// Errors of a store's URL.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StoreUrlError {
-    /// The scheme is none of ours.
-    #[error("the store's address begins with none of `memory:`, `sqlite:` and `postgres://`")]
+    /// The scheme is not known.
+    #[error("the store's URL must begin with `memory:`, `sqlite:` or `postgres://`")]
     Scheme,
-    /// No file, or something that SQLite would not take for a file.
-    #[error("the store's address names no file after `sqlite:`")]
+    /// The path is missing, or SQLite would not treat it as a file.
+    #[error("the store's URL has no file after `sqlite:`")]
     Path,
-    /// Parameters, which have no meaning here.
-    #[error("the store's address has parameters after `?`, and `sqlite:` takes none")]
+    /// The URL has parameters, which are not supported.
+    #[error("the store's URL has parameters after `?`, but `sqlite:` does not accept any")]
     Parameters,
 }
 
@@ -42,9 +42,11 @@ impl Fault for StoreUrlError {
 
     fn hint(&self) -> Option<String> {
         Some(match self {
-            Self::Scheme => "write `sqlite:PATH` for a file, or `memory:` to keep nothing".into(),
-            Self::Path => "write `sqlite:PATH`, or `memory:` to keep nothing".into(),
-            Self::Parameters => "leave out `?` and what follows it".into(),
+            Self::Scheme => {
+                "use `sqlite:PATH` for a file, or `memory:` for a store that is not persistent".into()
+            }
+            Self::Path => "use `sqlite:PATH`, or `memory:` for a store that is not persistent".into(),
+            Self::Parameters => "remove `?` and everything after it".into(),
         })
     }
 }
@@ -57,7 +59,7 @@ impl FromStr for StoreUrl {
             return Ok(Self::Memory);
         }
         if text.starts_with("postgres://") || text.starts_with("postgresql://") {
-            // The address may hold a password anywhere, so none of it is ever shown.
+            // Any part of the URL may hold a password, so it is never shown.
             return Ok(Self::Postgres(SecretText::expanded("postgres://…", text)));
         }
         let path = text.strip_prefix("sqlite:").ok_or(StoreUrlError::Scheme)?;
@@ -87,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_name_a_backend() {
+    fn the_url_selects_the_backend() {
         let sqlite = |path: &str| Ok(StoreUrl::Sqlite(path.into()));
         let cases = [
             ("memory:", Ok(StoreUrl::Memory)),
@@ -109,7 +111,7 @@ mod tests {
 
     #[test]
     fn a_database_password_is_never_shown() {
-        let url: StoreUrl = "postgres://ann:hunter2@db/x?password=hunter2".parse().expect("postgres address");
+        let url: StoreUrl = "postgres://ann:hunter2@db/x?password=hunter2".parse().expect("a postgres URL");
         assert!(!format!("{url} {url:?}").contains("hunter2"));
         assert_eq!(url.to_string(), "postgres://…");
     }

@@ -1,4 +1,4 @@
-//! A language model for tests: an OpenAI-compatible endpoint that says what it is told to, one answer after another.
+//! A language model for tests: an OpenAI-compatible endpoint that sends scripted replies in order.
 
 use serde_json::{Value, json};
 use std::collections::VecDeque;
@@ -6,79 +6,83 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// The longest request it reads.
+/// The largest request in bytes.
 const LONGEST: usize = 4 << 20;
 
-/// How it answers one request.
+/// The reply to one request.
 #[derive(Debug, Clone)]
-pub enum Manner {
-    /// In pieces, with what it has cost.
+pub enum ChatReply {
+    /// A streamed text in pieces, with token usage.
     Streams(Vec<String>),
-    /// By asking for tools, each with its arguments, in pieces.
+    /// Streamed tool calls with their arguments.
     Calls(Vec<(String, Value)>),
-    /// It begins, and says that it cannot go on.
+    /// A stream that begins and then reports an error.
     GivesUp,
-    /// In one piece.
+    /// A text in a single JSON body.
     Whole(String),
-    /// With an error.
+    /// An HTTP error.
     Refuses(u16),
-    /// With something that is no answer.
+    /// A stream with an invalid event.
     Babbles,
-    /// It begins, and says no more.
+    /// A stream that begins and then sends nothing.
     Stalls,
-    /// It begins, and hangs up.
+    /// A stream that begins and then closes the connection.
     HangsUp,
 }
 
-impl Manner {
-    /// A text, in two pieces.
+impl ChatReply {
+    /// A streamed text in two pieces.
     pub fn says(text: &str) -> Self {
         let middle = text.char_indices().nth(text.chars().count() / 2).map_or(0, |(at, _)| at);
         let (first, second) = text.split_at(middle);
         Self::Streams(vec![first.to_owned(), second.to_owned()])
     }
 
-    /// One tool.
+    /// One tool call.
     pub fn calls(tool: &str, arguments: Value) -> Self {
         Self::Calls(vec![(tool.to_owned(), arguments)])
     }
 }
 
-/// An endpoint on this machine.
+/// A local chat endpoint.
 #[derive(Debug)]
 pub struct ChatServer {
-    /// Its address, up to and including `/v1`.
+    /// Its URL, including `/v1`.
     pub url: String,
     seen: Arc<Mutex<Vec<Value>>>,
 }
 
 impl ChatServer {
-    /// Starts one; when it has nothing left to say, it refuses with 500.
-    pub async fn start(manners: impl IntoIterator<Item = Manner>) -> std::io::Result<Self> {
+    /// Starts an endpoint; after the last reply it answers with status 500.
+    pub async fn start(replies: impl IntoIterator<Item = ChatReply>) -> std::io::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let url = format!("http://{}/v1", listener.local_addr()?);
         let seen = Arc::<Mutex<Vec<Value>>>::default();
-        let manners = Arc::new(Mutex::new(manners.into_iter().collect::<VecDeque<_>>()));
-        let journal = seen.clone();
+        let replies = Arc::new(Mutex::new(replies.into_iter().collect::<VecDeque<_>>()));
+        let log = seen.clone();
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(serve(stream, manners.clone(), journal.clone()));
+                tokio::spawn(serve(stream, replies.clone(), log.clone()));
             }
         });
         Ok(Self { url, seen })
     }
 
-    /// The requests so far: each with its `authorization` beside what its body says.
+    /// The request bodies so far, each with `authorization` and `path` added.
     pub fn seen(&self) -> Vec<Value> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
-async fn serve(mut stream: TcpStream, manners: Arc<Mutex<VecDeque<Manner>>>, seen: Arc<Mutex<Vec<Value>>>) {
+async fn serve(
+    mut stream: TcpStream,
+    replies: Arc<Mutex<VecDeque<ChatReply>>>,
+    seen: Arc<Mutex<Vec<Value>>>,
+) {
     while let Some(request) = read(&mut stream).await {
         seen.lock().unwrap_or_else(PoisonError::into_inner).push(request);
-        let manner = manners.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
-        if answer(&mut stream, manner.unwrap_or(Manner::Refuses(500))).await.is_none() {
+        let reply = replies.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+        if answer(&mut stream, reply.unwrap_or(ChatReply::Refuses(500))).await.is_none() {
             return;
         }
     }
@@ -115,8 +119,8 @@ pub(crate) async fn read(stream: &mut TcpStream) -> Option<Value> {
     Some(request)
 }
 
-/// Answers; nothing once the connection is of no more use.
-async fn answer(stream: &mut TcpStream, manner: Manner) -> Option<()> {
+/// Sends a reply; `None` if the connection must be closed.
+async fn answer(stream: &mut TcpStream, reply: ChatReply) -> Option<()> {
     const STREAM: &str =
         "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
     let piece = |text: &str| json!({"model": "test-model", "choices": [{"delta": {"content": text}}]});
@@ -126,20 +130,20 @@ async fn answer(stream: &mut TcpStream, manner: Manner) -> Option<()> {
         let length = body.len();
         format!("HTTP/1.1 {status} Some\r\ncontent-type: {kind}\r\ncontent-length: {length}\r\n\r\n{body}")
     };
-    let (text, end) = match manner {
-        Manner::Streams(pieces) => {
+    let (text, end) = match reply {
+        ChatReply::Streams(pieces) => {
             let mut text = STREAM.to_owned();
-            for said in &pieces {
-                text.push_str(&event(&piece(said)));
+            for content in &pieces {
+                text.push_str(&event(&piece(content)));
             }
             text.push_str(&event(&json!({"choices": [{"delta": {}, "finish_reason": "stop"}]})));
             text.push_str(&event(
                 &json!({"choices": [], "usage": {"prompt_tokens": 11, "completion_tokens": 7}}),
             ));
             text.push_str(&chunk("data: [DONE]\n\n"));
-            (text + "0\r\n\r\n", End::Open)
+            (text + "0\r\n\r\n", StreamEnd::Open)
         }
-        Manner::Calls(calls) => {
+        ChatReply::Calls(calls) => {
             let mut text = STREAM.to_owned();
             for (number, (tool, arguments)) in calls.iter().enumerate() {
                 let arguments = arguments.to_string();
@@ -154,34 +158,34 @@ async fn answer(stream: &mut TcpStream, manner: Manner) -> Option<()> {
             }
             text.push_str(&event(&json!({"choices": [{"delta": {}, "finish_reason": "tool_calls"}]})));
             text.push_str(&chunk("data: [DONE]\n\n"));
-            (text + "0\r\n\r\n", End::Open)
+            (text + "0\r\n\r\n", StreamEnd::Open)
         }
-        Manner::GivesUp => {
+        ChatReply::GivesUp => {
             let sorry = json!({"error": {"message": "the server is overloaded", "code": 503}});
-            (STREAM.to_owned() + &event(&piece("to be")) + &event(&sorry), End::Open)
+            (STREAM.to_owned() + &event(&piece("to be")) + &event(&sorry), StreamEnd::Open)
         }
-        Manner::Whole(said) => {
+        ChatReply::Whole(content) => {
             let body = json!({"model": "test-model", "choices": [
-                {"message": {"role": "assistant", "content": said}, "finish_reason": "length"}]});
-            (plain(200, "application/json", &body.to_string()), End::Open)
+                {"message": {"role": "assistant", "content": content}, "finish_reason": "length"}]});
+            (plain(200, "application/json", &body.to_string()), StreamEnd::Open)
         }
-        Manner::Refuses(status) => {
-            (plain(status, "application/json", r#"{"error":{"message":"sk-secret"}}"#), End::Open)
+        ChatReply::Refuses(status) => {
+            (plain(status, "application/json", r#"{"error":{"message":"sk-secret"}}"#), StreamEnd::Open)
         }
-        Manner::Babbles => (STREAM.to_owned() + &chunk("data: <html>\n\n"), End::Open),
-        Manner::Stalls => (STREAM.to_owned() + &event(&piece("to be")), End::Silent),
-        Manner::HangsUp => (STREAM.to_owned() + &event(&piece("to be")), End::Closed),
+        ChatReply::Babbles => (STREAM.to_owned() + &chunk("data: <html>\n\n"), StreamEnd::Open),
+        ChatReply::Stalls => (STREAM.to_owned() + &event(&piece("to be")), StreamEnd::Silent),
+        ChatReply::HangsUp => (STREAM.to_owned() + &event(&piece("to be")), StreamEnd::Closed),
     };
     stream.write_all(text.as_bytes()).await.ok()?;
     match end {
-        End::Open => Some(()),
-        End::Closed => None,
-        // Until the other side gives up.
-        End::Silent => stream.read_u8().await.ok().and(None),
+        StreamEnd::Open => Some(()),
+        StreamEnd::Closed => None,
+        // Waits until the client closes the connection.
+        StreamEnd::Silent => stream.read_u8().await.ok().and(None),
     }
 }
 
-enum End {
+enum StreamEnd {
     Open,
     Silent,
     Closed,

@@ -1,4 +1,4 @@
-//! Fake servers of every temper, for tests only; nothing here ships.
+//! Fake servers and clients for tests; not part of the product.
 
 #![forbid(unsafe_code)]
 

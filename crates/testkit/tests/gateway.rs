@@ -1,11 +1,9 @@
-//! The gateway as its users meet it: the real binary, clients of both eras, servers of every temper.
+//! Black-box tests: the gateway binary, clients of both eras, and well-behaved and hostile servers.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used)]
 
-#[path = "gateway/admission.rs"]
-mod admission;
-#[path = "gateway/agreements.rs"]
-mod agreements;
+#[path = "gateway/access_control.rs"]
+mod access_control;
 #[path = "gateway/approval_scope.rs"]
 mod approval_scope;
 #[path = "gateway/approvals.rs"]
@@ -22,56 +20,52 @@ mod catalogues;
 mod chaos;
 #[path = "gateway/chat.rs"]
 mod chat;
-#[path = "gateway/cold.rs"]
-mod cold;
+#[path = "gateway/concurrent_decisions.rs"]
+mod concurrent_decisions;
+#[path = "gateway/concurrent_users.rs"]
+mod concurrent_users;
 #[path = "gateway/config_changes.rs"]
 mod config_changes;
 #[path = "gateway/connections.rs"]
 mod connections;
-#[path = "gateway/crossing.rs"]
-mod crossing;
-#[path = "gateway/crowd.rs"]
-mod crowd;
 #[path = "gateway/dead_letters.rs"]
 mod dead_letters;
-#[path = "gateway/decisions.rs"]
-mod decisions;
-#[path = "gateway/door.rs"]
-mod door;
-#[path = "gateway/ending.rs"]
-mod ending;
+#[path = "gateway/disconnects.rs"]
+mod disconnects;
+#[path = "gateway/era_isolation.rs"]
+mod era_isolation;
 #[path = "gateway/eras.rs"]
 mod eras;
 #[path = "gateway/events.rs"]
 mod events;
 #[path = "gateway/exposure.rs"]
 mod exposure;
+#[path = "gateway/external_auth.rs"]
+mod external_auth;
 #[path = "gateway/failover.rs"]
 mod failover;
 #[path = "gateway/features.rs"]
 mod features;
 #[path = "gateway/files.rs"]
 mod files;
+#[path = "gateway/first_start.rs"]
+mod first_start;
 #[path = "gateway/forgeries.rs"]
 mod forgeries;
 #[path = "gateway/forwarding.rs"]
 mod forwarding;
 #[path = "gateway/framing.rs"]
 mod framing;
-#[path = "gateway/hang_ups.rs"]
-mod hang_ups;
 #[path = "gateway/health.rs"]
 mod health;
 #[path = "gateway/hostile.rs"]
 mod hostile;
-#[path = "gateway/impostor.rs"]
-mod impostor;
+#[path = "gateway/invalid_requests.rs"]
+mod invalid_requests;
 #[path = "gateway/issuer.rs"]
 mod issuer;
 #[path = "gateway/kills.rs"]
 mod kills;
-#[path = "gateway/known.rs"]
-mod known;
 #[path = "gateway/ledger.rs"]
 mod ledger;
 #[path = "gateway/limits.rs"]
@@ -82,14 +76,14 @@ mod long_results;
 mod lossless;
 #[path = "gateway/manifests.rs"]
 mod manifests;
-#[path = "gateway/missed.rs"]
-mod missed;
+#[path = "gateway/missed_changes.rs"]
+mod missed_changes;
 #[path = "gateway/names.rs"]
 mod names;
+#[path = "gateway/negotiation.rs"]
+mod negotiation;
 #[path = "gateway/openapi.rs"]
 mod openapi;
-#[path = "gateway/outward.rs"]
-mod outward;
 #[path = "gateway/overload.rs"]
 mod overload;
 #[path = "gateway/ownership.rs"]
@@ -126,27 +120,33 @@ mod search;
 mod security_page;
 #[path = "gateway/shadowing.rs"]
 mod shadowing;
+#[path = "gateway/shutdown.rs"]
+mod shutdown;
 #[path = "gateway/sign_in.rs"]
 mod sign_in;
 #[path = "gateway/signing_keys.rs"]
 mod signing_keys;
+#[path = "gateway/slow_clients.rs"]
+mod slow_clients;
 #[path = "gateway/spoofing.rs"]
 mod spoofing;
+#[path = "gateway/spoofing_setup.rs"]
+mod spoofing_setup;
+#[path = "gateway/stable_lists.rs"]
+mod stable_lists;
 #[path = "gateway/stats.rs"]
 mod stats;
 #[path = "gateway/stdio.rs"]
 mod stdio;
-#[path = "gateway/strangers.rs"]
-mod strangers;
 #[path = "gateway/strictness.rs"]
 mod strictness;
-#[path = "gateway/surface.rs"]
-mod surface;
 #[path = "gateway/targets.rs"]
 mod targets;
+#[path = "gateway/telemetry.rs"]
+mod telemetry;
+#[path = "gateway/token_users.rs"]
+mod token_users;
+#[path = "gateway/untrusted_servers.rs"]
+mod untrusted_servers;
 #[path = "gateway/user_quotas.rs"]
 mod user_quotas;
-#[path = "gateway/visitors.rs"]
-mod visitors;
-#[path = "gateway/waiting.rs"]
-mod waiting;

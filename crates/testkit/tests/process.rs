@@ -1,12 +1,12 @@
-//! Servers as real processes: how they start, how they speak, and that nothing of them outlives the gateway.
+//! Server processes: launch, line protocol, and termination of the whole process tree.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used)]
 
 #[path = "process/ending.rs"]
 mod ending;
+#[path = "process/hostile_modes.rs"]
+mod hostile_modes;
 #[path = "process/launching.rs"]
 mod launching;
 #[path = "process/support.rs"]
 mod support;
-#[path = "process/tempers.rs"]
-mod tempers;

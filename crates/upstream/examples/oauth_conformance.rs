@@ -1,5 +1,5 @@
-//! A small MCP client for the official conformance suite's `auth/*` scenarios: the real authorizer behind the
-//! simplest transport that speaks both eras.
+//! A small MCP client for the `auth/*` scenarios of the official conformance suite: the real authorizer with
+//! a minimal transport that supports both eras.
 //!
 //! The suite appends the server's URL to the command and describes the scenario in the environment:
 //! `conformance client --command "target/debug/examples/oauth_conformance" --scenario auth/metadata-default`
@@ -19,19 +19,19 @@ use toolbooth_core::fault::Fault;
 use toolbooth_core::secret::SecretText;
 use toolbooth_core::server::OAuthEntry;
 use toolbooth_upstream::oauth::{
-    Assertions, AuthorizeError, Authorizer, Browser, ClientIdentity, Http, HttpError, IdentityProvider,
-    Means, Next, Reach, SigningKey, TokenVault,
+    Assertions, AuthorizationMethod, AuthorizeError, Authorizer, Browser, ClientIdentity, HttpError,
+    HttpFetch, IdentityProvider, NetworkReach, RetryDecision, SigningKey, TokenVault,
 };
 
 const MODERN: &str = "2026-07-28";
-const LONGEST_BODY: usize = 1024 * 1024;
-const MOST_TRIES: usize = 8;
+const MAX_BODY_BYTES: usize = 1024 * 1024;
+const MAX_ATTEMPTS: usize = 8;
 
-/// Plain HTTP/1.1 with one connection per request: the suite's servers live on this machine.
+/// Plain HTTP/1.1 with one connection per request: the suite's servers run on this machine.
 struct PlainHttp;
 
 #[async_trait]
-impl Http for PlainHttp {
+impl HttpFetch for PlainHttp {
     async fn fetch(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
         match tokio::time::timeout(Duration::from_secs(10), exchange(request)).await {
             Ok(answer) => answer,
@@ -41,7 +41,7 @@ impl Http for PlainHttp {
 }
 
 async fn exchange(mut request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
-    let reach = request.extensions().get::<Reach>().copied().unwrap_or(Reach::Configured);
+    let reach = request.extensions().get::<NetworkReach>().copied().unwrap_or(NetworkReach::Configured);
     let authority = request.uri().authority().ok_or(HttpError::Unreachable)?.clone();
     let host = authority.host().trim_matches(['[', ']']).to_owned();
     let port = authority.port_u16().unwrap_or(80);
@@ -66,12 +66,12 @@ async fn exchange(mut request: Request<Bytes>) -> Result<Response<Bytes>, HttpEr
     *request.uri_mut() = path.parse().map_err(|_| HttpError::Unreachable)?;
     let response = sender.send_request(request.map(Full::new)).await.map_err(|_| HttpError::Unreachable)?;
     let (parts, body) = response.into_parts();
-    let body = Limited::new(body, LONGEST_BODY).collect().await.map_err(|_| HttpError::TooLarge)?;
+    let body = Limited::new(body, MAX_BODY_BYTES).collect().await.map_err(|_| HttpError::TooLarge)?;
     connection.abort();
     Ok(Response::from_parts(parts, body.to_bytes()))
 }
 
-/// The suite's login page answers at once with a redirect; a person would take longer.
+/// The suite's login page answers immediately with a redirect.
 struct HeadlessBrowser;
 
 #[async_trait]
@@ -97,7 +97,7 @@ impl TokenVault for MemoryVault {
     }
 }
 
-/// A platform that has already vouched for its workload.
+/// A platform that has already issued an assertion for its workload.
 struct Workload(SecretText);
 
 #[async_trait]
@@ -116,9 +116,9 @@ struct Client {
 }
 
 impl Client {
-    /// Sends one message, again after each refusal that the authorizer can do something about.
+    /// Sends one message, and again after each refusal that the authorizer can resolve.
     async fn send(&mut self, method: &str, params: Value, name: Option<&str>) -> Result<Value, String> {
-        for _ in 0..MOST_TRIES {
+        for _ in 0..MAX_ATTEMPTS {
             let token = self.authorizer.bearer().await;
             let request = self.request(method, &params, name, token.as_ref())?;
             let response = PlainHttp.fetch(request).await.map_err(|error| error.to_string())?;
@@ -132,12 +132,12 @@ impl Client {
             let headers = response.headers().get_all(http::header::WWW_AUTHENTICATE);
             let challenge: Vec<&str> = headers.iter().filter_map(|value| value.to_str().ok()).collect();
             match self.authorizer.challenged_for(token.as_ref(), status, Some(&challenge.join(", "))).await {
-                Ok(Next::Retry) => {}
-                Ok(Next::GiveUp) => return Err(format!("{method}: refused with {status}")),
+                Ok(RetryDecision::Retry) => {}
+                Ok(RetryDecision::GiveUp) => return Err(format!("{method}: refused with {status}")),
                 Err(error) => return Err(format!("error[{}]: {error}", error.code())),
             }
         }
-        Err(format!("{method}: still refused after {MOST_TRIES} tries"))
+        Err(format!("{method}: still refused after {MAX_ATTEMPTS} tries"))
     }
 
     fn request(
@@ -180,7 +180,7 @@ impl Client {
 
     async fn run(&mut self) -> Result<(), String> {
         if self.version == MODERN {
-            // Not every mock server has it; what matters is that it is asked and authorized.
+            // Not every mock server supports it; what matters is that it is requested and authorized.
             let _ = self.send("server/discover", json!({}), None).await?;
         } else {
             let hello = json!({"protocolVersion": self.version, "capabilities": {},
@@ -213,23 +213,28 @@ fn entry(context: &Value) -> OAuthEntry {
     OAuthEntry { client_id: secret("client_id"), client_secret: secret("client_secret"), scopes: Vec::new() }
 }
 
-/// What a scenario's context provides besides a person's agreement.
-fn means(context: &Value) -> Means {
+/// The authorization method that a scenario's context describes.
+fn authorization_method(context: &Value) -> AuthorizationMethod {
     let text = |key: &str| context[key].as_str().map(str::to_owned);
     if let Some(pem) = text("private_key_pem") {
         let key = SigningKey::from_pem(&SecretText::plain(pem)).expect("the suite gives a usable key");
-        return Means::Key(Arc::new(key));
+        return AuthorizationMethod::Key(Arc::new(key));
     }
     if let Some(assertion) = text("valid_jwt") {
-        return Means::Assertion(Arc::new(Workload(SecretText::plain(assertion))));
+        return AuthorizationMethod::Assertion(Arc::new(Workload(SecretText::plain(assertion))));
     }
     match (text("idp_token_endpoint"), text("idp_client_id"), text("idp_id_token")) {
         (Some(token_endpoint), Some(client_id), Some(id_token)) => {
             let id_token = SecretText::plain(id_token);
             let http = Arc::new(PlainHttp);
-            Means::Assertion(Arc::new(IdentityProvider { token_endpoint, client_id, id_token, http }))
+            AuthorizationMethod::Assertion(Arc::new(IdentityProvider {
+                token_endpoint,
+                client_id,
+                id_token,
+                http,
+            }))
         }
-        _ => Means::Person,
+        _ => AuthorizationMethod::Person,
     }
 }
 
@@ -245,7 +250,7 @@ async fn main() {
     let identity = ClientIdentity {
         name: "Toolbooth".into(),
         redirect_uri: "http://127.0.0.1:33418/callback".into(),
-        // The suite looks for this very address when it offers client metadata documents.
+        // The suite expects this exact URL when it offers client metadata documents.
         cimd_url: Some("https://conformance-test.local/client-metadata.json".into()),
     };
     let authorizer = Authorizer::new(
@@ -256,7 +261,7 @@ async fn main() {
         Some(Arc::new(HeadlessBrowser)),
         Arc::new(MemoryVault::default()),
     )
-    .by(means(&context));
+    .with_method(authorization_method(&context));
     let version = version.unwrap_or_else(|| "2025-11-25".into());
     let mut client = Client { url, version, authorizer, session: None, next_id: 0 };
     if let Err(error) = client.run().await {

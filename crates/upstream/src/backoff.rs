@@ -1,18 +1,19 @@
-//! Pauses between attempts: doubling from one second to sixty, with full jitter, never giving up.
+//! Exponential backoff between attempts: doubles from one second to sixty, with full jitter, without a retry
+//! limit.
 
 use std::time::Duration;
 
 const FIRST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// How long to wait before the next attempt.
+/// Computes the pause before the next attempt.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Backoff {
     attempts: u32,
 }
 
 impl Backoff {
-    /// How many attempts have failed.
+    /// Number of failed attempts.
     pub fn attempts(&self) -> u32 {
         self.attempts
     }
@@ -22,12 +23,12 @@ impl Backoff {
         LONGEST
     }
 
-    /// The ceiling of the next pause: 1, 2, 4 … 60 s.
+    /// Upper bound of the next pause: 1, 2, 4 … 60 s.
     pub fn ceiling(&self) -> Duration {
         FIRST.saturating_mul(1_u32.checked_shl(self.attempts).unwrap_or(u32::MAX)).min(LONGEST)
     }
 
-    /// Counts a failure and draws a pause below the ceiling.
+    /// Counts a failure and picks a random pause up to the upper bound.
     pub fn next_pause(&mut self) -> Duration {
         let ceiling = self.ceiling();
         self.attempts = self.attempts.saturating_add(1);
@@ -35,10 +36,10 @@ impl Backoff {
     }
 }
 
-/// A random fraction; never quite zero, so that a failing server is not hammered.
+/// A random fraction, at least 0.05, so that a failing server is not retried in a tight loop.
 fn fraction() -> f64 {
     let mut bytes = [0_u8; 4];
-    // Without randomness the pause is the ceiling: slower, never wrong.
+    // Without randomness the pause is the upper bound: slower, but correct.
     if getrandom::fill(&mut bytes).is_err() {
         return 1.0;
     }

@@ -1,11 +1,12 @@
-//! A server that comes with the binary: a task of this process that reads from one queue and writes to another.
+//! Servers that are part of the binary: a task of this process that reads from one queue and writes to
+//! another.
 //!
-//! A process of its own for each, with its reaper, would cost memory and a slower start on the very
-//! machines that have nothing configured yet.
+//! Separate processes, each with its reaper, would cost memory and startup time on machines that have nothing
+//! configured yet.
 
-use crate::duplex::{DuplexPeer, OUTGOING_BACKLOG, Taken};
+use crate::duplex::{DuplexPeer, OUTGOING_BACKLOG, ReceiveOutcome};
 use crate::error::UpstreamError;
-use crate::peer::Notice;
+use crate::peer::ServerNotice;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use std::sync::{Arc, Weak};
@@ -14,74 +15,74 @@ use tokio::task::JoinHandle;
 use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::json::RawJson;
 
-/// Both ends of the queues, for the server: whole messages, in JSON.
+/// The server's ends of the two queues. Each item is one complete JSON message.
 #[derive(Debug)]
 pub struct Queues {
-    /// What the gateway says. It ends when the server is to end.
+    /// Messages from the gateway. The server ends when this queue closes.
     pub incoming: mpsc::Receiver<Bytes>,
-    /// What the gateway is told.
+    /// Messages to the gateway.
     pub outgoing: mpsc::Sender<Bytes>,
 }
 
-/// Finds a server by its name: what it does until its queue ends.
+/// Looks a bundled server up by name and returns its future, which runs until the incoming queue closes.
 pub type Bundled = fn(&str, Queues) -> Option<BoxFuture<'static, ()>>;
 
-/// For gateways that bring no servers.
+/// The lookup of a gateway without bundled servers.
 pub fn none(_: &str, _: Queues) -> Option<BoxFuture<'static, ()>> {
     None
 }
 
-/// What a bundled server is opened with.
+/// Parameters for opening a bundled server.
 #[derive(Debug)]
 pub(crate) struct BundledParts<'a> {
-    /// The server's name, for messages.
+    /// The server's name in messages.
     pub(crate) server: String,
-    /// Which of the bundled servers it is.
+    /// The name of the bundled server to start.
     pub(crate) name: &'a str,
-    /// Where they are found.
+    /// The lookup function.
     pub(crate) bundled: Bundled,
-    /// Where its notices go.
-    pub(crate) notices: mpsc::Sender<Notice>,
-    /// What unasked `roots/list` is answered with.
+    /// Receives the server's notices.
+    pub(crate) notices: mpsc::Sender<ServerNotice>,
+    /// The answer to `roots/list` outside a call.
     pub(crate) roots: Option<RawJson>,
 }
 
-/// Starts the server and speaks to it.
+/// Starts the server and connects a peer to it.
 pub(crate) fn open(parts: BundledParts<'_>) -> Result<Arc<DuplexPeer>, UpstreamError> {
     let BundledParts { server, name, bundled, notices, roots } = parts;
     let (outgoing, incoming) = mpsc::channel(OUTGOING_BACKLOG);
-    let (told, heard) = mpsc::channel(OUTGOING_BACKLOG);
-    let Some(work) = bundled(name, Queues { incoming, outgoing: told }) else {
+    let (to_gateway, from_server) = mpsc::channel(OUTGOING_BACKLOG);
+    let Some(work) = bundled(name, Queues { incoming, outgoing: to_gateway }) else {
         return Err(UpstreamError::NotStarted(Box::new(Problem {
             code: "server.config",
             blame: Blame::Gateway,
             message: format!("server `{server}` cannot be started: no server `{name}` is bundled"),
-            hint: Some("`toolbooth demo-server --help` names those that are".into()),
+            hint: Some("`toolbooth demo-server --help` lists the bundled servers".into()),
         })));
     };
     let (on_close, closing) = oneshot::channel();
     let peer = DuplexPeer::new(&server, outgoing, notices, roots, on_close);
-    tokio::spawn(run(Arc::downgrade(&peer), tokio::spawn(work), heard, closing));
+    tokio::spawn(run(Arc::downgrade(&peer), tokio::spawn(work), from_server, closing));
     Ok(peer)
 }
 
 async fn run(
     peer: Weak<DuplexPeer>,
     work: JoinHandle<()>,
-    mut heard: mpsc::Receiver<Bytes>,
+    mut from_server: mpsc::Receiver<Bytes>,
     closing: oneshot::Receiver<oneshot::Sender<()>>,
 ) {
-    // The queue ends with the task, also when it panics.
-    let listening = async {
-        while let Some(message) = heard.recv().await {
+    // The queue closes when the task ends, even if it panics.
+    let reading = async {
+        while let Some(message) = from_server.recv().await {
             let Some(peer) = peer.upgrade() else { return };
-            if peer.receive(&message) == Taken::Last {
+            if peer.receive(&message) == ReceiveOutcome::Last {
                 return;
             }
         }
     };
     let confirm = tokio::select! {
-        () = listening => None,
+        () = reading => None,
         asked = closing => asked.ok(),
     };
     work.abort();

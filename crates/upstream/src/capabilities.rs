@@ -1,13 +1,12 @@
-//! What a legacy server is told that it may ask: a small set of known flags, whatever else a client says of itself.
-//! Clients choose the text of their capabilities freely, so the text itself must not decide how many connections
-//! there are.
+//! Client capabilities announced to legacy servers, reduced to a small set of known flags. Clients choose the
+//! text of their capabilities freely, so connections must not be keyed by the text itself.
 
 use toolbooth_core::caller::ClientFacts;
 use toolbooth_core::json::{ObjectWriter, RawJson};
 
-/// The capabilities by which a server may ask a client something.
+/// The capabilities that allow a server to ask a client something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub(crate) struct Askable(u8);
+pub(crate) struct ClientCapabilities(u8);
 
 const FORMS: u8 = 1;
 const URLS: u8 = 1 << 1;
@@ -16,19 +15,19 @@ const SAMPLING_TOOLS: u8 = 1 << 3;
 const SAMPLING_CONTEXT: u8 = 1 << 4;
 const ROOTS: u8 = 1 << 5;
 
-impl Askable {
+impl ClientCapabilities {
     /// Nothing.
     pub(crate) const NOTHING: Self = Self(0);
-    /// All that a server may ask through the gateway. Some servers offer tools only to clients that can be asked.
+    /// Every capability the gateway can bridge. Some servers offer tools only to clients that can be asked.
     pub(crate) const EVERYTHING: Self = Self(FORMS | URLS | SAMPLING | ROOTS);
 
-    /// The part of a client's capabilities by which a server may ask it something.
+    /// Reads the known flags from a client's capabilities.
     pub(crate) fn of(client: &ClientFacts) -> Self {
         let object = |path: &[&str]| client.capabilities.at(path).is_some_and(|value| value.is_object());
         let mut flags = 0;
         if object(&["elicitation"]) {
             flags |= if object(&["elicitation", "url"]) { URLS } else { 0 };
-            // An empty object means forms, as in the revisions that knew nothing else.
+            // An empty object means forms: older revisions defined nothing else.
             flags |= if flags == 0 || object(&["elicitation", "form"]) { FORMS } else { 0 };
         }
         if object(&["sampling"]) {
@@ -44,7 +43,7 @@ impl Askable {
         self.0 & flag != 0
     }
 
-    /// As a server is told in the handshake.
+    /// The capabilities object sent in the handshake.
     pub(crate) fn to_json(self) -> RawJson {
         let mut writer = ObjectWriter::default();
         let members = |names: &[(&str, u8)]| {
@@ -58,7 +57,7 @@ impl Askable {
         };
         match (self.has(FORMS), self.has(URLS)) {
             (false, false) => {}
-            // Older servers know no members there.
+            // Older servers do not know members there.
             (true, false) => drop(writer.raw("elicitation", &RawJson::empty_object())),
             _ => drop(writer.raw("elicitation", &members(&[("form", FORMS), ("url", URLS)]))),
         }
@@ -78,9 +77,9 @@ mod tests {
     use super::*;
     use std::collections::HashSet;
 
-    fn askable(capabilities: &str) -> Askable {
+    fn askable(capabilities: &str) -> ClientCapabilities {
         let capabilities = RawJson::parse(capabilities.to_owned()).expect("JSON");
-        Askable::of(&ClientFacts { capabilities, ..ClientFacts::default() })
+        ClientCapabilities::of(&ClientFacts { capabilities, ..ClientFacts::default() })
     }
 
     #[test]
@@ -101,12 +100,12 @@ mod tests {
             assert_eq!(askable(given).to_json().as_str(), told, "{given}");
         }
         let everything = r#"{"elicitation":{"form":{},"url":{}},"sampling":{},"roots":{}}"#;
-        assert_eq!(Askable::EVERYTHING.to_json().as_str(), everything);
+        assert_eq!(ClientCapabilities::EVERYTHING.to_json().as_str(), everything);
     }
 
     // M5: 258 variants of capabilities started 256 processes.
     #[test]
-    fn however_a_client_spells_its_capabilities_they_are_the_same() {
+    fn unknown_capability_members_do_not_change_the_key() {
         let spelled =
             (0..258).map(|number| askable(&format!(r#"{{"roots":{{"n":{number}}},"n{number}":{{}}}}"#)));
         assert_eq!(spelled.collect::<HashSet<_>>().len(), 1);

@@ -1,9 +1,9 @@
-//! A connection that has shaken hands: which era, what the server can do, and how it is asked.
+//! An established connection to a server: its era, its capabilities, and how requests are sent on it.
 
 use crate::error::UpstreamError;
-use crate::http::Credential;
+use crate::http::ServerCredential;
 use crate::link::CallLink;
-use crate::peer::{Asking, Outbound, Peer, PeerAnswer, Reading};
+use crate::peer::{EncodedRequest, Peer, PeerAnswer, QuestionPolicy, ResultReading};
 use ::http::{HeaderName, HeaderValue};
 use arc_swap::ArcSwap;
 use bytes::Bytes;
@@ -18,92 +18,92 @@ use toolbooth_core::json::{Member, ObjectWriter, RawJson};
 use toolbooth_core::secret::KnownSecrets;
 use toolbooth_core::server::ServerEntry;
 use toolbooth_core::trace::{MAX_TRACESTATE, TRACEPARENT, TRACESTATE, TraceContext};
-use toolbooth_wire::meta::Stamp;
+use toolbooth_wire::meta::OutgoingMeta;
 use toolbooth_wire::mirror::{self, ParamHeader};
 use toolbooth_wire::{Era, Revision, RpcError};
 
-/// A server, ready to be asked.
+/// A connection to a server after the handshake.
 #[derive(Debug)]
 pub struct Connection {
     /// The server's name.
     pub server: String,
-    /// The era it speaks.
+    /// The server's protocol era.
     pub era: Era,
-    /// The revision agreed on.
+    /// The negotiated protocol revision.
     pub revision: Revision,
-    /// What it can do.
+    /// The capabilities that the server declared.
     pub capabilities: RawJson,
-    /// Its description of itself.
+    /// The server's `serverInfo`.
     pub server_info: Option<RawJson>,
-    /// Its advice to models.
+    /// The server's instructions for models.
     pub instructions: Option<String>,
     pub(crate) peer: Box<dyn Peer>,
-    /// What the server must not repeat.
+    /// Secrets to mask in everything the server sends.
     pub(crate) secrets: KnownSecrets,
-    pub(crate) credential: Credential,
+    pub(crate) credential: ServerCredential,
     pub(crate) next_id: AtomicU64,
-    /// Which arguments its tools want mirrored in headers.
+    /// The tool arguments to mirror in headers, by tool name.
     pub(crate) mirrored: ArcSwap<HashMap<String, Vec<ParamHeader>>>,
-    /// Whether the server was told it may ask; then calls whose clients may be asked go one at a time where
-    /// the transport does not link a question to its call (see `seat`).
+    /// Present if the server may ask questions and the transport does not link a question to its call. Then
+    /// calls whose clients can be asked run one at a time (see `lease`).
     pub(crate) turns: Option<Arc<Semaphore>>,
-    /// The call whose turn it is.
-    pub(crate) holder: Mutex<Option<CallLink>>,
-    pub(crate) asking: Asking,
+    /// The link of the call that holds the turn.
+    pub(crate) turn_holder: Mutex<Option<CallLink>>,
+    pub(crate) question_policy: QuestionPolicy,
     pub(crate) opened: Instant,
     pub(crate) last_used_ms: AtomicU64,
-    /// How talkative a legacy server was told to be.
-    pub(crate) loudness: AtomicU64,
+    /// The log level last requested from a legacy server, as a verbosity rank.
+    pub(crate) log_verbosity: AtomicU64,
 }
 
-/// The capabilities by which a server may ask a client something.
+/// The capabilities that allow a server to ask a client something.
 pub(crate) const ASKABLE: [&str; 3] = ["elicitation", "sampling", "roots"];
 
-/// Log levels, most talkative first.
+/// Log levels, most verbose first.
 pub const LOG_LEVELS: [&str; 8] =
     ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
 
-/// One request of the gateway to a server.
+/// A request from the gateway to a server.
 #[derive(Debug)]
-pub struct Ask<'a> {
+pub struct UpstreamRequest<'a> {
     /// The method.
     pub method: &'static str,
-    /// The parameters, `_meta` aside.
+    /// The parameters without `_meta`.
     pub params: Vec<(&'static str, RawJson)>,
-    /// The tool that is called, where one is: it stands before the parameters.
+    /// The name of the called tool, for `tools/call`; written before the parameters.
     pub tool: Option<&'a str>,
-    /// What the client said about itself.
+    /// The client's capabilities and description.
     pub client: &'a ClientFacts,
     /// The client's own `_meta` members.
     pub meta: &'a [Member],
-    /// Whether progress is wanted.
-    pub progress: Progress,
-    /// Whether a long result may stay in pieces.
-    pub reading: Reading,
-    /// Headers besides the protocol's own.
+    /// Whether to request progress notifications.
+    pub progress: ProgressMode,
+    /// Whether a long result may stay in chunks.
+    pub reading: ResultReading,
+    /// Additional headers.
     pub headers: Vec<(HeaderName, HeaderValue)>,
 }
 
-/// Whether the client wants progress.
+/// Whether the client wants progress notifications.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Progress {
-    /// It does.
+pub enum ProgressMode {
+    /// Request progress.
     Wanted,
-    /// It does not.
+    /// Do not request progress.
     Unwanted,
 }
 
-/// The parts of a sealed call that come with the round, not with the call.
+/// The parameters of a sealed call that differ between the rounds of a multi-round call.
 #[derive(Debug, Default, Clone)]
 pub struct Round {
-    /// Answers to the server's questions.
+    /// Answers to the server's input requests.
     pub input_responses: Option<RawJson>,
-    /// The server's own state, as it gave it.
+    /// The server's opaque request state, unchanged.
     pub request_state: Option<RawJson>,
 }
 
-impl<'a> Ask<'a> {
-    /// A request without anything special.
+impl<'a> UpstreamRequest<'a> {
+    /// A request without a tool, progress, metadata or headers.
     pub fn plain(
         method: &'static str,
         params: Vec<(&'static str, RawJson)>,
@@ -115,16 +115,16 @@ impl<'a> Ask<'a> {
             tool: None,
             client,
             meta: &[],
-            progress: Progress::Unwanted,
-            reading: Reading::Whole,
+            progress: ProgressMode::Unwanted,
+            reading: ResultReading::Whole,
             headers: Vec::new(),
         }
     }
 
-    /// Adds those headers of the caller's request that the server is to be passed on.
-    pub fn carry(&mut self, entry: &ServerEntry, caller: &Caller) {
+    /// Adds the headers of the caller's request that the entry forwards to the server.
+    pub fn forward_headers(&mut self, entry: &ServerEntry, caller: &Caller) {
         for (from, to) in &entry.forward_headers {
-            let value = caller.carried.get(from).and_then(|value| HeaderValue::from_str(value).ok());
+            let value = caller.forwarded.get(from).and_then(|value| HeaderValue::from_str(value).ok());
             if let (Some(mut value), Ok(name)) = (value, HeaderName::from_bytes(to.as_bytes())) {
                 value.set_sensitive(true);
                 self.headers.push((name, value));
@@ -133,7 +133,7 @@ impl<'a> Ask<'a> {
     }
 
     /// The request for a sealed call.
-    pub fn for_call(call: &'a Sealed, round: &Round, progress: Progress, reading: Reading) -> Self {
+    pub fn for_call(call: &'a Sealed, round: &Round, progress: ProgressMode, reading: ResultReading) -> Self {
         let mut params = vec![("arguments", call.arguments().clone())];
         if let Some(responses) = &round.input_responses {
             params.push(("inputResponses", responses.clone()));
@@ -155,27 +155,32 @@ impl<'a> Ask<'a> {
 }
 
 impl Connection {
-    /// Asks the server for the gateway itself, which nobody can ask anything; calls have a
-    /// [`Seat`](crate::seat::Seat). Dropping the future cancels the request there too.
-    pub async fn ask(&self, ask: Ask<'_>, link: &CallLink) -> Result<PeerAnswer, UpstreamError> {
-        self.request(ask, Asking::No, link).await
+    /// Sends a request of the gateway itself, during which the server cannot ask questions. Calls use a
+    /// [`ConnectionLease`](crate::lease::ConnectionLease). Dropping the future cancels the request on the
+    /// server too.
+    pub async fn send(
+        &self,
+        request: UpstreamRequest<'_>,
+        link: &CallLink,
+    ) -> Result<PeerAnswer, UpstreamError> {
+        self.send_with_policy(request, QuestionPolicy::No, link).await
     }
 
-    pub(crate) async fn request(
+    pub(crate) async fn send_with_policy(
         &self,
-        ask: Ask<'_>,
-        asking: Asking,
+        request: UpstreamRequest<'_>,
+        question_policy: QuestionPolicy,
         link: &CallLink,
     ) -> Result<PeerAnswer, UpstreamError> {
         self.touch();
-        let outbound = self.outbound(ask, asking);
-        if self.secrets.is_empty() && !self.credential.can_ask() {
+        let outbound = self.outbound(request, question_policy);
+        if self.secrets.is_empty() && !self.credential.can_renew() {
             return self.exchange(outbound, link).await;
         }
         let link = link.masked_by(&self.secrets, &self.credential);
         let method = outbound.method;
         let mut answer = self.exchange(outbound, &link).await;
-        // Tokens that were obtained may be others by now.
+        // The OAuth tokens may have been renewed during the request.
         let [tokens, former] = self.credential.secrets();
         for secrets in [&self.secrets, &tokens, &former] {
             if !secrets.is_empty() {
@@ -188,46 +193,54 @@ impl Connection {
         answer
     }
 
-    /// Sends a request and waits for its answer, or until the server has asked its client too much.
-    async fn exchange(&self, outbound: Outbound, link: &CallLink) -> Result<PeerAnswer, UpstreamError> {
-        if outbound.asking == Asking::No {
+    /// Sends a request and waits for its answer, or until the server exceeds its question limit.
+    async fn exchange(&self, outbound: EncodedRequest, link: &CallLink) -> Result<PeerAnswer, UpstreamError> {
+        if outbound.question_policy == QuestionPolicy::No {
             return self.peer.request(outbound, link).await;
         }
         tokio::select! {
             biased;
             answer = self.peer.request(outbound, link) => answer,
-            // Dropping the request tells the server that it is over.
+            // Dropping the request cancels it on the server.
             () = link.asked_too_much() => Err(UpstreamError::AskedTooMuch { server: self.server.clone() }),
         }
     }
 
-    /// Asks, and takes a server's error for ours.
-    pub async fn result(&self, ask: Ask<'_>) -> Result<RawJson, AskError> {
-        match self.ask(ask, &CallLink::silent()).await? {
-            PeerAnswer::Whole(outcome) => outcome.map_err(AskError::Rpc),
+    /// Sends a request and returns its result; a server error becomes an `Err`.
+    pub async fn result(&self, request: UpstreamRequest<'_>) -> Result<RawJson, RequestError> {
+        match self.send(request, &CallLink::silent()).await? {
+            PeerAnswer::Whole(outcome) => outcome.map_err(RequestError::Rpc),
             PeerAnswer::Long(long) => Ok(long.whole()),
         }
     }
 
-    fn outbound(&self, mut ask: Ask<'_>, asking: Asking) -> Outbound {
+    fn outbound(&self, mut request: UpstreamRequest<'_>, question_policy: QuestionPolicy) -> EncodedRequest {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
-        let token = (ask.progress == Progress::Wanted).then_some(id);
-        let mut headers = std::mem::take(&mut ask.headers);
+        let token = (request.progress == ProgressMode::Wanted).then_some(id);
+        let mut headers = std::mem::take(&mut request.headers);
         let mut name = None;
         if self.era == Era::Modern {
-            if let Some(tool) = ask.tool {
+            if let Some(tool) = request.tool {
                 name = Some(mirror::encode(tool));
-                self.mirror_arguments(tool, &ask.params, &mut headers);
-            } else if let Some(member) = mirror::name_member(ask.method) {
-                let value = ask.params.iter().find(|(key, _)| *key == member);
+                self.mirror_arguments(tool, &request.params, &mut headers);
+            } else if let Some(member) = mirror::name_member(request.method) {
+                let value = request.params.iter().find(|(key, _)| *key == member);
                 name = value.and_then(|(_, value)| value.string()).map(|text| mirror::encode(&text));
             }
         }
-        if !ask.meta.is_empty() {
-            trace_headers(ask.meta, &mut headers);
+        if !request.meta.is_empty() {
+            trace_headers(request.meta, &mut headers);
         }
-        let text = self.write(id, &ask, token);
-        Outbound { id, method: ask.method, text, name, headers, reading: ask.reading, asking }
+        let text = self.write(id, &request, token);
+        EncodedRequest {
+            id,
+            method: request.method,
+            text,
+            name,
+            headers,
+            reading: request.reading,
+            question_policy,
+        }
     }
 
     fn mirror_arguments(
@@ -246,32 +259,32 @@ impl Connection {
         }
     }
 
-    /// The message, written once into one buffer.
-    fn write(&self, id: u64, ask: &Ask<'_>, progress_token: Option<u64>) -> Bytes {
-        let ours;
-        let mut stamp = Stamp { progress_token, rest: ask.meta, ..Stamp::default() };
+    /// Serialises the message into one buffer.
+    fn write(&self, id: u64, request: &UpstreamRequest<'_>, progress_token: Option<u64>) -> Bytes {
+        let own_info;
+        let mut stamp = OutgoingMeta { progress_token, rest: request.meta, ..OutgoingMeta::default() };
         if self.era == Era::Modern {
             stamp.revision = Some(self.revision);
-            stamp.capabilities = Some(&ask.client.capabilities);
-            stamp.log_level = ask.client.log_level.as_deref();
-            stamp.client_info = match &ask.client.info {
+            stamp.capabilities = Some(&request.client.capabilities);
+            stamp.log_level = request.client.log_level.as_deref();
+            stamp.client_info = match &request.client.info {
                 Some(info) => Some(info),
                 None => {
-                    ours = our_info();
-                    Some(&ours)
+                    own_info = our_info();
+                    Some(&own_info)
                 }
             };
         }
-        let sent = ask.params.iter().map(|(key, value)| key.len() + value.as_bytes().len() + 4);
-        let size = sent.sum::<usize>() + stamp.size() + ask.tool.map_or(0, str::len) + 96;
+        let sent = request.params.iter().map(|(key, value)| key.len() + value.as_bytes().len() + 4);
+        let size = sent.sum::<usize>() + stamp.size() + request.tool.map_or(0, str::len) + 96;
         let mut message = ObjectWriter::with_capacity(size);
-        message.text("jsonrpc", "2.0").number("id", id).text("method", ask.method);
-        if ask.tool.is_some() || !ask.params.is_empty() || stamp.says_something() {
+        message.text("jsonrpc", "2.0").number("id", id).text("method", request.method);
+        if request.tool.is_some() || !request.params.is_empty() || stamp.has_content() {
             message.object("params", |params| {
-                if let Some(tool) = ask.tool {
+                if let Some(tool) = request.tool {
                     params.text("name", tool);
                 }
-                for (key, value) in &ask.params {
+                for (key, value) in &request.params {
                     params.raw(key, value);
                 }
                 stamp.write(params);
@@ -280,14 +293,15 @@ impl Connection {
         message.end()
     }
 
-    /// Whether the call whose turn it is waits for a person, so that others should go elsewhere.
-    pub(crate) fn is_held_up(&self) -> bool {
+    /// Whether the call that holds the turn waits for a person, so that other calls should use another
+    /// connection.
+    pub(crate) fn waits_for_person(&self) -> bool {
         let Some(turns) = &self.turns else { return false };
-        let holder = self.holder.lock().unwrap_or_else(PoisonError::into_inner);
-        turns.available_permits() == 0 && holder.as_ref().is_some_and(CallLink::waits_for_client)
+        let turn_holder = self.turn_holder.lock().unwrap_or_else(PoisonError::into_inner);
+        turns.available_permits() == 0 && turn_holder.as_ref().is_some_and(CallLink::waits_for_client)
     }
 
-    /// Whether there is a turn and nobody has it.
+    /// Whether this connection has a turn that is free.
     pub(crate) fn has_free_turn(&self) -> bool {
         self.turns.as_ref().is_some_and(|turns| turns.available_permits() > 0)
     }
@@ -297,29 +311,29 @@ impl Connection {
         self.capabilities.member(capability).is_some()
     }
 
-    /// Whether the server says it tells of changes.
-    pub fn tells_of_changes(&self) -> bool {
+    /// Whether the server announces list changes.
+    pub fn announces_changes(&self) -> bool {
         ["tools", "prompts", "resources"].iter().any(|kind| {
             self.capabilities.at(&[kind, "listChanged"]).is_some_and(|value| value.as_str() == "true")
         })
     }
 
-    /// A sign of life: an answer of any kind will do.
+    /// Health check: any answer counts as success.
     pub async fn probe(&self, within: Duration) -> Result<(), UpstreamError> {
         let method = match self.era {
             Era::Modern => "server/discover",
             Era::Legacy => "ping",
         };
         let client = ClientFacts::default();
-        let asked = self.result(Ask::plain(method, Vec::new(), &client));
+        let asked = self.result(UpstreamRequest::plain(method, Vec::new(), &client));
         match tokio::time::timeout(within, asked).await {
             Err(_) => Err(UpstreamError::Timeout { server: self.server.clone(), after: within }),
-            Ok(Ok(_) | Err(AskError::Rpc(_))) => Ok(()),
-            Ok(Err(AskError::Upstream(error))) => Err(error),
+            Ok(Ok(_) | Err(RequestError::Rpc(_))) => Ok(()),
+            Ok(Err(RequestError::Upstream(error))) => Err(error),
         }
     }
 
-    /// Makes a legacy server as talkative as a client wants. Louder clients win; doors filter.
+    /// Sets the log level of a legacy server. The most verbose client wins; doors filter for the others.
     pub async fn follow_log_level(&self, client: &ClientFacts) {
         let Some(level) = client.log_level.as_deref() else { return };
         if self.era == Era::Modern || !self.can("logging") {
@@ -327,32 +341,33 @@ impl Connection {
         }
         let Some(wanted) = LOG_LEVELS.iter().position(|name| *name == level) else { return };
         let wanted = u64::try_from(LOG_LEVELS.len() - wanted).unwrap_or(0);
-        if self.loudness.fetch_max(wanted, Ordering::Relaxed) >= wanted {
+        if self.log_verbosity.fetch_max(wanted, Ordering::Relaxed) >= wanted {
             return;
         }
-        let ask = Ask::plain("logging/setLevel", vec![("level", RawJson::from_value(level))], client);
-        let _ = Box::pin(tokio::time::timeout(Duration::from_secs(5), self.result(ask))).await;
+        let request =
+            UpstreamRequest::plain("logging/setLevel", vec![("level", RawJson::from_value(level))], client);
+        let _ = Box::pin(tokio::time::timeout(Duration::from_secs(5), self.result(request))).await;
     }
 
-    /// Notes that somebody uses it.
+    /// Records the time of use.
     pub(crate) fn touch(&self) {
         self.last_used_ms.store(elapsed_ms(self.opened), Ordering::Relaxed);
     }
 
-    /// How long nobody has used it.
+    /// How long the connection has been idle.
     pub fn idle_for(&self) -> Duration {
         Duration::from_millis(
             elapsed_ms(self.opened).saturating_sub(self.last_used_ms.load(Ordering::Relaxed)),
         )
     }
 
-    /// Ends the connection.
+    /// Closes the connection.
     pub async fn close(&self) {
         self.peer.close().await;
     }
 }
 
-/// The trace context of a request, for servers that look for it in headers.
+/// Copies the trace context of a request into headers, for servers that read it there.
 fn trace_headers(meta: &[Member], headers: &mut Vec<(HeaderName, HeaderValue)>) {
     let text = |key: &str| meta.iter().find(|member| member.key == key)?.value.string();
     let Some(parent) = text(TRACEPARENT).filter(|parent| TraceContext::parse(parent).is_some()) else {
@@ -367,22 +382,22 @@ fn trace_headers(meta: &[Member], headers: &mut Vec<(HeaderName, HeaderValue)>) 
     }
 }
 
-/// Why the gateway's own request came to nothing.
+/// Errors of the gateway's own requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum AskError {
-    /// The server could not be asked.
+pub enum RequestError {
+    /// The request could not be sent or answered.
     Upstream(UpstreamError),
-    /// The server said no.
+    /// The server returned an error.
     Rpc(RpcError),
 }
 
-impl From<UpstreamError> for AskError {
+impl From<UpstreamError> for RequestError {
     fn from(error: UpstreamError) -> Self {
         Self::Upstream(error)
     }
 }
 
-/// How the gateway introduces itself.
+/// The gateway's `clientInfo`.
 pub fn our_info() -> RawJson {
     RawJson::trusted(concat!(
         r#"{"name":"toolbooth","title":"Toolbooth","version":""#,
@@ -391,12 +406,12 @@ pub fn our_info() -> RawJson {
     ))
 }
 
-/// Which gateway this is, told apart from all others for as long as it runs.
+/// A random id of this gateway process, used to detect a gateway configured as its own server.
 pub fn our_instance() -> &'static str {
     static INSTANCE: OnceLock<String> = OnceLock::new();
     INSTANCE.get_or_init(|| {
         let mut bytes = [0_u8; 16];
-        // Without randomness all such gateways look alike: better than a loop that nobody ends.
+        // Without randomness all such gateways share an id, which is better than an undetected loop.
         let _ = getrandom::fill(&mut bytes);
         bytes.iter().map(|byte| format!("{byte:02x}")).collect()
     })
@@ -406,8 +421,8 @@ pub(crate) fn elapsed_ms(since: Instant) -> u64 {
     u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Shared by the connections of one server: a peer and how it came to be.
-pub(crate) struct Opened {
+/// A peer together with the properties of its transport.
+pub(crate) struct OpenedPeer {
     pub(crate) peer: Box<dyn Peer>,
     /// Whether the transport links a server's question to the call that caused it.
     pub(crate) linked: Linked,

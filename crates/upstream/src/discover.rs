@@ -1,6 +1,6 @@
-//! Asking a server for everything it offers.
+//! Lists everything a server offers.
 
-use crate::connection::{Ask, AskError, Connection};
+use crate::connection::{Connection, RequestError, UpstreamRequest};
 use crate::error::UpstreamError;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,21 +9,21 @@ use toolbooth_core::catalog::{Discovery, MAX_TOOLS};
 use toolbooth_core::json::RawJson;
 use toolbooth_wire::mirror;
 
-/// The most pages one list may have.
+/// Maximum number of pages per list.
 const MAX_PAGES: usize = 1000;
-/// The most text one list may have.
+/// Maximum size of one list.
 const MAX_LIST_BYTES: usize = 128 * 1024 * 1024;
 
-/// A list as far as it was read.
+/// A list, possibly truncated.
 #[derive(Default)]
 struct Listed {
     entries: Vec<RawJson>,
-    /// Why it was not read to its end.
+    /// Why the list was truncated.
     cut: Option<String>,
 }
 
 impl Connection {
-    /// Lists all the server offers, every page of it. A list the server does not have is empty.
+    /// Reads all pages of all lists. A list that the server does not have is empty.
     pub async fn discover(&self) -> Result<Discovery, UpstreamError> {
         let (tools, prompts, resources, templates) = tokio::join!(
             self.list("tools/list", "tools", "tools"),
@@ -55,7 +55,7 @@ impl Connection {
         })
     }
 
-    /// Notes which arguments go into headers, and leaves out tools whose annotation is invalid.
+    /// Records which arguments are mirrored in headers, and drops tools whose annotation is invalid.
     fn remember_mirrored(&self, tools: &mut Vec<RawJson>) {
         let mut mirrored = HashMap::new();
         tools.retain(|tool| {
@@ -93,15 +93,15 @@ impl Connection {
         let mut cursor: Option<RawJson> = None;
         for _ in 0..MAX_PAGES {
             let params = cursor.iter().map(|cursor| ("cursor", cursor.clone())).collect();
-            let page = match self.result(Ask::plain(method, params, &client)).await {
+            let page = match self.result(UpstreamRequest::plain(method, params, &client)).await {
                 Ok(page) => page,
-                Err(AskError::Upstream(error)) => return Err(error),
-                // A missing list does not invalidate the others; a server without its tools is of no use.
-                Err(AskError::Rpc(error)) if all.is_empty() && method != "tools/list" => {
+                Err(RequestError::Upstream(error)) => return Err(error),
+                // A missing list does not affect the others, but a server without tools is useless.
+                Err(RequestError::Rpc(error)) if all.is_empty() && method != "tools/list" => {
                     tracing::debug!(server.name = %self.server, "`{method}` was refused: {}", error.message);
                     return Ok(Listed::default());
                 }
-                Err(AskError::Rpc(error)) => return Err(self.bad_list(method, &error.message)),
+                Err(RequestError::Rpc(error)) => return Err(self.bad_list(method, &error.message)),
             };
             size += page.as_bytes().len();
             let Some(found) = page.member(member) else {
@@ -109,7 +109,7 @@ impl Connection {
             };
             all.extend(found.elements().map_err(|error| self.bad_list(method, &error.0))?);
             let next = page.member("nextCursor").filter(|next| next.as_bytes().first() == Some(&b'"'));
-            // More is neither read nor kept: admission would leave it out.
+            // Further entries are not read: admission would drop them.
             if all.len() > MAX_TOOLS || (all.len() == MAX_TOOLS && next.is_some()) {
                 all.truncate(MAX_TOOLS);
                 return Ok(self.cut(method, all, format!("over the limit of {MAX_TOOLS} entries")));
@@ -117,7 +117,7 @@ impl Connection {
             if next.is_none() {
                 return Ok(Listed { entries: all, cut: None });
             }
-            // A cursor that does not move would go on for ever.
+            // A cursor that does not advance would loop forever.
             if next == cursor {
                 return Ok(self.cut(method, all, "its cursor does not move".into()));
             }

@@ -1,14 +1,15 @@
-//! A server on a channel that carries everything both ways: stdio, WebSocket, HTTP+SSE.
+//! A server on a full-duplex channel: stdio, WebSocket, HTTP+SSE.
 //!
-//! Nothing on such a channel links a server's question to the call that caused it. So a question is a
-//! call's only while no other call could have caused it; who may be asked gets a turn (see `seat`).
+//! These channels do not link a server's question to the call that caused it. A question is therefore
+//! assigned to a call only if no other call could have caused it; calls whose clients can be asked take turns
+//! (see `lease`).
 
-use crate::error::{Sent, UpstreamError};
-use crate::link::{Asked, CallLink};
-use crate::peer::{Asking, Notice, Outbound, Peer, PeerAnswer};
+use crate::error::{SentStatus, UpstreamError};
+use crate::link::{CallLink, PendingQuestion};
+use crate::peer::{EncodedRequest, Peer, PeerAnswer, QuestionPolicy, ServerNotice};
 use crate::process::preview;
 use crate::server_requests::ServerRequests;
-use crate::unreadable::{id_of, is_answer, meant_id, odd_answers};
+use crate::unreadable::{id_of, is_answer, malformed_answers, spelled_id};
 use async_trait::async_trait;
 use bytes::Bytes;
 use std::collections::{HashMap, VecDeque};
@@ -21,92 +22,92 @@ use toolbooth_wire::envelope::{Response, write_error, write_notification, write_
 use toolbooth_wire::meta::SUBSCRIPTION_ID;
 use toolbooth_wire::{Era, Id, Message, Notification, Request, Revision, RpcError};
 
-/// How many messages wait to be written before a server counts as busy.
+/// Number of queued outgoing messages at which a server counts as busy.
 pub const OUTGOING_BACKLOG: usize = 256;
 
-/// How many calls that were given up are remembered.
-const GIVEN_UP: usize = 256;
+/// Number of cancelled calls that are remembered.
+const MAX_CANCELLED: usize = 256;
 
-type Outcome = Result<Result<RawJson, RpcError>, UpstreamError>;
+type AnswerResult = Result<Result<RawJson, RpcError>, UpstreamError>;
 
-struct Pending {
-    answer: oneshot::Sender<Outcome>,
+struct PendingCall {
+    answer: oneshot::Sender<AnswerResult>,
     link: CallLink,
-    asking: Asking,
-    /// Whether it is a subscription: open for long, and no call.
-    listens: bool,
+    question_policy: QuestionPolicy,
+    /// Whether it is a subscription: long-lived, and not a call.
+    is_subscription: bool,
 }
 
-/// Number of unsolicited or duplicate answers since the start, over all connections.
+/// Number of unsolicited or duplicate answers on all connections since the start.
 static UNSOLICITED: AtomicU64 = AtomicU64::new(0);
 
-/// Number of unsolicited answers: unknown ids, and second answers.
+/// Number of unsolicited answers: unknown ids and second answers.
 pub fn unsolicited_answers() -> u64 {
     UNSOLICITED.load(Ordering::Relaxed)
 }
 
-/// What a text from a server was.
+/// The result of handling one text from a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Taken {
-    /// A message.
+pub enum ReceiveOutcome {
+    /// It was a message.
     Yes,
-    /// Something else, which a server should not write there.
+    /// It was something else, which a server should not write there.
     No,
-    /// One after which the transport has to end the connection; everyone who waited has been told.
+    /// The transport must close the connection. All waiting calls have been failed already.
     Last,
 }
 
-/// What all duplex transports share: who waits for which answer.
+/// The part that all duplex transports share: matches answers to waiting calls.
 #[derive(Debug)]
 pub struct DuplexPeer {
     server: String,
     outgoing: mpsc::Sender<Bytes>,
-    notices: mpsc::Sender<Notice>,
-    pending: Mutex<Waiting>,
+    notices: mpsc::Sender<ServerNotice>,
+    pending: Mutex<PendingCalls>,
     roots: Option<RawJson>,
     requests: ServerRequests,
-    /// Unsolicited answers.
+    /// Number of unsolicited answers on this connection.
     unsolicited: AtomicU64,
-    /// Whether the server has asked something in the middle of a call.
+    /// Whether the server has sent a question during a call.
     has_asked: AtomicBool,
     closing: AtomicBool,
     on_close: Mutex<Option<oneshot::Sender<oneshot::Sender<()>>>>,
 }
 
 #[derive(Default)]
-struct Waiting {
-    calls: HashMap<u64, Pending>,
-    /// The last calls that were given up; servers may answer them all the same.
-    given_up: VecDeque<u64>,
+struct PendingCalls {
+    calls: HashMap<u64, PendingCall>,
+    /// The most recently cancelled calls; servers may still answer them.
+    cancelled: VecDeque<u64>,
     lost: Option<String>,
 }
 
-impl Waiting {
-    /// The id of the only call under way; subscriptions do not count.
+impl PendingCalls {
+    /// The id of the only call in flight, not counting subscriptions.
     fn only_call(&self) -> Option<u64> {
-        let mut calls = self.calls.iter().filter(|(_, call)| !call.listens);
+        let mut calls = self.calls.iter().filter(|(_, call)| !call.is_subscription);
         calls.next().filter(|_| calls.next().is_none()).map(|(id, _)| *id)
     }
 
-    fn give_up(&mut self, id: u64) {
-        if self.given_up.len() >= GIVEN_UP {
-            self.given_up.pop_front();
+    fn remember_cancelled(&mut self, id: u64) {
+        if self.cancelled.len() >= MAX_CANCELLED {
+            self.cancelled.pop_front();
         }
-        self.given_up.push_back(id);
+        self.cancelled.push_back(id);
     }
 
-    /// Whether an answer is that of a call which was given up. It counts once.
-    fn was_given_up(&mut self, id: u64) -> bool {
-        let at = self.given_up.iter().position(|given_up| *given_up == id);
-        at.and_then(|at| self.given_up.remove(at)).is_some()
+    /// Whether the answer belongs to a cancelled call. Each cancelled call is reported once.
+    fn was_cancelled(&mut self, id: u64) -> bool {
+        let at = self.cancelled.iter().position(|cancelled| *cancelled == id);
+        at.and_then(|at| self.cancelled.remove(at)).is_some()
     }
 
-    fn take_only_call(&mut self) -> Option<Pending> {
+    fn take_only_call(&mut self) -> Option<PendingCall> {
         self.only_call().and_then(|id| self.calls.remove(&id))
     }
 }
 
-/// Counts an unsolicited answer; the first one of a connection is logged.
+/// Counts an unsolicited answer and logs the first one of a connection.
 pub(crate) fn note_unsolicited(server: &str, on_connection: &AtomicU64) {
     UNSOLICITED.fetch_add(1, Ordering::Relaxed);
     if on_connection.fetch_add(1, Ordering::Relaxed) == 0 {
@@ -117,19 +118,20 @@ pub(crate) fn note_unsolicited(server: &str, on_connection: &AtomicU64) {
     }
 }
 
-impl std::fmt::Debug for Waiting {
+impl std::fmt::Debug for PendingCalls {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} waiting", self.calls.len())
     }
 }
 
 impl DuplexPeer {
-    /// A peer that writes to `outgoing`; the transport calls [`receive`](Self::receive) with what
-    /// comes and [`lost`](Self::lost) at the end. `on_close` asks the transport to end; it confirms.
+    /// Creates a peer that writes to `outgoing`. The transport calls [`receive`](Self::receive) for every
+    /// incoming message and [`lost`](Self::lost) at the end. `on_close` asks the transport to close; the
+    /// transport confirms.
     pub fn new(
         server: &str,
         outgoing: mpsc::Sender<Bytes>,
-        notices: mpsc::Sender<Notice>,
+        notices: mpsc::Sender<ServerNotice>,
         roots: Option<RawJson>,
         on_close: oneshot::Sender<oneshot::Sender<()>>,
     ) -> Arc<Self> {
@@ -147,40 +149,40 @@ impl DuplexPeer {
         })
     }
 
-    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+    fn waiting(&self) -> MutexGuard<'_, PendingCalls> {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes one message from the server, and says what it was.
-    pub fn receive(self: &Arc<Self>, text: &Bytes) -> Taken {
+    /// Handles one message from the server.
+    pub fn receive(self: &Arc<Self>, text: &Bytes) -> ReceiveOutcome {
         match Message::parse(text) {
             Ok(Message::Response(response)) => self.answered(response, text),
-            Ok(Message::Notification(notification)) => self.noticed(notification),
-            Ok(Message::Request(request)) => return self.asked(request),
+            Ok(Message::Notification(notification)) => self.handle_notification(notification),
+            Ok(Message::Request(request)) => return self.handle_request(request),
             Err(unreadable) => {
                 let what = preview(unreadable.error.message.as_bytes(), 200);
                 let error = UpstreamError::BadAnswer { server: self.server.clone(), what };
                 return match is_answer(text, &unreadable) {
                     true => self.fail_unreadable(id_of(text, &unreadable), error),
-                    false => self.fail_odd(text, &error),
+                    false => self.fail_malformed(text, &error),
                 };
             }
         }
-        Taken::Yes
+        ReceiveOutcome::Yes
     }
 
-    /// Takes an answer: it goes to the call with its id. If the id is that of a call in another spelling, the call
+    /// Delivers an answer to the call with its id. If the id is a differently spelled id of a call, that call
     /// fails.
     fn answered(&self, response: Response, text: &Bytes) {
         let Response { id, outcome } = response;
         if let Some(id) = id.as_ref().and_then(Id::as_number) {
             return self.settle(id, Ok(outcome));
         }
-        if let Some(id) = meant_id(text) {
-            let what = format!("an answer whose id is not the number {id} as it was sent");
+        if let Some(id) = spelled_id(text) {
+            let what = format!("an answer whose id is not the number {id} that was sent");
             return self.settle(id, Err(UpstreamError::BadAnswer { server: self.server.clone(), what }));
         }
-        // A server that could not read a request answers without its id.
+        // A server that could not parse a request answers without its id.
         let pending = match id.is_none() && outcome.is_err() {
             true => self.waiting().take_only_call(),
             false => None,
@@ -191,53 +193,53 @@ impl DuplexPeer {
         }
     }
 
-    /// Tells the call with this id how it ended. If there is none, the answer is counted.
-    fn settle(&self, id: u64, outcome: Outcome) {
-        let (pending, was_given_up) = {
+    /// Completes the call with this id. Without such a call, the answer is counted as unsolicited.
+    fn settle(&self, id: u64, outcome: AnswerResult) {
+        let (pending, was_cancelled) = {
             let mut waiting = self.waiting();
             let pending = waiting.calls.remove(&id);
-            let was_given_up = pending.is_none() && waiting.was_given_up(id);
-            (pending, was_given_up)
+            let was_cancelled = pending.is_none() && waiting.was_cancelled(id);
+            (pending, was_cancelled)
         };
         match pending {
             Some(pending) => drop(pending.answer.send(outcome)),
-            None if was_given_up => {}
+            None if was_cancelled => {}
             None => note_unsolicited(&self.server, &self.unsolicited),
         }
     }
 
-    /// Fails the calls whose answers came without `jsonrpc` or inside a batch. An answer to no call that waits is only
-    /// counted: it may also be a line of a log.
-    fn fail_odd(&self, text: &Bytes, error: &UpstreamError) -> Taken {
-        let mut taken = Taken::No;
-        for id in odd_answers(text) {
+    /// Fails the calls whose answers came without `jsonrpc` or inside a batch. An answer to an unknown call
+    /// is only counted: it may also be a log line.
+    fn fail_malformed(&self, text: &Bytes, error: &UpstreamError) -> ReceiveOutcome {
+        let mut taken = ReceiveOutcome::No;
+        for id in malformed_answers(text) {
             match id.filter(|id| self.waiting().calls.contains_key(id)) {
                 Some(id) => {
                     self.settle(id, Err(error.clone()));
-                    taken = Taken::Yes;
+                    taken = ReceiveOutcome::Yes;
                 }
                 None => note_unsolicited(&self.server, &self.unsolicited),
             }
         }
-        if taken == Taken::No {
-            self.stray("a line that is no message");
+        if taken == ReceiveOutcome::No {
+            self.stray("a line that is not a message");
         }
         taken
     }
 
-    /// Fails an answer over the limit; without its id, by the rule for all unreadable answers.
-    pub fn oversized(&self, id: Option<u64>, limit: usize) -> Taken {
+    /// Fails the call of an answer over the size limit; without an id, like any unreadable answer.
+    pub fn oversized(&self, id: Option<u64>, limit: usize) -> ReceiveOutcome {
         self.fail_unreadable(id, UpstreamError::TooLarge { server: self.server.clone(), limit })
     }
 
-    /// Whether an answer could only be that of one call.
+    /// Whether exactly one call is in flight.
     pub(crate) fn has_only_one_call(&self) -> bool {
         self.waiting().only_call().is_some()
     }
 
-    /// Tells the caller of an answer that came and cannot be read. If its call is unknown and several wait,
-    /// all are told and the connection ends: one of them would wait in vain.
-    fn fail_unreadable(&self, id: Option<u64>, error: UpstreamError) -> Taken {
+    /// Fails the call of an unreadable answer. If the call is unknown and several are waiting, all of them
+    /// fail and the connection closes, because one of them would otherwise wait until its deadline.
+    fn fail_unreadable(&self, id: Option<u64>, error: UpstreamError) -> ReceiveOutcome {
         let mut waiting = self.waiting();
         let pending = match id.and_then(|id| waiting.calls.remove(&id)) {
             Some(pending) => Some(pending),
@@ -246,55 +248,55 @@ impl DuplexPeer {
         if let Some(pending) = pending {
             drop(waiting);
             let _ = pending.answer.send(Err(error));
-            return Taken::Yes;
+            return ReceiveOutcome::Yes;
         }
-        let has_calls = waiting.calls.values().any(|call| !call.listens);
+        let has_calls = waiting.calls.values().any(|call| !call.is_subscription);
         drop(waiting);
         if !has_calls {
-            self.stray("an unreadable answer to nothing we asked");
-            return Taken::No;
+            self.stray("an unreadable answer to an unknown request");
+            return ReceiveOutcome::No;
         }
-        let reason = format!("it sent an answer that cannot be read, and several calls waited: {error}");
-        self.cut(&reason, &error);
-        self.notice_end(Notice::Closed(reason));
-        Taken::Last
+        let reason = format!("it sent an unreadable answer while several calls were waiting: {error}");
+        self.disconnect(&reason, &error);
+        self.notice_end(ServerNotice::Closed(reason));
+        ReceiveOutcome::Last
     }
 
-    /// Gives the connection up: everyone waiting is told why.
-    fn cut(&self, reason: &str, error: &UpstreamError) {
+    /// Closes the connection and fails all waiting calls with `error`.
+    fn disconnect(&self, reason: &str, error: &UpstreamError) {
         tracing::warn!(server.name = %self.server, "server `{}` is disconnected: {reason}", self.server);
         for pending in self.take_all(reason) {
             let _ = pending.answer.send(Err(error.clone()));
         }
     }
 
-    /// Tells the supervisor, unless the end was the gateway's wish.
-    fn notice_end(&self, notice: Notice) {
+    /// Notifies the supervisor, unless the gateway itself closed the connection.
+    fn notice_end(&self, notice: ServerNotice) {
         if !self.closing.load(Ordering::Relaxed) {
             notice.pass_on(&self.notices);
         }
     }
 
-    /// Marks the channel as gone and gives those who wait. The first reason stays.
-    fn take_all(&self, reason: &str) -> Vec<Pending> {
+    /// Marks the channel as lost and takes all waiting calls. The first reason is kept.
+    fn take_all(&self, reason: &str) -> Vec<PendingCall> {
         let mut waiting = self.waiting();
         waiting.lost.get_or_insert_with(|| reason.to_owned());
         std::mem::take(&mut waiting.calls).into_values().collect()
     }
 
-    /// The channel is gone: everyone waiting is told at once.
+    /// Marks the channel as lost and fails all waiting calls.
     pub fn lost(&self, reason: &str) {
         let known = self.waiting().lost.is_some();
         for pending in self.take_all(reason) {
             let error = UpstreamError::Lost {
                 server: self.server.clone(),
                 reason: reason.to_owned(),
-                sent: Sent::Maybe,
+                sent: SentStatus::Maybe,
             };
             let _ = pending.answer.send(Err(error));
         }
         if !known {
-            self.notice_end(Notice::Closed(reason.to_owned()));
+            self.notice_end(ServerNotice::Closed(reason.to_owned()));
         }
     }
 
@@ -302,7 +304,7 @@ impl DuplexPeer {
         tracing::debug!(server.name = %self.server, "server `{}` sent {what}", self.server);
     }
 
-    fn noticed(&self, notification: Notification) {
+    fn handle_notification(&self, notification: Notification) {
         let Notification { method, params } = notification;
         match (method.as_str(), params) {
             ("notifications/progress", Some(params)) => {
@@ -311,14 +313,14 @@ impl DuplexPeer {
                 let link = token.and_then(|id| self.waiting().calls.get(&id).map(|call| call.link.clone()));
                 match link {
                     Some(link) => link.progress(params),
-                    None => self.stray("progress of nothing we asked"),
+                    None => self.stray("progress for an unknown request"),
                 }
             }
             ("notifications/message", Some(params)) => {
-                // Only a call that is alone on the channel can be told apart.
+                // The message can be assigned only if one call is in flight.
                 let link = {
                     let waiting = self.waiting();
-                    let mut calls = waiting.calls.values().filter(|call| !call.listens);
+                    let mut calls = waiting.calls.values().filter(|call| !call.is_subscription);
                     calls.next().filter(|_| calls.next().is_none()).map(|call| call.link.clone())
                 };
                 if let Some(link) = link {
@@ -337,54 +339,55 @@ impl DuplexPeer {
             ("notifications/elicitation/complete", Some(params)) => {
                 let links: Vec<CallLink> = {
                     let waiting = self.waiting();
-                    let asked = waiting.calls.values().filter(|call| call.asking == Asking::Allowed);
+                    let asked =
+                        waiting.calls.values().filter(|call| call.question_policy == QuestionPolicy::Allowed);
                     asked.map(|call| call.link.clone()).collect()
                 };
                 links.iter().for_each(|link| link.elicited(params.clone()));
             }
             ("notifications/resources/updated", Some(params)) => {
-                Notice::ResourceUpdated(params).pass_on(&self.notices);
+                ServerNotice::ResourceUpdated(params).pass_on(&self.notices);
             }
             (method, _) if method.ends_with("/list_changed") => {
-                Notice::ListChanged(method.to_owned()).pass_on(&self.notices);
+                ServerNotice::ListChanged(method.to_owned()).pass_on(&self.notices);
             }
             _ => {}
         }
     }
 
-    /// The call that a question of the server belongs to. A call whose client cannot be asked may have caused
-    /// it as well as one whose client can: beside it no question is anybody's, as it may be a foreign one.
+    /// The call that a server's question belongs to. A call whose client cannot be asked may also have caused
+    /// it, so while one is in flight, a question is assigned to no call.
     fn cause(&self) -> Option<CallLink> {
         let waiting = self.waiting();
-        let mut calls = waiting.calls.values().filter(|call| call.asking != Asking::No);
+        let mut calls = waiting.calls.values().filter(|call| call.question_policy != QuestionPolicy::No);
         let first = calls.next()?;
         self.has_asked.store(true, Ordering::Relaxed);
         let alone = calls.next().is_none();
-        (alone && first.asking == Asking::Allowed).then(|| first.link.clone())
+        (alone && first.question_policy == QuestionPolicy::Allowed).then(|| first.link.clone())
     }
 
-    fn asked(self: &Arc<Self>, request: Request) -> Taken {
+    fn handle_request(self: &Arc<Self>, request: Request) -> ReceiveOutcome {
         let admitted = match self.requests.admit(&request) {
             Ok(admitted) => admitted,
             Err(flood) => {
                 let reason = flood.to_string();
                 let error = UpstreamError::Flooded { server: self.server.clone(), reason: reason.clone() };
-                self.cut(&reason, &error);
-                self.notice_end(Notice::Flooded(reason));
-                return Taken::Last;
+                self.disconnect(&reason, &error);
+                self.notice_end(ServerNotice::Flooded(reason));
+                return ReceiveOutcome::Last;
             }
         };
         let Request { id, method, params } = request;
         let link = if method == "ping" { None } else { self.cause() };
         let peer = self.clone();
-        // Put before anything else is read, so that questions keep their order.
+        // Asked before anything else is read, so that questions keep their order.
         let answer = match (method.as_str(), link, &self.roots) {
-            ("ping", _, _) => Answering::Ready(Ok(RawJson::empty_object())),
+            ("ping", _, _) => QuestionAnswer::Ready(Ok(RawJson::empty_object())),
             ("elicitation/create" | "sampling/createMessage" | "roots/list", Some(link), _) => {
-                Answering::Asked(link.question_of(&self.server, &method, params))
+                QuestionAnswer::Asked(link.server_question(&self.server, &method, params))
             }
-            ("roots/list", None, Some(roots)) => Answering::Ready(Ok(roots.clone())),
-            _ => Answering::unknown(&method),
+            ("roots/list", None, Some(roots)) => QuestionAnswer::Ready(Ok(roots.clone())),
+            _ => QuestionAnswer::unknown(&method),
         };
         tokio::spawn(async move {
             let answer = answer.settle().await;
@@ -395,18 +398,18 @@ impl DuplexPeer {
             let _ = peer.outgoing.send(text).await;
             drop(admitted);
         });
-        Taken::Yes
+        ReceiveOutcome::Yes
     }
 }
 
-/// An answer to a server's question: known at once, or the client's to give.
-pub(crate) enum Answering {
+/// The answer to a server's question: ready, or pending at the client.
+pub(crate) enum QuestionAnswer {
     Ready(Result<RawJson, RpcError>),
-    Asked(Asked),
+    Asked(PendingQuestion),
 }
 
-impl Answering {
-    /// The answer to a method that the gateway does not have.
+impl QuestionAnswer {
+    /// The answer to an unknown method.
     pub(crate) fn unknown(method: &str) -> Self {
         let shown = preview(method.as_bytes(), 100);
         Self::Ready(Err(RpcError::new(METHOD_NOT_FOUND, format!("Method not found: {shown}"))))
@@ -420,20 +423,20 @@ impl Answering {
     }
 }
 
-/// Forgets a call whose caller went away, and tells the server.
-struct CancelOnDrop<'a> {
+/// Removes a call that its caller dropped, and cancels it on the server.
+struct CancelCallOnDrop<'a> {
     peer: &'a DuplexPeer,
     id: u64,
     armed: bool,
 }
 
-impl Drop for CancelOnDrop<'_> {
+impl Drop for CancelCallOnDrop<'_> {
     fn drop(&mut self) {
         let waited = {
             let mut waiting = self.peer.waiting();
             let waited = waiting.calls.remove(&self.id).is_some();
             if waited {
-                waiting.give_up(self.id);
+                waiting.remember_cancelled(self.id);
             }
             waited
         };
@@ -449,7 +452,7 @@ impl Drop for CancelOnDrop<'_> {
 
 #[async_trait]
 impl Peer for Arc<DuplexPeer> {
-    async fn request(&self, outbound: Outbound, link: &CallLink) -> Result<PeerAnswer, UpstreamError> {
+    async fn request(&self, outbound: EncodedRequest, link: &CallLink) -> Result<PeerAnswer, UpstreamError> {
         let (answer, outcome) = oneshot::channel();
         {
             let mut waiting = self.waiting();
@@ -457,16 +460,21 @@ impl Peer for Arc<DuplexPeer> {
                 return Err(UpstreamError::Lost {
                     server: self.server.clone(),
                     reason: reason.clone(),
-                    sent: Sent::No,
+                    sent: SentStatus::No,
                 });
             }
-            let listens = outbound.method == "subscriptions/listen";
-            let pending = Pending { answer, link: link.clone(), asking: outbound.asking, listens };
+            let is_subscription = outbound.method == "subscriptions/listen";
+            let pending = PendingCall {
+                answer,
+                link: link.clone(),
+                question_policy: outbound.question_policy,
+                is_subscription,
+            };
             waiting.calls.insert(outbound.id, pending);
         }
-        // The first words of a connection have no cancelling.
+        // Handshake requests cannot be cancelled.
         let armed = !matches!(outbound.method, "initialize" | "server/discover");
-        let mut guard = CancelOnDrop { peer: self, id: outbound.id, armed };
+        let mut guard = CancelCallOnDrop { peer: self, id: outbound.id, armed };
         let text = outbound.text;
         if let Err(refused) = self.outgoing.try_send(text) {
             self.waiting().calls.remove(&outbound.id);
@@ -475,7 +483,7 @@ impl Peer for Arc<DuplexPeer> {
                 mpsc::error::TrySendError::Closed(_) => UpstreamError::Lost {
                     server: self.server.clone(),
                     reason: "the connection is closed".into(),
-                    sent: Sent::No,
+                    sent: SentStatus::No,
                 },
             });
         }
@@ -486,7 +494,7 @@ impl Peer for Arc<DuplexPeer> {
             Err(_) => Err(UpstreamError::Lost {
                 server: self.server.clone(),
                 reason: "the connection is closed".into(),
-                sent: Sent::Maybe,
+                sent: SentStatus::Maybe,
             }),
         }
     }

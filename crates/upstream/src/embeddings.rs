@@ -1,8 +1,8 @@
-//! An OpenAI-compatible embeddings endpoint: texts to vectors, bounded in time and length.
+//! Client of an OpenAI-compatible embeddings endpoint, with limits on time and size.
 //!
-//! What the endpoint says in an error goes to the log: it may repeat the texts, or a key.
+//! Error bodies of the endpoint are not returned: they may repeat the texts or the key.
 
-use crate::http::{Client, Failure, Origin};
+use crate::http::{HttpOrigin, OriginClient, SendError};
 use ::http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue};
 use ::http::{Request, StatusCode};
 use bytes::Bytes;
@@ -13,56 +13,56 @@ use std::sync::Arc;
 use std::time::Duration;
 use toolbooth_core::secret::SecretText;
 
-/// How long connecting may take.
-const CONNECT: Duration = Duration::from_secs(5);
-/// The longest answer.
-const LONGEST: usize = 32 << 20;
+/// Connect timeout.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Maximum response size.
+const MAX_RESPONSE_BYTES: usize = 32 << 20;
 
-/// Why there are no vectors.
+/// Errors of an embeddings request.
 #[derive(Debug, thiserror::Error)]
 pub enum EmbeddingsError {
-    /// The settings cannot be used.
+    /// The settings are invalid.
     #[error("{0}")]
     Settings(&'static str),
-    /// It could not be reached.
+    /// The endpoint could not be reached.
     #[error("the embeddings endpoint could not be reached: {0}")]
     Unreachable(String),
-    /// It took too long.
+    /// The request timed out.
     #[error("the embeddings endpoint took longer than {0:?}")]
     Slow(Duration),
-    /// It refused.
+    /// The endpoint returned another status than 200.
     #[error("the embeddings endpoint answered HTTP {0}")]
     Refused(u16),
-    /// Its answer is none.
-    #[error("the embeddings endpoint gave an answer that cannot be read")]
+    /// The response could not be parsed.
+    #[error("the embeddings endpoint sent an unreadable answer")]
     Unreadable,
 }
 
-/// An endpoint and its model.
+/// A client for one endpoint and model.
 #[derive(Debug)]
-pub struct Embeddings {
-    client: Arc<Client>,
+pub struct EmbeddingsClient {
+    client: Arc<OriginClient>,
     key: Option<HeaderValue>,
     model: String,
 }
 
 #[derive(Deserialize)]
-struct Answer {
-    data: Vec<One>,
+struct EmbeddingsResponse {
+    data: Vec<EmbeddingItem>,
 }
 
 #[derive(Deserialize)]
-struct One {
+struct EmbeddingItem {
     #[serde(default)]
     index: usize,
     embedding: Vec<f32>,
 }
 
-impl Embeddings {
-    /// An endpoint at an address that ends with `/embeddings`, or where that is to follow.
+impl EmbeddingsClient {
+    /// Creates a client. `/embeddings` is appended to the URL if it does not end with it.
     pub fn new(url: &str, model: &str, key: Option<&SecretText>) -> Result<Self, EmbeddingsError> {
-        let wrong = "`search.embeddings.url` is no http or https address";
-        let mut origin = Origin::parse(url).map_err(|_| EmbeddingsError::Settings(wrong))?;
+        let wrong = "`search.embeddings.url` is not an http or https URL";
+        let mut origin = HttpOrigin::parse(url).map_err(|_| EmbeddingsError::Settings(wrong))?;
         let path = origin.path.trim_end_matches('/');
         origin.path = match path.ends_with("/embeddings") {
             true => path.to_owned(),
@@ -72,16 +72,16 @@ impl Embeddings {
             None => None,
             Some(key) => {
                 let value = HeaderValue::from_str(&format!("Bearer {}", key.expose()));
-                let wrong = "`search.embeddings.key` holds what a header may not";
+                let wrong = "`search.embeddings.key` contains characters that are not allowed in a header";
                 let mut value = value.map_err(|_| EmbeddingsError::Settings(wrong))?;
                 value.set_sensitive(true);
                 Some(value)
             }
         };
-        Ok(Self { client: Client::new(origin, CONNECT), key, model: model.to_owned() })
+        Ok(Self { client: OriginClient::new(origin, CONNECT_TIMEOUT), key, model: model.to_owned() })
     }
 
-    /// Whether another one is the same model at the same address, asked with the same key.
+    /// Whether both clients use the same model, URL and key.
     pub fn is_same(&self, other: &Self) -> bool {
         self.client.origin() == other.client.origin() && self.model == other.model && self.key == other.key
     }
@@ -91,7 +91,7 @@ impl Embeddings {
         &self.model
     }
 
-    /// The vectors of these texts, in their order.
+    /// Embeds the texts and returns the vectors in the same order.
     pub async fn of(&self, texts: &[String], within: Duration) -> Result<Vec<Vec<f32>>, EmbeddingsError> {
         match tokio::time::timeout(within, self.exchange(texts)).await {
             Ok(answer) => answer,
@@ -110,18 +110,19 @@ impl Embeddings {
         }
         let request = request
             .body(Full::new(Bytes::from(body)))
-            .map_err(|_| EmbeddingsError::Settings("`search.embeddings.url` cannot be asked"))?;
+            .map_err(|_| EmbeddingsError::Settings("`search.embeddings.url` is not a valid request URL"))?;
         let (response, connection) = self.client.send(request).await.map_err(|failure| {
-            let (Failure::NotSent(reason) | Failure::Broken(reason)) = failure;
+            let (SendError::NotSent(reason) | SendError::Broken(reason)) = failure;
             EmbeddingsError::Unreachable(reason)
         })?;
         if response.status() != StatusCode::OK {
             return Err(EmbeddingsError::Refused(response.status().as_u16()));
         }
-        let body = Limited::new(response.into_body(), LONGEST).collect().await;
+        let body = Limited::new(response.into_body(), MAX_RESPONSE_BYTES).collect().await;
         let body = body.map_err(|_| EmbeddingsError::Unreadable)?.to_bytes();
         connection.give_back();
-        let mut answer: Answer = serde_json::from_slice(&body).map_err(|_| EmbeddingsError::Unreadable)?;
+        let mut answer: EmbeddingsResponse =
+            serde_json::from_slice(&body).map_err(|_| EmbeddingsError::Unreadable)?;
         answer.data.sort_by_key(|one| one.index);
         let vectors: Vec<Vec<f32>> = answer.data.into_iter().map(|one| one.embedding).collect();
         if vectors.len() == texts.len() { Ok(vectors) } else { Err(EmbeddingsError::Unreadable) }

@@ -1,4 +1,4 @@
-//! What can go wrong between the gateway and a server.
+//! Errors between the gateway and a server.
 
 use crate::link::{MAX_QUESTIONS, MAX_TIME_ASKED};
 use std::borrow::Cow;
@@ -7,34 +7,34 @@ use std::time::Duration;
 use toolbooth_core::fault::{Blame, Fault};
 use toolbooth_core::secret::KnownSecrets;
 
-/// Whether a server may have seen the request that failed. Decides whether a retry is safe.
+/// Whether a server may have received the failed request. Decides whether a retry is safe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Sent {
-    /// Nothing left the gateway.
+pub enum SentStatus {
+    /// The request was not sent.
     No,
-    /// The server may have acted on it.
+    /// The server may have processed it.
     Maybe,
 }
 
-/// What would make a server take the gateway.
+/// What fixes a refused credential.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Remedy {
-    /// Somebody signs in.
+    /// Sign in.
     SignIn,
-    /// Another configuration.
+    /// Change the configuration.
     Configure,
 }
 
-/// What a server does before it is connected.
+/// The stages of connecting to a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stage {
-    /// It says who it is.
+pub enum StartStage {
+    /// The handshake.
     Handshake,
-    /// It says what it offers.
+    /// Listing tools, prompts and resources.
     Listing,
 }
 
-impl fmt::Display for Stage {
+impl fmt::Display for StartStage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Handshake => "finish the handshake",
@@ -43,7 +43,7 @@ impl fmt::Display for Stage {
     }
 }
 
-/// A server could not be asked, or did not answer as it should.
+/// A request to a server failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UpstreamError {
     /// The server could not be reached.
@@ -51,10 +51,10 @@ pub enum UpstreamError {
     Unreachable {
         /// The server.
         server: String,
-        /// Why, in our words.
+        /// The reason.
         reason: String,
     },
-    /// The server is not connected now.
+    /// The server is not connected.
     #[error("server `{server}` is not connected ({state}): {reason}")]
     NotConnected {
         /// The server.
@@ -63,46 +63,46 @@ pub enum UpstreamError {
         state: &'static str,
         /// Why.
         reason: String,
-        /// When the next try comes, from now.
+        /// Time until the next attempt.
         retry_in: Option<Duration>,
     },
-    /// The connection broke while a request was under way.
-    #[error("server `{server}` went away during the call: {reason}")]
+    /// The connection was lost during a request.
+    #[error("server `{server}` disconnected during the call: {reason}")]
     Lost {
         /// The server.
         server: String,
         /// Why.
         reason: String,
-        /// Whether the server may have seen the request.
-        sent: Sent,
+        /// Whether the server may have received the request.
+        sent: SentStatus,
     },
-    /// The server went away before it was connected.
+    /// The connection was lost before the handshake and the first listing finished.
     #[error("server `{server}` failed during start-up: {reason}")]
     StartFailed {
         /// The server.
         server: String,
-        /// Why, in our words.
+        /// The reason.
         reason: String,
     },
-    /// The server was not connected in time.
+    /// Connecting took too long.
     #[error("server `{server}` did not {stage} within {} s", after.as_secs_f64())]
     StartTimeout {
         /// The server.
         server: String,
-        /// How far it did not come.
-        stage: Stage,
-        /// How long it was given.
+        /// The stage that timed out.
+        stage: StartStage,
+        /// The timeout.
         after: Duration,
     },
-    /// No answer in time.
+    /// The server did not answer in time.
     #[error("server `{server}` did not answer within {} ms", after.as_millis())]
     Timeout {
         /// The server.
         server: String,
-        /// How long it was given.
+        /// The timeout.
         after: Duration,
     },
-    /// An answer over the limit.
+    /// The answer is over the size limit.
     #[error("server `{server}` sent an answer over the limit of {limit} bytes")]
     TooLarge {
         /// The server.
@@ -110,57 +110,57 @@ pub enum UpstreamError {
         /// The limit.
         limit: usize,
     },
-    /// Something that is no answer.
-    #[error("server `{server}` answered with something that is no MCP message: {what}")]
+    /// The answer is not a valid MCP message.
+    #[error("server `{server}` sent an answer that is not an MCP message: {what}")]
     BadAnswer {
         /// The server.
         server: String,
-        /// What was wrong with it.
+        /// What is wrong with it.
         what: String,
     },
-    /// The server wants credentials that the gateway does not have.
-    #[error("server `{server}` wants authorisation")]
+    /// The server requires credentials that the gateway does not have.
+    #[error("server `{server}` requires authorization")]
     NeedsAuth {
         /// The server.
         server: String,
-        /// What it said in `WWW-Authenticate`.
+        /// Its `WWW-Authenticate` header.
         challenge: Option<String>,
         /// 401 or 403.
         status: u16,
-        /// What would help.
+        /// What fixes it.
         remedy: Remedy,
     },
-    /// The server has forgotten our session.
+    /// The server no longer knows the session.
     #[error("server `{server}` ended the session")]
     SessionExpired {
         /// The server.
         server: String,
     },
-    /// The server takes no more requests now.
+    /// The outgoing queue is full.
     #[error("server `{server}` is busy: its queue is full")]
     Busy {
         /// The server.
         server: String,
     },
-    /// The caller has used up its share of the server's connections.
-    #[error("server `{server}` is busy for you: you have {share} connections to it, which is your share")]
+    /// The caller has reached the limit of connections per user.
+    #[error("server `{server}` is busy: you already have {share} connections to it, the limit per user")]
     ShareUsed {
         /// The server.
         server: String,
-        /// How many connections one user may have.
+        /// The limit of connections per user.
         share: usize,
     },
-    /// The server sent more requests than the gateway answers, and was disconnected.
+    /// The server sent more requests than the gateway accepts, and was disconnected.
     #[error("server `{server}` was disconnected: {reason}")]
     Flooded {
         /// The server.
         server: String,
-        /// Which bound it broke.
+        /// The exceeded limit.
         reason: String,
     },
-    /// The server asked its client more, or for longer, than one call may.
+    /// The server asked the client too many questions during one call, or for too long.
     #[error(
-        "server `{server}` asked too much during one call: over {} questions, or for over {} minutes",
+        "server `{server}` asked too many questions during one call: the limits are {} questions and {} minutes",
         MAX_QUESTIONS,
         MAX_TIME_ASKED.as_secs() / 60
     )]
@@ -174,7 +174,8 @@ pub enum UpstreamError {
 }
 
 impl UpstreamError {
-    /// The same, when it happened before the server was connected: no call was under way then.
+    /// Turns a loss into [`StartFailed`](Self::StartFailed): before the server is connected, no call is in
+    /// flight.
     #[must_use]
     pub(crate) fn at_start(self) -> Self {
         match self {
@@ -183,7 +184,7 @@ impl UpstreamError {
         }
     }
 
-    /// The same, with the server's own secrets masked in whatever it said.
+    /// Masks the server's secrets in the texts that came from it.
     #[must_use]
     pub(crate) fn masked(mut self, secrets: &KnownSecrets) -> Self {
         if secrets.is_empty() {
@@ -207,8 +208,8 @@ impl UpstreamError {
         self
     }
 
-    /// Whether the server may have seen the request.
-    pub fn sent(&self) -> Sent {
+    /// Whether the server may have received the request.
+    pub fn sent(&self) -> SentStatus {
         match self {
             Self::Unreachable { .. }
             | Self::NotConnected { .. }
@@ -218,34 +219,34 @@ impl UpstreamError {
             | Self::SessionExpired { .. }
             | Self::Busy { .. }
             | Self::ShareUsed { .. }
-            | Self::NotStarted(_) => Sent::No,
+            | Self::NotStarted(_) => SentStatus::No,
             Self::Lost { sent, .. } => *sent,
             Self::Timeout { .. }
             | Self::TooLarge { .. }
             | Self::BadAnswer { .. }
             | Self::Flooded { .. }
-            | Self::AskedTooMuch { .. } => Sent::Maybe,
+            | Self::AskedTooMuch { .. } => SentStatus::Maybe,
         }
     }
 }
 
-/// How sentences about a process begin.
-const OF_PROCESS: &str = "its process";
+/// The prefix of reasons that concern a process.
+const PROCESS_PREFIX: &str = "its process";
 
-/// What a server sent that is meant for a browser.
+/// Describes an HTML response.
 pub(crate) const HTML_PAGE: &str = "an HTML page";
 
-/// What an HTTP status tells whoever wrote the address down.
+/// A configuration hint for an unexpected HTTP status.
 fn http_hint(what: &str) -> Option<&'static str> {
-    // The first status named is the server's; what follows may be its own words.
+    // The first status in the text is the server's; the rest may be its own words.
     let (_, rest) = what.split_once("HTTP ")?;
     let status: u16 = rest.get(..3)?.parse().ok()?;
     Some(match status {
-        401 | 403 => "it does not take the gateway's credential: look at `auth` and `headers` of the server",
-        404 | 405 => "nothing there takes MCP messages: check the path of `url`, which is often `/mcp`",
-        300..=399 => "redirects are not followed: put the address it names into `url`",
+        401 | 403 => "it rejects the gateway's credential: check `auth` and `headers` of the server",
+        404 | 405 => "there is no MCP endpoint at this URL: check the path of `url`, which is often `/mcp`",
+        300..=399 => "redirects are not followed: set `url` to the address it redirects to",
         _ if rest.contains(HTML_PAGE) => {
-            "that is no MCP endpoint: check the path of `url`, which is often `/mcp`"
+            "the URL is not an MCP endpoint: check the path of `url`, which is often `/mcp`"
         }
         _ => return None,
     })
@@ -281,24 +282,26 @@ impl Fault for UpstreamError {
 
     fn hint(&self) -> Option<String> {
         match self {
-            Self::Unreachable { .. } => Some("check that the server runs and that its `url` is right".into()),
+            Self::Unreachable { .. } => {
+                Some("check that the server is running and that its `url` is correct".into())
+            }
             Self::NotConnected { retry_in: Some(wait), .. } => {
-                Some(format!("the gateway tries again in {} s", wait.as_secs().max(1)))
+                Some(format!("the gateway retries in {} s", wait.as_secs().max(1)))
             }
             Self::NotConnected { server, state: "needs_auth", .. } => {
-                Some(format!("`toolbooth servers show {server}` says how to sign in"))
+                Some(format!("`toolbooth servers show {server}` shows how to sign in"))
             }
             Self::NotConnected { .. } => Some("`toolbooth servers connect NAME` connects it".into()),
-            Self::Lost { sent: Sent::Maybe, .. } => {
-                Some("the server may have acted on the call: check before you repeat it".into())
+            Self::Lost { sent: SentStatus::Maybe, .. } => {
+                Some("the server may have processed the call: check before you repeat it".into())
             }
-            Self::StartFailed { server, reason } => Some(match reason.starts_with(OF_PROCESS) {
-                true => format!("`toolbooth servers logs {server}` shows what it said"),
-                false => "the log of the server itself may tell why; the gateway tries again".into(),
+            Self::StartFailed { server, reason } => Some(match reason.starts_with(PROCESS_PREFIX) {
+                true => format!("`toolbooth servers logs {server}` shows its output"),
+                false => "the server's own log may show the reason; the gateway retries".into(),
             }),
             Self::BadAnswer { what, .. } => http_hint(what).map(str::to_owned),
             Self::StartTimeout { .. } => {
-                Some("raise `connect_timeout` of the server if it needs longer".into())
+                Some("raise `connect_timeout` of the server if it needs more time".into())
             }
             Self::Timeout { .. } => {
                 Some("raise `timeout` of the server, or `default_timeout` of the tool".into())
@@ -308,14 +311,14 @@ impl Fault for UpstreamError {
                 Some(format!("`toolbooth servers login {server}` signs in"))
             }
             Self::NeedsAuth { server, remedy: Remedy::Configure, .. } => Some(format!(
-                "give it `auth` in its configuration; with \"oauth\" there, `toolbooth servers login {server}` signs in"
+                "set `auth` in its configuration; with \"oauth\", `toolbooth servers login {server}` signs in"
             )),
             Self::ShareUsed { .. } => Some(
-                "end calls or sessions that you do not need; unused connections are closed by themselves"
+                "end calls or sessions that you do not need; idle connections are closed automatically"
                     .into(),
             ),
             Self::Flooded { server, .. } => Some(format!(
-                "`toolbooth servers logs {server}` may show why it asks so much; report it to its author"
+                "`toolbooth servers logs {server}` may show why it sends so many requests; report it to its author"
             )),
             Self::NotStarted(problem) => problem.hint.clone(),
             _ => None,
@@ -328,13 +331,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_http_status_says_where_to_look() {
+    fn an_http_status_selects_the_hint() {
         let cases = [
-            ("the handshake failed: HTTP 403 Forbidden and nothing else", Some("credential")),
+            ("the handshake failed: HTTP 403 Forbidden and an empty body", Some("credential")),
             ("HTTP 401 Unauthorized with HTTP 404", Some("credential")),
             ("HTTP 404 Not Found with nothing", Some("path of `url`")),
-            ("HTTP 302 Found, a redirect to https://a/mcp/", Some("into `url`")),
-            ("HTTP 200 OK with an HTML page", Some("no MCP endpoint")),
+            ("HTTP 302 Found, a redirect to https://a/mcp/", Some("set `url`")),
+            ("HTTP 200 OK with an HTML page", Some("not an MCP endpoint")),
             ("HTTP 200 OK with hello", None),
             ("an answer under another id", None),
         ];
@@ -348,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_process_has_a_log_here() {
+    fn only_process_failures_refer_to_the_server_log() {
         let hint = |reason: &str| {
             UpstreamError::StartFailed { server: "s".into(), reason: reason.into() }
                 .hint()

@@ -1,7 +1,8 @@
-//! Servers behind the gateway: how they are reached, kept alive and asked.
+//! Connections to the servers behind the gateway: transports, supervision and requests.
 //!
-//! Knows no callers' rights and no policies: a call arrives here sealed.
+//! This crate does not know callers' rights or policies: calls arrive here sealed.
 
+mod auth_refusals;
 mod backoff;
 mod boxed;
 pub mod bundled;
@@ -13,9 +14,10 @@ pub mod embeddings;
 pub mod error;
 mod handshake;
 pub mod http;
+pub mod lease;
 pub mod legacy_sse;
 pub mod link;
-mod listening;
+mod list_changes;
 pub mod llm;
 mod masking;
 pub mod oauth;
@@ -23,9 +25,7 @@ pub mod open;
 pub mod peer;
 pub mod pool;
 pub mod process;
-mod refusal;
 pub mod rest_tool;
-pub mod seat;
 mod server_requests;
 mod spares;
 pub mod state;
@@ -37,8 +37,8 @@ pub mod websocket;
 pub use boxed::boxed;
 pub use connection::Connection;
 pub use error::{Remedy, UpstreamError};
-pub use link::{CallLink, LinkEvent, LinkEvents, Question};
-pub use peer::{Notice, PeerAnswer};
-pub use seat::Seat;
+pub use lease::ConnectionLease;
+pub use link::{CallLink, ClientQuestion, LinkEvent, LinkEvents};
+pub use peer::{PeerAnswer, ServerNotice};
 pub use state::{ServerState, StateReport};
-pub use supervisor::{Context, ServerEvent, Start, Supervised};
+pub use supervisor::{ServerEvent, Start, Supervised, SupervisorContext};

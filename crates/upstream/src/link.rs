@@ -1,6 +1,6 @@
-//! The link between a call under way and its client: progress, log messages and questions.
+//! The link between a call in flight and its client: progress, log messages and questions.
 
-use crate::http::Credential;
+use crate::http::ServerCredential;
 use futures_util::future::BoxFuture;
 use futures_util::task::AtomicWaker;
 use std::collections::VecDeque;
@@ -11,127 +11,127 @@ use std::task::Poll;
 use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
-use toolbooth_core::elicitation::{FormFault, screened, unambiguous};
+use toolbooth_core::elicitation::{ElicitationFault, screened, unambiguous};
 use toolbooth_core::json::RawJson;
 use toolbooth_core::result::{Artifact, echo, update};
 use toolbooth_core::secret::KnownSecrets;
 use toolbooth_wire::RpcError;
 use toolbooth_wire::codes::{INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, REFUSED};
-use toolbooth_wire::meta::of_a_server;
+use toolbooth_wire::meta::strip_gateway_meta;
 
-/// How long a person may take to answer a question before the server's time runs on.
+/// How long an open question pauses the call's deadline.
 pub const MAX_QUESTION: Duration = Duration::from_secs(600);
-/// How long the questions of one call may take in all. A call whose server asks on after that fails.
+/// Maximum total time of a call's questions. If the server asks after that, the call fails.
 pub const MAX_TIME_ASKED: Duration = Duration::from_secs(3600);
-/// How many questions one call may lead to; likewise.
+/// Maximum number of questions per call. If the server asks more, the call fails.
 pub const MAX_QUESTIONS: u32 = 100;
-/// How many events wait for a slow client before progress is dropped.
+/// Number of queued events at which further progress for a slow client is dropped.
 const BACKLOG: usize = 64;
-/// How much is set aside of the files that come with updates.
+/// Limits on the files kept from progress updates.
 const MAX_UPDATE_FILES: usize = 64;
 const MAX_UPDATE_BYTES: u64 = 64 << 20;
 
-/// Something a server said or asked during a call.
+/// An event that a server sent during a call.
 #[derive(Debug)]
 pub enum LinkEvent {
-    /// Progress: the parameters of the notification, under the server's token.
+    /// A progress notification's parameters, with the server's token.
     Progress(RawJson),
-    /// A log message: the parameters of the notification.
+    /// A log notification's parameters.
     Log(RawJson),
-    /// A question to the client.
-    Question(Question),
-    /// The server has taken a subscription on.
+    /// A question for the client.
+    Question(ClientQuestion),
+    /// The server confirmed a subscription.
     Acknowledged,
-    /// What a user was sent to an address for is done: the parameters of the notification.
+    /// The parameters of a notification that a URL elicitation is complete.
     Elicited(RawJson),
 }
 
-/// A question that has been put.
-pub struct Asked {
-    answer: Pending,
-    /// A question that is refused takes none of the client's time.
+/// A question that was asked and is not answered yet.
+pub struct PendingQuestion {
+    answer: AnswerSource,
+    /// Absent for a refused question, which does not count as time with the client.
     _open: Option<OpenQuestion>,
 }
 
-/// Where the answer to a question comes from.
-enum Pending {
+/// The source of a question's answer.
+enum AnswerSource {
     Client(oneshot::Receiver<Result<RawJson, RpcError>>),
-    Understudy(BoxFuture<'static, Result<RawJson, RpcError>>),
+    Fallback(BoxFuture<'static, Result<RawJson, RpcError>>),
     Refused(RpcError),
 }
 
-impl std::fmt::Debug for Asked {
+impl std::fmt::Debug for PendingQuestion {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Asked").finish_non_exhaustive()
+        f.debug_struct("PendingQuestion").finish_non_exhaustive()
     }
 }
 
-/// Answers some questions in the client's stead.
-pub trait Understudy: std::fmt::Debug + Send + Sync {
+/// Answers some questions instead of the client.
+pub trait FallbackResponder: std::fmt::Debug + Send + Sync {
     /// Whether it answers questions of this method.
     fn answers(&self, method: &str) -> bool;
-    /// Answers one.
+    /// Answers a question.
     fn answer(self: Arc<Self>, params: Option<RawJson>) -> BoxFuture<'static, Result<RawJson, RpcError>>;
 }
 
-impl Asked {
+impl PendingQuestion {
     fn refused(error: RpcError) -> Self {
-        Self { answer: Pending::Refused(error), _open: None }
+        Self { answer: AnswerSource::Refused(error), _open: None }
     }
 
     /// Waits for the answer.
     pub async fn answer(self) -> Result<RawJson, RpcError> {
         let gone = |_| Err(RpcError::new(INTERNAL_ERROR, "the client went away"));
         match self.answer {
-            Pending::Client(answer) => answer.await.unwrap_or_else(gone),
-            Pending::Understudy(answer) => answer.await,
-            Pending::Refused(error) => Err(error),
+            AnswerSource::Client(answer) => answer.await.unwrap_or_else(gone),
+            AnswerSource::Fallback(answer) => answer.await,
+            AnswerSource::Refused(error) => Err(error),
         }
     }
 }
 
-/// A question from a server (or the gateway itself) to the client.
+/// A question from a server, or from the gateway itself, to the client.
 #[derive(Debug)]
-pub struct Question {
+pub struct ClientQuestion {
     /// `elicitation/create`, `sampling/createMessage` or `roots/list`.
     pub method: String,
-    /// Its parameters.
+    /// The question's parameters.
     pub params: Option<RawJson>,
-    /// Where the answer goes.
+    /// Receives the answer.
     pub reply: oneshot::Sender<Result<RawJson, RpcError>>,
 }
 
 /// The server's side of the link. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct CallLink {
-    shared: Arc<Shared>,
-    understudy: Option<Arc<dyn Understudy>>,
-    /// What the server must not repeat.
+    shared: Arc<LinkState>,
+    fallback: Option<Arc<dyn FallbackResponder>>,
+    /// Secrets to mask in everything the server sends.
     secrets: KnownSecrets,
-    /// Whose tokens it must not repeat either. They may change during the call.
-    credential: Credential,
+    /// The source of OAuth tokens to mask as well. They may change during the call.
+    credential: ServerCredential,
 }
 
 /// The client's side of the link.
 #[derive(Debug)]
 pub struct LinkEvents {
-    shared: Arc<Shared>,
+    shared: Arc<LinkState>,
 }
 
-/// What both sides share. Most calls never say anything, so nothing is allocated before they do.
+/// The state that both sides share. Most calls send no events, so nothing is allocated until they do.
 #[derive(Debug, Default)]
-struct Shared {
+struct LinkState {
     events: Mutex<VecDeque<LinkEvent>>,
     waker: AtomicWaker,
-    nobody_listens: AtomicBool,
-    signs: Signs,
-    /// Whether updates in progress messages are read.
+    receiver_dropped: AtomicBool,
+    signs: DeadlineSignals,
+    /// Whether progress messages are searched for updates.
     reads_updates: AtomicBool,
-    /// Files that came with updates.
+    /// Files that came in updates.
     artifacts: Mutex<Vec<Artifact>>,
 }
 
-impl Shared {
+impl LinkState {
     fn events(&self) -> MutexGuard<'_, VecDeque<LinkEvent>> {
         self.events.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -140,9 +140,9 @@ impl Shared {
         self.signs.questions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Queues an event, unless nobody listens or too many wait.
+    /// Queues an event, unless the receiver is gone or the queue is full.
     fn send(&self, event: LinkEvent) -> Result<(), LinkEvent> {
-        if self.nobody_listens.load(Ordering::Acquire) {
+        if self.receiver_dropped.load(Ordering::Acquire) {
             return Err(event);
         }
         {
@@ -158,10 +158,10 @@ impl Shared {
 }
 
 impl LinkEvents {
-    /// The next event. Waits for ever if none comes; dropping the future loses nothing.
+    /// Returns the next event and waits forever if none comes. Cancel safe.
     pub async fn recv(&mut self) -> Option<LinkEvent> {
         poll_fn(|cx| {
-            // Registered first, so that an event queued in between wakes us.
+            // Registered before the queue is read, so that an event queued in between wakes this task.
             self.shared.waker.register(cx.waker());
             match self.shared.events().pop_front() {
                 Some(event) => Poll::Ready(Some(event)),
@@ -171,7 +171,7 @@ impl LinkEvents {
         .await
     }
 
-    /// The next event, if one waits.
+    /// Returns the next event, if one is queued.
     pub fn try_recv(&mut self) -> Option<LinkEvent> {
         self.shared.events().pop_front()
     }
@@ -179,54 +179,55 @@ impl LinkEvents {
 
 impl Drop for LinkEvents {
     fn drop(&mut self) {
-        self.shared.nobody_listens.store(true, Ordering::Release);
-        // Questions that wait are answered by being dropped.
+        self.shared.receiver_dropped.store(true, Ordering::Release);
+        // Dropping a queued question answers it with an error.
         self.shared.events().clear();
     }
 }
 
-/// Signs of life that put a deadline off.
+/// Activity that extends the deadline of a call.
 #[derive(Debug, Default)]
-struct Signs {
+struct DeadlineSignals {
     progress: AtomicU32,
     questions: Mutex<QuestionClock>,
-    /// Whether the server asked more than it may, and who waits for that.
+    /// Whether the server exceeded a question limit, and the task waiting for that.
     asked_too_much: AtomicBool,
     limit_waker: AtomicWaker,
 }
 
-/// How long the client has been asked, however many questions at a time. Questions are rare, so a lock will do.
+/// Measures how long the client has had open questions; overlapping questions count once. Questions are rare,
+/// so a lock is sufficient.
 #[derive(Debug, Default)]
 struct QuestionClock {
-    /// How many questions there have been.
+    /// Number of questions so far.
     asked: u32,
     open: u32,
-    /// Since when at least one has been open.
+    /// Start of the current period with open questions.
     since: Option<Instant>,
-    /// How long it was before that.
+    /// Total of the earlier periods.
     before: Duration,
 }
 
 impl QuestionClock {
     fn total(&self) -> Duration {
-        // Questions that are open for too long, alone or together, do not keep the server's clock from going on.
+        // An open question pauses the server's deadline for a limited time only.
         let now = self.since.map_or(Duration::ZERO, |since| since.elapsed().min(MAX_QUESTION));
         (self.before + now).min(MAX_TIME_ASKED)
     }
 
-    /// Whether another question may be put. A server that asks one after another would hold its call for ever.
+    /// Whether another question is allowed. Without a limit, a server could keep a call open forever.
     fn has_room(&self) -> bool {
         self.asked < MAX_QUESTIONS && self.total() < MAX_TIME_ASKED
     }
 }
 
-/// Counts a question as open for as long as it lives.
+/// Counts a question as open while it exists.
 #[derive(Debug)]
-struct OpenQuestion(Arc<Shared>);
+struct OpenQuestion(Arc<LinkState>);
 
 impl OpenQuestion {
-    /// Counts one more; `None` if that is one too many.
-    fn new(shared: Arc<Shared>) -> Option<Self> {
+    /// Counts a new question; `None` if a limit is reached.
+    fn new(shared: Arc<LinkState>) -> Option<Self> {
         {
             let mut clock = shared.clock();
             if !clock.has_room() {
@@ -252,27 +253,27 @@ impl Drop for OpenQuestion {
 }
 
 impl CallLink {
-    /// A link, and the client's side of it.
+    /// Creates a link and returns both sides.
     pub fn new() -> (Self, LinkEvents) {
-        let shared = Arc::<Shared>::default();
-        let (secrets, credential) = (KnownSecrets::default(), Credential::None);
-        (Self { shared: shared.clone(), understudy: None, secrets, credential }, LinkEvents { shared })
+        let shared = Arc::<LinkState>::default();
+        let (secrets, credential) = (KnownSecrets::default(), ServerCredential::None);
+        (Self { shared: shared.clone(), fallback: None, secrets, credential }, LinkEvents { shared })
     }
 
-    /// The same link, with somebody who answers some questions in the client's stead.
-    pub fn helped_by(&self, understudy: Arc<dyn Understudy>) -> Self {
-        Self { understudy: Some(understudy), ..self.clone() }
+    /// Returns the link with a responder that answers some questions instead of the client.
+    pub fn with_fallback(&self, fallback: Arc<dyn FallbackResponder>) -> Self {
+        Self { fallback: Some(fallback), ..self.clone() }
     }
 
-    /// The same link for a server whose secrets are masked in all it says, the tokens obtained for it included.
-    pub(crate) fn masked_by(&self, secrets: &KnownSecrets, credential: &Credential) -> Self {
+    /// Returns the link for a server whose secrets and OAuth tokens are masked in everything it sends.
+    pub(crate) fn masked_by(&self, secrets: &KnownSecrets, credential: &ServerCredential) -> Self {
         Self { secrets: secrets.clone(), credential: credential.clone(), ..self.clone() }
     }
 
-    /// What a server says, without its secrets.
+    /// Masks the server's secrets.
     fn masked(&self, params: RawJson) -> RawJson {
         let mut params = self.secrets.mask_json(&params).unwrap_or(params);
-        if self.credential.can_ask() {
+        if self.credential.can_renew() {
             for tokens in self.credential.secrets() {
                 params = tokens.mask_json(&params).unwrap_or(params);
             }
@@ -280,29 +281,29 @@ impl CallLink {
         params
     }
 
-    /// The same, also without file tokens that it sends back.
+    /// Masks the server's secrets and file tokens.
     fn clean(&self, params: RawJson) -> RawJson {
         let params = self.masked(params);
         echo::redacted(&params).unwrap_or(params)
     }
 
-    /// How much progress there has been.
+    /// Number of progress notifications so far.
     pub fn progress_seen(&self) -> u32 {
         self.shared.signs.progress.load(Ordering::Relaxed)
     }
 
-    /// Whether the client has been asked something and has not answered yet.
+    /// Whether the client has an open question.
     pub fn waits_for_client(&self) -> bool {
         self.shared.clock().open > 0
     }
 
-    /// How long the client has been asked in all: that time is not the server's. One question counts for
-    /// [`MAX_QUESTION`] at most.
+    /// Total time with open questions, which does not count against the server's deadline. One question
+    /// counts for at most [`MAX_QUESTION`].
     pub fn time_with_client(&self) -> Duration {
         self.shared.clock().total()
     }
 
-    /// Waits until the server has asked more than it may during one call.
+    /// Waits until the server exceeds a question limit.
     pub(crate) async fn asked_too_much(&self) {
         poll_fn(|cx| {
             let signs = &self.shared.signs;
@@ -316,38 +317,41 @@ impl CallLink {
         .await;
     }
 
-    /// Whether the server has asked more than it may: its call has failed.
+    /// Whether the server has exceeded a question limit, so that its call has failed.
     pub fn has_asked_too_much(&self) -> bool {
         self.shared.signs.asked_too_much.load(Ordering::Acquire)
     }
 
-    /// Refuses a question that is one too many, and ends the request that it belongs to.
-    fn one_too_many(&self) -> Asked {
+    /// Refuses a question over the limit and ends the request that it belongs to.
+    fn over_limit(&self) -> PendingQuestion {
         self.shared.signs.asked_too_much.store(true, Ordering::Release);
         self.shared.signs.limit_waker.wake();
-        Asked::refused(RpcError::new(REFUSED, "refused: there were too many questions during one call"))
+        PendingQuestion::refused(RpcError::new(
+            REFUSED,
+            "refused: there were too many questions during one call",
+        ))
     }
 
-    /// A link nobody listens to: for the gateway's own requests.
+    /// Creates a link without a receiver, for the gateway's own requests.
     pub fn silent() -> Self {
         Self::new().0
     }
 
-    /// Passes progress on. A client that does not keep up loses progress, never the result.
+    /// Sends a progress notification to the client. A slow client loses progress, never the result.
     pub fn progress(&self, params: RawJson) {
         self.shared.signs.progress.fetch_add(1, Ordering::Relaxed);
-        let params = self.updated(of_a_server(params));
+        let params = self.updated(strip_gateway_meta(params));
         let _ = self.shared.send(LinkEvent::Progress(self.clean(params)));
     }
 
-    /// From now on updates in progress messages are read, and the files in them set aside.
+    /// Enables reading of updates in progress messages; the files in them are kept.
     pub fn read_updates(&self) {
         self.shared.reads_updates.store(true, Ordering::Relaxed);
     }
 
-    /// The files that came with updates so far.
+    /// Takes the files that came in updates so far.
     pub fn take_artifacts(&self) -> Vec<Artifact> {
-        // Almost no call has any: no lock for those.
+        // Almost no call has any: skip the lock.
         if self.progress_seen() == 0 {
             return Vec::new();
         }
@@ -371,50 +375,54 @@ impl CallLink {
         update.params
     }
 
-    /// Passes a log message on, likewise.
+    /// Sends a log message to the client. A slow client loses messages.
     pub fn log(&self, params: RawJson) {
-        let _ = self.shared.send(LinkEvent::Log(self.clean(of_a_server(params))));
+        let _ = self.shared.send(LinkEvent::Log(self.clean(strip_gateway_meta(params))));
     }
 
-    /// Puts a question to the client at once, so that questions keep their order; the answer is awaited later.
-    pub fn question(&self, method: &str, params: Option<RawJson>) -> Asked {
-        let Some(open) = OpenQuestion::new(self.shared.clone()) else { return self.one_too_many() };
+    /// Asks the client immediately, so that questions keep their order. The answer is awaited separately.
+    pub fn question(&self, method: &str, params: Option<RawJson>) -> PendingQuestion {
+        let Some(open) = OpenQuestion::new(self.shared.clone()) else { return self.over_limit() };
         let params = params.map(|params| self.masked(params));
-        if let Some(understudy) = self.understudy.as_ref().filter(|one| one.answers(method)) {
-            let answer = Pending::Understudy(understudy.clone().answer(params));
-            return Asked { answer, _open: Some(open) };
+        if let Some(fallback) = self.fallback.as_ref().filter(|one| one.answers(method)) {
+            let answer = AnswerSource::Fallback(fallback.clone().answer(params));
+            return PendingQuestion { answer, _open: Some(open) };
         }
         let (reply, answer) = oneshot::channel();
-        let question = Question { method: method.to_owned(), params, reply };
+        let question = ClientQuestion { method: method.to_owned(), params, reply };
         match self.shared.send(LinkEvent::Question(question)) {
-            Ok(()) => Asked { answer: Pending::Client(answer), _open: Some(open) },
-            Err(_) => {
-                Asked::refused(RpcError::new(METHOD_NOT_FOUND, format!("nobody is there to answer {method}")))
-            }
+            Ok(()) => PendingQuestion { answer: AnswerSource::Client(answer), _open: Some(open) },
+            Err(_) => PendingQuestion::refused(RpcError::new(
+                METHOD_NOT_FOUND,
+                format!("no client can answer {method}"),
+            )),
         }
     }
 
-    /// The same for a question that a server wrote: nothing in it passes for the gateway's own, it says whose it is, and
-    /// a form that asks for a secret is refused.
-    pub fn question_of(&self, server: &str, method: &str, params: Option<RawJson>) -> Asked {
+    /// Asks a question that a server wrote: screens it so that it cannot pass for one of the gateway's, adds
+    /// the server's name, and refuses a form that asks for a secret.
+    pub fn server_question(&self, server: &str, method: &str, params: Option<RawJson>) -> PendingQuestion {
         match asked_by(server, method, params) {
             Ok(params) => self.question(method, params),
             Err(fault) => {
-                tracing::warn!(server.name = server, "a question of server `{server}` was refused: {fault}");
+                tracing::warn!(
+                    server.name = server,
+                    "a question from server `{server}` was refused: {fault}"
+                );
                 if OpenQuestion::new(self.shared.clone()).is_none() {
-                    return self.one_too_many();
+                    return self.over_limit();
                 }
-                Asked::refused(RpcError::new(INVALID_PARAMS, format!("refused: {fault}")))
+                PendingQuestion::refused(RpcError::new(INVALID_PARAMS, format!("refused: {fault}")))
             }
         }
     }
 
-    /// Passes on that what a user was sent to an address for is done; whoever asked knows by the id whether it was theirs.
+    /// Reports that a URL elicitation is complete. The receiver checks by the id whether it was its own.
     pub fn elicited(&self, params: RawJson) {
-        let _ = self.shared.send(LinkEvent::Elicited(self.clean(of_a_server(params))));
+        let _ = self.shared.send(LinkEvent::Elicited(self.clean(strip_gateway_meta(params))));
     }
 
-    /// Notes that the server has taken a subscription on.
+    /// Reports that the server confirmed a subscription.
     pub fn acknowledge(&self) {
         let _ = self.shared.send(LinkEvent::Acknowledged);
     }
@@ -425,12 +433,16 @@ impl CallLink {
     }
 }
 
-/// The parameters of a server's question, as they may be put.
-fn asked_by(server: &str, method: &str, params: Option<RawJson>) -> Result<Option<RawJson>, FormFault> {
+/// Screens the parameters of a server's question.
+fn asked_by(
+    server: &str,
+    method: &str,
+    params: Option<RawJson>,
+) -> Result<Option<RawJson>, ElicitationFault> {
     if let Some(params) = &params {
         unambiguous(params)?;
     }
-    let params = params.map(of_a_server);
+    let params = params.map(strip_gateway_meta);
     if method != "elicitation/create" {
         return Ok(params);
     }
@@ -443,7 +455,7 @@ mod tests {
 
     /// T44: a form that asks for a password was passed on, without the server's name.
     #[tokio::test]
-    async fn a_servers_question_names_it_and_asks_for_no_secret() {
+    async fn a_servers_question_names_the_server_and_may_not_ask_for_a_secret() {
         let (link, mut events) = CallLink::new();
         let form = |field: &str| {
             let text = format!(
@@ -451,33 +463,33 @@ mod tests {
             );
             Some(RawJson::trusted(text))
         };
-        let refused = link.question_of("bank", "elicitation/create", form("password")).answer().await;
+        let refused = link.server_question("bank", "elicitation/create", form("password")).answer().await;
         assert_eq!(refused.map_err(|error| error.code), Err(INVALID_PARAMS));
-        assert!(events.try_recv().is_none(), "nobody is asked");
-        let asked = link.question_of("bank", "elicitation/create", form("city"));
+        assert!(events.try_recv().is_none(), "the client is not asked");
+        let asked = link.server_question("bank", "elicitation/create", form("city"));
         let Some(LinkEvent::Question(question)) = events.try_recv() else { panic!("a question") };
         let message = question.params.and_then(|params| params.member("message"));
         assert_eq!(message.expect("text").as_str(), r#""Server `bank` asks: Well?""#);
         drop(asked);
     }
 
-    // Audit: of two equal keys the form that was judged need not be the one that is shown.
+    // Audit: with duplicate keys, the form that was checked could differ from the form that is shown.
     #[tokio::test]
-    async fn a_question_with_a_key_twice_is_refused() {
+    async fn a_question_with_a_duplicate_key_is_refused() {
         let (link, mut events) = CallLink::new();
         let harmless = r#""requestedSchema":{"properties":{"city":{"type":"string"}}}"#;
         let text = format!(r#"{{"message":"Well?","requestedSchema":{{}},{harmless}}}"#);
         for method in ["elicitation/create", "sampling/createMessage"] {
             let params = Some(RawJson::trusted(text.clone()));
-            let refused = link.question_of("bank", method, params).answer().await;
+            let refused = link.server_question("bank", method, params).answer().await;
             assert_eq!(refused.map_err(|error| error.code), Err(INVALID_PARAMS), "{method}");
         }
-        assert!(events.try_recv().is_none(), "nobody is asked");
+        assert!(events.try_recv().is_none(), "the client is not asked");
     }
 
-    // Audit: a server that asked one question after another held its call for ever.
+    // Audit: a server that asked one question after another kept its call open forever.
     #[tokio::test(start_paused = true)]
-    async fn questions_of_one_call_are_bounded_in_time() {
+    async fn questions_of_one_call_have_a_time_limit() {
         let (link, _events) = CallLink::new();
         for _ in 0..6 {
             let asked = link.question("elicitation/create", None);
@@ -488,12 +500,12 @@ mod tests {
         assert_eq!(link.time_with_client(), MAX_TIME_ASKED);
         let refused = link.question("elicitation/create", None).answer().await;
         assert_eq!(refused.map_err(|error| error.code), Err(REFUSED));
-        assert!(!link.waits_for_client(), "the server's clock goes on");
+        assert!(!link.waits_for_client(), "the server's deadline runs again");
         link.asked_too_much().await;
     }
 
     #[tokio::test]
-    async fn questions_of_one_call_are_bounded_in_number() {
+    async fn the_number_of_questions_of_one_call_is_limited() {
         let (link, mut events) = CallLink::new();
         for number in 0..MAX_QUESTIONS {
             let asked = link.question("sampling/createMessage", None);
@@ -503,11 +515,11 @@ mod tests {
         let waiting = link.clone();
         let limit = tokio::spawn(async move { waiting.asked_too_much().await });
         tokio::task::yield_now().await;
-        // One that is refused for another reason counts as well.
+        // A question refused for another reason counts as well.
         let twice = Some(RawJson::trusted(r#"{"a":1,"a":2}"#));
-        let refused = link.question_of("bank", "sampling/createMessage", twice).answer().await;
+        let refused = link.server_question("bank", "sampling/createMessage", twice).answer().await;
         assert_eq!(refused.map_err(|error| error.code), Err(REFUSED));
-        assert!(events.try_recv().is_none(), "nobody is asked");
-        limit.await.expect("whoever waits is woken");
+        assert!(events.try_recv().is_none(), "the client is not asked");
+        limit.await.expect("the waiting task is woken");
     }
 }

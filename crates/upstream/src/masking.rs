@@ -1,4 +1,4 @@
-//! A server's own secrets, masked in its answers: some servers repeat the credential they were given.
+//! Masks a server's own secrets in its answers: some servers repeat the credential they were given.
 
 use crate::peer::PeerAnswer;
 use std::borrow::Cow;
@@ -7,8 +7,8 @@ use toolbooth_wire::RpcError;
 use toolbooth_wire::long::LongResult;
 
 impl PeerAnswer {
-    /// The answer to a request of this method without these secrets. What holds none of them stays as it is, to the
-    /// byte.
+    /// Masks these secrets in an answer to a request of `method`. An answer without them is returned
+    /// unchanged.
     #[must_use]
     pub(crate) fn masked(self, method: &str, secrets: &KnownSecrets) -> Self {
         match self {
@@ -24,12 +24,12 @@ impl PeerAnswer {
     }
 }
 
-/// Whether a method lists names and schemas, by which clients call: a changed one would no longer be the server's.
+/// Whether a method lists names and schemas. Clients call by them, so masking would break the names.
 fn is_list(method: &str) -> bool {
     matches!(method, "tools/list" | "prompts/list" | "resources/list" | "resources/templates/list")
 }
 
-/// Whether one of the secrets is in a long result, or may be in it behind escapes.
+/// Whether a long result contains one of the secrets, or may contain one behind escapes.
 fn may_be_in(long: &LongResult, secrets: &KnownSecrets) -> bool {
     let pieces = || long.pieces().iter().map(|piece| &**piece);
     !secrets.is_empty()

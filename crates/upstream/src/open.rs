@@ -1,12 +1,12 @@
-//! Opening a connection: from a server's entry to a server that has shaken hands.
+//! Opens a connection: from a server's entry to an established connection.
 
 use crate::bundled::{self, Bundled, BundledParts};
-use crate::connection::{Connection, Linked, Opened};
+use crate::connection::{Connection, Linked, OpenedPeer};
 use crate::error::UpstreamError;
-use crate::handshake::{Opening, shake};
-use crate::http::{Client, Credential, HttpParts, HttpPeer, Origin, OriginError};
+use crate::handshake::{HandshakeContext, perform_handshake};
+use crate::http::{HttpOrigin, HttpParts, HttpPeer, OriginClient, OriginError, ServerCredential};
 use crate::legacy_sse::{self, SseParts};
-use crate::peer::Notice;
+use crate::peer::ServerNotice;
 use crate::process::{Launch, Reaper, StderrTail, clean_environment};
 use crate::stdio::{self, StdioParts};
 use crate::websocket::{self, WebSocketParts};
@@ -17,49 +17,49 @@ use tokio::sync::mpsc;
 use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::json::RawJson;
 use toolbooth_core::secret::{KnownSecrets, SecretText};
-use toolbooth_core::server::{EraChoice, Remote, ServerEntry, Transport};
+use toolbooth_core::server::{EraChoice, RemoteEndpoint, ServerEntry, Transport};
 use toolbooth_wire::Era;
 
-/// What connections need from the gateway's surroundings, read once at start.
+/// The gateway-wide settings for opening connections, read once at startup.
 #[derive(Debug, Clone)]
-pub struct Surroundings {
-    /// The gateway's environment; children get a small part of it.
+pub struct OpenContext {
+    /// The gateway's environment; child processes inherit a small part of it.
     pub host_environment: BTreeMap<String, String>,
-    /// Which of its variables children get.
+    /// The variables that child processes inherit.
     pub allowed_environment: Vec<String>,
-    /// How the reaper of a child is run.
+    /// How a child's reaper is run.
     pub reaper: Reaper,
-    /// Where the servers that come with the binary are found.
+    /// Looks bundled servers up by name.
     pub bundled: Bundled,
-    /// Where the binary is, for workers that are processes of their own.
+    /// The path of this binary, for workers that run as separate processes.
     pub own_executable: PathBuf,
-    /// What `roots/list` outside a call is answered with: a whole result.
+    /// The answer to `roots/list` outside a call: a complete result.
     pub roots: Option<RawJson>,
-    /// The longest line or body taken from a server.
+    /// Maximum length of a line or body from a server.
     pub answer_limit: usize,
 }
 
-/// One connection that is to be opened.
+/// Parameters for opening one connection.
 #[derive(Debug)]
 pub struct OpenRequest<'a> {
     /// The server.
     pub entry: &'a ServerEntry,
-    /// The era it spoke last time.
+    /// The era it used last time.
     pub hint: Option<Era>,
-    /// What a legacy server is told the client can do.
+    /// The client capabilities announced to a legacy server.
     pub capabilities: RawJson,
-    /// What the server must not repeat.
+    /// Secrets to mask in everything the server sends.
     pub secrets: &'a KnownSecrets,
-    /// Where its standard error is kept.
+    /// Keeps the server's standard error.
     pub stderr: &'a StderrTail,
     /// The gateway's credential.
-    pub credential: Credential,
-    /// Where its notices go.
-    pub notices: mpsc::Sender<Notice>,
+    pub credential: ServerCredential,
+    /// Receives the server's notices.
+    pub notices: mpsc::Sender<ServerNotice>,
 }
 
-impl Surroundings {
-    /// Opens a connection and shakes hands.
+impl OpenContext {
+    /// Opens a connection and performs the handshake.
     pub async fn open(&self, request: OpenRequest<'_>) -> Result<Connection, UpstreamError> {
         let secrets = request.secrets;
         let opened = self.open_in_some_era(request).await;
@@ -68,7 +68,7 @@ impl Surroundings {
 
     async fn open_in_some_era(&self, request: OpenRequest<'_>) -> Result<Connection, UpstreamError> {
         let entry = request.entry;
-        let mut opening = Opening {
+        let mut context = HandshakeContext {
             server: entry.name.to_string(),
             hint: match (&entry.transport, entry.era) {
                 (Transport::Sse(_), _) | (_, EraChoice::Legacy) => Some(Era::Legacy),
@@ -76,21 +76,21 @@ impl Surroundings {
                 (_, EraChoice::Auto) => request.hint,
             },
             capabilities: request.capabilities.clone(),
-            patience: entry.connect_timeout,
+            time_limit: entry.connect_timeout,
             secrets: request.secrets.clone(),
             credential: request.credential.clone(),
         };
-        let first = shake(self.dial(&request).await?, &opening).await;
+        let first = perform_handshake(self.dial(&request).await?, &context).await;
         match first {
-            // Some servers die of a word they do not know. They are asked the old way.
-            Err(UpstreamError::Lost { .. }) if opening.hint != Some(Era::Legacy) && may_hang_up(entry) => {
-                opening.hint = Some(Era::Legacy);
-                shake(self.dial(&request).await?, &opening).await
+            // Some servers exit on an unknown request. They are retried as legacy servers.
+            Err(UpstreamError::Lost { .. }) if context.hint != Some(Era::Legacy) && may_hang_up(entry) => {
+                context.hint = Some(Era::Legacy);
+                perform_handshake(self.dial(&request).await?, &context).await
             }
-            Err(error) if is_no_streamable_http(&error) => match &entry.transport {
+            Err(error) if lacks_streamable_http(&error) => match &entry.transport {
                 Transport::Http(remote) => {
-                    opening.hint = Some(Era::Legacy);
-                    self.step_back(&request, remote, &opening, error).await
+                    context.hint = Some(Era::Legacy);
+                    self.fall_back_to_sse(&request, remote, &context, error).await
                 }
                 _ => Err(error),
             },
@@ -98,7 +98,7 @@ impl Surroundings {
         }
     }
 
-    async fn dial(&self, request: &OpenRequest<'_>) -> Result<Opened, UpstreamError> {
+    async fn dial(&self, request: &OpenRequest<'_>) -> Result<OpenedPeer, UpstreamError> {
         let entry = request.entry;
         match &entry.transport {
             Transport::Stdio { command, args, cwd, env } => {
@@ -125,12 +125,12 @@ impl Surroundings {
                     notices: request.notices.clone(),
                     roots: self.roots.clone(),
                 })?;
-                Ok(Opened { peer: Box::new(peer), linked: Linked::No })
+                Ok(OpenedPeer { peer: Box::new(peer), linked: Linked::No })
             }
             Transport::Http(remote) => {
                 let peer = HttpPeer::new(HttpParts {
                     server: entry.name.as_str().into(),
-                    client: Client::new(origin_of(entry, remote)?, entry.connect_timeout),
+                    client: OriginClient::new(origin_of(entry, remote)?, entry.connect_timeout),
                     headers: headers_of(entry, remote)?,
                     credential: request.credential.clone(),
                     notices: request.notices.clone(),
@@ -138,11 +138,11 @@ impl Surroundings {
                     body_limit: self.answer_limit,
                     stall: entry.timeout,
                 });
-                Ok(Opened { peer: Box::new(peer), linked: Linked::Yes })
+                Ok(OpenedPeer { peer: Box::new(peer), linked: Linked::Yes })
             }
             Transport::Sse(remote) => self.follow_stream(request, remote).await,
             Transport::WebSocket(remote) => {
-                let wrong = |_| config_fault(entry, "its `url` is no ws or wss URL");
+                let wrong = |_| config_fault(entry, "its `url` is not a ws or wss URL");
                 let peer = websocket::open(WebSocketParts {
                     server: entry.name.to_string(),
                     origin: websocket::origin(remote.url.expose()).map_err(wrong)?,
@@ -155,7 +155,7 @@ impl Surroundings {
                     ping_every: websocket::PING_EVERY,
                 })
                 .await?;
-                Ok(Opened { peer: Box::new(peer), linked: Linked::No })
+                Ok(OpenedPeer { peer: Box::new(peer), linked: Linked::No })
             }
         }
     }
@@ -163,8 +163,8 @@ impl Surroundings {
     async fn follow_stream(
         &self,
         request: &OpenRequest<'_>,
-        remote: &Remote,
-    ) -> Result<Opened, UpstreamError> {
+        remote: &RemoteEndpoint,
+    ) -> Result<OpenedPeer, UpstreamError> {
         let entry = request.entry;
         let peer = legacy_sse::open(SseParts {
             server: entry.name.to_string(),
@@ -177,30 +177,30 @@ impl Surroundings {
             connect_timeout: entry.connect_timeout,
         })
         .await?;
-        Ok(Opened { peer: Box::new(peer), linked: Linked::No })
+        Ok(OpenedPeer { peer: Box::new(peer), linked: Linked::No })
     }
 
-    /// Tries the older transport on a server that knows nothing of Streamable HTTP. What went wrong
-    /// there is said only if it is about the server, not about the transport.
-    async fn step_back(
+    /// Tries the older HTTP+SSE transport on a server without Streamable HTTP. If that fails too, the first
+    /// error is returned, except for a refused credential.
+    async fn fall_back_to_sse(
         &self,
         request: &OpenRequest<'_>,
-        remote: &Remote,
-        opening: &Opening,
+        remote: &RemoteEndpoint,
+        context: &HandshakeContext,
         first: UpstreamError,
     ) -> Result<Connection, UpstreamError> {
-        tracing::debug!(server.name = %opening.server, "{first}; trying the older HTTP+SSE transport");
+        tracing::debug!(server.name = %context.server, "{first}; trying the older HTTP+SSE transport");
         match self.follow_stream(request, remote).await {
-            Ok(opened) => shake(opened, opening).await,
+            Ok(opened) => perform_handshake(opened, context).await,
             Err(error @ UpstreamError::NeedsAuth { .. }) => Err(error),
             Err(error) => {
-                tracing::debug!(server.name = %opening.server, "{error}; it does not speak HTTP+SSE either");
+                tracing::debug!(server.name = %context.server, "{error}; it does not support HTTP+SSE either");
                 Err(first)
             }
         }
     }
 
-    async fn start(&self, request: &OpenRequest<'_>, launch: Launch) -> Result<Opened, UpstreamError> {
+    async fn start(&self, request: &OpenRequest<'_>, launch: Launch) -> Result<OpenedPeer, UpstreamError> {
         let peer = stdio::open(StdioParts {
             server: request.entry.name.to_string(),
             launch,
@@ -210,7 +210,7 @@ impl Surroundings {
             line_limit: self.answer_limit,
         })
         .await?;
-        Ok(Opened { peer: Box::new(peer), linked: Linked::No })
+        Ok(OpenedPeer { peer: Box::new(peer), linked: Linked::No })
     }
 }
 
@@ -218,20 +218,21 @@ fn may_hang_up(entry: &ServerEntry) -> bool {
     matches!(entry.transport, Transport::Stdio { .. } | Transport::Bundled(_) | Transport::WebSocket(_))
 }
 
-/// Whether a handshake failed the way it does where nobody takes POSTs: with these three and no message.
-fn is_no_streamable_http(error: &UpstreamError) -> bool {
+/// Whether a handshake failed as it does at an endpoint that does not accept POSTs: with one of these
+/// statuses and without a message.
+fn lacks_streamable_http(error: &UpstreamError) -> bool {
     let UpstreamError::BadAnswer { what, .. } = error else { return false };
-    // The first status named is the server's; what follows may be its own words.
+    // The first status in the text is the server's; the rest may be its own words.
     let status = what.split_once("HTTP ").and_then(|(_, rest)| rest.get(..3));
     matches!(status, Some("400" | "404" | "405"))
 }
 
-/// The address of a remote server.
-pub(crate) fn origin_of(entry: &ServerEntry, remote: &Remote) -> Result<Origin, UpstreamError> {
-    Origin::parse(remote.url.expose()).map_err(|error| match error {
+/// The origin of a remote server.
+pub(crate) fn origin_of(entry: &ServerEntry, remote: &RemoteEndpoint) -> Result<HttpOrigin, UpstreamError> {
+    HttpOrigin::parse(remote.url.expose()).map_err(|error| match error {
         OriginError::OtherKind(_) => config_fault(entry, "its `url` is not an http or https URL"),
         OriginError::UserInfo => {
-            config_fault(entry, "its `url` holds user info (`user:password@`), which is not allowed")
+            config_fault(entry, "its `url` contains user info (`user:password@`), which is not allowed")
         }
     })
 }
@@ -239,7 +240,7 @@ pub(crate) fn origin_of(entry: &ServerEntry, remote: &Remote) -> Result<Origin, 
 /// The configured headers of a remote server.
 pub(crate) fn headers_of(
     entry: &ServerEntry,
-    remote: &Remote,
+    remote: &RemoteEndpoint,
 ) -> Result<Vec<(HeaderName, HeaderValue)>, UpstreamError> {
     let header = |(name, value): (&String, &SecretText)| {
         let name = HeaderName::from_bytes(name.as_bytes()).ok()?;
@@ -248,7 +249,9 @@ pub(crate) fn headers_of(
         Some((name, value))
     };
     let headers: Option<Vec<_>> = remote.headers.iter().map(header).collect();
-    headers.ok_or_else(|| config_fault(entry, "one of its `headers` holds what a header may not"))
+    headers.ok_or_else(|| {
+        config_fault(entry, "one of its `headers` contains characters that are not allowed in a header")
+    })
 }
 
 fn config_fault(entry: &ServerEntry, what: &str) -> UpstreamError {

@@ -1,43 +1,45 @@
-//! The connections of one server: one for the gateway itself, others where callers may not share.
+//! The connection pool of one server: one connection for the gateway itself, and others for callers that may
+//! not share it.
 //!
-//! A legacy server is told once what its client can do. The gateway's own connection tells it of everything
-//! that can be bridged, as some servers offer tools only then. Callers who may not share it, and over HTTP
-//! clients that can do less, get connections of their own. A modern server is told with every request.
+//! A legacy server learns the client's capabilities once, in the handshake. The gateway's own connection
+//! announces everything that can be bridged, because some servers offer tools only then. Callers that may not
+//! share it, and over HTTP clients with fewer capabilities, get separate connections. A modern server learns
+//! the capabilities with every request.
 
-use crate::capabilities::Askable;
+use crate::capabilities::ClientCapabilities;
 use crate::connection::{Connection, SharedConnection};
 use crate::error::UpstreamError;
-use crate::http::Credential;
-use crate::listening;
+use crate::http::ServerCredential;
+use crate::lease::{ConnectionLease, can_be_asked};
+use crate::list_changes;
 use crate::oauth::Authorizer;
-use crate::open::{OpenRequest, Surroundings};
-use crate::peer::Notice;
+use crate::open::{OpenContext, OpenRequest};
+use crate::peer::ServerNotice;
 use crate::process::StderrTail;
-use crate::seat::{Seat, can_be_asked};
-use crate::spares::Party;
+use crate::spares::ConnectionGroup;
 use arc_swap::ArcSwapOption;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, OnceCell, mpsc};
-use toolbooth_core::caller::{Caller, ClientFacts, Standing};
+use toolbooth_core::caller::{Caller, CallerKind, ClientFacts};
 use toolbooth_core::secret::KnownSecrets;
 use toolbooth_core::server::{ServerEntry, Share, Transport};
 use toolbooth_wire::Era;
 
-/// The most connections one server may have.
+/// Maximum number of connections per server.
 pub(crate) const MAX_CONNECTIONS: usize = 256;
-/// The most of them that one user may have, so that one user cannot take all of them.
+/// Maximum number of them per user, so that one user cannot take all of them.
 pub(crate) const USER_SHARE: usize = 32;
-/// How long a fresh connection waits for questions that belong to no call.
+/// How long a new connection waits for questions that do not belong to a call.
 const SETTLE: Duration = Duration::from_millis(30);
 
-/// After how long connections that nobody uses are closed. The gateway's own stays.
+/// Idle timeouts of connections. The gateway's own connection is not closed.
 #[derive(Debug, Clone, Copy)]
 pub struct IdleLimits {
-    /// Callers' own connections, which may hold state.
+    /// For callers' own connections, which may hold state.
     pub own: Duration,
-    /// Spares, opened because their own was taken.
+    /// For spare connections, opened because the callers' own was busy.
     pub spare: Duration,
 }
 
@@ -47,39 +49,39 @@ impl Default for IdleLimits {
     }
 }
 
-/// Who may share a connection, and which of theirs it is.
+/// Identifies a connection in the pool: the callers that share it, and its number among theirs.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Key {
-    sharing: Sharing,
-    /// What the server was told they can be asked.
-    asked: Askable,
-    /// Zero is the callers' own connection.
+pub(crate) struct ConnectionKey {
+    sharing: SharingGroup,
+    /// The capabilities announced to the server.
+    capabilities: ClientCapabilities,
+    /// Zero is the callers' own connection; other numbers are spares.
     spare: usize,
 }
 
-impl Key {
-    pub(crate) fn spare(sharing: &Sharing, asked: Askable, spare: usize) -> Self {
-        Self { sharing: sharing.clone(), asked, spare }
+impl ConnectionKey {
+    pub(crate) fn spare(sharing: &SharingGroup, capabilities: ClientCapabilities, spare: usize) -> Self {
+        Self { sharing: sharing.clone(), capabilities, spare }
     }
 
-    fn own(sharing: &Sharing, asked: Askable) -> Self {
-        Self::spare(sharing, asked, 0)
+    fn own(sharing: &SharingGroup, capabilities: ClientCapabilities) -> Self {
+        Self::spare(sharing, capabilities, 0)
     }
 
-    /// The user whose share of connections it belongs to.
+    /// The user whose connection limit it counts against.
     pub(crate) fn user(&self) -> Option<&str> {
         self.sharing.user()
     }
 }
 
-/// Callers that share connections.
+/// The callers that share connections.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) enum Sharing {
-    /// Everybody, the gateway itself included.
+pub(crate) enum SharingGroup {
+    /// All callers, and the gateway itself.
     All,
     /// The calls of one user.
     User(String),
-    /// The calls of one client session. With the user, as over REST callers name their sessions themselves.
+    /// The calls of one client session. Includes the user, because REST callers choose their session names.
     Session {
         /// The session.
         session: String,
@@ -88,7 +90,7 @@ pub(crate) enum Sharing {
     },
 }
 
-impl Sharing {
+impl SharingGroup {
     fn user(&self) -> Option<&str> {
         match self {
             Self::All => None,
@@ -97,42 +99,42 @@ impl Sharing {
     }
 }
 
-pub(crate) type Cells = HashMap<Key, Arc<OnceCell<SharedConnection>>>;
+pub(crate) type Cells = HashMap<ConnectionKey, Arc<OnceCell<SharedConnection>>>;
 
 /// The connections of one server.
 #[derive(Debug)]
 pub struct Pool {
     entry: Arc<ServerEntry>,
-    surroundings: Arc<Surroundings>,
-    credential: Credential,
-    /// What the server must not repeat.
+    open_context: Arc<OpenContext>,
+    credential: ServerCredential,
+    /// Secrets to mask in everything the server sends.
     secrets: KnownSecrets,
     stderr: StderrTail,
-    notices: mpsc::Sender<Notice>,
+    notices: mpsc::Sender<ServerNotice>,
     primary: ArcSwapOption<Connection>,
-    /// The connection that last told of a change: with servers that keep state in their process, the
-    /// others know nothing of it.
+    /// The connection that last announced a list change. Servers that keep state per process may not show the
+    /// change on the others.
     informant: Mutex<Weak<Connection>>,
     others: Mutex<Cells>,
-    /// Fires when a spare has been opened, or could not be.
+    /// Notified when a spare was opened or could not be opened.
     pub(crate) spares_changed: Notify,
-    /// When a spare could not be opened last.
+    /// When opening a spare last failed.
     pub(crate) spares_refused: Mutex<Option<Instant>>,
 }
 
 impl Pool {
-    /// A pool without connections.
+    /// Creates an empty pool.
     pub fn new(
         entry: Arc<ServerEntry>,
-        surroundings: Arc<Surroundings>,
-        credential: Credential,
+        open_context: Arc<OpenContext>,
+        credential: ServerCredential,
         stderr: StderrTail,
-        notices: mpsc::Sender<Notice>,
+        notices: mpsc::Sender<ServerNotice>,
     ) -> Arc<Self> {
         Arc::new(Self {
             secrets: entry.credentials(),
             entry,
-            surroundings,
+            open_context,
             credential,
             stderr,
             notices,
@@ -144,48 +146,49 @@ impl Pool {
         })
     }
 
-    /// Where the server's tokens come from, if a person can sign in to it.
+    /// The source of the server's OAuth tokens, if a person can sign in to it.
     pub fn authorizer(&self) -> Option<&Arc<Authorizer>> {
         match &self.credential {
-            Credential::OAuth(authorizer) => Some(authorizer),
-            Credential::None | Credential::Fixed(..) => None,
+            ServerCredential::OAuth(authorizer) => Some(authorizer),
+            ServerCredential::None | ServerCredential::Fixed(..) => None,
         }
     }
 
-    /// The gateway's own connection, if there is one.
+    /// The gateway's own connection, if it is open.
     pub fn primary(&self) -> Option<SharedConnection> {
         self.primary.load_full()
     }
 
-    /// The connection that knows best what the server offers now.
+    /// The connection with the most recent view of the server's lists.
     pub(crate) fn informant(&self) -> Option<SharedConnection> {
-        let told = self.informant.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
-        told.or_else(|| self.primary())
+        let latest = self.informant.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
+        latest.or_else(|| self.primary())
     }
 
     /// Opens the gateway's own connection.
     pub async fn open_primary(&self, hint: Option<Era>) -> Result<SharedConnection, UpstreamError> {
-        let connection = Arc::new(self.open(hint, Askable::EVERYTHING, self.notices.clone()).await?);
+        let connection =
+            Arc::new(self.open(hint, ClientCapabilities::EVERYTHING, self.notices.clone()).await?);
         self.primary.store(Some(connection.clone()));
         Ok(connection)
     }
 
-    /// Has the server tell of changes on the gateway's own connection.
-    pub(crate) async fn hear_changes(&self, primary: &SharedConnection) {
-        listening::hear_changes(primary, &self.notices).await;
+    /// Subscribes to list changes on the gateway's own connection.
+    pub(crate) async fn watch_changes(&self, primary: &SharedConnection) {
+        list_changes::watch_changes(primary, &self.notices).await;
     }
 
     async fn open(
         &self,
         hint: Option<Era>,
-        asked: Askable,
-        notices: mpsc::Sender<Notice>,
+        capabilities: ClientCapabilities,
+        notices: mpsc::Sender<ServerNotice>,
     ) -> Result<Connection, UpstreamError> {
-        self.surroundings
+        self.open_context
             .open(OpenRequest {
                 entry: &self.entry,
                 hint,
-                capabilities: asked.to_json(),
+                capabilities: capabilities.to_json(),
                 secrets: &self.secrets,
                 stderr: &self.stderr,
                 credential: self.credential.clone(),
@@ -194,32 +197,37 @@ impl Pool {
             .await
     }
 
-    /// A place for a call: on the callers' own connection, or on a spare when they wait for its turn.
+    /// Leases a connection for a call: the callers' own, or a spare if they wait for its turn.
     pub async fn for_call(
         self: &Arc<Self>,
         caller: &Caller,
         client: &ClientFacts,
-    ) -> Result<Seat, UpstreamError> {
-        let party = self.party(caller, client).await?;
-        let takes_turns = party.home.turns.is_some();
-        // Calls of clients that cannot be asked share, until the server has asked in the middle of a call.
-        if takes_turns && (can_be_asked(client) || party.home.peer.has_asked()) {
-            return Ok(Box::pin(self.seat(&party)).await);
+    ) -> Result<ConnectionLease, UpstreamError> {
+        let group = self.group(caller, client).await?;
+        let takes_turns = group.home.turns.is_some();
+        // Calls whose clients cannot be asked share the connection until the server sends a question during a
+        // call.
+        if takes_turns && (can_be_asked(client) || group.home.peer.has_asked()) {
+            return Ok(Box::pin(self.lease(&group)).await);
         }
-        Ok(Seat::shared(party.home))
+        Ok(ConnectionLease::shared(group.home))
     }
 
-    /// The connection that holds what a server remembers of a caller: the gateway's own where it may be
-    /// shared, else one of the caller's.
+    /// The connection that holds a server's state for a caller: the gateway's own if it may be shared,
+    /// otherwise the caller's.
     pub async fn home(
         self: &Arc<Self>,
         caller: &Caller,
         client: &ClientFacts,
     ) -> Result<SharedConnection, UpstreamError> {
-        Ok(self.party(caller, client).await?.home)
+        Ok(self.group(caller, client).await?.home)
     }
 
-    async fn party(self: &Arc<Self>, caller: &Caller, client: &ClientFacts) -> Result<Party, UpstreamError> {
+    async fn group(
+        self: &Arc<Self>,
+        caller: &Caller,
+        client: &ClientFacts,
+    ) -> Result<ConnectionGroup, UpstreamError> {
         let Some(primary) = self.primary.load_full() else {
             return Err(UpstreamError::Unreachable {
                 server: self.entry.name.to_string(),
@@ -227,51 +235,51 @@ impl Pool {
             });
         };
         let sharing = self.sharing(caller, &primary);
-        let asked = match (primary.era, primary.turns.is_some()) {
-            (Era::Modern, _) => Askable::NOTHING,
-            // One process serves all clients of its owner: state kept there is seen by all of them. What a
-            // client cannot be asked is refused when it is asked.
-            (Era::Legacy, true) if sharing == Sharing::All => Askable::EVERYTHING,
-            (Era::Legacy, _) => Askable::of(client),
+        let capabilities = match (primary.era, primary.turns.is_some()) {
+            (Era::Modern, _) => ClientCapabilities::NOTHING,
+            // One process serves all clients of its owner and its state is visible to all of them. A question
+            // that a client cannot answer is refused when it is asked.
+            (Era::Legacy, true) if sharing == SharingGroup::All => ClientCapabilities::EVERYTHING,
+            (Era::Legacy, _) => ClientCapabilities::of(client),
         };
-        if sharing == Sharing::All && (primary.era == Era::Modern || primary.turns.is_some()) {
-            return Ok(Party { home: primary, sharing, asked });
+        if sharing == SharingGroup::All && (primary.era == Era::Modern || primary.turns.is_some()) {
+            return Ok(ConnectionGroup { home: primary, sharing, capabilities });
         }
-        let key = Key::own(&sharing, asked);
+        let key = ConnectionKey::own(&sharing, capabilities);
         let cell = self.cell(key.clone())?;
-        // Boxed, as opening is long and rare: every call would carry the room for it.
-        let opened = Box::pin(self.open_other(&key, &cell, &primary, asked)).await;
+        // Boxed: opening is rare, and its large future would be part of every call.
+        let opened = Box::pin(self.open_other(&key, &cell, &primary, capabilities)).await;
         let home = opened.inspect_err(|_| self.forget_unopened(&key, &cell))?;
-        Ok(Party { home, sharing, asked })
+        Ok(ConnectionGroup { home, sharing, capabilities })
     }
 
-    /// Who shares with this caller.
-    fn sharing(&self, caller: &Caller, primary: &Connection) -> Sharing {
-        let user = || Sharing::User(caller.user.to_string());
-        match (self.entry.share, caller.standing) {
-            (Share::All, _) | (Share::User | Share::Auto, Standing::Owner) => Sharing::All,
-            (Share::User, Standing::Guest) => user(),
-            // Where the server remembers nothing from call to call, there is nothing to keep apart.
-            (Share::Auto, Standing::Guest) => {
+    /// The callers that share connections with this caller.
+    fn sharing(&self, caller: &Caller, primary: &Connection) -> SharingGroup {
+        let user = || SharingGroup::User(caller.user.to_string());
+        match (self.entry.share, caller.kind) {
+            (Share::All, _) | (Share::User | Share::Auto, CallerKind::Owner) => SharingGroup::All,
+            (Share::User, CallerKind::Guest) => user(),
+            // A server without state between calls needs no separation.
+            (Share::Auto, CallerKind::Guest) => {
                 let is_remote = matches!(self.entry.transport, Transport::Http(_));
                 match is_remote && (primary.era == Era::Modern || !primary.peer.has_session()) {
-                    true => Sharing::All,
+                    true => SharingGroup::All,
                     false => user(),
                 }
             }
             (Share::Session, _) => match &caller.session {
                 Some(session) => {
-                    Sharing::Session { session: session.to_string(), user: caller.user.to_string() }
+                    SharingGroup::Session { session: session.to_string(), user: caller.user.to_string() }
                 }
                 None => user(),
             },
         }
     }
 
-    /// Gives the place of a connection back that could not be opened, unless somebody else is opening it.
-    fn forget_unopened(&self, key: &Key, cell: &Arc<OnceCell<SharedConnection>>) {
+    /// Removes the slot of a connection that could not be opened, unless another caller is opening it.
+    fn forget_unopened(&self, key: &ConnectionKey, cell: &Arc<OnceCell<SharedConnection>>) {
         let mut others = self.others();
-        // One reference is the pool's, one this caller's: there is no other user.
+        // The pool and this caller hold one reference each; more means another caller.
         if !cell.initialized() && Arc::strong_count(cell) <= 2 {
             others.remove(key);
         }
@@ -280,15 +288,15 @@ impl Pool {
     /// Opens a connection beside the gateway's own, unless it is open.
     pub(crate) async fn open_other(
         self: &Arc<Self>,
-        key: &Key,
+        key: &ConnectionKey,
         cell: &OnceCell<SharedConnection>,
         model: &Connection,
-        asked: Askable,
+        capabilities: ClientCapabilities,
     ) -> Result<SharedConnection, UpstreamError> {
         let opened = cell
             .get_or_try_init(|| async {
                 let (notices, inbox) = mpsc::channel(16);
-                let connection = Arc::new(self.open(Some(model.era), asked, notices).await?);
+                let connection = Arc::new(self.open(Some(model.era), capabilities, notices).await?);
                 tokio::spawn(watch(Arc::downgrade(self), Arc::downgrade(&connection), key.clone(), inbox));
                 connection.peer.listen();
                 if connection.turns.is_some() {
@@ -306,7 +314,7 @@ impl Pool {
         self.others.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn cell(&self, key: Key) -> Result<Arc<OnceCell<SharedConnection>>, UpstreamError> {
+    fn cell(&self, key: ConnectionKey) -> Result<Arc<OnceCell<SharedConnection>>, UpstreamError> {
         let mut others = self.others();
         if !others.contains_key(&key) {
             let server = || self.entry.name.to_string();
@@ -320,16 +328,16 @@ impl Pool {
         Ok(others.entry(key).or_default().clone())
     }
 
-    /// Closes connections beside the gateway's own that nobody uses or has used for a while.
+    /// Closes idle connections other than the gateway's own.
     pub async fn close_idle(&self, limits: IdleLimits) {
         let idle: Vec<SharedConnection> = {
             let mut others = self.others();
-            let is_idle = |key: &Key, connection: &SharedConnection| {
+            let is_idle = |key: &ConnectionKey, connection: &SharedConnection| {
                 let limit = if key.spare > 0 { limits.spare } else { limits.own };
-                // A user or a waiter holds a reference besides the pool's.
+                // A call or a waiter holds a reference besides the pool's.
                 Arc::strong_count(connection) == 1 && connection.idle_for() >= limit
             };
-            let keys: Vec<Key> = others
+            let keys: Vec<ConnectionKey> = others
                 .iter()
                 .filter(|(key, cell)| cell.get().is_some_and(|connection| is_idle(key, connection)))
                 .map(|(key, _)| key.clone())
@@ -339,7 +347,7 @@ impl Pool {
         futures_util::future::join_all(idle.iter().map(|connection| connection.close())).await;
     }
 
-    /// Closes everything.
+    /// Closes all connections.
     pub async fn close(&self) {
         let mut connections: Vec<SharedConnection> = self.primary.swap(None).into_iter().collect();
         let others = std::mem::take(&mut *self.others());
@@ -349,36 +357,42 @@ impl Pool {
     }
 }
 
-/// Watches a caller's connection: forgets it when it is gone, passes its notices on.
-async fn watch(pool: Weak<Pool>, connection: Weak<Connection>, key: Key, mut inbox: mpsc::Receiver<Notice>) {
+/// Watches a caller's connection: removes it when it is lost and forwards its notices.
+async fn watch(
+    pool: Weak<Pool>,
+    connection: Weak<Connection>,
+    key: ConnectionKey,
+    mut inbox: mpsc::Receiver<ServerNotice>,
+) {
     while let Some(notice) = inbox.recv().await {
         let Some(pool) = pool.upgrade() else { return };
         match notice {
-            Notice::Closed(_) => {
+            ServerNotice::Closed(_) => {
                 pool.others().remove(&key);
                 return;
             }
-            Notice::Flooded(reason) => {
+            ServerNotice::Flooded(reason) => {
                 pool.others().remove(&key);
                 pool.stderr.note(&format!("(the gateway ended a connection: {reason})"));
                 return;
             }
-            Notice::ListChanged(method) => {
+            ServerNotice::ListChanged(method) => {
                 *pool.informant.lock().unwrap_or_else(PoisonError::into_inner) = connection.clone();
-                Notice::ListChanged(method).pass_on(&pool.notices);
+                ServerNotice::ListChanged(method).pass_on(&pool.notices);
             }
-            // The gateway's own connection hears of changes, too; this one only says that it is back.
-            Notice::Missed => {}
+            // The gateway's own connection receives changes too; this notice only says that the stream is
+            // open again.
+            ServerNotice::Missed => {}
             other => other.pass_on(&pool.notices),
         }
     }
 }
 
-/// Closes the connection that has been idle longest, of this user if one is named; `false` if all are in use.
+/// Closes the longest idle connection, of the given user if there is one. Returns `false` if all are in use.
 fn make_room(others: &mut Cells, user: Option<&str>) -> bool {
-    let is_of_user = |key: &Key| user.is_none_or(|user| key.user() == Some(user));
+    let is_of_user = |key: &ConnectionKey| user.is_none_or(|user| key.user() == Some(user));
     let idle = others.iter().filter(|(key, _)| is_of_user(key)).filter_map(|(key, cell)| {
-        // A user or a waiter holds a reference besides the pool's.
+        // A call or a waiter holds a reference besides the pool's.
         let connection = cell.get().filter(|connection| Arc::strong_count(connection) == 1)?;
         Some((key, connection.idle_for()))
     });
@@ -391,7 +405,7 @@ fn make_room(others: &mut Cells, user: Option<&str>) -> bool {
     true
 }
 
-/// Whether a user may open one more connection.
+/// Whether a user may open another connection.
 pub(crate) fn has_share_left(others: &Cells, user: Option<&str>) -> bool {
     user.is_none_or(|user| others.keys().filter(|key| key.user() == Some(user)).count() < USER_SHARE)
 }

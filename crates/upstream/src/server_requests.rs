@@ -1,5 +1,5 @@
-//! Bounds on the requests that a server sends to the gateway on one connection: how many and how much may wait for an
-//! answer, and how fast they may come. A server beyond them loses the connection.
+//! Limits on the requests that a server sends to the gateway on one connection: number and size of unanswered
+//! requests, and rate. A server that exceeds a limit is disconnected.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,22 +7,22 @@ use std::time::{Duration, Instant};
 use toolbooth_core::json::RawJson;
 use toolbooth_wire::Request;
 
-/// How many requests of a server may wait for their answers.
+/// Maximum number of unanswered requests.
 const MAX_WAITING: usize = 128;
-/// How many bytes of them, unless it is only one.
+/// Maximum total size of unanswered requests; a single larger one is allowed.
 const MAX_WAITING_BYTES: usize = 16 << 20;
-/// How many requests may come at once, and how many a second in the long run.
+/// Token bucket for incoming requests: burst size and refill rate.
 const BURST: f64 = 1000.0;
 const PER_SECOND: f64 = 100.0;
 
-/// How far a server went.
+/// The limit that a server exceeded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Flood {
-    /// It does not wait for, or does not read, the answers.
+    /// Too many unanswered requests: the server does not wait for the answers or does not read them.
     Waiting,
-    /// Its requests are too large to be kept.
+    /// The unanswered requests are too large.
     Bytes,
-    /// It asks too fast.
+    /// Too many requests per second.
     Rate,
 }
 
@@ -37,37 +37,37 @@ impl fmt::Display for Flood {
 }
 
 #[derive(Debug)]
-struct Load {
+struct RequestLoad {
     waiting: usize,
     waiting_bytes: usize,
     allowance: f64,
     refilled: Instant,
 }
 
-/// The requests of one server on one connection.
+/// The incoming requests of one connection.
 #[derive(Debug)]
-pub(crate) struct ServerRequests(Arc<Mutex<Load>>);
+pub(crate) struct ServerRequests(Arc<Mutex<RequestLoad>>);
 
 impl Default for ServerRequests {
     fn default() -> Self {
         let refilled = Instant::now();
-        Self(Arc::new(Mutex::new(Load { waiting: 0, waiting_bytes: 0, allowance: BURST, refilled })))
+        Self(Arc::new(Mutex::new(RequestLoad { waiting: 0, waiting_bytes: 0, allowance: BURST, refilled })))
     }
 }
 
-/// A request that is being answered. Dropping it makes room for another.
+/// A request that is being answered. Dropping it releases its share of the limits.
 #[derive(Debug)]
 pub(crate) struct Admitted {
-    load: Arc<Mutex<Load>>,
+    load: Arc<Mutex<RequestLoad>>,
     bytes: usize,
 }
 
-fn lock(load: &Mutex<Load>) -> MutexGuard<'_, Load> {
+fn lock(load: &Mutex<RequestLoad>) -> MutexGuard<'_, RequestLoad> {
     load.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl ServerRequests {
-    /// Takes a request in, or says which bound it breaks.
+    /// Admits a request, or returns the limit that it exceeds.
     pub(crate) fn admit(&self, request: &Request) -> Result<Admitted, Flood> {
         self.admit_at(request, Instant::now())
     }
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn every_bound_is_its_own() {
+    fn each_limit_is_enforced_separately() {
         let requests = ServerRequests::default();
         let waiting: Vec<_> = (0..MAX_WAITING).map(|_| requests.admit(&request("a", 1))).collect();
         assert!(waiting.iter().all(Result::is_ok));
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_burst_passes_and_a_flood_does_not() {
+    fn a_burst_is_admitted_and_a_flood_is_refused() {
         let (requests, start) = (ServerRequests::default(), Instant::now());
         let within = (0..2000).take_while(|_| requests.admit_at(&request("a", 1), start).is_ok()).count();
         assert_eq!(within, 1000);

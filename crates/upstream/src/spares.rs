@@ -1,122 +1,123 @@
-//! Spare connections: where a call goes that finds the turn of its own connection taken.
+//! Spare connections: used by a call that finds the turn of its own connection taken.
 //!
-//! A server may keep state in its connection (for stdio: its process), and a spare has none of it. So a call
-//! waits a little for its callers' own connection before it looks elsewhere, and while a spare is being
-//! opened it takes whichever is free first: clients that call one thing after another always meet the same
-//! process. Spares that nobody uses are closed again (`Pool::close_idle`).
+//! A server may keep state in its connection (for stdio: its process), and a spare does not have it. A call
+//! therefore waits briefly for its callers' own connection before it looks for a spare, and while a spare is
+//! being opened it takes whichever connection is free first. Clients that make one call after another always
+//! use the same process. Idle spares are closed (`Pool::close_idle`).
 
-use crate::capabilities::Askable;
+use crate::capabilities::ClientCapabilities;
 use crate::connection::{Connection, SharedConnection};
-use crate::pool::{Key, MAX_CONNECTIONS, Pool, Sharing, has_share_left};
-use crate::seat::Seat;
+use crate::lease::ConnectionLease;
+use crate::pool::{ConnectionKey, MAX_CONNECTIONS, Pool, SharingGroup, has_share_left};
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::OnceCell;
 
 /// How long a call waits for its callers' own connection before it looks for a spare.
-const GRACE: Duration = Duration::from_millis(50);
-/// How many connections of the same callers work side by side; further calls wait for one of them.
-const MAX_AT_ONCE: usize = 4;
-/// How many there may be in all, with those that wait for a person.
-const MAX_IN_ALL: usize = 16;
-/// How long no spare is tried after one could not be opened. Some servers bear no second process.
+const OWN_CONNECTION_WAIT: Duration = Duration::from_millis(50);
+/// Maximum number of connections of the same callers that work in parallel; further calls wait.
+const MAX_PARALLEL: usize = 4;
+/// Maximum number in total, including those that wait for a person.
+const MAX_GROUP_CONNECTIONS: usize = 16;
+/// How long no spare is opened after a failure. Some servers do not support a second process.
 const REFUSED_PAUSE: Duration = Duration::from_secs(60);
-/// How often a waiting call looks anew: by now one of the connections may wait for a person.
-const LOOK_AGAIN: Duration = Duration::from_millis(500);
+/// How often a waiting call checks again: meanwhile one of the connections may wait for a person.
+const RECHECK_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Callers who share connections.
+/// The callers that share connections, with their own connection.
 #[derive(Debug)]
-pub(crate) struct Party {
-    /// Their own connection, opened already.
+pub(crate) struct ConnectionGroup {
+    /// Their own connection, already open.
     pub(crate) home: SharedConnection,
-    pub(crate) sharing: Sharing,
-    /// What the server is told they can be asked.
-    pub(crate) asked: Askable,
+    pub(crate) sharing: SharingGroup,
+    /// The capabilities announced to the server.
+    pub(crate) capabilities: ClientCapabilities,
 }
 
-/// The connections of a party at one moment.
-struct Lineup {
-    /// Home first.
+/// The connections of a group at one moment.
+struct GroupConnections {
+    /// The group's own connection first.
     open: Vec<SharedConnection>,
     opening: usize,
-    vacant: Option<Key>,
+    vacant: Option<ConnectionKey>,
 }
 
 impl Pool {
-    /// A place with a turn for one of the party's calls.
-    pub(crate) async fn seat(self: &Arc<Self>, party: &Party) -> Seat {
-        let home = &party.home;
-        if let Some(seat) = Seat::try_take(home) {
-            return seat;
+    /// Leases a connection with a turn for one of the group's calls.
+    pub(crate) async fn lease(self: &Arc<Self>, group: &ConnectionGroup) -> ConnectionLease {
+        let home = &group.home;
+        if let Some(lease) = ConnectionLease::try_take(home) {
+            return lease;
         }
-        if !home.is_held_up()
-            && let Ok(seat) = tokio::time::timeout(GRACE, Seat::take(home.clone())).await
+        if !home.waits_for_person()
+            && let Ok(lease) =
+                tokio::time::timeout(OWN_CONNECTION_WAIT, ConnectionLease::take(home.clone())).await
         {
-            return seat;
+            return lease;
         }
         loop {
             let changed = self.spares_changed.notified();
             tokio::pin!(changed);
             changed.as_mut().enable();
             if home.peer.is_lost() {
-                return Seat::shared(home.clone()); // Its next request says why.
+                return ConnectionLease::shared(home.clone()); // The next request on it reports the loss.
             }
-            let open = self.line_up(party);
-            if let Some(seat) = open.iter().find_map(Seat::try_take) {
-                return seat;
+            let open = self.open_connections(group);
+            if let Some(lease) = open.iter().find_map(ConnectionLease::try_take) {
+                return lease;
             }
-            let turns = open.into_iter().map(|connection| Box::pin(Seat::take(connection)));
+            let turns = open.into_iter().map(|connection| Box::pin(ConnectionLease::take(connection)));
             tokio::select! {
-                (seat, ..) = futures_util::future::select_all(turns) => {
-                    if !seat.peer.is_lost() {
-                        return seat;
+                (lease, ..) = futures_util::future::select_all(turns) => {
+                    if !lease.peer.is_lost() {
+                        return lease;
                     }
                 }
                 () = changed => {}
-                () = tokio::time::sleep(LOOK_AGAIN) => {}
+                () = tokio::time::sleep(RECHECK_INTERVAL) => {}
             }
         }
     }
 
-    /// The party's connections; starts one more where that would help.
-    fn line_up(self: &Arc<Self>, party: &Party) -> Vec<SharedConnection> {
+    /// The group's open connections. Starts opening another if that helps.
+    fn open_connections(self: &Arc<Self>, group: &ConnectionGroup) -> Vec<SharedConnection> {
         let mut others = self.others();
-        let mut lineup = Lineup { open: vec![party.home.clone()], opening: 0, vacant: None };
-        for spare in 1..MAX_IN_ALL {
-            let key = Key::spare(&party.sharing, party.asked, spare);
+        let mut connections = GroupConnections { open: vec![group.home.clone()], opening: 0, vacant: None };
+        for spare in 1..MAX_GROUP_CONNECTIONS {
+            let key = ConnectionKey::spare(&group.sharing, group.capabilities, spare);
             match others.get(&key).map(|cell| cell.get()) {
-                Some(Some(open)) if !open.peer.is_lost() => lineup.open.push(open.clone()),
+                Some(Some(open)) if !open.peer.is_lost() => connections.open.push(open.clone()),
                 Some(Some(_)) => {}
-                Some(None) => lineup.opening += 1,
-                None => drop(lineup.vacant.get_or_insert(key)),
+                Some(None) => connections.opening += 1,
+                None => drop(connections.vacant.get_or_insert(key)),
             }
         }
-        let Lineup { open, opening, vacant } = lineup;
-        let at_work = open.iter().filter(|connection| !connection.is_held_up()).count() + opening;
+        let GroupConnections { open, opening, vacant } = connections;
+        let at_work = open.iter().filter(|connection| !connection.waits_for_person()).count() + opening;
         let free = open.iter().any(|connection| connection.has_free_turn());
         if let Some(key) = vacant
             && !free
-            && at_work < MAX_AT_ONCE
+            && at_work < MAX_PARALLEL
             && others.len() < MAX_CONNECTIONS
             && has_share_left(&others, key.user())
             && !self.spares_were_refused()
         {
             let cell = others.entry(key.clone()).or_default().clone();
-            tokio::spawn(self.clone().open_spare(key, cell, party.home.clone(), party.asked));
+            tokio::spawn(self.clone().open_spare(key, cell, group.home.clone(), group.capabilities));
         }
         open
     }
 
-    /// Opens a spare, on a task of its own: a call that found its turn elsewhere meanwhile must not stop it,
-    /// or the next one would start the same process over again.
+    /// Opens a spare in its own task: a call that got a turn elsewhere meanwhile must not cancel it, or the
+    /// next call would start the same process again.
     async fn open_spare(
         self: Arc<Self>,
-        key: Key,
+        key: ConnectionKey,
         cell: Arc<OnceCell<SharedConnection>>,
         home: Arc<Connection>,
-        asked: Askable,
+        capabilities: ClientCapabilities,
     ) {
-        let opened = self.open_other(&key, &cell, &home, asked).await;
+        let opened = self.open_other(&key, &cell, &home, capabilities).await;
         let kept = self.others().get(&key).is_some_and(|kept| Arc::ptr_eq(kept, &cell));
         match opened {
             Ok(connection) if !kept => connection.close().await, // The pool was closed meanwhile.
@@ -128,7 +129,7 @@ impl Pool {
                 *self.spares_refused.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
                 tracing::warn!(
                     server.name = %home.server,
-                    "server `{}` could not be opened a second time, so its calls wait for one another: {error}",
+                    "server `{}` could not be opened a second time, so its calls run one at a time: {error}",
                     home.server
                 );
             }

@@ -1,37 +1,37 @@
-//! The states of a server.
+//! Server states.
 
 use serde::Serialize;
 use std::time::{Duration, SystemTime};
 use toolbooth_core::fault::Problem;
 
-/// Where a server stands.
+/// The state of a server.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ServerState {
-    /// Switched off in the configuration.
+    /// Disabled in the configuration.
     Disabled,
-    /// Its entry is wrong.
+    /// The configuration entry is invalid.
     ConfigError(Problem),
-    /// Its entry came with a project and nobody has said yes yet.
+    /// The entry comes from a project that has not been trusted yet.
     NeedsTrust,
-    /// Nobody has asked for it.
+    /// Not connected, and not requested.
     Disconnected,
-    /// On its way.
+    /// Connecting.
     Connecting,
-    /// Handshake and lists done.
+    /// Handshake and listing are done.
     Connected,
-    /// It failed, and will be tried again.
+    /// The connection failed and will be retried.
     Error {
-        /// Why.
+        /// Why it failed.
         problem: Problem,
-        /// When it is tried again.
+        /// The time of the next attempt.
         next_retry_at: Option<SystemTime>,
     },
-    /// It wants credentials.
+    /// The server requires credentials.
     NeedsAuth(Problem),
 }
 
 impl ServerState {
-    /// The word used on every door.
+    /// The state's name in all APIs.
     pub fn as_str(&self) -> &'static str {
         match self {
             Self::Disabled => "disabled",
@@ -45,7 +45,7 @@ impl ServerState {
         }
     }
 
-    /// What is wrong, if anything is.
+    /// The problem, if there is one.
     pub fn problem(&self) -> Option<&Problem> {
         match self {
             Self::ConfigError(problem) | Self::NeedsAuth(problem) | Self::Error { problem, .. } => {
@@ -55,7 +55,7 @@ impl ServerState {
         }
     }
 
-    /// How long until the next try.
+    /// Time until the next attempt.
     pub fn retry_in(&self) -> Option<Duration> {
         match self {
             Self::Error { next_retry_at: Some(at), .. } => {
@@ -66,21 +66,21 @@ impl ServerState {
     }
 }
 
-/// A server's state as doors show it.
+/// A server's state as the APIs show it.
 #[derive(Debug, Clone, Serialize)]
 pub struct StateReport {
-    /// The state's word.
+    /// The state's name.
     pub state: &'static str,
-    /// Why, if something is wrong.
+    /// The reason, if something is wrong.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// The fault's code.
+    /// The fault code.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub code: Option<&'static str>,
-    /// What to do.
+    /// A hint how to fix it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
-    /// Seconds until the next try.
+    /// Seconds until the next attempt.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_in_seconds: Option<u64>,
 }

@@ -1,9 +1,9 @@
-//! A server that is a child process, spoken to on its standard input and output.
+//! Servers that are child processes, over their standard input and output.
 
-use crate::duplex::{DuplexPeer, OUTGOING_BACKLOG, Taken};
+use crate::duplex::{DuplexPeer, OUTGOING_BACKLOG, ReceiveOutcome};
 use crate::error::UpstreamError;
-use crate::peer::Notice;
-use crate::process::{Frame, Launch, LineReader, Process, StderrTail, StopPlan};
+use crate::peer::ServerNotice;
+use crate::process::{Launch, LineFrame, LineReader, ServerProcess, StderrTail, StopPlan};
 use crate::unreadable::{answered_id, id_at_end};
 use bytes::Bytes;
 use std::sync::{Arc, Weak};
@@ -14,57 +14,57 @@ use tokio::sync::{mpsc, oneshot};
 use toolbooth_core::fault::Problem;
 use toolbooth_core::json::RawJson;
 
-/// How many bytes are gathered before they are written.
+/// Number of bytes collected before a write.
 const WRITE_BATCH_BYTES: usize = 64 * 1024;
-/// How long the end of a line over the limit is waited for, as it may tell whose answer it was.
-const LONG_LINE: Duration = Duration::from_secs(5);
-/// How long the last words of a process that ended are read.
-const LAST_WORDS: Duration = Duration::from_millis(100);
+/// How long to wait for the end of an overlong line, which may contain the id of the answer.
+const LONG_LINE_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long the remaining output of a process that ended is read.
+const DRAIN_TIMEOUT: Duration = Duration::from_millis(100);
 
-/// What a child process is opened with.
+/// Parameters for starting a child process.
 #[derive(Debug)]
 pub struct StdioParts {
-    /// The server's name, for messages.
+    /// The server's name in messages.
     pub server: String,
-    /// What to start.
+    /// The process to start.
     pub launch: Launch,
-    /// Where its standard error is kept.
+    /// Keeps its standard error.
     pub stderr: StderrTail,
-    /// Where its notices go.
-    pub notices: mpsc::Sender<Notice>,
-    /// What unasked `roots/list` is answered with.
+    /// Receives its notices.
+    pub notices: mpsc::Sender<ServerNotice>,
+    /// The answer to `roots/list` outside a call.
     pub roots: Option<RawJson>,
-    /// The longest line taken.
+    /// Maximum length of a line.
     pub line_limit: usize,
 }
 
-/// Starts the process and speaks to it.
+/// Starts the process and connects a peer to it.
 pub async fn open(parts: StdioParts) -> Result<Arc<DuplexPeer>, UpstreamError> {
     let StdioParts { server, launch, stderr, notices, roots, line_limit } = parts;
-    let begun = launch.begin().await;
-    let mut process = begun.map_err(|error| UpstreamError::NotStarted(Box::new(Problem::of(&error))))?;
-    let (Some(stdin), Some(stdout), Some(complaints)) =
+    let started = launch.begin().await;
+    let mut process = started.map_err(|error| UpstreamError::NotStarted(Box::new(Problem::of(&error))))?;
+    let (Some(stdin), Some(stdout), Some(stderr_pipe)) =
         (process.stdin.take(), process.stdout.take(), process.stderr.take())
     else {
         return Err(UpstreamError::Unreachable { server, reason: "its pipes could not be opened".into() });
     };
-    stderr.follow(server.clone(), complaints);
-    let heard = Heard { lines: LineReader::new(stdout, line_limit), tail: stderr };
+    stderr.follow(server.clone(), stderr_pipe);
+    let output = ServerOutput { lines: LineReader::new(stdout, line_limit), tail: stderr };
     let (outgoing, queue) = mpsc::channel(OUTGOING_BACKLOG);
     let (on_close, closing) = oneshot::channel();
     let peer = DuplexPeer::new(&server, outgoing, notices, roots, on_close);
     let writer = tokio::spawn(write_all(stdin, queue));
-    tokio::spawn(run(Arc::downgrade(&peer), process, heard, writer, closing));
+    tokio::spawn(run(Arc::downgrade(&peer), process, output, writer, closing));
     Ok(peer)
 }
 
-/// What a server writes to its standard output, and where that is kept which is no message.
-struct Heard {
+/// A server's standard output, and the tail that keeps lines that are not messages.
+struct ServerOutput {
     lines: LineReader<ChildStdout>,
     tail: StderrTail,
 }
 
-/// Writes messages as lines; several waiting ones at once.
+/// Writes messages as lines; messages that are queued are written together.
 async fn write_all(mut stdin: ChildStdin, mut queue: mpsc::Receiver<Bytes>) {
     let mut batch = Vec::with_capacity(1024);
     while let Some(message) = queue.recv().await {
@@ -75,7 +75,7 @@ async fn write_all(mut stdin: ChildStdin, mut queue: mpsc::Receiver<Bytes>) {
             add_line(&mut batch, &more);
         }
         if stdin.write_all(&batch).await.is_err() {
-            return; // The reader sees the end too, and tells everyone.
+            return; // The reader sees the end too and fails the waiting calls.
         }
         if batch.capacity() > 4 * WRITE_BATCH_BYTES {
             batch = Vec::with_capacity(1024);
@@ -83,8 +83,8 @@ async fn write_all(mut stdin: ChildStdin, mut queue: mpsc::Receiver<Bytes>) {
     }
 }
 
-/// Adds a message as one line, whatever spaces it has: callers write JSON over several lines, and a line
-/// of theirs must not become a message of its own. Inside strings JSON has no raw line ends.
+/// Adds a message as one line. Callers may format JSON over several lines, and a line of it must not become a
+/// separate message. JSON strings contain no raw line breaks.
 fn add_line(batch: &mut Vec<u8>, message: &[u8]) {
     let start = batch.len();
     batch.extend_from_slice(message);
@@ -96,30 +96,30 @@ fn add_line(batch: &mut Vec<u8>, message: &[u8]) {
     batch.push(b'\n');
 }
 
-/// Owns the process: reads until it ends or is closed. A peer that nobody holds any more is closed too,
-/// so that a handshake given up half-way leaves no process behind.
+/// Owns the process: reads until it ends or is closed. A peer that was dropped is closed too, so that an
+/// abandoned handshake leaves no process behind.
 async fn run(
     peer: Weak<DuplexPeer>,
-    mut process: Process,
-    mut heard: Heard,
+    mut process: ServerProcess,
+    mut output: ServerOutput,
     writer: tokio::task::JoinHandle<()>,
     closing: oneshot::Receiver<oneshot::Sender<()>>,
 ) {
     let mut confirm = None;
     let mut reason = None;
     tokio::select! {
-        () = read_all(&peer, &mut heard) => {}
+        () = read_all(&peer, &mut output) => {}
         asked = closing => confirm = asked.ok(),
         exit = process.wait() => {
-            // What it wrote last may still be in the pipe; what it left behind may hold the pipe open.
-            let _ = tokio::time::timeout(LAST_WORDS, read_all(&peer, &mut heard)).await;
+            // The pipe may still hold the last output, and a leftover child may keep it open.
+            let _ = tokio::time::timeout(DRAIN_TIMEOUT, read_all(&peer, &mut output)).await;
             reason = Some(format!("its process ended ({exit})"));
         }
     }
     if let (Some(reason), Some(peer)) = (&reason, peer.upgrade()) {
         peer.lost(reason);
     }
-    // Dropping the writer closes the server's input, the first and politest word.
+    // Dropping the writer closes the server's input, which asks it to exit.
     writer.abort();
     let _ = writer.await;
     let exit = process.stop(StopPlan::default()).await;
@@ -133,18 +133,18 @@ async fn run(
     }
 }
 
-async fn read_all(peer: &Weak<DuplexPeer>, heard: &mut Heard) {
-    // The limit of a line that is still being passed over, while its call is unknown.
+async fn read_all(peer: &Weak<DuplexPeer>, output: &mut ServerOutput) {
+    // The limit of the overlong line being skipped, while its call is unknown.
     let mut unclaimed = None;
     loop {
         let frame = match unclaimed {
-            None => heard.lines.next().await,
-            Some(limit) => match tokio::time::timeout(LONG_LINE, heard.lines.next()).await {
+            None => output.lines.next().await,
+            Some(limit) => match tokio::time::timeout(LONG_LINE_TIMEOUT, output.lines.next()).await {
                 Ok(frame) => frame,
                 Err(_) => {
                     unclaimed = None;
                     let Some(peer) = peer.upgrade() else { return };
-                    if peer.oversized(None, limit) == Taken::Last {
+                    if peer.oversized(None, limit) == ReceiveOutcome::Last {
                         return;
                     }
                     continue;
@@ -154,36 +154,36 @@ async fn read_all(peer: &Weak<DuplexPeer>, heard: &mut Heard) {
         let Ok(Some(frame)) = frame else { return };
         let Some(peer) = peer.upgrade() else { return };
         let taken = match frame {
-            Frame::Line(line) => {
+            LineFrame::Line(line) => {
                 let taken = peer.receive(&line);
-                if taken == Taken::No {
-                    heard.tail.note_stray(&line);
+                if taken == ReceiveOutcome::No {
+                    output.tail.note_stray(&line);
                 }
                 taken
             }
-            Frame::TooLong { limit, prefix } => {
+            LineFrame::TooLong { limit, prefix } => {
                 let id = answered_id(&prefix);
-                // Some servers write the id last: then the end of the line tells whose answer it was.
+                // Some servers write the id last: then the end of the line identifies the call.
                 if id.is_some() || peer.has_only_one_call() {
                     peer.oversized(id, limit)
                 } else {
                     unclaimed = Some(limit);
-                    Taken::Yes
+                    ReceiveOutcome::Yes
                 }
             }
-            Frame::Skipped { discarded, suffix } => {
+            LineFrame::Skipped { discarded, suffix } => {
                 tracing::warn!(discarded, "a server wrote a line over the limit; it was dropped");
                 match unclaimed.take() {
                     Some(limit) => peer.oversized(id_at_end(&suffix), limit),
-                    None => Taken::Yes,
+                    None => ReceiveOutcome::Yes,
                 }
             }
-            Frame::Partial(rest) => {
-                tracing::debug!("a server ended in the middle of a line: {}", heard.tail.shown(&rest, 100));
-                Taken::Yes
+            LineFrame::Partial(rest) => {
+                tracing::debug!("a server ended in the middle of a line: {}", output.tail.shown(&rest, 100));
+                ReceiveOutcome::Yes
             }
         };
-        if taken == Taken::Last {
+        if taken == ReceiveOutcome::Last {
             return;
         }
     }
@@ -194,7 +194,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_message_is_one_line_whatever_its_spaces() {
+    fn a_message_becomes_one_line() {
         let mut batch = Vec::new();
         for message in ["{\n\"a\":\r\n\"b\\n\"}", "", "{}", "\n"] {
             add_line(&mut batch, message.as_bytes());

@@ -1,14 +1,14 @@
-//! Keeps one server connected: connects, lists, watches, and comes back after a loss, for ever.
+//! Supervises one server: connects, lists, watches, and reconnects after a loss.
 
 use crate::backoff::Backoff;
 use crate::connection::SharedConnection;
-use crate::error::{Stage, UpstreamError};
-use crate::http::Credential;
-use crate::open::Surroundings;
-use crate::peer::Notice;
+use crate::error::{StartStage, UpstreamError};
+use crate::http::ServerCredential;
+use crate::lease::ConnectionLease;
+use crate::open::OpenContext;
+use crate::peer::ServerNotice;
 use crate::pool::{IdleLimits, Pool};
 use crate::process::StderrTail;
-use crate::seat::Seat;
 use crate::state::ServerState;
 use std::pin::pin;
 use std::sync::Arc;
@@ -22,45 +22,45 @@ use toolbooth_core::names::ServerName;
 use toolbooth_core::server::{Restart, ServerEntry};
 use toolbooth_wire::Era;
 
-/// A connection that lasted this long makes the next pauses short again.
-const STABLE: Duration = Duration::from_secs(60);
-/// How long changes are gathered before the lists are read again.
-const QUIET: Duration = Duration::from_millis(150);
-/// The longest a storm of changes can put that off.
-const STORM_LIMIT: Duration = Duration::from_secs(2);
-/// How often connections that nobody uses are looked for.
-const TIDY_EVERY: Duration = Duration::from_secs(30);
-/// How long a sign of life may take.
-const PROBE_PATIENCE: Duration = Duration::from_secs(10);
+/// A connection that lasted this long resets the backoff.
+const STABLE_AFTER: Duration = Duration::from_secs(60);
+/// How long list changes are collected before the lists are read again.
+const CHANGE_DEBOUNCE: Duration = Duration::from_millis(150);
+/// Maximum delay of that read while changes keep coming.
+const MAX_CHANGE_DELAY: Duration = Duration::from_secs(2);
+/// How often idle connections are looked for.
+const CLEANUP_INTERVAL: Duration = Duration::from_secs(30);
+/// Timeout of a health check.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What all servers of a gateway share.
+/// The state shared by all servers of a gateway.
 #[derive(Debug, Clone)]
-pub struct Context {
+pub struct SupervisorContext {
     /// Environment, limits and executables.
-    pub surroundings: Arc<Surroundings>,
-    /// Where news goes.
+    pub open_context: Arc<OpenContext>,
+    /// Receives the servers' events.
     pub events: mpsc::Sender<ServerEvent>,
-    /// How many servers may be connecting at once.
+    /// Limits how many servers connect at the same time.
     pub slots: Arc<Semaphore>,
 }
 
-/// News of a server.
+/// An event of a supervised server.
 #[derive(Debug)]
 pub enum ServerEvent {
-    /// Its state changed.
+    /// The state changed.
     State(ServerName, ServerState),
-    /// It has listed what it offers.
+    /// The server listed its tools, prompts and resources.
     Discovered {
         /// The server.
         server: ServerName,
-        /// What it offers.
+        /// The lists.
         discovery: Box<Discovery>,
-        /// The era it speaks.
+        /// The server's era.
         era: Era,
-        /// Told when the catalog has it.
+        /// Notified when the catalog contains them.
         kept: oneshot::Sender<()>,
     },
-    /// One of its resources changed.
+    /// A resource of the server changed.
     ResourceUpdated {
         /// The server.
         server: ServerName,
@@ -69,58 +69,58 @@ pub enum ServerEvent {
     },
 }
 
-/// When a server is connected first.
+/// When a server is first connected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Start {
-    /// Now.
+    /// Immediately.
     AtOnce,
-    /// When somebody asks for it.
+    /// On the first request.
     OnDemand,
 }
 
 #[derive(Debug)]
-enum Command {
+enum SupervisorCommand {
     Connect,
     Disconnect,
     Restart,
-    /// Whoever holds the other end is told by its end that the lists are in.
+    /// Dropping the sender reports that the lists are in the catalog.
     Refresh(oneshot::Sender<()>),
     Stop(oneshot::Sender<()>),
 }
 
-/// A server under supervision.
+/// A supervised server.
 #[derive(Debug)]
 pub struct Supervised {
-    /// Its entry.
+    /// The configuration entry.
     pub entry: Arc<ServerEntry>,
-    /// Its connections.
+    /// The connection pool.
     pub pool: Arc<Pool>,
     /// The last lines of its standard error.
     pub stderr: StderrTail,
     state: watch::Receiver<ServerState>,
-    commands: mpsc::Sender<Command>,
+    commands: mpsc::Sender<SupervisorCommand>,
 }
 
 impl Supervised {
-    /// Takes a server under supervision.
+    /// Starts supervising a server.
     pub fn start(
         entry: Arc<ServerEntry>,
         hint: Option<Era>,
-        credential: Credential,
+        credential: ServerCredential,
         start: Start,
-        context: &Context,
+        context: &SupervisorContext,
     ) -> Arc<Self> {
         let (first, state) = match start {
-            Start::AtOnce => (Next::Connect, ServerState::Connecting),
-            Start::OnDemand => (Next::Rest, ServerState::Disconnected),
+            Start::AtOnce => (NextStep::Connect, ServerState::Connecting),
+            Start::OnDemand => (NextStep::Wait, ServerState::Disconnected),
         };
         let (state, watched) = watch::channel(state);
         let (commands, inbox) = mpsc::channel(16);
         let (notices, noticed) = mpsc::channel(64);
         let stderr = StderrTail::without(entry.secrets());
         let pool =
-            Pool::new(entry.clone(), context.surroundings.clone(), credential, stderr.clone(), notices);
-        let keeper = Keeper {
+            Pool::new(entry.clone(), context.open_context.clone(), credential, stderr.clone(), notices);
+        let keeper = Supervisor {
             entry: entry.clone(),
             pool: pool.clone(),
             context: context.clone(),
@@ -134,23 +134,27 @@ impl Supervised {
         Arc::new(Self { entry, pool, stderr, state: watched, commands })
     }
 
-    /// Where the server stands.
+    /// The server's current state.
     pub fn state(&self) -> ServerState {
         self.state.borrow().clone()
     }
 
-    /// A place for a call. Waits while the server is on its way; starts one that nobody had asked for;
-    /// answers at once for one that is down.
-    pub async fn connection(&self, caller: &Caller, client: &ClientFacts) -> Result<Seat, UpstreamError> {
+    /// Leases a connection for a call. Waits while the server is connecting, connects it if it is
+    /// disconnected, and fails immediately if it is down.
+    pub async fn connection(
+        &self,
+        caller: &Caller,
+        client: &ClientFacts,
+    ) -> Result<ConnectionLease, UpstreamError> {
         if self.pool.primary().is_none() {
-            Box::pin(self.ready()).await.map_err(|error| self.told_to(caller, error))?;
+            Box::pin(self.ready()).await.map_err(|error| self.error_for(caller, error))?;
         }
-        pin!(self.pool.for_call(caller, client)).await.map_err(|error| self.told_to(caller, error))
+        pin!(self.pool.for_call(caller, client)).await.map_err(|error| self.error_for(caller, error))
     }
 
-    /// What a caller is told of a server that could not be reached: the commands and folders of the gateway's machine are
-    /// for those who look after it.
-    fn told_to(&self, caller: &Caller, error: UpstreamError) -> UpstreamError {
+    /// Removes details of the gateway's machine, such as commands and folders, from an error unless the
+    /// caller is an administrator.
+    fn error_for(&self, caller: &Caller, error: UpstreamError) -> UpstreamError {
         if caller.admin == Admin::Yes {
             return error;
         }
@@ -171,7 +175,7 @@ impl Supervised {
         }
     }
 
-    /// Waits until the server is not connecting any more, well or badly.
+    /// Waits until the server is no longer connecting, whether that succeeded or not.
     pub fn tried(&self) -> impl Future<Output = ()> + Send + use<> {
         let mut state = self.state.clone();
         async move {
@@ -179,20 +183,20 @@ impl Supervised {
         }
     }
 
-    /// Waits until the server is connected, or says why it is not.
+    /// Waits until the server is connected, or returns why it is not.
     pub async fn ready(&self) -> Result<(), UpstreamError> {
         let mut state = self.state.clone();
         if matches!(*state.borrow(), ServerState::Disconnected) {
-            let _ = self.commands.send(Command::Connect).await;
+            let _ = self.commands.send(SupervisorCommand::Connect).await;
             let _ = tokio::time::timeout(
-                PROBE_PATIENCE,
+                PROBE_TIMEOUT,
                 state.wait_for(|state| *state != ServerState::Disconnected),
             )
             .await;
         }
-        let patience = self.entry.connect_timeout;
+        let time_limit = self.entry.connect_timeout;
         let settled = state.wait_for(|state| *state != ServerState::Connecting);
-        let settled = match tokio::time::timeout(patience, settled).await {
+        let settled = match tokio::time::timeout(time_limit, settled).await {
             Ok(Ok(settled)) => settled.clone(),
             _ => ServerState::Connecting,
         };
@@ -209,67 +213,67 @@ impl Supervised {
         }
     }
 
-    /// Connects now, whatever the backoff says.
+    /// Connects now, without waiting for the backoff.
     pub async fn connect(&self) {
-        let _ = self.commands.send(Command::Connect).await;
+        let _ = self.commands.send(SupervisorCommand::Connect).await;
     }
 
-    /// Disconnects until somebody asks.
+    /// Disconnects until the next request.
     pub async fn disconnect(&self) {
-        let _ = self.commands.send(Command::Disconnect).await;
+        let _ = self.commands.send(SupervisorCommand::Disconnect).await;
     }
 
-    /// Ends all connections and starts anew.
+    /// Closes all connections and connects again.
     pub async fn restart(&self) {
-        let _ = self.commands.send(Command::Restart).await;
+        let _ = self.commands.send(SupervisorCommand::Restart).await;
     }
 
-    /// Reads the lists again, and waits until they are in the catalog. One that is not connected is connected.
+    /// Reads the lists again and waits until they are in the catalog. A disconnected server is connected.
     pub async fn refresh(&self) {
         let (done, listed) = oneshot::channel();
-        if self.commands.send(Command::Refresh(done)).await.is_ok() {
+        if self.commands.send(SupervisorCommand::Refresh(done)).await.is_ok() {
             let _ = listed.await;
         }
     }
 
-    /// Ends supervision and everything it started.
+    /// Stops supervision and closes everything it opened.
     pub async fn stop(&self) {
         let (done, stopped) = oneshot::channel();
-        if self.commands.send(Command::Stop(done)).await.is_ok() {
+        if self.commands.send(SupervisorCommand::Stop(done)).await.is_ok() {
             let _ = stopped.await;
         }
     }
 }
 
-/// The task that keeps one server.
-struct Keeper {
+/// The supervision task of one server.
+struct Supervisor {
     entry: Arc<ServerEntry>,
     pool: Arc<Pool>,
-    context: Context,
+    context: SupervisorContext,
     state: watch::Sender<ServerState>,
-    inbox: mpsc::Receiver<Command>,
-    noticed: mpsc::Receiver<Notice>,
+    inbox: mpsc::Receiver<SupervisorCommand>,
+    noticed: mpsc::Receiver<ServerNotice>,
     hint: Option<Era>,
     backoff: Backoff,
 }
 
-/// What to do next.
-enum Next {
+/// The next step of the supervision task.
+enum NextStep {
     Connect,
-    Rest,
+    Wait,
     Pause(Duration),
     Stop(Option<oneshot::Sender<()>>),
 }
 
-impl Keeper {
-    async fn run(mut self, first: Next) {
+impl Supervisor {
+    async fn run(mut self, first: NextStep) {
         let mut next = first;
         loop {
             next = match next {
-                Next::Connect => self.connect().await,
-                Next::Rest => self.rest(None).await,
-                Next::Pause(pause) => self.rest(Some(pause)).await,
-                Next::Stop(done) => {
+                NextStep::Connect => self.connect().await,
+                NextStep::Wait => self.wait(None).await,
+                NextStep::Pause(pause) => self.wait(Some(pause)).await,
+                NextStep::Stop(done) => {
                     self.pool.close().await;
                     if let Some(done) = done {
                         let _ = done.send(());
@@ -287,8 +291,8 @@ impl Keeper {
         }
     }
 
-    /// Waits for a command, or for the end of a pause.
-    async fn rest(&mut self, pause: Option<Duration>) -> Next {
+    /// Waits for a command or the end of a pause.
+    async fn wait(&mut self, pause: Option<Duration>) -> NextStep {
         if pause.is_none() && self.state.borrow().problem().is_none() {
             self.set(ServerState::Disconnected);
         }
@@ -296,23 +300,25 @@ impl Keeper {
             None => self.inbox.recv().await,
             Some(pause) => match tokio::time::timeout(pause, self.inbox.recv()).await {
                 Ok(command) => command,
-                Err(_) => return Next::Connect,
+                Err(_) => return NextStep::Connect,
             },
         };
         match command {
-            None => Next::Stop(None),
-            Some(Command::Stop(done)) => Next::Stop(Some(done)),
-            Some(Command::Disconnect) => {
+            None => NextStep::Stop(None),
+            Some(SupervisorCommand::Stop(done)) => NextStep::Stop(Some(done)),
+            Some(SupervisorCommand::Disconnect) => {
                 self.set(ServerState::Disconnected);
-                Next::Rest
+                NextStep::Wait
             }
-            Some(Command::Connect | Command::Restart | Command::Refresh(_)) => Next::Connect,
+            Some(SupervisorCommand::Connect | SupervisorCommand::Restart | SupervisorCommand::Refresh(_)) => {
+                NextStep::Connect
+            }
         }
     }
 
-    async fn connect(&mut self) -> Next {
+    async fn connect(&mut self) -> NextStep {
         self.set(ServerState::Connecting);
-        while self.noticed.try_recv().is_ok() {} // News of a connection that is gone.
+        while self.noticed.try_recv().is_ok() {} // Discards notices of the previous connection.
         let (pool, context) = (self.pool.clone(), self.context.clone());
         let attempt = open_and_list(&pool, &context, self.hint, self.entry.connect_timeout);
         tokio::pin!(attempt);
@@ -322,15 +328,15 @@ impl Keeper {
                 command = self.inbox.recv() => command,
             };
             let next = match command {
-                // It is on its way already.
-                Some(Command::Connect | Command::Refresh(_)) => continue,
-                Some(Command::Restart) => Next::Connect,
-                Some(Command::Disconnect) => {
+                // A connection attempt is already running.
+                Some(SupervisorCommand::Connect | SupervisorCommand::Refresh(_)) => continue,
+                Some(SupervisorCommand::Restart) => NextStep::Connect,
+                Some(SupervisorCommand::Disconnect) => {
                     self.set(ServerState::Disconnected);
-                    Next::Rest
+                    NextStep::Wait
                 }
-                Some(Command::Stop(done)) => Next::Stop(Some(done)),
-                None => Next::Stop(None),
+                Some(SupervisorCommand::Stop(done)) => NextStep::Stop(Some(done)),
+                None => NextStep::Stop(None),
             };
             self.pool.close().await;
             return next;
@@ -343,7 +349,7 @@ impl Keeper {
                 self.set(ServerState::Connected);
                 let next = self.watch(&connection).await;
                 self.pool.close().await;
-                if since.elapsed() >= STABLE {
+                if since.elapsed() >= STABLE_AFTER {
                     self.backoff = Backoff::default();
                 }
                 next
@@ -360,77 +366,77 @@ impl Keeper {
         let discovery = Box::new(discovery);
         let (kept, in_catalog) = oneshot::channel();
         let news = ServerEvent::Discovered { server, discovery, era, kept };
-        // Connected means listed: whoever sees the one must see the other.
+        // The state becomes `Connected` only when the lists are in the catalog.
         if self.context.events.send(news).await.is_ok() {
-            let _ = tokio::time::timeout(PROBE_PATIENCE, in_catalog).await;
+            let _ = tokio::time::timeout(PROBE_TIMEOUT, in_catalog).await;
         }
     }
 
-    /// Notes a failure and says when to try again.
-    fn failed(&mut self, error: &UpstreamError) -> Next {
+    /// Records a failure and decides when to retry.
+    fn failed(&mut self, error: &UpstreamError) -> NextStep {
         let problem = Problem::of(error);
         if matches!(error, UpstreamError::NeedsAuth { .. }) {
             self.set(ServerState::NeedsAuth(problem));
-            return Next::Pause(self.backoff.longest());
+            return NextStep::Pause(self.backoff.longest());
         }
         if self.entry.restart == Restart::Never {
             self.set(ServerState::Error { problem, next_retry_at: None });
-            return Next::Rest;
+            return NextStep::Wait;
         }
         let pause = self.backoff.next_pause();
         tracing::warn!(
             server.name = %self.entry.name,
             attempt = self.backoff.attempts(),
-            "{}; trying again in {:.1} s", problem.message, pause.as_secs_f32()
+            "{}; retrying in {:.1} s", problem.message, pause.as_secs_f32()
         );
         self.set(ServerState::Error { problem, next_retry_at: Some(SystemTime::now() + pause) });
-        Next::Pause(pause)
+        NextStep::Pause(pause)
     }
 
-    /// Watches a connected server until something ends that.
-    async fn watch(&mut self, connection: &SharedConnection) -> Next {
+    /// Watches a connected server until the connection ends or a command ends it.
+    async fn watch(&mut self, connection: &SharedConnection) -> NextStep {
         let mut checks = tokio::time::interval(self.entry.health_check_interval.max(Duration::from_secs(1)));
         checks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        checks.tick().await; // The first comes at once, and the handshake was one.
-        let mut tidying = tokio::time::interval(TIDY_EVERY);
-        tidying.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        checks.tick().await; // The first tick fires immediately, and the handshake was a health check.
+        let mut cleanup = tokio::time::interval(CLEANUP_INTERVAL);
+        cleanup.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             tokio::select! {
                 command = self.inbox.recv() => match command {
-                    None => return Next::Stop(None),
-                    Some(Command::Stop(done)) => return Next::Stop(Some(done)),
-                    Some(Command::Restart) => return Next::Connect,
-                    Some(Command::Connect) => {}
-                    Some(Command::Disconnect) => {
+                    None => return NextStep::Stop(None),
+                    Some(SupervisorCommand::Stop(done)) => return NextStep::Stop(Some(done)),
+                    Some(SupervisorCommand::Restart) => return NextStep::Connect,
+                    Some(SupervisorCommand::Connect) => {}
+                    Some(SupervisorCommand::Disconnect) => {
                         self.set(ServerState::Disconnected);
-                        return Next::Rest;
+                        return NextStep::Wait;
                     }
-                    Some(Command::Refresh(_until_listed)) => if let Err(error) = self.list_again(connection).await {
+                    Some(SupervisorCommand::Refresh(_until_listed)) => if let Err(error) = self.list_again(connection).await {
                         return self.failed(&error);
                     },
                 },
                 notice = self.noticed.recv() => match notice {
-                    Some(Notice::Closed(reason)) => {
+                    Some(ServerNotice::Closed(reason)) => {
                         return self.failed(&UpstreamError::Unreachable { server: self.entry.name.to_string(), reason });
                     }
-                    Some(Notice::Flooded(reason)) => {
+                    Some(ServerNotice::Flooded(reason)) => {
                         return self.failed(&UpstreamError::Flooded { server: self.entry.name.to_string(), reason });
                     }
-                    Some(Notice::ResourceUpdated(params)) => self.resource_updated(params),
-                    Some(Notice::ListChanged(_) | Notice::Missed) => {
-                        if let Some(end) = self.storm(connection).await {
+                    Some(ServerNotice::ResourceUpdated(params)) => self.resource_updated(params),
+                    Some(ServerNotice::ListChanged(_) | ServerNotice::Missed) => {
+                        if let Some(end) = self.debounce(connection).await {
                             return end;
                         }
                     }
-                    None => return Next::Stop(None),
+                    None => return NextStep::Stop(None),
                 },
-                _ = tidying.tick() => self.pool.close_idle(IdleLimits::default()).await,
+                _ = cleanup.tick() => self.pool.close_idle(IdleLimits::default()).await,
                 _ = checks.tick() => {
-                    // Some servers say nothing while a person thinks about their question.
-                    if connection.is_held_up() {
+                    // Some servers do not answer while they wait for a person's answer.
+                    if connection.waits_for_person() {
                         continue;
                     }
-                    if let Err(error) = connection.probe(PROBE_PATIENCE).await {
+                    if let Err(error) = connection.probe(PROBE_TIMEOUT).await {
                         return self.failed(&error);
                     }
                 }
@@ -443,23 +449,23 @@ impl Keeper {
         let _ = self.context.events.try_send(ServerEvent::ResourceUpdated { server, params });
     }
 
-    /// Lets a storm of changes pass, then reads the lists once.
-    async fn storm(&mut self, connection: &SharedConnection) -> Option<Next> {
-        let deadline = Instant::now() + STORM_LIMIT;
+    /// Waits until changes stop coming, then reads the lists once.
+    async fn debounce(&mut self, connection: &SharedConnection) -> Option<NextStep> {
+        let deadline = Instant::now() + MAX_CHANGE_DELAY;
         while Instant::now() < deadline {
-            match tokio::time::timeout(QUIET, self.noticed.recv()).await {
+            match tokio::time::timeout(CHANGE_DEBOUNCE, self.noticed.recv()).await {
                 Err(_) => break,
-                Ok(Some(Notice::ListChanged(_) | Notice::Missed)) => {}
-                Ok(Some(Notice::ResourceUpdated(params))) => self.resource_updated(params),
-                Ok(Some(Notice::Closed(reason))) => {
+                Ok(Some(ServerNotice::ListChanged(_) | ServerNotice::Missed)) => {}
+                Ok(Some(ServerNotice::ResourceUpdated(params))) => self.resource_updated(params),
+                Ok(Some(ServerNotice::Closed(reason))) => {
                     let server = self.entry.name.to_string();
                     return Some(self.failed(&UpstreamError::Unreachable { server, reason }));
                 }
-                Ok(Some(Notice::Flooded(reason))) => {
+                Ok(Some(ServerNotice::Flooded(reason))) => {
                     let server = self.entry.name.to_string();
                     return Some(self.failed(&UpstreamError::Flooded { server, reason }));
                 }
-                Ok(None) => return Some(Next::Stop(None)),
+                Ok(None) => return Some(NextStep::Stop(None)),
             }
         }
         match self.list_again(connection).await {
@@ -469,11 +475,13 @@ impl Keeper {
     }
 
     async fn list_again(&self, connection: &SharedConnection) -> Result<(), UpstreamError> {
-        let patience = self.entry.connect_timeout;
+        let time_limit = self.entry.connect_timeout;
         let connection = &self.pool.informant().unwrap_or_else(|| connection.clone());
-        let listed = tokio::time::timeout(patience, connection.discover()).await;
-        let discovery = listed
-            .map_err(|_| UpstreamError::Timeout { server: self.entry.name.to_string(), after: patience })??;
+        let listed = tokio::time::timeout(time_limit, connection.discover()).await;
+        let discovery = listed.map_err(|_| UpstreamError::Timeout {
+            server: self.entry.name.to_string(),
+            after: time_limit,
+        })??;
         self.publish(discovery, connection.era).await;
         Ok(())
     }
@@ -481,23 +489,23 @@ impl Keeper {
 
 async fn open_and_list(
     pool: &Pool,
-    context: &Context,
+    context: &SupervisorContext,
     hint: Option<Era>,
-    patience: Duration,
+    time_limit: Duration,
 ) -> Result<(SharedConnection, Discovery), UpstreamError> {
     let _slot = context.slots.acquire().await;
     let connection = pool.open_primary(hint).await?;
-    pool.hear_changes(&connection).await;
-    match tokio::time::timeout(patience, connection.discover()).await {
+    pool.watch_changes(&connection).await;
+    match tokio::time::timeout(time_limit, connection.discover()).await {
         Ok(discovery) => Ok((connection.clone(), discovery.map_err(UpstreamError::at_start)?)),
         Err(_) => {
             let server = connection.server.clone();
-            Err(UpstreamError::StartTimeout { server, stage: Stage::Listing, after: patience })
+            Err(UpstreamError::StartTimeout { server, stage: StartStage::Listing, after: time_limit })
         }
     }
 }
 
-/// The parameters by which a client subscribes to a resource.
+/// The parameters of a resource subscription.
 pub fn subscription(uri: &str) -> RawJson {
     let mut params = ObjectWriter::default();
     params.text("uri", uri);

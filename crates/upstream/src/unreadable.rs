@@ -1,21 +1,22 @@
-//! Answers that cannot be read: whether a text was meant as one, and whose it was. A caller whose answer came and
-//! cannot be read is told so at once instead of waiting for the deadline.
+//! Unreadable answers: detects whether a text was meant as an answer, and to which call. The caller then
+//! fails immediately instead of waiting for the deadline.
 
 use bytes::Bytes;
 use memchr::memmem::{find, rfind};
 use toolbooth_core::json::RawJson;
 use toolbooth_wire::codes::INVALID_REQUEST;
-use toolbooth_wire::envelope::Unreadable;
+use toolbooth_wire::envelope::InvalidMessage;
 
-/// How much of both ends of a text is looked at for its id.
+/// How many bytes at each end of a text are searched for its id.
 const EDGE_BYTES: usize = 256;
 
-/// Whether a text that could not be read was meant as an answer. What servers print among their messages is not.
-pub(crate) fn is_answer(text: &[u8], unreadable: &Unreadable) -> bool {
+/// Whether an unreadable text was meant as an answer, as opposed to output that a server prints between
+/// messages.
+pub(crate) fn is_answer(text: &[u8], unreadable: &InvalidMessage) -> bool {
     if text.trim_ascii_start().first() != Some(&b'{') || find(text, b"\"jsonrpc\"").is_none() {
         return false;
     }
-    // It is JSON, so its members tell.
+    // The text is JSON, so its members decide.
     if unreadable.error.code == INVALID_REQUEST
         && let Ok(text) = std::str::from_utf8(text)
         && let Ok(json) = RawJson::parse(text.to_owned())
@@ -26,23 +27,23 @@ pub(crate) fn is_answer(text: &[u8], unreadable: &Unreadable) -> bool {
     find(outer, b"\"method\"").is_none()
 }
 
-/// The id of an answer that could not be read, by either end of it.
-pub(crate) fn id_of(text: &[u8], unreadable: &Unreadable) -> Option<u64> {
+/// The id of an unreadable answer, from either end of it.
+pub(crate) fn id_of(text: &[u8], unreadable: &InvalidMessage) -> Option<u64> {
     let known = unreadable.id.as_ref().and_then(|id| number_of(id.raw()));
     let head = &text[..text.len().min(EDGE_BYTES)];
     let tail = &text[text.len().saturating_sub(EDGE_BYTES)..];
     known.or_else(|| answered_id(head)).or_else(|| id_at_end(tail))
 }
 
-/// The number that the id of an answer stands for, however it is spelled.
-pub(crate) fn meant_id(text: &Bytes) -> Option<u64> {
+/// The number that an answer's id represents, in any spelling.
+pub(crate) fn spelled_id(text: &Bytes) -> Option<u64> {
     let answer = RawJson::parse(text.clone()).ok()?;
     answer.member("id").as_ref().and_then(number_of)
 }
 
-/// The answers in a text that is JSON but not a message: one without `jsonrpc`, or those inside a batch. Each by the
-/// number that its id stands for, if it stands for one.
-pub(crate) fn odd_answers(text: &Bytes) -> Vec<Option<u64>> {
+/// The answers in a text that is JSON but not a message: one without `jsonrpc`, or those inside a batch. Each
+/// is given by the number that its id represents, if any.
+pub(crate) fn malformed_answers(text: &Bytes) -> Vec<Option<u64>> {
     let Ok(json) = RawJson::parse(text.clone()) else { return Vec::new() };
     let found = match json.as_bytes().first() {
         Some(b'[') => json.elements().unwrap_or_default(),
@@ -60,31 +61,31 @@ fn has_outcome(object: &RawJson) -> bool {
     id && !method && (result || error.is_some())
 }
 
-/// The number that an id stands for: that of `7`, `"7"` and `7.0` is the same.
+/// The number that an id represents: the same for `7`, `"7"` and `7.0`.
 fn number_of(id: &RawJson) -> Option<u64> {
     if let Some(text) = id.string() {
-        // `+7` would be read as a number, too.
+        // `+7` would also parse as a number.
         return text.parse().ok().filter(|_| text.starts_with(|first: char| first.is_ascii_digit()));
     }
-    // A whole number is written without its fraction.
+    // A whole `f64` is formatted without a fraction.
     id.as_str().parse().ok().or_else(|| id.read::<f64>().ok()?.to_string().parse().ok())
 }
 
-/// What stands before the first inner object or list.
+/// The text before the first nested object or array.
 fn outer_head(text: &[u8]) -> Option<&[u8]> {
     let open = memchr::memchr(b'{', text)? + 1;
     let inner = memchr::memchr2(b'{', b'[', &text[open..]).map_or(text.len(), |at| open + at);
     Some(&text[open..inner])
 }
 
-/// The id of a long answer, read from its first bytes, so that only its own caller is told. Only the
-/// outermost object counts: an `id` inside the result is the server's own affair.
+/// The id in the first bytes of a long answer, so that only its own call fails. Only the outermost object
+/// counts: an `id` inside the result belongs to the server.
 pub(crate) fn answered_id(head: &[u8]) -> Option<u64> {
     let outer = outer_head(head)?;
     number_after(&outer[find(outer, b"\"id\"")? + 4..])
 }
 
-/// The id in the last bytes of a long answer. Nothing tells whether it is the answer's own.
+/// The id in the last bytes of a long answer. It may belong to a nested object.
 pub(crate) fn id_at_end(suffix: &[u8]) -> Option<u64> {
     number_after(&suffix[rfind(suffix, b"\"id\"")? + 4..])
 }
@@ -105,7 +106,7 @@ mod tests {
         let cases: [(&str, Option<u64>); 5] = [
             (r#"{"jsonrpc":"2.0","id":17,"result":{"content"#, Some(17)),
             (r#"{"id" : 3 , "jsonrpc":"2.0"#, Some(3)),
-            (r#"{"jsonrpc":"2.0","result":{"id":5,"content"#, None), // the result's own
+            (r#"{"jsonrpc":"2.0","result":{"id":5,"content"#, None), // belongs to the result
             (r#"{"jsonrpc":"2.0","id":"x","result"#, None),
             ("garbage", None),
         ];
@@ -116,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unreadable_answer_is_told_from_noise() {
+    fn an_unreadable_answer_is_distinguished_from_noise() {
         let cases: [(&[u8], Option<Option<u64>>); 8] = [
             (br#"{"jsonrpc":"2.0","id":7,"result":{},"error":{"code":1,"message":"m"}}"#, Some(Some(7))),
             (br#"{"jsonrpc":"2.0","id":7}"#, Some(Some(7))),
@@ -134,9 +135,9 @@ mod tests {
         }
     }
 
-    // Audit: an id as a text or a fraction, a batch and a missing `jsonrpc` became time-outs.
+    // Audit: an id as a string or fraction, a batch and a missing `jsonrpc` led to timeouts.
     #[test]
-    fn answers_that_are_no_messages_are_known_by_the_number_of_their_id() {
+    fn answers_that_are_not_messages_are_matched_by_their_id() {
         let cases: [(&str, &[Option<u64>]); 13] = [
             (r#"{"id":7,"result":{}}"#, &[Some(7)]),
             (r#" {"error":{"code":1,"message":"m"},"id":"7"}"#, &[Some(7)]),
@@ -153,7 +154,7 @@ mod tests {
             ("Listening on 8080", &[]),
         ];
         for (text, expected) in cases {
-            assert_eq!(odd_answers(&Bytes::copy_from_slice(text.as_bytes())), expected, "{text}");
+            assert_eq!(malformed_answers(&Bytes::copy_from_slice(text.as_bytes())), expected, "{text}");
         }
         let ids = [
             ("7", Some(7)),
@@ -172,7 +173,7 @@ mod tests {
         ];
         for (id, expected) in ids {
             let text = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#);
-            assert_eq!(meant_id(&Bytes::from(text)), expected, "{id}");
+            assert_eq!(spelled_id(&Bytes::from(text)), expected, "{id}");
         }
     }
 }

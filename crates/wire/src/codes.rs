@@ -5,29 +5,29 @@ use toolbooth_core::json::{RawJson, write_string};
 
 /// The text was not JSON.
 pub const PARSE_ERROR: i64 = -32700;
-/// JSON, but no JSON-RPC message.
+/// JSON, but not a JSON-RPC message.
 pub const INVALID_REQUEST: i64 = -32600;
-/// The method is not known here.
+/// The method is not known.
 pub const METHOD_NOT_FOUND: i64 = -32601;
 /// The parameters are wrong; in the modern era also an unknown tool, prompt or resource.
 pub const INVALID_PARAMS: i64 = -32602;
-/// Something failed on this side.
+/// An internal error.
 pub const INTERNAL_ERROR: i64 = -32603;
 /// Legacy only: the resource does not exist.
 pub const RESOURCE_NOT_FOUND: i64 = -32002;
 /// Legacy only: URL elicitation is needed first.
 pub const URL_ELICITATION_REQUIRED: i64 = -32042;
-/// Modern: headers and body disagree.
+/// Modern: headers and body do not match.
 pub const HEADER_MISMATCH: i64 = -32020;
 /// Modern: the client did not declare a capability that is needed.
 pub const MISSING_CAPABILITY: i64 = -32021;
 /// Modern: the protocol version is not supported.
 pub const UNSUPPORTED_VERSION: i64 = -32022;
-/// Ours: a server behind the gateway failed. Outside the range that JSON-RPC and MCP reserve.
+/// Toolbooth's own: a server behind the gateway failed. Outside the range that JSON-RPC and MCP reserve.
 pub const UPSTREAM_FAILED: i64 = -31000;
-/// Ours: refused by policy.
+/// Toolbooth's own: refused by policy.
 pub const REFUSED: i64 = -31001;
-/// Ours: the call ran out of time.
+/// Toolbooth's own: the call timed out.
 pub const TIMED_OUT: i64 = -31002;
 
 /// A JSON-RPC error object.
@@ -37,23 +37,23 @@ pub struct RpcError {
     pub code: i64,
     /// One sentence.
     pub message: String,
-    /// Whatever the sender added.
+    /// Additional data of the sender.
     pub data: Option<RawJson>,
 }
 
 impl RpcError {
-    /// An error without data.
+    /// Creates an error without data.
     pub fn new(code: i64, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), data: None }
     }
 
-    /// The same error with data.
+    /// Adds data to the error.
     pub fn with_data(mut self, data: RawJson) -> Self {
         self.data = Some(data);
         self
     }
 
-    /// Whether only a modern server would send this code.
+    /// Whether only modern servers send this code.
     pub fn is_modern(&self) -> bool {
         matches!(self.code, HEADER_MISMATCH | MISSING_CAPABILITY | UNSUPPORTED_VERSION)
     }

@@ -1,4 +1,4 @@
-//! The JSON-RPC envelope: decoded by what it is, its payload left as text.
+//! The JSON-RPC envelope: parsed into requests, notifications and responses; payloads stay text.
 
 use crate::codes::{INVALID_REQUEST, PARSE_ERROR, RpcError};
 use crate::outline::Outline;
@@ -20,12 +20,12 @@ pub struct Id(RawJson);
 const MAX_ID_BYTES: usize = 256;
 
 impl Id {
-    /// An id made from a number.
+    /// Creates an id from a number.
     pub fn number(number: u64) -> Self {
         Self(RawJson::trusted(number.to_string()))
     }
 
-    /// Reads an id: `None` unless it is a string or an integer, and not too long: it is kept and sent back as it came.
+    /// Reads an id; `None` unless it is a string or an integer of at most 256 bytes. Its text is sent back unchanged.
     pub fn from_raw(raw: &RawJson) -> Option<Self> {
         if raw.as_bytes().len() > MAX_ID_BYTES {
             return None;
@@ -35,12 +35,12 @@ impl Id {
         (first == b'"' || integer(raw.as_bytes())).then(|| Self(raw.clone()))
     }
 
-    /// Whether it is this number.
+    /// Whether it equals this number.
     pub fn is(&self, number: u64) -> bool {
         self.as_number() == Some(number)
     }
 
-    /// The number, if the id is one of ours.
+    /// The number, if it is one; the gateway's own ids are numbers.
     pub fn as_number(&self) -> Option<u64> {
         self.0.as_str().parse().ok()
     }
@@ -60,11 +60,11 @@ impl fmt::Debug for Id {
 /// One message, in either direction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Message {
-    /// Wants an answer.
+    /// A request, which expects a response.
     Request(Request),
-    /// Wants none.
+    /// A notification, which does not.
     Notification(Notification),
-    /// Is an answer.
+    /// A response.
     Response(Response),
 }
 
@@ -91,14 +91,14 @@ pub struct Notification {
 /// A response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Response {
-    /// Which request it answers; absent when the other side could not tell.
+    /// The id of the request; absent if the sender could not read it.
     pub id: Option<Id>,
     /// The result or the error.
     pub outcome: Result<RawJson, RpcError>,
 }
 
 #[derive(Deserialize)]
-struct Fields<'a> {
+struct MessageFields<'a> {
     #[serde(borrow)]
     jsonrpc: Option<Cow<'a, str>>,
     #[serde(borrow, default, deserialize_with = "present")]
@@ -122,47 +122,47 @@ struct ErrorFields<'a> {
     data: Option<&'a RawValue>,
 }
 
-/// A member that is `null` is there all the same.
+/// Deserializes `null` as a present value.
 fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<&'de RawValue>, D::Error> {
     <&RawValue>::deserialize(deserializer).map(Some)
 }
 
-/// The text was no JSON-RPC message. Carries the id where one could be read, for the answer.
+/// The text is not a valid JSON-RPC message.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unreadable {
-    /// The id, if the text had one.
+pub struct InvalidMessage {
+    /// The id for the error response, if it could be read.
     pub id: Option<Id>,
-    /// The error to answer with.
+    /// The error to respond with.
     pub error: RpcError,
 }
 
 impl Message {
     /// Reads one message. Payloads share `text`.
-    pub fn parse(text: &Bytes) -> Result<Self, Unreadable> {
+    pub fn parse(text: &Bytes) -> Result<Self, InvalidMessage> {
         let text = &as_text(text)?;
-        // Most messages are as everybody writes them.
+        // Most messages have the usual form.
         match Outline::of(text).and_then(|outline| Self::outlined(text, outline)) {
             Some(message) => Ok(message),
             None => Self::parse_any(text),
         }
     }
 
-    /// The same for a message that comes in through a door: it must stand the [strict](crate::strict) look, too.
-    pub fn parse_strictly(text: &Bytes) -> Result<Self, Unreadable> {
+    /// Reads a message from a client, which must also pass the [strict](crate::strict) check.
+    pub fn parse_strictly(text: &Bytes) -> Result<Self, InvalidMessage> {
         let text = &as_text(text)?;
-        // One pass does for both, mostly.
+        // Usually one pass is enough for both.
         if let Some(message) = Outline::strict(text).and_then(|outline| Self::outlined(text, outline)) {
             return Ok(message);
         }
-        strict::check(text.as_bytes()).map_err(|error| Unreadable { id: None, error })?;
+        strict::check(text.as_bytes()).map_err(|error| InvalidMessage { id: None, error })?;
         Self::parse_any(text)
     }
 
-    fn parse_any(text: &ByteString) -> Result<Self, Unreadable> {
+    fn parse_any(text: &ByteString) -> Result<Self, InvalidMessage> {
         if let Some(other) = text.trim_ascii_start().bytes().next().filter(|first| *first != b'{') {
-            return Err(Unreadable { id: None, error: no_object(text, other) });
+            return Err(InvalidMessage { id: None, error: not_an_object(text, other) });
         }
-        let fields: Fields<'_> = serde_json::from_str(text).map_err(|error| Unreadable {
+        let fields: MessageFields<'_> = serde_json::from_str(text).map_err(|error| InvalidMessage {
             id: None,
             error: match error.classify() {
                 serde_json::error::Category::Data => {
@@ -173,7 +173,7 @@ impl Message {
         })?;
         let raw = |value: &RawValue| RawJson::part_of(text, value);
         let id = fields.id.map(raw);
-        let invalid = |why: &str| Unreadable {
+        let invalid = |why: &str| InvalidMessage {
             id: id.as_ref().and_then(Id::from_raw),
             error: RpcError::new(INVALID_REQUEST, format!("Invalid Request: {why}")),
         };
@@ -207,20 +207,20 @@ impl Message {
                     data: error.data.map(raw),
                 }),
             })),
-            _ => Err(invalid("one of `method`, `result` and `error` is needed, and only one")),
+            _ => Err(invalid("exactly one of `method`, `result` and `error` is required")),
         }
     }
 }
 
-fn as_text(bytes: &Bytes) -> Result<ByteString, Unreadable> {
-    ByteString::try_from(bytes.clone()).map_err(|_| Unreadable {
+fn as_text(bytes: &Bytes) -> Result<ByteString, InvalidMessage> {
+    ByteString::try_from(bytes.clone()).map_err(|_| InvalidMessage {
         id: None,
         error: RpcError::new(PARSE_ERROR, "Parse error: the message is not valid UTF-8"),
     })
 }
 
-/// The error for a text that starts as no object does.
-fn no_object(text: &str, first: u8) -> RpcError {
+/// The error for a text that does not start with an object.
+fn not_an_object(text: &str, first: u8) -> RpcError {
     if let Err(error) = serde_json::from_str::<serde::de::IgnoredAny>(text) {
         return RpcError::new(PARSE_ERROR, format!("Parse error: {error}"));
     }
@@ -231,11 +231,11 @@ fn no_object(text: &str, first: u8) -> RpcError {
         b'n' => "null",
         _ => "a number",
     };
-    RpcError::new(INVALID_REQUEST, format!("Invalid Request: a message is an object, this is {found}"))
+    RpcError::new(INVALID_REQUEST, format!("Invalid Request: a message must be an object, not {found}"))
 }
 
 impl Message {
-    /// A message from its outline; nothing where that is no message that everybody would write.
+    /// Builds a message from its outline; `None` if it does not have the usual form.
     fn outlined(text: &ByteString, outline: Outline) -> Option<Self> {
         let part = |range: Range<usize>| RawJson::known_part(text, &text[range]);
         let Outline { id, method, params, result } = outline;
@@ -290,7 +290,7 @@ fn write_method(out: &mut BytesMut, method: &str, params: Option<&RawJson>) {
 const RESULT_HEAD: &[u8] = b"{\"jsonrpc\":\"2.0\",\"id\":";
 const RESULT: &[u8] = b",\"result\":";
 
-/// What stands before the result in an answer to `id`; a `}` closes it.
+/// The text before the result in a response to `id`; a `}` closes it.
 pub fn result_head(id: &Id) -> Bytes {
     let id = id.raw().as_bytes();
     let mut out = Vec::with_capacity(RESULT_HEAD.len() + id.len() + RESULT.len());
@@ -300,9 +300,9 @@ pub fn result_head(id: &Id) -> Bytes {
     out.into()
 }
 
-/// Writes an answer with a result.
+/// Writes a response with a result.
 pub fn write_result(id: &Id, result: &RawJson) -> Bytes {
-    // Exactly as long as it gets: a buffer with room to spare is shared at the cost of another.
+    // The exact capacity: sharing a buffer with spare capacity would need another allocation.
     let id = id.raw().as_bytes();
     let mut out =
         Vec::with_capacity(RESULT_HEAD.len() + id.len() + RESULT.len() + result.as_bytes().len() + 1);
@@ -314,7 +314,7 @@ pub fn write_result(id: &Id, result: &RawJson) -> Bytes {
     out.into()
 }
 
-/// Writes an answer with an error; without an id where the request's could not be read.
+/// Writes a response with an error; its id is null if the request's id could not be read.
 pub fn write_error(id: Option<&Id>, error: &RpcError) -> Bytes {
     let mut out = BytesMut::with_capacity(96 + error.message.len());
     out.extend_from_slice(b"{\"jsonrpc\":\"2.0\"");
@@ -335,12 +335,12 @@ pub fn write_error(id: Option<&Id>, error: &RpcError) -> Bytes {
 mod tests {
     use super::*;
 
-    fn parse(text: &str) -> Result<Message, Unreadable> {
+    fn parse(text: &str) -> Result<Message, InvalidMessage> {
         Message::parse(&Bytes::copy_from_slice(text.as_bytes()))
     }
 
     #[test]
-    fn messages_are_told_apart_by_their_members() {
+    fn members_decide_the_kind_of_message() {
         assert!(matches!(parse(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#), Ok(Message::Request(_))));
         assert!(matches!(parse(r#"{"jsonrpc":"2.0","method":"x"}"#), Ok(Message::Notification(_))));
         assert!(matches!(parse(r#"{"jsonrpc":"2.0","id":"a","result":null}"#), Ok(Message::Response(_))));
@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_messages_get_the_exact_code() {
+    fn invalid_messages_get_the_right_code() {
         let long_id = format!(r#"{{"jsonrpc":"2.0","id":"{}","method":"x"}}"#, "i".repeat(MAX_ID_BYTES - 1));
         let fits = long_id.replacen('i', "", 2).replacen("d", "id", 1);
         assert!(matches!(parse(&fits), Ok(Message::Request(_))), "{fits}");
@@ -382,18 +382,18 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_object_is_told_in_our_own_words() {
+    fn the_error_names_the_kind_of_value_that_is_not_an_object() {
         let cases = [("7", "a number"), ("\"a\"", "a string"), (" null", "null"), ("true", "a boolean")];
         let batch = r#"["2.0",1,"ping"]"#;
         for (text, found) in cases.into_iter().chain([(batch, "an array")]) {
             let error = parse(text).expect_err(text).error;
-            let expected = format!("Invalid Request: a message is an object, this is {found}");
+            let expected = format!("Invalid Request: a message must be an object, not {found}");
             assert_eq!((error.code, error.message), (INVALID_REQUEST, expected));
         }
     }
 
     #[test]
-    fn ids_come_back_as_they_were_spelled() {
+    fn ids_are_sent_back_unchanged() {
         for id in ["1", "\"a\\u0041\"", "-7", "12345678901234567890123"] {
             let Ok(Message::Request(request)) =
                 parse(&format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"x"}}"#))

@@ -12,7 +12,7 @@ pub enum Era {
 }
 
 impl Era {
-    /// The word used in configuration, logs and the store.
+    /// The name used in configuration, logs and the store.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Modern => "modern",
@@ -20,7 +20,7 @@ impl Era {
         }
     }
 
-    /// Reads that word.
+    /// Parses the name.
     pub fn from_word(word: &str) -> Option<Self> {
         match word {
             "modern" => Some(Self::Modern),
@@ -30,7 +30,7 @@ impl Era {
     }
 }
 
-/// A revision that this gateway speaks, oldest first.
+/// A protocol revision that the gateway supports, oldest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[allow(missing_docs, reason = "the dates are the documentation")]
 pub enum Revision {
@@ -46,7 +46,7 @@ impl Revision {
     pub const NEWEST_LEGACY: Self = Self::V2025_11_25;
     /// The newest stateless revision.
     pub const NEWEST_MODERN: Self = Self::V2026_07_28;
-    /// All of them, newest first, as they are offered to a client.
+    /// All revisions, newest first, as they are offered to a client.
     pub const ALL: [Self; 5] =
         [Self::V2026_07_28, Self::V2025_11_25, Self::V2025_06_18, Self::V2025_03_26, Self::V2024_11_05];
 
@@ -61,7 +61,7 @@ impl Revision {
         }
     }
 
-    /// The revision of that name.
+    /// The revision with this name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|revision| revision.as_str() == name)
     }
@@ -71,9 +71,10 @@ impl Revision {
         if self >= Self::V2026_07_28 { Era::Modern } else { Era::Legacy }
     }
 
-    /// What `initialize` is answered with: the revision asked for where it is known, else the newest.
-    pub fn negotiate(asked: &str) -> Self {
-        match Self::from_name(asked) {
+    /// The revision in the response to `initialize`: the requested one if it is a known legacy revision, else the newest
+    /// legacy revision.
+    pub fn negotiate(requested: &str) -> Self {
+        match Self::from_name(requested) {
             Some(revision) if revision.era() == Era::Legacy => revision,
             _ => Self::NEWEST_LEGACY,
         }
@@ -91,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn initialize_gets_the_revision_it_asked_for_or_the_newest() {
+    fn initialize_gets_the_requested_revision_or_the_newest() {
         let cases = [
             ("2024-11-05", Revision::V2024_11_05),
             ("2025-03-26", Revision::V2025_03_26),
@@ -99,8 +100,8 @@ mod tests {
             ("2026-07-28", Revision::V2025_11_25), // has no initialize
             ("1999-01-01", Revision::V2025_11_25),
         ];
-        for (asked, expected) in cases {
-            assert_eq!(Revision::negotiate(asked), expected, "{asked}");
+        for (requested, expected) in cases {
+            assert_eq!(Revision::negotiate(requested), expected, "{requested}");
         }
     }
 }

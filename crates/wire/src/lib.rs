@@ -1,7 +1,7 @@
-//! The Model Context Protocol on the wire: both eras, over raw JSON.
+//! The wire format of the Model Context Protocol: both eras, over raw JSON.
 //!
 //! *Modern* is 2026-07-28 (stateless, metadata on every request); *legacy* is everything before it
-//! (`initialize`, sessions). This crate knows no callers, no policies and no catalog.
+//! (`initialize`, sessions). This crate does not deal with callers, policies or the catalog.
 
 #![forbid(unsafe_code)]
 

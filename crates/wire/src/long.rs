@@ -1,9 +1,9 @@
-//! A long answer, read as it comes in: proven plain to its last byte, or to be gathered and read whole.
+//! Reads a long answer as a stream: it is either plain to its last byte, or joined and parsed as a whole.
 //!
-//! Most long results need nothing but another envelope. Such a one stays in the pieces it came in: they are held back
-//! until the last byte has shown that it is an answer and nothing else, so nothing of any other ever leaves. The
-//! envelope is never passed on. Whatever is out of the ordinary (a second `id`, an escaped key, a `_meta`, a question)
-//! is not judged here: the answer is gathered, and the reader that knows everything looks at it.
+//! Most long results only need a new envelope. Such a result stays in the chunks in which it arrived. The chunks are
+//! held until the last byte has shown that the text is one plain answer, so no byte of any other text is forwarded.
+//! The envelope itself is never forwarded. An answer with any unusual feature (a second `id`, an escaped key, a `_meta`,
+//! a question) is not decided here: it is joined, and the full parser reads it.
 
 use crate::era::Era;
 use bytes::{Bytes, BytesMut};
@@ -11,62 +11,62 @@ use std::ops::{ControlFlow, Range};
 use toolbooth_core::json::RawJson;
 use toolbooth_core::tokens::{Token, TokenError, TokenKind, Tokenizer};
 
-/// How deep an answer may nest to be plain.
+/// The maximum nesting depth of a plain answer.
 const MAX_DEPTH: usize = 100;
-/// How many members a plain result has at most.
+/// The most members of a plain result.
 const MAX_MEMBERS: usize = 32;
-/// Pieces from this length on are kept as they are.
+/// Chunks of at least this length are kept without copying.
 const LARGE_PIECE: usize = 4 << 10;
-/// Members of a result that decide what becomes of it.
+/// Members of a result that change how it is processed, so that it is not plain.
 const DECISIVE: [&[u8]; 3] = [b"_meta", b"inputRequests", b"requestState"];
 
-/// Reads an answer piece by piece.
+/// Reads an answer chunk by chunk.
 #[derive(Debug)]
 pub struct AnswerReader {
     tokens: Tokenizer,
     pieces: Vec<Bytes>,
-    /// Small pieces that came last, copied together: kept one by one they would cost more than their text.
+    /// The latest small chunks, copied together: separate buffers would cost more memory than their text.
     small: BytesMut,
     length: usize,
-    /// Nothing, once the answer is known not to be plain.
-    seen: Option<Seen>,
+    /// `None` once the answer is known not to be plain.
+    check: Option<PlainCheck>,
 }
 
-/// What was seen so far of an answer that is plain up to here.
+/// The check that an answer is plain.
 #[derive(Debug)]
-struct Seen {
+struct PlainCheck {
     id: u64,
     era: Era,
     has_version: bool,
     has_id: bool,
-    /// Which member of the envelope comes.
-    next: Field,
+    /// The current member of the envelope.
+    next: EnvelopeField,
     result: Option<Range<usize>>,
     members: Vec<LongMember>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Field {
+enum EnvelopeField {
     None,
     Version,
     Id,
     Result,
 }
 
-/// One member of a long result. Places count from the start of the result.
+/// One member of a long result. Positions count from the start of the result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LongMember {
     /// Its key, which has no escapes.
     pub key: Box<str>,
-    /// Where it stands: from its key's quote to its value's end.
+    /// Its position: from its key's quote to its value's end.
     pub whole: Range<usize>,
-    /// What its value begins with.
+    /// The first token of its value.
     pub kind: TokenKind,
     /// The value's text, if it is a short scalar.
     pub spelled: Option<Box<str>>,
 }
 
-/// A long result that was proven plain, in the pieces it came in.
+/// A plain long result, in the chunks in which it arrived.
 #[derive(Debug, Clone)]
 pub struct LongResult {
     pieces: Vec<Bytes>,
@@ -74,24 +74,24 @@ pub struct LongResult {
     members: Vec<LongMember>,
 }
 
-/// What an answer turned out to be.
+/// A complete long answer.
 #[derive(Debug)]
 pub enum LongAnswer {
-    /// The result of the request, finished, with nothing in it that must be looked at by its place.
+    /// The final result of the request, without members that need processing.
     Plain(LongResult),
-    /// Anything else: the whole text.
+    /// Any other answer: the whole text.
     Gathered(Bytes),
 }
 
 impl AnswerReader {
-    /// A reader of the answer to request `id` of a server of this era.
+    /// Creates a reader for the answer to request `id` from a server of this era.
     pub fn new(id: u64, era: Era) -> Self {
-        let seen = Seen {
+        let check = PlainCheck {
             id,
             era,
             has_version: false,
             has_id: false,
-            next: Field::None,
+            next: EnvelopeField::None,
             result: None,
             members: Vec::new(),
         };
@@ -100,21 +100,21 @@ impl AnswerReader {
             pieces: Vec::new(),
             small: BytesMut::new(),
             length: 0,
-            seen: Some(seen),
+            check: Some(check),
         }
     }
 
-    /// How many bytes have come.
+    /// The number of bytes read.
     pub fn length(&self) -> usize {
         self.length
     }
 
-    /// Takes the next piece.
+    /// Adds the next chunk.
     pub fn push(&mut self, piece: Bytes) {
-        if let Some(seen) = &mut self.seen
-            && self.tokens.push(&piece, &mut |token: Token<'_>| seen.take(&token)).is_err()
+        if let Some(check) = &mut self.check
+            && self.tokens.push(&piece, &mut |token: Token<'_>| check.take(&token)).is_err()
         {
-            self.seen = None;
+            self.check = None;
         }
         self.length += piece.len();
         if piece.len() < LARGE_PIECE {
@@ -131,12 +131,13 @@ impl AnswerReader {
         }
     }
 
-    /// The answer is over.
+    /// Ends the answer.
     pub fn finish(mut self) -> LongAnswer {
         self.keep_small();
-        let proven = self.seen.take().and_then(|mut seen| {
-            let ended: Result<(), TokenError> = self.tokens.finish(&mut |token: Token<'_>| seen.take(&token));
-            ended.ok().and_then(|()| seen.proven())
+        let proven = self.check.take().and_then(|mut check| {
+            let ended: Result<(), TokenError> =
+                self.tokens.finish(&mut |token: Token<'_>| check.take(&token));
+            ended.ok().and_then(|()| check.proven())
         });
         match proven {
             Some((place, members)) => {
@@ -149,27 +150,27 @@ impl AnswerReader {
     }
 }
 
-impl Seen {
+impl PlainCheck {
     fn take(&mut self, token: &Token<'_>) -> ControlFlow<()> {
         let is_plain = match (token.kind, token.depth) {
-            // Readers differ in little, and in this: a reader that compares keys as written must not be misled.
+            // JSON parsers differ here: one that compares keys as written must not be misled by an escape.
             (TokenKind::Key, _) if token.escaped => false,
             (_, 0) => matches!(token.kind, TokenKind::ObjectStart | TokenKind::ObjectEnd),
             (TokenKind::Key, 1) => self.field(inside(token)),
             (_, 1) => self.field_value(token),
-            (TokenKind::Key, 2) if self.next == Field::Result => self.member(token),
+            (TokenKind::Key, 2) if self.next == EnvelopeField::Result => self.member(token),
             (_, 2) => self.member_value(token),
             _ => true,
         };
         if is_plain { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     }
 
-    /// A key of the envelope: each of the three stands there once, and no other.
+    /// Checks a key of the envelope: only these three are plain, each once.
     fn field(&mut self, key: &[u8]) -> bool {
         let (field, was_there) = match key {
-            b"jsonrpc" => (Field::Version, std::mem::replace(&mut self.has_version, true)),
-            b"id" => (Field::Id, std::mem::replace(&mut self.has_id, true)),
-            b"result" => (Field::Result, self.result.is_some()),
+            b"jsonrpc" => (EnvelopeField::Version, std::mem::replace(&mut self.has_version, true)),
+            b"id" => (EnvelopeField::Id, std::mem::replace(&mut self.has_id, true)),
+            b"result" => (EnvelopeField::Result, self.result.is_some()),
             _ => return false,
         };
         self.next = field;
@@ -178,13 +179,13 @@ impl Seen {
 
     fn field_value(&mut self, token: &Token<'_>) -> bool {
         match (self.next, token.kind) {
-            (Field::Version, TokenKind::Text) => token.spelled == Some(b"\"2.0\""),
-            (Field::Id, TokenKind::Number) => token.spelled == Some(self.id.to_string().as_bytes()),
-            (Field::Result, TokenKind::ObjectStart) => {
+            (EnvelopeField::Version, TokenKind::Text) => token.spelled == Some(b"\"2.0\""),
+            (EnvelopeField::Id, TokenKind::Number) => token.spelled == Some(self.id.to_string().as_bytes()),
+            (EnvelopeField::Result, TokenKind::ObjectStart) => {
                 self.result = Some(token.range.clone());
                 true
             }
-            (Field::Result, TokenKind::ObjectEnd) => {
+            (EnvelopeField::Result, TokenKind::ObjectEnd) => {
                 if let Some(result) = &mut self.result {
                     result.end = token.range.end;
                 }
@@ -194,7 +195,7 @@ impl Seen {
         }
     }
 
-    /// A key of the result.
+    /// Checks a key of the result.
     fn member(&mut self, token: &Token<'_>) -> bool {
         let Some(key) = std::str::from_utf8(inside(token)).ok() else { return false };
         let is_known = self.members.iter().any(|member| &*member.key == key);
@@ -206,7 +207,7 @@ impl Seen {
         true
     }
 
-    /// The value of a member, or its end.
+    /// Checks the value of a member, or its end.
     fn member_value(&mut self, token: &Token<'_>) -> bool {
         let place = self.place(token);
         let Some(member) = self.members.last_mut() else { return false };
@@ -216,11 +217,11 @@ impl Seen {
         }
         member.kind = token.kind;
         member.spelled = token.spelled.and_then(|text| std::str::from_utf8(text).ok()).map(Into::into);
-        // A legacy server has no word for this, and no other word of a modern one means that the result is finished.
+        // Legacy has no `resultType`, and in the modern era only `complete` marks a final result.
         &*member.key != "resultType" || (self.era == Era::Modern && token.spelled == Some(b"\"complete\""))
     }
 
-    /// Where a token stands in the result.
+    /// The position of a token in the result.
     fn place(&self, token: &Token<'_>) -> Range<usize> {
         let from = self.result.as_ref().map_or(0, |result| result.start);
         token.range.start - from..token.range.end - from
@@ -239,22 +240,22 @@ fn inside<'a>(token: &Token<'a>) -> &'a [u8] {
 }
 
 impl LongResult {
-    /// The pieces of its text.
+    /// The chunks of its text.
     pub fn pieces(&self) -> &[Bytes] {
         &self.pieces
     }
 
-    /// The same, to be kept.
+    /// The chunks of its text, by value.
     pub fn into_pieces(self) -> Vec<Bytes> {
         self.pieces
     }
 
-    /// How many bytes it has.
+    /// The length in bytes.
     pub fn length(&self) -> usize {
         self.length
     }
 
-    /// Its members, in their order. There is at least one, and no key stands there twice.
+    /// Its members, in order. There is at least one, and the keys are distinct.
     pub fn members(&self) -> &[LongMember] {
         &self.members
     }
@@ -269,12 +270,12 @@ impl LongResult {
         RawJson::trusted(joined(self.pieces.clone(), self.length))
     }
 
-    /// The pieces of the result without some of its members; everything else stays as it is.
-    pub fn without(&self, goes: impl Fn(&LongMember) -> bool) -> Vec<Bytes> {
+    /// The chunks of the result without the members for which `removes` is true; other bytes are unchanged.
+    pub fn without(&self, removes: impl Fn(&LongMember) -> bool) -> Vec<Bytes> {
         let places: Vec<Range<usize>> = self.members.iter().map(|member| member.whole.clone()).collect();
         let mut stays = Vec::new();
         let mut from = 0;
-        for gap in toolbooth_core::cursor::cuts(&places, |index| goes(&self.members[index])) {
+        for gap in toolbooth_core::cursor::cuts(&places, |index| removes(&self.members[index])) {
             stays.push(from..gap.start.max(from));
             from = gap.end.max(from);
         }
@@ -283,7 +284,7 @@ impl LongResult {
     }
 }
 
-/// These places of a text in pieces, in ascending order.
+/// Cuts ranges out of a text in chunks; the ranges are in ascending order.
 fn cut(pieces: &[Bytes], places: &[Range<usize>]) -> Vec<Bytes> {
     let mut out = Vec::with_capacity(pieces.len());
     let mut base = 0;
@@ -300,7 +301,7 @@ fn cut(pieces: &[Bytes], places: &[Range<usize>]) -> Vec<Bytes> {
     out
 }
 
-/// The pieces as one text, without a copy if there is only one.
+/// Joins the chunks, without a copy if there is only one.
 fn joined(mut pieces: Vec<Bytes>, length: usize) -> Bytes {
     if pieces.len() == 1
         && let Some(only) = pieces.pop()
@@ -356,11 +357,11 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_out_of_the_ordinary_is_gathered() {
+    fn unusual_answers_are_joined() {
         let pad = "x".repeat(200);
         let content = format!(r#""content":[{{"type":"text","text":"{pad}"}}]"#);
         let cases = [
-            // H5: a second id, or anything else, behind the result.
+            // H5: a second id, or other members, after the result.
             format!(r#"{{"jsonrpc":"2.0","id":7,"result":{{{content}}},"id":777}}"#),
             format!(r#"{{"jsonrpc":"2.0","id":7,"result":{{{content}}},"\u0069d":777}}"#),
             format!(r#"{{"jsonrpc":"2.0","id":7,"result":{{{content}}},"error":{{}}}}"#),
@@ -372,7 +373,7 @@ mod tests {
             format!(r#"{{"jsonrpc":"2.0","id":"7","result":{{{content}}}}}"#),
             format!(r#"{{"jsonrpc":"1.0","id":7,"result":{{{content}}}}}"#),
             format!(r#"{{"id":7,"result":{{{content}}}}}"#),
-            // Members that decide something, late, early or in disguise.
+            // Members that need processing: late, early or escaped.
             answer(&format!(r#"{{{content},"_meta":{{}}}}"#)),
             answer(&format!(r#"{{{content},"\u005fmeta":{{"\u0074oolbooth/held":1}}}}"#)),
             answer(&format!(r#"{{{content},"resultType":"input_required","requestState":"s"}}"#)),
@@ -399,12 +400,12 @@ mod tests {
         assert!(matches!(read(&modern, Era::Modern, 9), LongAnswer::Plain(_)));
         assert!(
             matches!(read(&modern, Era::Legacy, 9), LongAnswer::Gathered(_)),
-            "a legacy server has no such word"
+            "legacy has no `resultType`"
         );
     }
 
     #[test]
-    fn members_go_with_one_comma() {
+    fn members_are_removed_with_one_comma() {
         let result =
             r#"{"resultType":"complete", "content" : [1] ,"ttlMs":0,"structuredContent":[1,{"a":2}]}"#;
         let text = answer(result);

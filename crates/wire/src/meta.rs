@@ -1,46 +1,46 @@
-//! What a modern request says about itself in `_meta`.
+//! The `_meta` object of requests and results.
 
 use crate::codes::{INVALID_PARAMS, RpcError, UNSUPPORTED_VERSION};
 use crate::era::{Era, Revision};
 use std::borrow::Cow;
-use toolbooth_core::cursor::{Cursor, Kind};
-use toolbooth_core::elicitation::{FormFault, screened, unambiguous};
+use toolbooth_core::cursor::{JsonCursor, JsonKind};
+use toolbooth_core::elicitation::{ElicitationFault, screened, unambiguous};
 use toolbooth_core::json::{Edit, Member, ObjectWriter, RawJson, edit_object};
 
 /// The protocol version of a request.
 pub const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
-/// What the client can do.
+/// The client's capabilities.
 pub const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
-/// Who the client is.
+/// The client's name and version.
 pub const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
-/// Which log messages the client wants for this request.
+/// The least severe level of log messages that the client wants for this request.
 pub const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
-/// Who the server is, in results.
+/// The server's name and version, in results.
 pub const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
-/// Which `subscriptions/listen` request a message belongs to.
+/// The id of the `subscriptions/listen` request to which a message belongs.
 pub const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
-/// Ties progress to its request.
+/// The token that links progress to its request.
 pub const PROGRESS_TOKEN: &str = "progressToken";
 
-/// What the gateway itself says in `_meta` is said under this prefix, and nobody else speaks under it.
-const OURS: &str = "toolbooth/";
+/// The prefix of the gateway's own keys in `_meta`. Such keys from clients and servers are removed.
+const GATEWAY_PREFIX: &str = "toolbooth/";
 
-fn is_ours(key: &str) -> bool {
-    key.get(..OURS.len()).is_some_and(|start| start.eq_ignore_ascii_case(OURS))
+fn is_gateway_key(key: &str) -> bool {
+    key.get(..GATEWAY_PREFIX.len()).is_some_and(|start| start.eq_ignore_ascii_case(GATEWAY_PREFIX))
 }
 
-/// The `_meta` members the gateway reads; the rest travels on as text.
+/// The `_meta` members that the gateway reads; the other members are forwarded as text.
 #[derive(Debug, Clone, Default)]
 pub struct RequestMeta {
     /// The version as it was sent.
     pub version: Option<String>,
     /// The capabilities, if they were an object.
     pub capabilities: Option<RawJson>,
-    /// The client's own description of itself.
+    /// The client's name and version.
     pub client_info: Option<RawJson>,
-    /// The least severe log message wanted.
+    /// The least severe level of log messages to send.
     pub log_level: Option<String>,
-    /// The token under which progress is wanted.
+    /// The token for progress notifications.
     pub progress_token: Option<RawJson>,
     /// All members that are neither the protocol's own nor the progress token.
     pub rest: Vec<Member>,
@@ -50,7 +50,7 @@ impl RequestMeta {
     /// Reads the `_meta` of a request's parameters; absent reads as empty.
     pub fn of(params: Option<&RawJson>) -> Result<Self, RpcError> {
         let Some(params) = params else { return Ok(Self::default()) };
-        // Most legacy requests carry none: one search over the text settles them.
+        // Most legacy requests have none, which one search in the text shows.
         if memchr::memmem::find(params.as_bytes(), b"_meta").is_none() && !params.as_str().contains('\\') {
             return Ok(Self::default());
         }
@@ -63,8 +63,8 @@ impl RequestMeta {
     /// Reads a `_meta` object.
     pub fn read(meta: &RawJson) -> Result<Self, RpcError> {
         let wrong = |what: &str| RpcError::new(INVALID_PARAMS, format!("Invalid params: `_meta` {what}"));
-        let mut cursor = Cursor::new(meta.as_str(), 0);
-        if cursor.kind() != Kind::Object {
+        let mut cursor = JsonCursor::new(meta.as_str(), 0);
+        if cursor.kind() != JsonKind::Object {
             return Err(wrong("must be an object"));
         }
         let mut found = Self::default();
@@ -72,20 +72,21 @@ impl RequestMeta {
             let value = meta.share(meta.as_str().get(cursor.skip()).unwrap_or_default());
             match &*key {
                 PROTOCOL_VERSION => {
-                    let version = value.string().ok_or_else(|| wrong("holds a version that is no string"))?;
+                    let version =
+                        value.string().ok_or_else(|| wrong("has a version that is not a string"))?;
                     found.version = Some(version.into_owned());
                 }
                 CLIENT_CAPABILITIES => {
                     if !value.is_object() {
-                        return Err(wrong("holds client capabilities that are no object"));
+                        return Err(wrong("has client capabilities that are not an object"));
                     }
                     found.capabilities = Some(value);
                 }
                 CLIENT_INFO => found.client_info = Some(value),
                 LOG_LEVEL => found.log_level = value.string().map(Cow::into_owned),
                 PROGRESS_TOKEN => found.progress_token = Some(value),
-                // A server would take it for the gateway's own word.
-                key if is_ours(key) => {}
+                // A server would take it for a key of the gateway.
+                key if is_gateway_key(key) => {}
                 _ => found.rest.push(Member { key: key.into_owned(), value }),
             }
             Ok(())
@@ -93,17 +94,17 @@ impl RequestMeta {
         Ok(found)
     }
 
-    /// Whether the request speaks the modern era: it carries the version in `_meta`.
+    /// Whether the request is modern: its `_meta` has the version.
     pub fn is_modern(&self) -> bool {
         self.version.is_some()
     }
 
-    /// The revision, refused with the exact error if it is not a supported modern one.
+    /// The revision, or the error that the protocol defines if it is not a supported modern one.
     pub fn modern_revision(&self) -> Result<Revision, RpcError> {
         let Some(version) = &self.version else {
             return Err(RpcError::new(
                 INVALID_PARAMS,
-                format!("Invalid params: `_meta` lacks `{PROTOCOL_VERSION}`"),
+                format!("Invalid params: `_meta` has no `{PROTOCOL_VERSION}`"),
             ));
         };
         let revision = match Revision::from_name(version) {
@@ -113,7 +114,7 @@ impl RequestMeta {
         if self.capabilities.is_none() {
             return Err(RpcError::new(
                 INVALID_PARAMS,
-                format!("Invalid params: `_meta` lacks `{CLIENT_CAPABILITIES}`"),
+                format!("Invalid params: `_meta` has no `{CLIENT_CAPABILITIES}`"),
             ));
         }
         Ok(revision)
@@ -122,28 +123,28 @@ impl RequestMeta {
 
 /// The `_meta` of a request to a server.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Stamp<'a> {
-    /// The revision, for a modern server; a legacy one is told nothing of the protocol's own.
+pub struct OutgoingMeta<'a> {
+    /// The revision, for a modern server; without it the protocol's own members are omitted.
     pub revision: Option<Revision>,
-    /// Who the client is.
+    /// The client's name and version.
     pub client_info: Option<&'a RawJson>,
-    /// What it can do.
+    /// The client's capabilities.
     pub capabilities: Option<&'a RawJson>,
-    /// Which log messages it wants.
+    /// The least severe level of log messages to send.
     pub log_level: Option<&'a str>,
-    /// Under which token progress is told.
+    /// The token for progress notifications.
     pub progress_token: Option<u64>,
-    /// What the client sent besides.
+    /// Other members that the client sent.
     pub rest: &'a [Member],
 }
 
-impl Stamp<'_> {
-    /// Whether there is anything to say.
-    pub fn says_something(&self) -> bool {
+impl OutgoingMeta<'_> {
+    /// Whether it has any member.
+    pub fn has_content(&self) -> bool {
         self.revision.is_some() || !self.rest.is_empty() || self.progress_token.is_some()
     }
 
-    /// About how many bytes it takes.
+    /// The approximate size in bytes.
     pub fn size(&self) -> usize {
         let rest: usize =
             self.rest.iter().map(|member| member.key.len() + member.value.as_bytes().len() + 4).sum();
@@ -151,9 +152,9 @@ impl Stamp<'_> {
         rest + text(self.client_info) + text(self.capabilities) + 224
     }
 
-    /// Writes it as the member `_meta`; nothing where there is nothing to say.
+    /// Writes it as the member `_meta`, unless it is empty.
     pub fn write(&self, writer: &mut ObjectWriter) {
-        if self.says_something() {
+        if self.has_content() {
             writer.object("_meta", |meta| self.fill(meta));
         }
     }
@@ -178,14 +179,14 @@ impl Stamp<'_> {
     }
 }
 
-/// The error for a version that is not served, naming those that are.
+/// The error for an unsupported version, with the list of supported ones.
 pub fn unsupported_version(requested: &str) -> RpcError {
     let supported: Vec<&str> = Revision::ALL.iter().map(|revision| revision.as_str()).collect();
     RpcError::new(UNSUPPORTED_VERSION, "Unsupported protocol version")
         .with_data(RawJson::from_value(&serde_json::json!({"supported": supported, "requested": requested})))
 }
 
-/// Takes the members out of a result that only modern clients know.
+/// Removes the members of a result that only modern clients know.
 pub fn strip_modern(result: &RawJson) -> RawJson {
     edit_object(result, |key, value| match key {
         "resultType" | "ttlMs" | "cacheScope" => Edit::Drop,
@@ -198,39 +199,42 @@ pub fn strip_modern(result: &RawJson) -> RawJson {
     .unwrap_or_else(|_| result.clone())
 }
 
-/// Where a gateway says which one it is, so that it is not made its own server.
+/// The id of a gateway instance, which prevents that a gateway is configured as its own server.
 pub const INSTANCE: &str = "toolbooth/instance";
 
-/// By this a server may name a question of its own; a modern client answers under that name.
+/// The key with which a server names its question; a modern client answers under that name.
 pub const INPUT_KEY: &str = "toolbooth/inputKey";
 
-/// What a server wrote, the parameters of a question or a result: nothing in its `_meta` may pass for the gateway's own.
-pub fn of_a_server(params: RawJson) -> RawJson {
+/// Removes the gateway's own keys and subscription ids from the `_meta` of a server's parameters or result, so that a
+/// server cannot forge them.
+pub fn strip_gateway_meta(params: RawJson) -> RawJson {
     let text = params.as_bytes();
     if memchr::memmem::find(text, b"_meta").is_none() && memchr::memchr(b'\\', text).is_none() {
         return params;
     }
-    // The id of a subscription is between the two who made it.
+    // The id of the gateway's subscription at the server has no meaning for the client.
     let is_subscription = |key: &str| key.eq_ignore_ascii_case(SUBSCRIPTION_ID);
-    let goes = |key: &str| (is_ours(key) && key != INPUT_KEY) || is_subscription(key);
+    let is_removed = |key: &str| (is_gateway_key(key) && key != INPUT_KEY) || is_subscription(key);
     let mut count = 0;
     let mut is_clean = true;
-    Cursor::new(params.as_str(), 0).each_spot(|spot| {
+    JsonCursor::new(params.as_str(), 0).each_member(|spot| {
         if spot.key == "_meta" {
             count += 1;
-            Cursor::new(params.as_str(), spot.value.start).each_spot(|inner| is_clean &= !goes(&inner.key));
+            JsonCursor::new(params.as_str(), spot.value.start)
+                .each_member(|inner| is_clean &= !is_removed(&inner.key));
         }
     });
-    // Not a byte is touched where nothing goes.
+    // Without such keys the bytes stay unchanged.
     if is_clean && count < 2 {
         return params;
     }
-    let plain = |meta: &RawJson| edit_object(meta, |key, _| if goes(key) { Edit::Drop } else { Edit::Keep });
+    let plain =
+        |meta: &RawJson| edit_object(meta, |key, _| if is_removed(key) { Edit::Drop } else { Edit::Keep });
     let mut left = count;
     let edited = edit_object(&params, |key, value| match key {
         "_meta" => {
             left -= 1;
-            // Of several the last one counts, as JSON readers take it; no client shall read another.
+            // JSON parsers usually take the last of several members, so only the last one is kept.
             match plain(&params.share(value)) {
                 _ if left > 0 => Edit::Drop,
                 Ok(meta) => Edit::Replace(meta),
@@ -242,9 +246,10 @@ pub fn of_a_server(params: RawJson) -> RawJson {
     edited.unwrap_or(params)
 }
 
-/// A server's own error, likewise: under this name the gateway says what went wrong with itself.
-pub fn error_of_a_server(mut error: RpcError) -> RpcError {
-    let forged = |key: &str| key.eq_ignore_ascii_case(OURS.trim_end_matches('/')) || is_ours(key);
+/// Removes the gateway's own keys from the `data` of a server's error, so that a server cannot forge them.
+pub fn strip_gateway_error_data(mut error: RpcError) -> RpcError {
+    let forged =
+        |key: &str| key.eq_ignore_ascii_case(GATEWAY_PREFIX.trim_end_matches('/')) || is_gateway_key(key);
     let Some(data) = error.data.as_ref().filter(|data| data.is_object()) else { return error };
     let mut is_forged = false;
     let edited = edit_object(data, |key, _| match forged(key) {
@@ -254,15 +259,16 @@ pub fn error_of_a_server(mut error: RpcError) -> RpcError {
         }
         false => Edit::Keep,
     });
-    // Not a byte is touched where nothing goes.
+    // Without such keys the bytes stay unchanged.
     if is_forged && let Ok(left) = edited {
         error.data = Some(left);
     }
     error
 }
 
-/// The questions in a modern server's answer, likewise: each as `elicitation` lets it pass.
-pub fn questions_of_a_server(requests: &RawJson, server: &str) -> Result<RawJson, FormFault> {
+/// Screens the questions in a modern server's answer: removes the gateway's own keys, and checks forms with
+/// `elicitation`.
+pub fn screen_questions(requests: &RawJson, server: &str) -> Result<RawJson, ElicitationFault> {
     unambiguous(requests)?;
     let mut fault = None;
     let mut one = |request: &RawJson| {
@@ -271,7 +277,7 @@ pub fn questions_of_a_server(requests: &RawJson, server: &str) -> Result<RawJson
             method.as_ref().and_then(RawJson::string).is_some_and(|method| method == "elicitation/create");
         edit_object(request, |key, value| match key {
             "params" => {
-                let params = of_a_server(request.share(value));
+                let params = strip_gateway_meta(request.share(value));
                 match if is_form { screened(server, params) } else { Ok(params) } {
                     Ok(params) => Edit::Replace(params),
                     Err(found) => {
@@ -291,7 +297,7 @@ pub fn questions_of_a_server(requests: &RawJson, server: &str) -> Result<RawJson
     }
 }
 
-/// A `_meta` without `io.modelcontextprotocol/*`; `None` when nothing is left.
+/// A `_meta` without the keys `io.modelcontextprotocol/*`; `None` if it is empty then.
 pub(crate) fn without_protocol_keys(meta: &RawJson) -> Option<RawJson> {
     let mut kept = 0;
     let left = edit_object(meta, |key, _| {
@@ -313,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_else_speaks_in_the_gateways_name() {
+    fn gateway_keys_from_clients_are_removed() {
         let read =
             meta(r#"{"toolbooth/user":"root","Toolbooth/held":1,"toolboothless":1,"x/y":2}"#).expect("read");
         let kept: Vec<_> = read.rest.iter().map(|member| member.key.as_str()).collect();
@@ -321,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn a_servers_question_cannot_pass_for_the_gateways_own() {
+    fn gateway_keys_in_a_servers_question_are_removed() {
         let json = |text: &str| RawJson::parse(text.to_owned()).expect("JSON");
         let cases = [
             (
@@ -336,12 +342,12 @@ mod tests {
             (r#"{"_meta":{"io.modelcontextprotocol/SubscriptionID":7,"y":1}}"#, r#"{"_meta":{"y":1}}"#),
         ];
         for (given, expected) in cases {
-            let found: serde_json::Value = of_a_server(json(given)).read().expect("JSON");
+            let found: serde_json::Value = strip_gateway_meta(json(given)).read().expect("JSON");
             assert_eq!(found, json(expected).read::<serde_json::Value>().expect("JSON"), "{given}");
             let asked =
-                questions_of_a_server(&json(&format!(r#"{{"q":{{"method":"m","params":{given}}}}}"#)), "s");
+                screen_questions(&json(&format!(r#"{{"q":{{"method":"m","params":{given}}}}}"#)), "s");
             if given.matches("\"_meta\"").count() > 1 {
-                assert!(asked.is_err(), "a question with a key twice is refused");
+                assert!(asked.is_err(), "a question with a duplicate key is refused");
                 continue;
             }
             let asked = asked.expect("questions");
@@ -353,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn a_servers_error_cannot_pass_for_the_gateways_own() {
+    fn gateway_keys_in_a_servers_error_are_removed() {
         let cases = [
             (r#"{"toolbooth":{"code":"call.refused"},"x": 1.0}"#, r#"{"x": 1.0}"#),
             (r#"{"\u0074oolbooth":1}"#, "{}"),
@@ -362,7 +368,7 @@ mod tests {
         ];
         for (given, expected) in cases {
             let error = RpcError::new(-1, "m").with_data(RawJson::parse(given).expect("JSON"));
-            let data = error_of_a_server(error).data.expect("data");
+            let data = strip_gateway_error_data(error).data.expect("data");
             assert_eq!(data.as_str(), expected, "{given}");
         }
     }
@@ -394,19 +400,19 @@ mod tests {
     }
 
     #[test]
-    fn the_clients_other_members_travel_on() {
+    fn other_members_of_the_client_are_forwarded() {
         let meta = meta(r#"{"progressToken":"p","traceparent":"00-a-b-01","x/y":{"z":1.0}}"#).expect("meta");
-        let written = |stamp: Stamp<'_>| {
+        let written = |stamp: OutgoingMeta<'_>| {
             let mut writer = ObjectWriter::default();
             stamp.write(&mut writer);
             writer.finish().to_string()
         };
-        let stamp = Stamp { progress_token: Some(7), rest: &meta.rest, ..Stamp::default() };
+        let stamp = OutgoingMeta { progress_token: Some(7), rest: &meta.rest, ..OutgoingMeta::default() };
         assert_eq!(
             written(stamp),
             r#"{"_meta":{"progressToken":7,"traceparent":"00-a-b-01","x/y":{"z":1.0}}}"#
         );
-        assert_eq!(written(Stamp::default()), "{}");
+        assert_eq!(written(OutgoingMeta::default()), "{}");
     }
 
     #[test]

@@ -1,6 +1,6 @@
-//! Headers that mirror the body of a modern request, written for upstreams and checked at our doors.
+//! Headers that mirror the body of a modern request: written for servers, and checked in requests of clients.
 //!
-//! Decisions are taken on the body alone; a header is only ever held against it.
+//! Decisions are based on the body alone; a header is only compared with it.
 
 use crate::codes::{HEADER_MISMATCH, RpcError};
 use base64::Engine as _;
@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use toolbooth_core::json::RawJson;
 
-/// The revision a request speaks.
+/// The protocol revision of a request.
 pub static PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 /// The session of a legacy client.
 pub static SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
@@ -16,12 +16,12 @@ pub static SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 pub static METHOD: HeaderName = HeaderName::from_static("mcp-method");
 /// The tool, prompt or resource a request is about.
 pub static NAME: HeaderName = HeaderName::from_static("mcp-name");
-/// Stands before the name of a mirrored argument.
+/// The prefix of headers for mirrored arguments.
 pub const PARAM_PREFIX: &str = "mcp-param-";
 
 const BASE64_START: &str = "=?base64?";
 const BASE64_END: &str = "?=";
-/// How deep annotated properties are looked for.
+/// The maximum depth of annotated properties.
 const MAX_SCHEMA_DEPTH: usize = 16;
 
 /// The member of `params` that `Mcp-Name` mirrors for a method.
@@ -34,7 +34,7 @@ pub fn name_member(method: &str) -> Option<&'static str> {
     }
 }
 
-/// Writes a value so that it is safe in a header.
+/// Encodes a value so that it is safe in a header.
 pub fn encode(value: &str) -> HeaderValue {
     let visible = value.bytes().all(|b| (0x20..=0x7e).contains(&b) || b == b'\t');
     let padded = value.starts_with([' ', '\t']) || value.ends_with([' ', '\t']);
@@ -47,7 +47,7 @@ pub fn encode(value: &str) -> HeaderValue {
     text.unwrap_or_else(|_| HeaderValue::from_static(""))
 }
 
-/// Reads a value written by `encode`; `None` if it holds what a header may not.
+/// Decodes a value written by `encode`; `None` if it has characters that are not valid in a header.
 pub fn decode(value: &HeaderValue) -> Option<String> {
     let text = value.to_str().ok()?;
     match text.strip_prefix(BASE64_START).and_then(|rest| rest.strip_suffix(BASE64_END)) {
@@ -81,9 +81,9 @@ fn expect(headers: &HeaderMap, header: &HeaderName, shown: &str, body: &str) -> 
         return Err(mismatch(format!("the {shown} header is missing")));
     };
     if values.next().is_some() {
-        return Err(mismatch(format!("the {shown} header stands twice")));
+        return Err(mismatch(format!("the {shown} header is repeated")));
     }
-    // Compared as it is first: the usual value needs no decoding and no allocation.
+    // The raw value is compared first: the usual value needs no decoding and no allocation.
     if value.as_bytes() == body.as_bytes() && !body.starts_with(BASE64_START) {
         return Ok(());
     }
@@ -92,7 +92,7 @@ fn expect(headers: &HeaderMap, header: &HeaderName, shown: &str, body: &str) -> 
         Some(decoded) => {
             Err(mismatch(format!("{shown} header value '{decoded}' does not match body value '{body}'")))
         }
-        None => Err(mismatch(format!("the {shown} header holds characters that a header may not"))),
+        None => Err(mismatch(format!("the {shown} header has invalid characters"))),
     }
 }
 
@@ -105,13 +105,13 @@ fn mismatch(why: String) -> RpcError {
 pub struct ParamHeader {
     /// `mcp-param-…`.
     pub header: HeaderName,
-    /// Where the argument stands: names of nested properties.
+    /// The path of the argument: names of nested properties.
     pub path: Vec<String>,
 }
 
-/// Finds the annotated arguments of a tool; an error says why the tool must be left out.
+/// Finds the annotated arguments of a tool; an error is the reason to omit the tool.
 pub fn param_headers(input_schema: &RawJson) -> Result<Vec<ParamHeader>, String> {
-    // Most schemas carry no annotation: one search over the text settles them.
+    // Most schemas have no annotation, which one search in the text shows.
     if memchr::memmem::find(input_schema.as_bytes(), b"x-mcp-header").is_none() {
         return Ok(Vec::new());
     }
@@ -120,7 +120,7 @@ pub fn param_headers(input_schema: &RawJson) -> Result<Vec<ParamHeader>, String>
     let reachable = found.len();
     let all = memchr::memmem::find_iter(input_schema.as_bytes(), b"\"x-mcp-header\"").count();
     if reachable != all {
-        return Err("`x-mcp-header` stands where no argument can be read".into());
+        return Err("`x-mcp-header` is on a property that is not an argument".into());
     }
     for (index, one) in found.iter().enumerate() {
         if found[..index].iter().any(|other| other.header == one.header) {
@@ -152,14 +152,14 @@ fn header_name(annotation: &RawJson, property: &RawJson) -> Result<HeaderName, S
     let kind = property.member("type").and_then(|kind| kind.string().map(|kind| kind.into_owned()));
     if !matches!(kind.as_deref(), Some("string" | "integer" | "boolean")) {
         return Err(format!(
-            "`x-mcp-header` {name:?} is on an argument that is no string, integer or boolean"
+            "`x-mcp-header` {name:?} is on an argument that is not a string, integer or boolean"
         ));
     }
     if name.is_empty() {
         return Err("`x-mcp-header` is empty".into());
     }
     HeaderName::from_bytes(format!("{PARAM_PREFIX}{}", name.to_ascii_lowercase()).as_bytes())
-        .map_err(|_| format!("`x-mcp-header` {name:?} is no header name"))
+        .map_err(|_| format!("`x-mcp-header` {name:?} is not a valid header name"))
 }
 
 impl ParamHeader {
@@ -179,14 +179,16 @@ impl ParamHeader {
         let shown = self.header.as_str();
         match (headers.get(&self.header), self.value(arguments)) {
             (None, None) => Ok(()),
-            (Some(_), None) => Err(mismatch(format!("the {shown} header has no counterpart in the body"))),
+            (Some(_), None) => {
+                Err(mismatch(format!("the {shown} header has no matching argument in the body")))
+            }
             (None, Some(_)) => Err(mismatch(format!("the {shown} header is missing"))),
             (Some(header), Some(body)) => match decode(header) {
                 Some(decoded) if decoded == body || same_number(&decoded, &body) => Ok(()),
                 Some(decoded) => Err(mismatch(format!(
                     "{shown} header value '{decoded}' does not match body value '{body}'"
                 ))),
-                None => Err(mismatch(format!("the {shown} header holds characters that a header may not"))),
+                None => Err(mismatch(format!("the {shown} header has invalid characters"))),
             },
         }
     }
@@ -205,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn values_survive_the_header() {
+    fn values_are_encoded_and_decoded() {
         let cases = [
             ("us-west1", "us-west1"),
             ("Hello, 世界", "=?base64?SGVsbG8sIOS4lueVjA==?="),
@@ -221,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_must_agree_with_the_body() {
+    fn headers_must_match_the_body() {
         let headers = |name: &str| {
             let mut map = HeaderMap::new();
             map.insert(&PROTOCOL_VERSION, HeaderValue::from_static("2026-07-28"));
@@ -243,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn annotated_arguments_are_found_or_the_tool_is_left_out() {
+    fn annotated_arguments_are_found_and_invalid_annotations_are_errors() {
         let good = json(
             r#"{"properties":{"a":{"type":"string","x-mcp-header":"Region"},"b":{"type":"object","properties":{"c":{"type":"integer","x-mcp-header":"Deep"}}}}}"#,
         );

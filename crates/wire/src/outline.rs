@@ -1,13 +1,13 @@
-//! The outline of a message: where its members stand, in one pass that also makes sure that it is JSON throughout.
+//! The outline of a message: the positions of its members, found in one pass that also checks that it is valid JSON.
 //!
-//! It knows only messages as everybody writes them. Whatever is out of the ordinary has no outline, and the reader
-//! that knows everything (`envelope`) says what it is, or what is wrong with it. So nothing is refused here, and
-//! what has an outline is JSON to the letter.
+//! This is the fast path for messages in their usual form. A message with any unusual feature (escaped keys, errors,
+//! duplicate members) has no outline, and the full parser in `envelope` accepts or rejects it. So this module rejects
+//! no message, and a text with an outline is valid JSON.
 
 use std::ops::{ControlFlow, Range};
 use toolbooth_core::tokens::{Token, TokenKind, Tokenizer};
 
-/// Where the members of a message stand.
+/// The positions of the members of a message.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct Outline {
     pub(crate) id: Option<Range<usize>>,
@@ -20,37 +20,38 @@ pub(crate) struct Outline {
 impl Outline {
     /// The outline of a request, a notification or a result, of version 2.0.
     pub(crate) fn of(text: &str) -> Option<Self> {
-        Self::read(text.as_bytes(), &mut Any)
+        Self::read(text.as_bytes(), &mut AnyKeys)
     }
 
-    /// The same for a message that comes in through a door: one that the [strict](crate::strict) look would pass.
+    /// The outline of a message from a client: one that passes the [strict](crate::strict) check.
     pub(crate) fn strict(text: &str) -> Option<Self> {
-        Self::read(text.as_bytes(), &mut Distinct { open: [0; _], depth: 0, keys: [(0, 0); _], count: 0 })
+        Self::read(text.as_bytes(), &mut DistinctKeys { open: [0; _], depth: 0, keys: [(0, 0); _], count: 0 })
     }
 
-    fn read<K: Keys>(bytes: &[u8], keys: &mut K) -> Option<Self> {
-        let mut drawing = Drawing { outline: Self::default(), is_ours: false, field: Field::Other, from: 0 };
+    fn read<K: KeyCheck>(bytes: &[u8], keys: &mut K) -> Option<Self> {
+        let mut builder =
+            OutlineBuilder { outline: Self::default(), is_ours: false, field: MessageField::Other, from: 0 };
         let read =
-            Tokenizer::read_all(bytes, K::MAX_DEPTH, |token| match drawing.take(&token, bytes, keys) {
+            Tokenizer::read_all(bytes, K::MAX_DEPTH, |token| match builder.take(&token, bytes, keys) {
                 Some(()) => ControlFlow::Continue(()),
                 None => ControlFlow::Break(()),
             });
-        read.ok().filter(|()| drawing.is_ours)?;
-        Some(drawing.outline)
+        read.ok().filter(|()| builder.is_ours)?;
+        Some(builder.outline)
     }
 }
 
-/// An outline while it is drawn.
-struct Drawing {
+/// Builds an outline from tokens.
+struct OutlineBuilder {
     outline: Outline,
     is_ours: bool,
-    /// Which member of the message comes, and where its value starts.
-    field: Field,
+    /// The current member of the message, and where its value starts.
+    field: MessageField,
     from: usize,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Field {
+enum MessageField {
     Version,
     Id,
     Method,
@@ -59,9 +60,9 @@ enum Field {
     Other,
 }
 
-impl Drawing {
-    /// Takes a token; nothing, where it is out of the ordinary.
-    fn take(&mut self, token: &Token<'_>, bytes: &[u8], keys: &mut impl Keys) -> Option<()> {
+impl OutlineBuilder {
+    /// Takes a token; `None` if it is unusual.
+    fn take(&mut self, token: &Token<'_>, bytes: &[u8], keys: &mut impl KeyCheck) -> Option<()> {
         match token.kind {
             TokenKind::ObjectStart => keys.open(),
             TokenKind::ObjectEnd => keys.close(),
@@ -87,58 +88,58 @@ impl Drawing {
     fn key(&mut self, bytes: &[u8], token: &Token<'_>) -> Option<()> {
         self.field = match &bytes[token.range.clone()] {
             _ if token.escaped => return None,
-            b"\"jsonrpc\"" => Field::Version,
-            b"\"id\"" => Field::Id,
-            b"\"method\"" => Field::Method,
-            b"\"params\"" => Field::Params,
-            b"\"result\"" => Field::Result,
-            // An error has members of its own, and is seldom.
+            b"\"jsonrpc\"" => MessageField::Version,
+            b"\"id\"" => MessageField::Id,
+            b"\"method\"" => MessageField::Method,
+            b"\"params\"" => MessageField::Params,
+            b"\"result\"" => MessageField::Result,
+            // An error has its own members, and is rare.
             b"\"error\"" => return None,
-            _ => Field::Other,
+            _ => MessageField::Other,
         };
         Some(())
     }
 
-    /// The value of a member ends with this token.
+    /// Records the value of a member, which ends with this token.
     fn value(&mut self, bytes: &[u8], token: &Token<'_>, place: Range<usize>) -> Option<()> {
         let (slot, place) = match self.field {
-            Field::Version => {
+            MessageField::Version => {
                 let is_known = !self.is_ours && &bytes[place] == b"\"2.0\"";
                 self.is_ours = true;
                 return is_known.then_some(());
             }
-            Field::Id => (&mut self.outline.id, place),
-            Field::Method if token.kind == TokenKind::Text && !token.escaped => {
+            MessageField::Id => (&mut self.outline.id, place),
+            MessageField::Method if token.kind == TokenKind::Text && !token.escaped => {
                 (&mut self.outline.method, place.start + 1..place.end - 1)
             }
-            Field::Method => return None,
-            Field::Params => (&mut self.outline.params, place),
-            Field::Result => (&mut self.outline.result, place),
-            Field::Other => return Some(()),
+            MessageField::Method => return None,
+            MessageField::Params => (&mut self.outline.params, place),
+            MessageField::Result => (&mut self.outline.result, place),
+            MessageField::Other => return Some(()),
         };
         slot.replace(place).is_none().then_some(())
     }
 }
 
-/// What is asked of the keys of objects, and of how deep values nest.
-trait Keys {
-    /// How deep values may nest, the message included; deeper ones are out of the ordinary.
+/// The requirements on the keys of objects and on the nesting depth.
+trait KeyCheck {
+    /// The maximum nesting depth, including the message; deeper values are unusual.
     const MAX_DEPTH: usize;
 
     /// An object opens.
     fn open(&mut self);
 
-    /// The innermost object has this key; nothing, where that is out of the ordinary.
+    /// The innermost object has this key; `None` if that is unusual.
     fn add(&mut self, bytes: &[u8], key: &Token<'_>) -> Option<()>;
 
     /// The innermost object closes.
     fn close(&mut self);
 }
 
-/// Nothing is asked: servers may write what they like.
-struct Any;
+/// No requirements, for messages of servers.
+struct AnyKeys;
 
-impl Keys for Any {
+impl KeyCheck for AnyKeys {
     const MAX_DEPTH: usize = 101;
 
     fn open(&mut self) {}
@@ -150,21 +151,21 @@ impl Keys for Any {
     fn close(&mut self) {}
 }
 
-/// No key stands twice in one object, and none has to be decoded to tell.
-struct Distinct {
-    /// How many keys there were when each open object opened.
+/// Requires that the keys of each object are distinct, without escapes.
+struct DistinctKeys {
+    /// The number of keys before each open object.
     open: [u8; crate::strict::MAX_DEPTH],
     depth: usize,
-    /// Where the keys of all open objects stand, outermost first. More than these are out of the ordinary.
+    /// The positions of the keys of all open objects, outermost first. More keys than fit are unusual.
     keys: [(u32, u32); 24],
     count: usize,
 }
 
-impl Keys for Distinct {
+impl KeyCheck for DistinctKeys {
     const MAX_DEPTH: usize = crate::strict::MAX_DEPTH;
 
     fn open(&mut self) {
-        // There are fewer keys than a byte can count.
+        // `keys` has fewer than 256 entries.
         self.open[self.depth] = self.count as u8;
         self.depth += 1;
     }
@@ -196,7 +197,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     #[test]
-    fn ordinary_messages_have_one_and_others_have_none() {
+    fn only_usual_messages_have_an_outline() {
         let has = [
             r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#,
             r#" { "id" : "a\"b" , "jsonrpc" : "2.0" , "result" : { "a" : [ 1 , -2.5e+3 , true , null , "é\u00e9" ] } } "#,
@@ -234,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_strict_one_has_every_key_once_in_each_object() {
+    fn a_strict_outline_has_distinct_keys_in_each_object() {
         let params = |text: &str| format!(r#"{{"jsonrpc":"2.0","id":1,"method":"m","params":{text}}}"#);
         let many = |keys: usize| {
             let keys: Vec<String> = (0..keys).map(|key| format!("\"k{key}\":1")).collect();
@@ -264,7 +265,7 @@ mod tests {
         }
     }
 
-    /// Texts that are nearly messages.
+    /// Texts that are almost messages.
     fn nearly() -> impl Strategy<Value = String> {
         let values = r#"{ } [ ] , : " \ \u00e9 \u12 "a" 1 -1 0 01 1.5 1. 1e3 - true nul null é {} [] "x":1"#;
         let members = r#""jsonrpc" "2.0" "id" "method" "params" "result" {"a":[1,{"b":null}]}"#;
@@ -279,7 +280,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 4096, ..ProptestConfig::default() })]
         #[test]
-        fn what_has_an_outline_is_json_and_stands_there(text in nearly()) {
+        fn a_text_with_an_outline_is_json_and_the_positions_are_right(text in nearly()) {
             if let Some(outline) = Outline::of(&text) {
                 let members: BTreeMap<String, &RawValue> = serde_json::from_str(&text).expect("JSON");
                 let result = outline.result.map(|range| &text[range]);
@@ -292,7 +293,7 @@ mod tests {
         }
 
         #[test]
-        fn every_value_is_passed_over_to_its_end(value in "[a-z\"\\\\é\u{0}-\u{20}]{0,40}", n in any::<f64>()) {
+        fn values_are_skipped_to_their_end(value in "[a-z\"\\\\é\u{0}-\u{20}]{0,40}", n in any::<f64>()) {
             let value = serde_json::json!({"jsonrpc": "2.0", "method": "m", "params": {value.clone(): [value, n]}});
             let text = serde_json::to_string(&value).expect("JSON");
             let outline = Outline::of(&text).expect("an outline");

@@ -1,12 +1,12 @@
-//! Server-sent events, both ways.
+//! Reads and writes server-sent events.
 
 use bytes::{Bytes, BytesMut};
 use memchr::{memchr, memchr2};
 use std::time::Duration;
 
-/// One event.
+/// A server-sent event.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Event {
+pub struct SseEvent {
     /// Its type; absent means `message`.
     pub kind: Option<String>,
     /// Its data, lines joined by newlines.
@@ -15,7 +15,7 @@ pub struct Event {
     pub id: Option<String>,
 }
 
-/// An event grew over the limit.
+/// An event exceeds the limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("an event is longer than {limit} bytes")]
 pub struct EventTooLong {
@@ -23,13 +23,13 @@ pub struct EventTooLong {
     pub limit: usize,
 }
 
-/// Reads events from a stream cut anywhere.
+/// Reads events from a stream in chunks of any size.
 #[derive(Debug)]
 pub struct Decoder {
     buffer: BytesMut,
-    /// How much of `buffer` has been searched for a line end without finding one.
+    /// The length of the part of `buffer` that has no line end.
     searched: usize,
-    event: Event,
+    event: SseEvent,
     has_data: bool,
     data: BytesMut,
     limit: usize,
@@ -41,12 +41,12 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// A decoder that refuses events over `limit` bytes.
+    /// Creates a decoder that refuses events over `limit` bytes.
     pub fn new(limit: usize) -> Self {
         Self {
             buffer: BytesMut::new(),
             searched: 0,
-            event: Event::default(),
+            event: SseEvent::default(),
             has_data: false,
             data: BytesMut::new(),
             limit,
@@ -57,23 +57,23 @@ impl Decoder {
         }
     }
 
-    /// The last event id seen: where a broken stream can be taken up again.
+    /// The last event id, with which a broken stream can be resumed.
     pub fn last_id(&self) -> Option<&str> {
         self.last_id.as_deref()
     }
 
-    /// How long the server wants us to wait before we come back.
+    /// The reconnection delay that the server asked for.
     pub fn retry(&self) -> Option<Duration> {
         self.retry
     }
 
-    /// Adds what arrived.
+    /// Adds a chunk.
     pub fn push(&mut self, chunk: &[u8]) {
         self.buffer.extend_from_slice(chunk);
     }
 
-    /// The next whole event, if there is one yet.
-    pub fn next_event(&mut self) -> Result<Option<Event>, EventTooLong> {
+    /// Returns the next complete event, if there is one.
+    pub fn next_event(&mut self) -> Result<Option<SseEvent>, EventTooLong> {
         loop {
             if self.after_cr && self.buffer.first() == Some(&b'\n') {
                 let _ = self.buffer.split_to(1);
@@ -110,11 +110,11 @@ impl Decoder {
         }
     }
 
-    fn dispatch(&mut self) -> Option<Event> {
+    fn dispatch(&mut self) -> Option<SseEvent> {
         let mut event = std::mem::take(&mut self.event);
         let has_data = std::mem::take(&mut self.has_data);
         event.data = self.data.split().freeze();
-        // An event without data is none, but its id and type are used up.
+        // An event without data and type is not dispatched, but its id is consumed.
         (has_data || event.kind.is_some()).then_some(event)
     }
 
@@ -148,8 +148,8 @@ impl Decoder {
     }
 }
 
-/// Writes one message as an event. The text must not hold line ends, which JSON of ours never does;
-/// text of others is split over several data lines.
+/// Writes one message as an event. Text with line ends, which the gateway's own JSON never has, is split over several
+/// data lines.
 pub fn write_event(data: &[u8], id: Option<&str>) -> Bytes {
     let mut out = BytesMut::with_capacity(data.len() + 32);
     if let Some(id) = id {
@@ -173,7 +173,7 @@ pub fn write_event(data: &[u8], id: Option<&str>) -> Bytes {
     out.freeze()
 }
 
-/// A comment that keeps a quiet stream open.
+/// A comment that keeps an idle stream open.
 pub const KEEP_ALIVE: &[u8] = b": keep-alive\n\n";
 
 #[cfg(test)]
@@ -181,7 +181,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn decode(chunks: &[&[u8]]) -> Vec<Event> {
+    fn decode(chunks: &[&[u8]]) -> Vec<SseEvent> {
         let mut decoder = Decoder::new(1 << 20);
         let mut events = Vec::new();
         for chunk in chunks {
@@ -202,7 +202,7 @@ mod tests {
             let events = decode(&[text.as_bytes()]);
             assert_eq!(events.len(), 3, "{end:?}");
             assert_eq!(events[0].kind.as_deref(), Some("endpoint"));
-            assert_eq!(events[1], Event { kind: None, data: Bytes::from("a\nb"), id: Some("7".into()) });
+            assert_eq!(events[1], SseEvent { kind: None, data: Bytes::from("a\nb"), id: Some("7".into()) });
             assert_eq!(events[2].data, "");
         }
     }
@@ -216,7 +216,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn cuts_make_no_difference(cuts in prop::collection::vec(1_usize..9, 0..60)) {
+        fn chunk_boundaries_do_not_matter(cuts in prop::collection::vec(1_usize..9, 0..60)) {
             let text = "\u{feff}event: x\r\ndata: {\"a\":1}\r\n\r\n: c\n\nid: 4\rdata: two\rdata: lines\r\rdata: z\n\n";
             let whole = decode(&[text.as_bytes()]);
             let mut rest = text.as_bytes();
@@ -231,7 +231,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_written_is_read_back(data in "[ -~]{0,40}(\n[ -~]{0,10})?") {
+        fn written_events_are_read_back(data in "[ -~]{0,40}(\n[ -~]{0,10})?") {
             let written = write_event(data.as_bytes(), Some("9"));
             let events = decode(&[&written]);
             prop_assert_eq!(events.len(), 1);

@@ -1,4 +1,4 @@
-//! Sealed request state: what we hand to a client and believe only when it comes back unaltered.
+//! Sealed request state: encrypted state that a client holds, and that is accepted only unaltered.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -6,7 +6,7 @@ use chacha20poly1305::aead::{Aead, Payload};
 use chacha20poly1305::{Key, KeyInit, XChaCha20Poly1305, XNonce};
 
 const NONCE_BYTES: usize = 24;
-/// The longest state that is read back; an upstream's own state is wrapped inside.
+/// The longest state that is accepted; it may contain the state of a server.
 const MAX_STATE_CHARS: usize = 1 << 20;
 
 /// Seals and opens states with one key.
@@ -22,7 +22,7 @@ impl std::fmt::Debug for Sealer {
 }
 
 impl Sealer {
-    /// A sealer with this key.
+    /// Creates a sealer with this key.
     pub fn new(key: &[u8; 32]) -> Self {
         Self { cipher: XChaCha20Poly1305::new(Key::from_slice(key)) }
     }
@@ -38,7 +38,7 @@ impl Sealer {
         Some(URL_SAFE_NO_PAD.encode(whole))
     }
 
-    /// Opens what `seal` made; `None` for anything else.
+    /// Opens a state made by `seal`; `None` for any other text.
     pub fn open(&self, state: &str, context: &[u8]) -> Option<Vec<u8>> {
         if state.len() > MAX_STATE_CHARS {
             return None;

@@ -1,11 +1,11 @@
-//! The strict look at what comes in through our own doors: no duplicate keys, no deep nesting, JSON throughout.
+//! The strict check of messages from clients: valid JSON, no duplicate keys, limited nesting.
 //!
-//! The rules are `core/tokens`'; here is what they mean to a client that breaks them.
+//! `core/tokens` implements the rules; this module maps violations to JSON-RPC errors.
 
 use crate::codes::{INVALID_REQUEST, PARSE_ERROR, RpcError};
 use toolbooth_core::tokens::{StrictError, TokenError, check_strictly};
 
-/// How deep values may nest in a message from a client.
+/// The maximum nesting depth of a message from a client.
 pub const MAX_DEPTH: usize = 64;
 
 /// Checks a whole message: UTF-8, JSON, no duplicate keys, at most `MAX_DEPTH` deep.
@@ -36,9 +36,9 @@ mod tests {
             (r#"{"x":[{"a":1,"\u0061":2}]}"#.to_owned(), Some(INVALID_REQUEST)),
             (r#"{"a\"":1,"a\"":2}"#.to_owned(), Some(INVALID_REQUEST)),
             (r#"{"a":{"b":1},"c":[1],"a":2}"#.to_owned(), Some(INVALID_REQUEST)),
-            (r#"{"\ud800a":1}"#.to_owned(), Some(INVALID_REQUEST)), // Half a character.
+            (r#"{"\ud800a":1}"#.to_owned(), Some(INVALID_REQUEST)), // A lone surrogate.
             (r#"{"x":[{"a\udc00\ud800":1}]}"#.to_owned(), Some(INVALID_REQUEST)),
-            (r#"{"\ud83d\ude00":"\ud800"}"#.to_owned(), None), // In a value it is the server's to read.
+            (r#"{"\ud83d\ude00":"\ud800"}"#.to_owned(), None), // In a value, a lone surrogate is left to the server.
             (format!("{{{many}\"k3\":2}}"), Some(INVALID_REQUEST)),
             (format!("{{{many}\"z\":2}}"), None),
             (format!("[{{{many}\"z\":2}},{{{many}\"z\":2,\"z\":3}}]"), Some(INVALID_REQUEST)),
@@ -49,7 +49,7 @@ mod tests {
     }
 
     #[test]
-    fn nesting_is_bounded() {
+    fn nesting_is_limited() {
         let nested = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
         assert!(check(nested(MAX_DEPTH).as_bytes()).is_ok());
         assert_eq!(check(nested(MAX_DEPTH + 1).as_bytes()).map_err(|e| e.code), Err(INVALID_REQUEST));
@@ -60,12 +60,12 @@ mod tests {
     fn bytes_that_are_not_text_are_refused() {
         assert_eq!(check(b"{\"a\":\"\xff\"}").map_err(|e| e.code), Err(PARSE_ERROR));
         assert!(check("\"\u{1f600}\"".as_bytes()).is_ok());
-        assert!(check(br#"{"a":1e400}"#).is_ok(), "numbers are not read");
+        assert!(check(br#"{"a":1e400}"#).is_ok(), "numbers are not parsed");
     }
 
     proptest! {
         #[test]
-        fn no_text_makes_it_panic(text in "[{}\\[\\]\",:\\\\au0-9 ]{0,60}") {
+        fn it_never_panics(text in "[{}\\[\\]\",:\\\\au0-9 ]{0,60}") {
             let _ = check(text.as_bytes());
         }
 

@@ -1,6 +1,6 @@
-//! The stage: the programs, built; and for each size of catalog a server, nginx and a gateway, all running.
+//! The environment of a benchmark: builds the programs, and runs a server, nginx and a gateway for each catalog size.
 
-use super::cells::Via;
+use super::cells::BenchRoute;
 use super::goals::Depth;
 use anyhow::{Context, Result, bail, ensure};
 use nix::sys::signal::{Signal, kill};
@@ -18,25 +18,25 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long a gateway may take to offer its tools.
-const PATIENCE: Duration = Duration::from_secs(60);
-/// How long a program may take to end when it is asked to.
-const END_PATIENCE: Duration = Duration::from_secs(8);
+/// The timeout until a gateway lists its tools.
+const START_TIMEOUT: Duration = Duration::from_secs(60);
+/// The timeout for the exit of a program after SIGTERM.
+const EXIT_TIMEOUT: Duration = Duration::from_secs(8);
 
-/// The programs that are measured, and those that measure.
+/// The measured programs and the load generator.
 #[derive(Debug)]
-pub struct Programs {
+pub struct BenchPrograms {
     /// The gateway.
     pub toolbooth: PathBuf,
-    /// The server of test data.
+    /// The test server.
     pub server: PathBuf,
     load: PathBuf,
     /// Debian's nginx, if it is installed.
     pub nginx: Option<PathBuf>,
 }
 
-impl Programs {
-    /// The programs of this folder, as they are.
+impl BenchPrograms {
+    /// Uses the existing programs of a folder.
     pub fn find(folder: &Path, toolbooth: Option<&Path>) -> Result<Self> {
         let [own, server, load] = ["toolbooth", "bench-server", "bench-load"].map(|name| folder.join(name));
         let toolbooth = toolbooth.map_or(own, Path::to_path_buf);
@@ -45,10 +45,10 @@ impl Programs {
         Ok(Self { toolbooth: toolbooth?, server: server?, load: load?, nginx: find_nginx() })
     }
 
-    /// Builds them for release; a gateway that is given is not built.
+    /// Builds release binaries; the gateway only if none is given.
     pub fn build(root: &Path, toolbooth: Option<&Path>) -> Result<Self> {
         if toolbooth.is_none() {
-            // On its own: beside other packages it may get other features of its dependencies.
+            // As the only package: others could enable more features of its dependencies.
             let built = crate::cargo(root).args(["build", "--release", "-p", "toolbooth"]).status();
             ensure!(built.context("cargo did not start")?.success(), "the gateway does not build");
         }
@@ -74,64 +74,64 @@ impl Programs {
 
 fn find_nginx() -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    // A user's PATH often leaves out the folder where Debian puts it.
+    // A user's PATH often lacks the folder where Debian installs it.
     let folders = std::env::split_paths(&path).chain([PathBuf::from("/usr/sbin")]);
     folders.map(|folder| folder.join("nginx")).find(|file| file.is_file())
 }
 
 /// A program that runs until it is dropped.
 #[derive(Debug)]
-pub struct Running(Child);
+pub struct BenchProcess(Child);
 
-impl Running {
-    /// Takes a program that was started.
+impl BenchProcess {
+    /// Wraps a started program.
     pub fn of(child: Child) -> Self {
         Self(child)
     }
 }
 
-impl Drop for Running {
+impl Drop for BenchProcess {
     fn drop(&mut self) {
-        // Asked first: a gateway that counts where it goes (`profile`) writes it down when it ends.
+        // SIGTERM first: an instrumented gateway (`profile`) writes its counts on exit.
         if let Ok(pid) = self.0.id().try_into() {
             let _ = kill(Pid::from_raw(pid), Signal::SIGTERM);
         }
-        let deadline = Instant::now() + END_PATIENCE;
+        let deadline = Instant::now() + EXIT_TIMEOUT;
         while matches!(self.0.try_wait(), Ok(None)) && Instant::now() < deadline {
             thread::sleep(Duration::from_millis(10));
         }
-        // It may have ended by itself; either way nothing is left behind.
+        // The process may have exited already.
         drop(self.0.kill());
         drop(self.0.wait());
     }
 }
 
-/// The folder of one run, which goes with it.
+/// The environment of one run, with a temporary folder that is deleted with it.
 #[derive(Debug)]
-pub struct Stage<'a> {
-    /// What is on stage.
-    pub programs: &'a Programs,
+pub struct BenchStage<'a> {
+    /// The programs.
+    pub programs: &'a BenchPrograms,
     depth: Depth,
     folder: PathBuf,
     folders: AtomicUsize,
 }
 
-impl Drop for Stage<'_> {
+impl Drop for BenchStage<'_> {
     fn drop(&mut self) {
-        // What cannot be removed now goes with the temporary files of the system.
+        // The system removes leftovers with its temporary files.
         drop(fs::remove_dir_all(&self.folder));
     }
 }
 
-impl<'a> Stage<'a> {
-    /// A new folder among the temporary files.
-    pub fn new(programs: &'a Programs, depth: Depth) -> Result<Self> {
+impl<'a> BenchStage<'a> {
+    /// Creates a temporary folder.
+    pub fn new(programs: &'a BenchPrograms, depth: Depth) -> Result<Self> {
         let folder = std::env::temp_dir().join(format!("toolbooth-bench-{}", std::process::id()));
         fs::create_dir(&folder).with_context(|| folder.display().to_string())?;
         Ok(Self { programs, depth, folder, folders: AtomicUsize::new(0) })
     }
 
-    /// A folder that nobody used yet.
+    /// Creates an empty subfolder.
     pub fn new_folder(&self) -> Result<PathBuf> {
         let number = self.folders.fetch_add(1, Ordering::Relaxed);
         let folder = self.folder.join(number.to_string());
@@ -139,8 +139,8 @@ impl<'a> Stage<'a> {
         Ok(folder)
     }
 
-    /// The server of test data over HTTP, and where it listens.
-    pub fn start_server(&self, tools: usize) -> Result<(Running, SocketAddr)> {
+    /// Starts the test server over HTTP; returns its address.
+    pub fn start_server(&self, tools: usize) -> Result<(BenchProcess, SocketAddr)> {
         let mut child = Command::new(&self.programs.server)
             .args(["--listen", "127.0.0.1:0", "--tools", &tools.to_string()])
             .stdin(Stdio::null())
@@ -148,17 +148,17 @@ impl<'a> Stage<'a> {
             .spawn()
             .context("the server did not start")?;
         let stdout = child.stdout.take();
-        let server = Running(child);
+        let server = BenchProcess(child);
         let mut line = String::new();
         if let Some(stdout) = stdout {
             BufReader::new(stdout.take(1000)).read_line(&mut line)?;
         }
         let address = line.trim().strip_prefix("listening http://").and_then(|url| url.strip_suffix("/mcp"));
         let address = address.and_then(|address| address.parse().ok());
-        Ok((server, address.context("the server did not say where it listens")?))
+        Ok((server, address.context("the server did not print its address")?))
     }
 
-    /// The command line of a gateway with these servers, which keeps its state in this folder.
+    /// The command line of a gateway with these servers and its data in this folder.
     pub fn gateway_command(
         &self,
         folder: &Path,
@@ -169,11 +169,11 @@ impl<'a> Stage<'a> {
         let mut settings = match self.depth {
             Depth::Lean => json!({ "audit": { "calls": "none" }, "limits": { "result_tokens": 0 },
                 "results": { "inspect": false } }),
-            // A budget that every result of the bench fits into: they are looked into, and passed on.
+            // A limit above every result of the bench: results are inspected and forwarded unchanged.
             Depth::Full => json!({ "limits": { "result_tokens": 1_000_000 } }),
         };
         settings["servers"] = servers.clone();
-        // Lists are compared whole, and there is no model whose context they could fill.
+        // Complete lists are compared, and no model's context has to be saved.
         settings["exposure"] = json!({ "mode": "full" });
         fs::write(&config, settings.to_string())?;
         let words: [&std::ffi::OsStr; 8] = [
@@ -193,7 +193,7 @@ impl<'a> Stage<'a> {
         Ok(words)
     }
 
-    /// Keeps the settings of whoever runs this away from the gateway.
+    /// Isolates the gateway from the settings of the user who runs this.
     pub fn isolate(&self, command: &mut Command) -> Result<()> {
         command.current_dir(&self.folder).env("HOME", &self.folder).env("XDG_CONFIG_HOME", &self.folder);
         for (name, _) in std::env::vars_os() {
@@ -204,14 +204,14 @@ impl<'a> Stage<'a> {
         Ok(())
     }
 
-    /// A task of the load generator.
+    /// The command of a task of the load generator.
     pub fn load(&self, task: &str) -> Command {
         let mut command = Command::new(&self.programs.load);
         command.arg(task);
         command
     }
 
-    /// Server, nginx and gateway with this many tools, ready to answer.
+    /// Starts server, nginx and gateway with this many tools, and waits until they are ready.
     pub fn start_stack(&'a self, tools: usize) -> Result<Stack<'a>> {
         let (server, server_address) = self.start_server(tools)?;
         let nginx = match &self.programs.nginx {
@@ -220,7 +220,7 @@ impl<'a> Stage<'a> {
         };
         let folder = self.new_folder()?;
         let address = free_address()?;
-        // Health checks come by the clock; none may fall into a count of what one call sends.
+        // Health checks are periodic; one must not be counted among the requests of a call.
         let entry = json!({ "url": format!("http://{server_address}/mcp"), "health_check_interval": 3600 });
         let servers = json!({ "bench": entry });
         let words = self.gateway_command(&folder, address, &servers)?;
@@ -228,14 +228,14 @@ impl<'a> Stage<'a> {
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
         self.isolate(&mut command)?;
-        let gateway = Running(command.spawn().context("the gateway did not start")?);
+        let gateway = BenchProcess(command.spawn().context("the gateway did not start")?);
         let mut stack =
             Stack { stage: self, tools, _server: server, server_address, nginx, gateway: (gateway, address) };
         stack.wait(&folder.join("gateway.log"))?;
         Ok(stack)
     }
 
-    fn start_nginx(&self, program: &Path, upstream: SocketAddr) -> Result<(Running, SocketAddr)> {
+    fn start_nginx(&self, program: &Path, upstream: SocketAddr) -> Result<(BenchProcess, SocketAddr)> {
         let (folder, address) = (self.new_folder()?, free_address()?);
         let config = folder.join("nginx.conf");
         fs::write(&config, nginx_config(&folder, address, upstream))?;
@@ -252,8 +252,8 @@ impl<'a> Stage<'a> {
             .stderr(log)
             .spawn()
             .context("nginx did not start")?;
-        let nginx = Running(child);
-        let deadline = Instant::now() + PATIENCE;
+        let nginx = BenchProcess(child);
+        let deadline = Instant::now() + START_TIMEOUT;
         while TcpStream::connect(address).is_err() {
             ensure!(
                 Instant::now() < deadline,
@@ -266,7 +266,7 @@ impl<'a> Stage<'a> {
     }
 }
 
-/// A plain reverse proxy in one process: connections kept on both sides, answers passed through memory, no logs.
+/// A plain reverse proxy in one process: keep-alive on both sides, answers buffered in memory, no logs.
 fn nginx_config(folder: &Path, address: SocketAddr, upstream: SocketAddr) -> String {
     let folder = folder.display();
     format!(
@@ -290,63 +290,63 @@ fn nginx_config(folder: &Path, address: SocketAddr, upstream: SocketAddr) -> Str
     )
 }
 
-/// An address that nobody listens on right now.
+/// A free local address.
 pub fn free_address() -> Result<SocketAddr> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("no port is free")?;
     Ok(listener.local_addr()?)
 }
 
-/// A server, with nginx and a gateway before it.
+/// A server, and nginx and a gateway in front of it.
 #[derive(Debug)]
 pub struct Stack<'a> {
-    stage: &'a Stage<'a>,
-    /// How many tools the server has.
+    stage: &'a BenchStage<'a>,
+    /// The number of tools of the server.
     pub tools: usize,
-    _server: Running,
+    _server: BenchProcess,
     server_address: SocketAddr,
-    nginx: Option<(Running, SocketAddr)>,
-    gateway: (Running, SocketAddr),
+    nginx: Option<(BenchProcess, SocketAddr)>,
+    gateway: (BenchProcess, SocketAddr),
 }
 
 impl Stack<'_> {
     fn wait(&mut self, log: &Path) -> Result<()> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + START_TIMEOUT;
         loop {
-            let mut look = self.load(Via::Toolbooth)?;
-            look.args(["--operation", "list", "--era", "modern", "--duration-ms", "50", "--warm-up-ms", "0"]);
-            look.args(["--min-bytes", &(self.tools * 500).to_string()]);
-            let Err(error) = self.answer(look) else { return Ok(()) };
-            let said = fs::read_to_string(log).unwrap_or_default();
+            let mut list = self.load(BenchRoute::Toolbooth)?;
+            list.args(["--operation", "list", "--era", "modern", "--duration-ms", "50", "--warm-up-ms", "0"]);
+            list.args(["--min-bytes", &(self.tools * 500).to_string()]);
+            let Err(error) = self.answer(list) else { return Ok(()) };
+            let log_text = fs::read_to_string(log).unwrap_or_default();
             if let Some(status) = self.gateway.0.0.try_wait()? {
-                bail!("the gateway ended with {status}: {said}");
+                bail!("the gateway ended with {status}: {log_text}");
             }
-            ensure!(Instant::now() < deadline, "the gateway offers no tools: {error:#}; {said}");
+            ensure!(Instant::now() < deadline, "the gateway lists no tools: {error:#}; {log_text}");
             thread::sleep(Duration::from_millis(100));
         }
     }
 
-    /// Whether this way exists.
-    pub fn has(&self, via: Via) -> bool {
-        via != Via::Nginx || self.nginx.is_some()
+    /// Whether this route exists.
+    pub fn has(&self, via: BenchRoute) -> bool {
+        via != BenchRoute::Nginx || self.nginx.is_some()
     }
 
-    /// What the tool is called on this way.
-    pub fn tool_name(&self, via: Via, tool: &str) -> String {
+    /// The name of the tool on this route.
+    pub fn tool_name(&self, via: BenchRoute, tool: &str) -> String {
         match via {
-            Via::Toolbooth => format!("bench_{tool}"),
-            Via::Direct | Via::Nginx => tool.to_owned(),
+            BenchRoute::Toolbooth => format!("bench_{tool}"),
+            BenchRoute::Direct | BenchRoute::Nginx => tool.to_owned(),
         }
     }
 
-    /// The load generator, aimed this way and watching what stands in it.
-    pub fn load(&self, via: Via) -> Result<Command> {
+    /// The load generator for this route; it watches the process in between.
+    pub fn load(&self, via: BenchRoute) -> Result<Command> {
         let (address, watched) = match via {
-            Via::Direct => (self.server_address, None),
-            Via::Nginx => {
-                let (nginx, address) = self.nginx.as_ref().context("there is no nginx")?;
+            BenchRoute::Direct => (self.server_address, None),
+            BenchRoute::Nginx => {
+                let (nginx, address) = self.nginx.as_ref().context("nginx is not installed")?;
                 (*address, Some(nginx.0.id()))
             }
-            Via::Toolbooth => (self.gateway.1, Some(self.gateway.0.0.id())),
+            BenchRoute::Toolbooth => (self.gateway.1, Some(self.gateway.0.0.id())),
         };
         let mut command = self.stage.load("run");
         command.args(["--url", &format!("http://{address}/mcp")]);
@@ -357,24 +357,24 @@ impl Stack<'_> {
         Ok(command)
     }
 
-    /// The memory of the gateway now.
+    /// The current memory of the gateway.
     pub fn memory(&self) -> Result<Value> {
         let mut command = self.stage.load("memory");
         command.args(["--pid", &self.gateway.0.0.id().to_string()]);
         self.answer(command)
     }
 
-    /// Runs the load generator and reads its line.
+    /// Runs the load generator and parses its line of JSON.
     pub fn answer(&self, command: Command) -> Result<Value> {
         answer(command)
     }
 }
 
-/// Runs the load generator and reads its line.
+/// Runs the load generator and parses its line of JSON.
 pub fn answer(mut command: Command) -> Result<Value> {
     let output = command.stdin(Stdio::null()).output().context("the load generator did not start")?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "{}", said.trim());
+    let errors = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{}", errors.trim());
     let line = output.stdout.split(|byte| *byte == b'\n').rfind(|line| line.starts_with(b"{"));
     serde_json::from_slice(line.unwrap_or_default()).context("the load generator printed no JSON")
 }

@@ -1,24 +1,24 @@
-//! How long a gateway takes to be of use: with many servers to start, and from its cached catalog.
+//! Measures the start of a gateway: with many servers to start, and with a cached catalog.
 
-use super::cells::{Samples, Via};
-use super::stage::{Stage, answer, free_address};
+use super::cells::{BenchRoute, Samples};
+use super::stage::{BenchStage, answer, free_address};
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use std::{ffi::OsString, net::SocketAddr, time::Duration};
 
-/// How many stdio servers are started at once.
+/// The number of stdio servers that are started at once.
 pub const SERVERS: usize = 50;
-/// How many tools each of them has.
+/// The number of tools of each server.
 const TOOLS_EACH: usize = 10;
-/// How long each of them takes before it reads anything.
+/// The start delays of the servers.
 pub const DELAYS_MS: [u64; 2] = [0, 300];
 
-/// Starts the servers by themselves, then a new gateway with them, for each delay.
-pub fn many_servers(stage: &Stage<'_>, round: usize, samples: &mut Samples) {
+/// Starts the servers without a gateway, then a new gateway with these servers, for each delay.
+pub fn many_servers(stage: &BenchStage<'_>, round: usize, samples: &mut Samples) {
     for delay in DELAYS_MS {
         let cell = format!("start-{SERVERS}-{delay}");
-        samples.add(round, &cell, Via::Direct, servers_alone(stage, delay));
-        samples.add(round, &cell, Via::Toolbooth, servers_behind_a_gateway(stage, delay));
+        samples.add(round, &cell, BenchRoute::Direct, servers_alone(stage, delay));
+        samples.add(round, &cell, BenchRoute::Toolbooth, servers_behind_a_gateway(stage, delay));
     }
 }
 
@@ -27,14 +27,14 @@ fn server_arguments(delay_ms: u64) -> [String; 5] {
         .map(str::to_owned)
 }
 
-fn servers_alone(stage: &Stage<'_>, delay_ms: u64) -> Result<Value> {
+fn servers_alone(stage: &BenchStage<'_>, delay_ms: u64) -> Result<Value> {
     let mut load = stage.load("start-servers");
     load.args(["--count", &SERVERS.to_string(), "--"]);
     load.arg(&stage.programs.server).args(server_arguments(delay_ms));
     answer(load)
 }
 
-fn servers_behind_a_gateway(stage: &Stage<'_>, delay_ms: u64) -> Result<Value> {
+fn servers_behind_a_gateway(stage: &BenchStage<'_>, delay_ms: u64) -> Result<Value> {
     let entry = json!({ "command": stage.programs.server, "args": server_arguments(delay_ms) });
     let servers: serde_json::Map<String, Value> =
         (0..SERVERS).map(|number| (format!("server{number}"), entry.clone())).collect();
@@ -44,21 +44,21 @@ fn servers_behind_a_gateway(stage: &Stage<'_>, delay_ms: u64) -> Result<Value> {
         stage,
         &command,
         address,
-        &Wait { tools: SERVERS * TOOLS_EACH, poll: Duration::from_millis(5) },
+        &StartCondition { tools: SERVERS * TOOLS_EACH, poll: Duration::from_millis(5) },
     )
 }
 
-/// A gateway that knows its catalog and whose server is gone.
-pub struct Cached {
+/// A gateway with a cached catalog whose server is not running.
+pub struct CachedGateway {
     command: Vec<OsString>,
     address: SocketAddr,
 }
 
-impl Cached {
+impl CachedGateway {
     const TOOLS: usize = 50;
 
-    /// Lets a gateway learn the catalog; then ends it, and the server.
-    pub fn fill(stage: &Stage<'_>) -> Result<Self> {
+    /// Starts a gateway until it has discovered the catalog; then stops it and the server.
+    pub fn fill(stage: &BenchStage<'_>) -> Result<Self> {
         let (_server, server) = stage.start_server(Self::TOOLS)?;
         let servers = json!({ "bench": { "url": format!("http://{server}/mcp") } });
         let (folder, address) = (stage.new_folder()?, free_address()?);
@@ -67,22 +67,27 @@ impl Cached {
         Ok(cached)
     }
 
-    /// Starts the gateway again and times its first answer with all tools.
-    pub fn start(&self, stage: &Stage<'_>) -> Result<Value> {
-        let wait = Wait { tools: Self::TOOLS, poll: Duration::from_millis(1) };
-        time_start(stage, &self.command, self.address, &wait)
+    /// Starts the gateway again and measures the time to its first answer with all tools.
+    pub fn start(&self, stage: &BenchStage<'_>) -> Result<Value> {
+        let condition = StartCondition { tools: Self::TOOLS, poll: Duration::from_millis(1) };
+        time_start(stage, &self.command, self.address, &condition)
     }
 }
 
-struct Wait {
+struct StartCondition {
     tools: usize,
     poll: Duration,
 }
 
-fn time_start(stage: &Stage<'_>, command: &[OsString], address: SocketAddr, wait: &Wait) -> Result<Value> {
+fn time_start(
+    stage: &BenchStage<'_>,
+    command: &[OsString],
+    address: SocketAddr,
+    condition: &StartCondition,
+) -> Result<Value> {
     let mut load = stage.load("start");
-    load.args(["--url", &format!("http://{address}/mcp"), "--tools", &wait.tools.to_string()]);
-    load.args(["--poll-ms", &wait.poll.as_millis().to_string(), "--"]).args(command);
+    load.args(["--url", &format!("http://{address}/mcp"), "--tools", &condition.tools.to_string()]);
+    load.args(["--poll-ms", &condition.poll.as_millis().to_string(), "--"]).args(command);
     stage.isolate(&mut load)?;
     answer(load)
 }

@@ -1,4 +1,4 @@
-//! Expected failures: what is known to fail, and why, from `conformance/expected-failures.yml`.
+//! Expected failures with reasons, from `conformance/expected-failures.yml`.
 
 use super::suite::Scenario;
 use anyhow::{Context, Result, bail};
@@ -8,12 +8,12 @@ use std::{
     path::Path,
 };
 
-/// How much of a run was played.
+/// The extent of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Extent {
-    /// All of it, so that entries without a failure are outdated.
+pub enum RunExtent {
+    /// All scenarios, so that entries without a failure are outdated.
     Everything,
-    /// One scenario, which says nothing about the others.
+    /// One scenario; entries of other scenarios are not checked.
     OneScenario,
 }
 
@@ -30,7 +30,7 @@ impl Baseline {
         Self::parse(&text).with_context(|| path.display().to_string())
     }
 
-    /// Reads lists of entries under the names of runs: the small part of YAML that this file needs.
+    /// Parses lists of entries under the names of runs: the subset of YAML that this file uses.
     fn parse(text: &str) -> Result<Self> {
         let mut runs: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         let mut current: Option<String> = None;
@@ -59,8 +59,8 @@ impl Baseline {
         Ok(Self { runs })
     }
 
-    /// Complains about failures that are not listed, and, if all scenarios ran, about entries that pass.
-    pub fn judge(&self, run: &str, scenarios: &[Scenario], extent: Extent) -> Vec<String> {
+    /// Returns complaints about failures that are not listed and, if all scenarios ran, about entries that pass.
+    pub fn judge(&self, run: &str, scenarios: &[Scenario], extent: RunExtent) -> Vec<String> {
         let empty = BTreeSet::new();
         let listed = self.runs.get(run).unwrap_or(&empty);
         let mut used = BTreeSet::new();
@@ -77,10 +77,11 @@ impl Baseline {
                 }
             }
         }
-        if extent == Extent::Everything {
+        if extent == RunExtent::Everything {
             let stale = listed.difference(&used);
-            complaints
-                .extend(stale.map(|entry| format!("stale: {run}: {entry} passes, so take it off the list")));
+            complaints.extend(
+                stale.map(|entry| format!("stale: {run}: {entry} passes, so remove it from the list")),
+            );
         }
         complaints
     }
@@ -88,11 +89,11 @@ impl Baseline {
 
 #[cfg(test)]
 mod tests {
-    use super::super::suite::Failure;
+    use super::super::suite::FailedCheck;
     use super::*;
 
     fn scenario(name: &str, failing: &[&str]) -> Scenario {
-        let failure = |check: &&str| Failure {
+        let failure = |check: &&str| FailedCheck {
             check: (*check).to_owned(),
             status: "FAILURE".to_owned(),
             message: "no".to_owned(),
@@ -116,10 +117,13 @@ mod tests {
             (&[scenario("tools", &[]), scenario("prompts", &[])], 2),
         ];
         for (scenarios, expected) in cases {
-            let complaints = baseline.judge("pair", scenarios, Extent::Everything);
+            let complaints = baseline.judge("pair", scenarios, RunExtent::Everything);
             assert_eq!(complaints.len(), expected, "{complaints:?}");
         }
-        assert_eq!(baseline.judge("other", &[scenario("tools", &["check-a"])], Extent::Everything).len(), 1);
+        assert_eq!(
+            baseline.judge("other", &[scenario("tools", &["check-a"])], RunExtent::Everything).len(),
+            1
+        );
     }
 
     #[test]

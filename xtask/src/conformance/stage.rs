@@ -1,4 +1,4 @@
-//! The stage of one run: the programs, built; the fixture and the gateway, started and stopped.
+//! The environment of one run: builds the programs, and starts and stops the fixture and the gateway.
 
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
@@ -12,39 +12,39 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long the gateway may take to offer the fixture's tools.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// The timeout until the gateway lists the fixture's tools.
+const START_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What has to be built.
+/// The programs to build.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wanted {
-    /// The fixture alone.
+pub enum BuildScope {
+    /// Only the fixture.
     Fixture,
-    /// The gateway too.
+    /// The fixture and the gateway.
     FixtureAndGateway,
 }
 
 /// The built programs.
 #[derive(Debug)]
-pub struct Programs {
+pub struct ConformancePrograms {
     root: PathBuf,
     fixture: PathBuf,
     gateway: Option<PathBuf>,
 }
 
-impl Programs {
-    /// The programs of this folder, as they are.
+impl ConformancePrograms {
+    /// Uses the existing programs of a folder.
     pub fn find(root: &Path, folder: &Path) -> Self {
         let [fixture, gateway] = ["toolbooth-fixture", "toolbooth"].map(|name| folder.join(name));
         Self { root: root.to_path_buf(), fixture, gateway: Some(gateway) }
     }
 
-    /// Builds what is wanted.
-    pub fn build(root: &Path, wanted: Wanted) -> Result<Self> {
+    /// Builds the programs.
+    pub fn build(root: &Path, scope: BuildScope) -> Result<Self> {
         let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
         command.current_dir(root).args(["build", "--message-format=json-render-diagnostics"]);
         command.args(["-p", "toolbooth-testkit", "--bin", "toolbooth-fixture"]);
-        if wanted == Wanted::FixtureAndGateway {
+        if scope == BuildScope::FixtureAndGateway {
             command.args(["-p", "toolbooth", "--bin", "toolbooth"]);
         }
         let output = command.stderr(Stdio::inherit()).output().context("cargo did not start")?;
@@ -67,29 +67,29 @@ impl Programs {
 }
 
 /// A program that runs until it is dropped.
-pub struct Running {
+pub struct ConformanceProcess {
     child: Child,
-    /// Where it serves MCP.
+    /// The URL of its MCP endpoint.
     pub url: String,
 }
 
-impl Drop for Running {
+impl Drop for ConformanceProcess {
     fn drop(&mut self) {
-        // It may have ended by itself; either way nothing is left behind.
+        // The process may have exited already.
         drop(self.child.kill());
         drop(self.child.wait());
     }
 }
 
-/// The place of one run: its folder with logs and results.
-pub struct Stage<'a> {
-    programs: &'a Programs,
+/// The environment of one run, with a folder for logs and results.
+pub struct ConformanceStage<'a> {
+    programs: &'a ConformancePrograms,
     folder: PathBuf,
 }
 
-impl<'a> Stage<'a> {
-    /// An empty folder under `target/conformance`.
-    pub fn new(programs: &'a Programs, name: &str) -> Result<Self> {
+impl<'a> ConformanceStage<'a> {
+    /// Creates an empty folder under `target/conformance`.
+    pub fn new(programs: &'a ConformancePrograms, name: &str) -> Result<Self> {
         let folder = programs.root.join("target/conformance").join(name);
         if folder.exists() {
             fs::remove_dir_all(&folder).with_context(|| folder.display().to_string())?;
@@ -103,8 +103,8 @@ impl<'a> Stage<'a> {
         &self.folder
     }
 
-    /// Starts the fixture in this era, on a port of its own choice.
-    pub fn start_fixture(&self, era: &str) -> Result<Running> {
+    /// Starts the fixture in this era, on a free port.
+    pub fn start_fixture(&self, era: &str) -> Result<ConformanceProcess> {
         let mut child = Command::new(&self.programs.fixture)
             .args(["--listen", "127.0.0.1:0", "--era", era])
             .stdin(Stdio::null())
@@ -117,20 +117,20 @@ impl<'a> Stage<'a> {
             BufReader::new(stdout).read_line(&mut line)?;
         }
         let url = line.trim().strip_prefix("listening ").unwrap_or_default().to_owned();
-        let running = Running { child, url };
+        let running = ConformanceProcess { child, url };
         if running.url.is_empty() {
-            bail!("the fixture did not say where it listens");
+            bail!("the fixture did not print its address");
         }
         Ok(running)
     }
 
-    /// The gateway's entry for a fixture of this era that it starts itself.
+    /// The server entry for a fixture of this era over stdio.
     pub fn fixture_command(&self, era: &str) -> Value {
         json!({ "command": self.programs.fixture, "args": ["--stdio", "--era", era], "share": "all" })
     }
 
-    /// Starts the gateway with the fixture as its only server, and waits until it offers the fixture's tools.
-    pub fn start_gateway(&self, fixture: &Value) -> Result<Running> {
+    /// Starts the gateway with the fixture as its only server, and waits until it lists the fixture's tools.
+    pub fn start_gateway(&self, fixture: &Value) -> Result<ConformanceProcess> {
         let config = json!({ "naming": { "style": "tool" }, "servers": { "fx": fixture } });
         let file = self.folder.join("toolbooth.json");
         fs::write(&file, format!("{config:#}\n"))?;
@@ -149,27 +149,27 @@ impl<'a> Stage<'a> {
             .stdout(log)
             .spawn()
             .context("the gateway did not start")?;
-        let mut running = Running { child, url: format!("http://{address}/mcp") };
-        let deadline = Instant::now() + PATIENCE;
+        let mut running = ConformanceProcess { child, url: format!("http://{address}/mcp") };
+        let deadline = Instant::now() + START_TIMEOUT;
         while !offers_tools(address) {
             if let Some(status) = running.child.try_wait()? {
                 bail!("the gateway ended with {status}; see {}", self.folder.join("gateway.log").display());
             }
             if Instant::now() > deadline {
-                bail!("the gateway offers no tools; see {}", self.folder.join("gateway.log").display());
+                bail!("the gateway lists no tools; see {}", self.folder.join("gateway.log").display());
             }
             thread::sleep(Duration::from_millis(100));
         }
         Ok(running)
     }
 
-    /// The command line of the gateway's own client, to which the suite adds a URL.
+    /// The command line of the gateway's conformance client; the suite appends a URL.
     pub fn client_command(&self) -> Result<String> {
         Ok(format!("{} conformance-client", self.programs.gateway()?.display()))
     }
 }
 
-/// An address that nobody listens on right now.
+/// A free local address.
 fn free_address() -> Result<SocketAddr> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("no port is free")?;
     Ok(listener.local_addr()?)

@@ -1,6 +1,6 @@
-//! The official suite: what a revision requires, and what came of running it.
+//! The official suite: the requirements of a revision, and the results of a run.
 
-use crate::node::Node;
+use crate::node::NodeTools;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use std::{
@@ -9,16 +9,16 @@ use std::{
     process::Stdio,
 };
 
-/// A revision with requirements of its own, which fixes the era of the suite.
+/// A revision with its own requirements, which determines the era of the suite.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Revision {
+pub enum SuiteRevision {
     /// 2026-07-28.
     Modern,
     /// 2025-11-25.
     Legacy,
 }
 
-impl Revision {
+impl SuiteRevision {
     /// Its date.
     pub fn date(self) -> &'static str {
         match self {
@@ -38,25 +38,25 @@ impl Revision {
 
 /// One check that did not succeed.
 #[derive(Debug, Clone)]
-pub struct Failure {
+pub struct FailedCheck {
     /// The check's id.
     pub check: String,
-    /// `FAILURE`, or `WARNING` for what a server should do.
+    /// `FAILURE`, or `WARNING` for a requirement with "should".
     pub status: String,
-    /// What the suite says about it.
+    /// The suite's message.
     pub message: String,
 }
 
-/// What came of one scenario.
+/// The result of one scenario.
 #[derive(Debug, Clone)]
 pub struct Scenario {
     /// Its name.
     pub name: String,
-    /// How many checks succeeded.
+    /// The number of checks that succeeded.
     pub passed: usize,
-    /// The checks that did not.
-    pub failures: Vec<Failure>,
-    /// Why it does not count, if it does not.
+    /// The checks that failed.
+    pub failures: Vec<FailedCheck>,
+    /// The reason why the revision does not score it, if so.
     pub unscored: Option<String>,
 }
 
@@ -67,7 +67,7 @@ impl Scenario {
     }
 }
 
-/// Which side of the protocol is judged.
+/// The tested side of the protocol.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Leg {
     Server,
@@ -85,20 +85,20 @@ impl Leg {
 
 /// The installed suite.
 pub struct Suite {
-    node: Node,
+    node: NodeTools,
 }
 
 impl Suite {
-    /// The suite among the installed tools.
-    pub fn new(node: Node) -> Self {
+    /// Uses the suite of the installed packages.
+    pub fn new(node: NodeTools) -> Self {
         Self { node }
     }
 
     /// Runs all server scenarios of a revision, or one, against a URL.
-    pub fn judge_server(
+    pub fn test_server(
         &self,
         url: &str,
-        revision: Revision,
+        revision: SuiteRevision,
         folder: &Path,
         only: Option<&str>,
     ) -> Result<Vec<Scenario>> {
@@ -111,7 +111,7 @@ impl Suite {
             Some(name) => command.args(["--scenario", name, "--force", "--spec-version", revision.date()]),
         };
         let log = File::create(folder.join("suite.log"))?;
-        // Its exit code says less than the results do.
+        // The results say more than the exit code.
         command
             .stdin(Stdio::null())
             .stderr(log.try_clone()?)
@@ -124,11 +124,11 @@ impl Suite {
             .collect()
     }
 
-    /// Runs the client scenarios of a revision one after the other: together they time out on small machines.
-    pub fn judge_client(
+    /// Runs the client scenarios of a revision one after the other: in parallel they time out on small machines.
+    pub fn test_client(
         &self,
         client: &str,
-        revision: Revision,
+        revision: SuiteRevision,
         folder: &Path,
         only: Option<&str>,
     ) -> Result<Vec<Scenario>> {
@@ -150,8 +150,8 @@ impl Suite {
                 .context("the suite did not start")?;
             let mut scenario = read_scenario(&results, &name, name.clone(), unscored)?;
             if !status.success() && scenario.failures.is_empty() {
-                let message = "the client ended with an error or ran out of time".to_owned();
-                scenario.failures.push(Failure {
+                let message = "the client failed or timed out".to_owned();
+                scenario.failures.push(FailedCheck {
                     check: "client-exit".into(),
                     status: "FAILURE".into(),
                     message,
@@ -162,8 +162,8 @@ impl Suite {
         Ok(scenarios)
     }
 
-    /// The scenarios of a revision, with the reason for those that do not count.
-    fn requirements(&self, revision: Revision, leg: Leg) -> Result<Vec<(String, Option<String>)>> {
+    /// The scenarios of a revision, with the reason for those that are not scored.
+    fn requirements(&self, revision: SuiteRevision, leg: Leg) -> Result<Vec<(String, Option<String>)>> {
         let path = self.node.suite().join(format!("requirements/{}.yaml", revision.date()));
         let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
         let listed = read_requirements(&text, leg.name());
@@ -174,7 +174,7 @@ impl Suite {
     }
 }
 
-/// Reads the lists of a requirements file: plain names, and blocks of `scenario`, `leg` and `reason`.
+/// Parses the lists of a requirements file: plain names, and blocks of `scenario`, `leg` and `reason`.
 fn read_requirements(text: &str, leg: &str) -> Vec<(String, Option<String>)> {
     let mut scored = Vec::new();
     let mut unscored: Vec<(String, String, String)> = Vec::new();
@@ -199,11 +199,11 @@ fn read_requirements(text: &str, leg: &str) -> Vec<(String, Option<String>)> {
     scored
 }
 
-/// Reads the newest result of a scenario; one that left no result has failed.
+/// Reads the newest result of a scenario; a scenario without a result has failed.
 fn read_scenario(results: &Path, prefix: &str, name: String, unscored: Option<String>) -> Result<Scenario> {
     let Some(path) = newest(results, prefix) else {
-        let message = "the suite left no result; see its log".to_owned();
-        let failure = Failure { check: "no-result".into(), status: "FAILURE".into(), message };
+        let message = "the suite wrote no result; see its log".to_owned();
+        let failure = FailedCheck { check: "no-result".into(), status: "FAILURE".into(), message };
         return Ok(Scenario { name, passed: 0, failures: vec![failure], unscored });
     };
     let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
@@ -213,8 +213,8 @@ fn read_scenario(results: &Path, prefix: &str, name: String, unscored: Option<St
         let text = |field: &str| check[field].as_str().unwrap_or_default().to_owned();
         match text("status").as_str() {
             "SUCCESS" => scenario.passed += 1,
-            // What a server should do counts like what it must: the gateway aims at both.
-            "FAILURE" | "WARNING" => scenario.failures.push(Failure {
+            // A "should" counts like a "must": the gateway aims at both.
+            "FAILURE" | "WARNING" => scenario.failures.push(FailedCheck {
                 check: text("id"),
                 status: text("status"),
                 message: [text("errorMessage"), text("description")]
@@ -230,7 +230,7 @@ fn read_scenario(results: &Path, prefix: &str, name: String, unscored: Option<St
 
 /// The newest `checks.json` of folders named by the scenario and a time.
 fn newest(results: &Path, prefix: &str) -> Option<PathBuf> {
-    // A scenario's name may have folders in it.
+    // The name of a scenario may contain slashes.
     let (parent, prefix) = match prefix.rsplit_once('/') {
         Some((folders, last)) => (results.join(folders), last),
         None => (results.to_path_buf(), prefix),
@@ -239,7 +239,7 @@ fn newest(results: &Path, prefix: &str) -> Option<PathBuf> {
     let stamped = entries.filter(|entry| {
         let name = entry.file_name().to_string_lossy().into_owned();
         let time = name.strip_prefix(prefix).and_then(|rest| rest.strip_prefix('-'));
-        // The time begins with a year; another scenario's longer name does not.
+        // The time begins with a year; the rest of another scenario's longer name does not.
         time.is_some_and(|time| time.len() > 4 && time.as_bytes()[..4].iter().all(u8::is_ascii_digit))
     });
     let newest = stamped.max_by_key(fs::DirEntry::file_name)?;
@@ -251,7 +251,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requirements_keep_legs_and_reasons_apart() {
+    fn requirements_have_legs_and_reasons() {
         let text = "# comment\nserver:\n  - ping\n  - tools-list\n\nclient:\n  - auth/basic\n\nnot_scored:\n  \
                     - scenario: tasks\n    leg: server\n    reason: extension\n    note: >-\n      words: more\n  \
                     - scenario: auth/dpop\n    leg: client\n    reason: extension\n";

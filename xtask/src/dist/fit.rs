@@ -9,53 +9,53 @@ use std::fmt;
 use std::path::Path;
 use std::process::Command;
 
-/// How many functions are looked for.
+/// The number of functions to look for.
 const BUSIEST: usize = 1000;
 
-/// The busiest functions of a profile, and those of them that a binary has.
+/// The numbers of the busiest functions in a profile, and of those found in a binary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Fit {
-    asked: usize,
+pub struct ProfileFit {
+    expected: usize,
     found: usize,
 }
 
-impl Fit {
-    /// Between 0 and 1.
+impl ProfileFit {
+    /// The share of functions that were found, between 0 and 1.
     pub fn share(self) -> f64 {
-        if self.asked == 0 { 0.0 } else { self.found as f64 / self.asked as f64 }
+        if self.expected == 0 { 0.0 } else { self.found as f64 / self.expected as f64 }
     }
 }
 
-impl fmt::Display for Fit {
+impl fmt::Display for ProfileFit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let percent = self.share() * 100.0;
         write!(
             f,
             "profile: {} of its {} busiest functions are in the binary ({percent:.0} %)",
-            self.found, self.asked
+            self.found, self.expected
         )
     }
 }
 
-/// Looks for the busiest functions of a profile in a binary that still has its symbols.
-pub fn measure(profile: &Path, program: &Path) -> Result<Fit> {
+/// Looks for the busiest functions of a profile in a binary with symbols.
+pub fn measure(profile: &Path, program: &Path) -> Result<ProfileFit> {
     let topn = format!("--topn={BUSIEST}");
     let reader = super::profile_reader()?;
     let shown = output(Command::new(reader).args(["show", &topn]).arg(profile))?;
     let symbols = output(Command::new("nm").args(["--defined-only", "--format=posix"]).arg(program))?;
     let fit = compare(&shown, &symbols);
-    ensure!(fit.asked > 0, "{} names no functions", profile.display());
+    ensure!(fit.expected > 0, "{} names no functions", profile.display());
     Ok(fit)
 }
 
-fn compare(profile: &str, symbols: &str) -> Fit {
+fn compare(profile: &str, symbols: &str) -> ProfileFit {
     let defined: HashSet<&str> = symbols.lines().filter_map(|line| line.split(' ').next()).collect();
     let names: Vec<&str> = profile.lines().filter_map(function_name).collect();
     let found = names.iter().filter(|name| defined.contains(*name)).count();
-    Fit { asked: names.len(), found }
+    ProfileFit { expected: names.len(), found }
 }
 
-/// The name in a line such as `  _RNv4core5start, max count = 12`. Names of local functions have a file before them.
+/// The name in a line such as `  _RNv4core5start, max count = 12`. Names of local functions have the file as a prefix.
 fn function_name(line: &str) -> Option<&str> {
     let (name, _) = line.trim().split_once(", max count = ")?;
     Some(name.rsplit([';', ':']).next().unwrap_or(name))
@@ -77,7 +77,7 @@ mod tests {
         let profile = "Instrumentation level: IR\nTop 3 functions with the largest internal block counts: \n  \
                        _ZN4call3runE, max count = 90\n  lib.rs;_ZN4call4sendE, max count = 7\n  gone, max count = 1\n";
         let symbols = "_ZN4call3runE T 1000 20\n_ZN4call4sendE t 1020 8\nother D 0 1\n";
-        assert_eq!(compare(profile, symbols), Fit { asked: 3, found: 2 });
+        assert_eq!(compare(profile, symbols), ProfileFit { expected: 3, found: 2 });
         assert_eq!(compare("no functions", symbols).share(), 0.0);
     }
 }

@@ -1,7 +1,7 @@
-//! `cargo xtask dist`: the binary that is shipped.
+//! `cargo xtask dist`: builds the binary for release.
 //!
 //! Whole-program optimisation (the `dist` profile in `Cargo.toml`) and a profile of real calls (`profile/README.md`).
-//! `cargo build --release` does neither: it is for people who build from source and want the program in minutes.
+//! `cargo build --release` uses neither: it is for users who build from source and want the program in minutes.
 
 mod fit;
 
@@ -9,11 +9,11 @@ use anyhow::{Context, Result, bail, ensure};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The profile of real calls.
+/// The PGO profile of real calls.
 pub const PROFILE: &str = "profile/calls.profdata";
 
-/// The share of the busiest functions that must be found in the binary. A profile that fits has about two thirds of
-/// them there: the others were inlined. A profile of other dependencies or another compiler has next to none.
+/// The share of the busiest functions that must be found in the binary. A matching profile has about two thirds: the
+/// others were inlined. A profile of other dependencies or another compiler has almost none.
 const MIN_FIT: f64 = 0.4;
 
 /// Builds the binary and checks that the profile fits it.
@@ -27,18 +27,18 @@ pub fn run(root: &Path, arguments: impl IntoIterator<Item = String>) -> Result<(
     println!("{fit}");
     ensure!(
         fit.share() >= MIN_FIT,
-        "the profile does not fit the code any more; make a new one with `cargo xtask profile`"
+        "the profile does not match the code any more; regenerate it with `cargo xtask profile`"
     );
     strip(&program)?;
     println!("{}: {} bytes", program.display(), std::fs::metadata(&program)?.len());
     Ok(())
 }
 
-/// Builds the gateway as it is shipped, with these flags for the compiler; its path.
+/// Builds the gateway for release with these compiler flags; returns its path.
 pub fn build(root: &Path, folder: &Path, flags: &str) -> Result<PathBuf> {
     let host = host()?;
-    // By itself: beside other packages its dependencies may get other features, and their functions other names.
-    // For a named target, so that the flags do not reach build scripts.
+    // As the only package: others could enable more features of its dependencies, which changes names of functions.
+    // For a named target, so that the flags do not apply to build scripts.
     let status = crate::cargo(root)
         .args(["build", "--profile", "dist", "--package", "toolbooth", "--target", &host, "--target-dir"])
         .arg(folder)
@@ -57,7 +57,7 @@ pub fn program(root: &Path) -> Result<PathBuf> {
     Ok(program)
 }
 
-/// The target that the compiler builds for by itself.
+/// The compiler's default target.
 fn host() -> Result<String> {
     let output = Command::new("rustc").arg("-vV").output().context("rustc did not start")?;
     let text = String::from_utf8_lossy(&output.stdout);
@@ -78,7 +78,7 @@ pub fn profile_reader() -> Result<PathBuf> {
     let libraries = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
     let of_toolchain = libraries.with_file_name("bin").join("llvm-profdata");
     let path = std::env::var_os("PATH").unwrap_or_default();
-    // The newest first: one without a version may be too old for what the compiler writes.
+    // The newest first: one without a version may be too old for the compiler's format.
     let names = (19..=30).rev().map(|version| format!("llvm-profdata-{version}"));
     let names: Vec<String> = names.chain(["llvm-profdata".to_owned()]).collect();
     let of_system = names

@@ -1,31 +1,31 @@
-//! Other people's clients, asked for approval: in the newest revision, in the older one, and where nobody can be asked.
+//! Approvals with third-party clients: in both eras, with clients that can show a question and with clients that cannot.
 
-use super::clients::{Client, Runner};
-use super::{report::Report, stage::Stage};
+use super::clients::{InteropClient, Runner};
+use super::{report::InteropReport, stage::InteropStage};
 use crate::setup::Setup;
 use anyhow::Result;
 use nix::sys::signal::Signal;
 use serde_json::json;
 use std::time::Duration;
 
-/// How long a gateway may take to end, and everything it started with it.
-const FAREWELL: Duration = Duration::from_secs(20);
+/// The timeout for the exit of a gateway and all its child processes.
+const EXIT_TIMEOUT: Duration = Duration::from_secs(20);
 
 const OLD: &[&str] = &["legacy"];
 const BOTH: &[&str] = &["modern", "legacy"];
 
-fn known(setup: &Setup) -> [Client<'_>; 3] {
+fn known(setup: &Setup) -> [InteropClient<'_>; 3] {
     use Runner::{Node, Python};
     let (first, second) = (&setup.first, &setup.second);
     [
-        Client { name: "python sdk 2", script: "asked_sdk2.py", runner: Python(second), eras: BOTH },
-        Client { name: "python sdk 1", script: "asked_sdk1.py", runner: Python(first), eras: OLD },
-        Client { name: "typescript sdk 2", script: "asked_sdk2.cjs", runner: Node, eras: BOTH },
+        InteropClient { name: "python sdk 2", script: "asked_sdk2.py", runner: Python(second), eras: BOTH },
+        InteropClient { name: "python sdk 1", script: "asked_sdk1.py", runner: Python(first), eras: OLD },
+        InteropClient { name: "typescript sdk 2", script: "asked_sdk2.cjs", runner: Node, eras: BOTH },
     ]
 }
 
-/// Every client approves and declines a call of a tool that writes: itself, or by somebody on the command line.
-pub fn ask(setup: &Setup, stage: &Stage, report: &mut Report) -> Result<()> {
+/// Every client calls a tool that writes; the call is approved and declined, by the client or on the command line.
+pub fn ask(setup: &Setup, stage: &InteropStage, report: &mut InteropReport) -> Result<()> {
     let ledger = stage.file("ledger.txt");
     let servers = json!({ "led": stage.ledger_entry(&ledger)? });
     let settings = json!({ "approval": { "default": "writes", "wait_seconds": 1 } });
@@ -42,9 +42,9 @@ pub fn ask(setup: &Setup, stage: &Stage, report: &mut Report) -> Result<()> {
         }
     }
     let family = gateway.family(&running);
-    report.check("the gateway that asked ends, and its servers with it", || {
+    report.check("the gateway and its servers exit", || {
         running.end(Signal::SIGTERM)?;
-        family.is_gone_within(FAREWELL)
+        family.is_gone_within(EXIT_TIMEOUT)
     });
     Ok(())
 }

@@ -1,21 +1,21 @@
-//! Servers as their authors write them: our examples in Python, and the examples that the product was asked for.
+//! Servers as authors write them: the Python examples of this repository, and the examples of the seed documents.
 
-use super::{report::Report, stage::Stage};
+use super::{report::InteropReport, stage::InteropStage};
 use crate::setup::Setup;
 use anyhow::{Context, Result, ensure};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use std::{fs, path::Path};
 
-/// Our own examples, registered by their flat file, do what the servers in the binary do.
-pub fn examples(setup: &Setup, stage: &Stage, report: &mut Report) -> Result<()> {
+/// The examples of this repository, registered with their `mcp.json`, behave like the bundled servers.
+pub fn examples(setup: &Setup, stage: &InteropStage, report: &mut InteropReport) -> Result<()> {
     let folder = stage.root.join("servers");
     let gateway = stage.gateway_of("examples", folder.join("mcp.json"))?;
     let tools = ["demo_echo", "identity_whoami", "files_size", "planner_plan_task"];
     let mut running = stage.serve_with(&gateway, &tools, &setup.second)?;
     let poem = stage.file("poem.txt");
     fs::write(&poem, "hello")?;
-    gateway.says(stage, &["files", "put", &poem.display().to_string()])?;
+    gateway.run_json(stage, &["files", "put", &poem.display().to_string()])?;
     let forged = json!({ "claimed_user": "mallory", "username": "mallory" });
     let hello = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824";
     let cases = [
@@ -28,13 +28,15 @@ pub fn examples(setup: &Setup, stage: &Stage, report: &mut Report) -> Result<()>
         ("planner_plan_task", json!({ "task": "hash a word" }), "\"available_tools\""),
     ];
     for (tool, arguments, expected) in cases {
-        report.check(&format!("example: {tool}"), || said(&gateway.call(stage, tool, &arguments)?, expected));
+        report.check(&format!("example: {tool}"), || {
+            contains_text(&gateway.call(stage, tool, &arguments)?, expected)
+        });
     }
     running.end(Signal::SIGTERM)
 }
 
-/// The examples of the documents that the product was asked for, unchanged, where these documents are at hand.
-pub fn seeds(setup: &Setup, stage: &Stage, report: &mut Report) -> Result<()> {
+/// The unchanged examples of the seed documents, if these documents exist.
+pub fn seeds(setup: &Setup, stage: &InteropStage, report: &mut InteropReport) -> Result<()> {
     let folder = stage.root.join("../shared/seeds");
     let find = |beginning: &str| -> Option<String> {
         let files = fs::read_dir(&folder).ok()?.flatten();
@@ -43,7 +45,7 @@ pub fn seeds(setup: &Setup, stage: &Stage, report: &mut Report) -> Result<()> {
         fs::read_to_string(file.path()).ok()
     };
     let (Some(planning), Some(creating)) = (find("000_"), find("001_")) else {
-        println!("skipped: ../shared/seeds is not here");
+        println!("skipped: ../shared/seeds does not exist");
         return Ok(());
     };
     for (name, venv) in [("first", &setup.first), ("second", &setup.second)] {
@@ -63,7 +65,7 @@ pub fn seeds(setup: &Setup, stage: &Stage, report: &mut Report) -> Result<()> {
         ];
         for (tool, arguments, expected) in cases {
             report.check(&format!("seeds, {name} generation: {tool}"), || {
-                said(&gateway.call(stage, tool, &arguments)?, expected)
+                contains_text(&gateway.call(stage, tool, &arguments)?, expected)
             });
         }
         running.end(Signal::SIGTERM)?;
@@ -71,7 +73,7 @@ pub fn seeds(setup: &Setup, stage: &Stage, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// Puts the snippets where their documents say they belong.
+/// Writes the snippets to the paths that their documents give.
 fn lay_out(home: &Path, planning: &str, creating: &str) -> Result<()> {
     let blocks = |page: &str, language: &str| -> Vec<String> {
         let parts = page.split("```").collect::<Vec<_>>();
@@ -83,13 +85,17 @@ fn lay_out(home: &Path, planning: &str, creating: &str) -> Result<()> {
     fs::create_dir_all(&example)?;
     fs::create_dir_all(&planner)?;
     let python = blocks(creating, "python\n");
-    let [server, report] = python.as_slice() else { anyhow::bail!("the document has other snippets now") };
-    // The second snippet is one more tool of the first one's server.
-    let (tools, start) = server.split_once("if __name__").context("the example does not start itself")?;
+    let [server, report] = python.as_slice() else {
+        anyhow::bail!("the document does not have two Python snippets")
+    };
+    // The second snippet is another tool of the first snippet's server.
+    let (tools, start) = server.split_once("if __name__").context("the example has no `if __name__`")?;
     fs::write(example.join("main.py"), format!("{tools}\n{report}\nif __name__{start}"))?;
-    let plan = blocks(planning, "python\n").into_iter().next().context("there is no example of planning")?;
+    let plan =
+        blocks(planning, "python\n").into_iter().next().context("the document has no Python snippet")?;
     fs::write(planner.join("main.py"), format!("{plan}\nif __name__ == \"__main__\":\n    mcp.run()\n"))?;
-    let registered = blocks(creating, "json\n").into_iter().next().context("there is no registration")?;
+    let registered =
+        blocks(creating, "json\n").into_iter().next().context("the document has no JSON snippet")?;
     let mut registered: Value = serde_json::from_str(&registered)?;
     let mut second = registered["MyExampleServer"].clone();
     second["command"][1] = "mcp/MyPlanningServer/main.py".into();
@@ -98,12 +104,12 @@ fn lay_out(home: &Path, planning: &str, creating: &str) -> Result<()> {
     Ok(())
 }
 
-fn said(answer: &Value, expected: &str) -> Result<()> {
-    let blocks = answer["result"]["content"].as_array().context("it has no content")?;
-    // Spaces between the parts of JSON are nobody's business.
+fn contains_text(answer: &Value, expected: &str) -> Result<()> {
+    let blocks = answer["result"]["content"].as_array().context("the answer has no content")?;
+    // Spaces after colons in JSON do not matter.
     let close = |text: &str| text.replace("\": ", "\":");
     let found =
         blocks.iter().filter_map(|block| block["text"].as_str()).any(|text| close(text).contains(expected));
-    ensure!(found, "it answered {answer}");
+    ensure!(found, "unexpected answer: {answer}");
     Ok(())
 }

@@ -1,17 +1,17 @@
-//! Other people's clients on their tour, over HTTP and over stdio, in each era that they have.
+//! Runs the checks of third-party clients over HTTP and stdio, in each era that a client supports.
 
-use super::{report::Report, script::Script, stage::Stage};
+use super::{report::InteropReport, script::Script, stage::InteropStage};
 use crate::{python::Venv, setup::Setup};
 use anyhow::Result;
 use nix::sys::signal::{Signal, kill};
 use serde_json::{Value, json};
 use std::{process::Command, time::Duration};
 
-/// How long a gateway that stdio started may take to end, with everything it started.
-const FAREWELL: Duration = Duration::from_secs(20);
+/// The timeout for the exit of a gateway and all its child processes.
+const EXIT_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// A client, and the eras it can be told to speak.
-pub(super) struct Client<'a> {
+/// A client, and the eras in which it can run.
+pub(super) struct InteropClient<'a> {
     pub(super) name: &'static str,
     pub(super) script: &'static str,
     pub(super) runner: Runner<'a>,
@@ -26,21 +26,21 @@ pub(super) enum Runner<'a> {
 const OLD: &[&str] = &["legacy"];
 const BOTH: &[&str] = &["legacy", "modern", "auto"];
 
-fn known(setup: &Setup) -> [Client<'_>; 6] {
+fn known(setup: &Setup) -> [InteropClient<'_>; 6] {
     use Runner::{Node, Python};
     let (first, second) = (&setup.first, &setup.second);
     [
-        Client { name: "python sdk 1", script: "sdk1.py", runner: Python(first), eras: OLD },
-        Client { name: "python sdk 2", script: "sdk2.py", runner: Python(second), eras: BOTH },
-        Client { name: "fastmcp 3", script: "fastmcp_client.py", runner: Python(first), eras: OLD },
-        Client { name: "fastmcp 4", script: "fastmcp_client.py", runner: Python(second), eras: BOTH },
-        Client { name: "typescript sdk 1", script: "sdk1.cjs", runner: Node, eras: OLD },
-        Client { name: "typescript sdk 2", script: "sdk2.cjs", runner: Node, eras: BOTH },
+        InteropClient { name: "python sdk 1", script: "sdk1.py", runner: Python(first), eras: OLD },
+        InteropClient { name: "python sdk 2", script: "sdk2.py", runner: Python(second), eras: BOTH },
+        InteropClient { name: "fastmcp 3", script: "fastmcp_client.py", runner: Python(first), eras: OLD },
+        InteropClient { name: "fastmcp 4", script: "fastmcp_client.py", runner: Python(second), eras: BOTH },
+        InteropClient { name: "typescript sdk 1", script: "sdk1.cjs", runner: Node, eras: OLD },
+        InteropClient { name: "typescript sdk 2", script: "sdk2.cjs", runner: Node, eras: BOTH },
     ]
 }
 
-impl Client<'_> {
-    pub(super) fn tour(&self, setup: &Setup, stage: &Stage, way: &str, target: &Value) -> Script {
+impl InteropClient<'_> {
+    pub(super) fn tour(&self, setup: &Setup, stage: &InteropStage, way: &str, target: &Value) -> Script {
         let era = target["era"].as_str().unwrap_or_default();
         let script = stage.script("clients").join(self.script);
         let mut command = match self.runner {
@@ -58,8 +58,8 @@ impl Client<'_> {
     }
 }
 
-/// Every client through one gateway that runs already.
-pub fn tour(setup: &Setup, stage: &Stage, report: &mut Report) -> Result<()> {
+/// Runs every client through one running gateway.
+pub fn tour(setup: &Setup, stage: &InteropStage, report: &mut InteropReport) -> Result<()> {
     let new = stage.start_fixture("modern")?;
     let servers = json!({ "old": stage.fixture_entry("legacy")?, "new": { "url": new.url } });
     let gateway = stage.gateway("gateway", servers)?;
@@ -73,26 +73,26 @@ pub fn tour(setup: &Setup, stage: &Stage, report: &mut Report) -> Result<()> {
         }
     }
     let family = gateway.family(&running);
-    report.check("the gateway ends, and its servers with it", || {
+    report.check("the gateway and its servers exit", || {
         running.end(Signal::SIGTERM)?;
-        family.is_gone_within(FAREWELL)
+        family.is_gone_within(EXIT_TIMEOUT)
     });
     Ok(())
 }
 
-/// A client that finds no gateway: `toolbooth stdio` starts one that has never run, and leaves it to others.
-pub fn alone(setup: &Setup, stage: &Stage, report: &mut Report) -> Result<()> {
+/// Runs clients without a running gateway: `toolbooth stdio` starts one, which keeps running for other clients.
+pub fn alone(setup: &Setup, stage: &InteropStage, report: &mut InteropReport) -> Result<()> {
     let new = stage.start_fixture("modern")?;
     for (index, era) in [(0, "legacy"), (1, "modern")] {
         let servers = json!({ "old": stage.fixture_entry("legacy")?, "new": { "url": new.url } });
         let gateway = stage.gateway(era, servers)?;
         let command = json!({ "command": gateway.stdio_command(), "era": era });
         known(setup)[index].tour(setup, stage, "starts a gateway", &command).run(report);
-        report.check(&format!("the gateway of {era} stdio ends, and its servers with it"), || {
+        report.check(&format!("the gateway started by {era} stdio and its servers exit"), || {
             let (gateway, family) = gateway.started_by_stdio()?;
-            anyhow::ensure!(family.size() > 0, "it runs no server");
+            anyhow::ensure!(family.size() > 0, "the gateway runs no server");
             kill(gateway, Signal::SIGTERM)?;
-            family.is_gone_within(FAREWELL)
+            family.is_gone_within(EXIT_TIMEOUT)
         });
     }
     Ok(())

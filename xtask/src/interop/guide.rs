@@ -1,9 +1,9 @@
-//! The guide for authors of tool servers, done as it says: its snippets become files, its commands are run.
+//! Follows the guide for authors of tool servers: writes its snippets to files and runs its commands.
 
 use super::{
-    report::Report,
-    script::{Output, output},
-    stage::Stage,
+    report::InteropReport,
+    script::{CommandOutput, output},
+    stage::InteropStage,
 };
 use crate::setup::Setup;
 use anyhow::{Context, Result, bail, ensure};
@@ -11,10 +11,10 @@ use nix::sys::signal::Signal;
 use std::{fs, process::Command, time::Duration};
 
 const PAGE: &str = "docs/guide/write-a-tool-server.md";
-const LIMIT: Duration = Duration::from_secs(60);
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Follows the page from top to bottom.
-pub fn follow(setup: &Setup, stage: &Stage, report: &mut Report) -> Result<()> {
+pub fn follow(setup: &Setup, stage: &InteropStage, report: &mut InteropReport) -> Result<()> {
     let page = fs::read_to_string(stage.root.join(PAGE)).context(PAGE)?;
     let blocks = fences(&page);
     let joined = |language: &str| {
@@ -26,23 +26,23 @@ pub fn follow(setup: &Setup, stage: &Stage, report: &mut Report) -> Result<()> {
     if let Some(other) =
         blocks.iter().find(|block| !["python", "json", "console"].contains(&block.language.as_str()))
     {
-        bail!("nobody runs the snippets in {:?}", other.language);
+        bail!("cannot run snippets in {:?}", other.language);
     }
     let gateway = stage.gateway_of("guide", stage.file("mcp.json"))?;
     let mut running = None;
     for command in commands(&joined("console")) {
-        // The gateway of the page is this one, on a port that is free here.
+        // The page's gateway, on a free port.
         if command.line == "toolbooth serve --mcp-config mcp.json" {
             running = Some(stage.serve_with(&gateway, &["notes_count_words"], &setup.second)?);
             continue;
         }
         report.check(&format!("guide: {}", command.line), || {
             let mut bash = Command::new("bash");
-            gateway.at_hand(stage.isolate(&mut bash))?.args(["-c", &command.line]);
-            command.compare(&output(&mut bash, LIMIT)?)
+            gateway.add_to_path(stage.isolate(&mut bash))?.args(["-c", &command.line]);
+            command.compare(&output(&mut bash, COMMAND_TIMEOUT)?)
         });
     }
-    running.context("the page starts no gateway")?.end(Signal::SIGTERM)
+    running.context("the page does not start a gateway")?.end(Signal::SIGTERM)
 }
 
 struct Fence {
@@ -71,17 +71,19 @@ fn fences(page: &str) -> Vec<Fence> {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-struct Line {
+struct GuideCommand {
     line: String,
     expected: Vec<String>,
 }
 
-/// Commands, and what each is expected to print.
-fn commands(text: &str) -> Vec<Line> {
-    let mut commands: Vec<Line> = Vec::new();
+/// The commands of a console block, with their expected output.
+fn commands(text: &str) -> Vec<GuideCommand> {
+    let mut commands: Vec<GuideCommand> = Vec::new();
     for line in text.lines() {
         match (line.strip_prefix("$ "), commands.last_mut()) {
-            (Some(command), _) => commands.push(Line { line: command.to_owned(), expected: Vec::new() }),
+            (Some(command), _) => {
+                commands.push(GuideCommand { line: command.to_owned(), expected: Vec::new() })
+            }
             (None, Some(command)) if !line.is_empty() => command.expected.push(line.to_owned()),
             (None, _) => {}
         }
@@ -89,14 +91,14 @@ fn commands(text: &str) -> Vec<Line> {
     commands
 }
 
-impl Line {
-    /// It succeeds, and prints each expected line in order; `…` stands for anything.
-    fn compare(&self, seen: &Output) -> Result<()> {
-        let told = format!("{}{}", seen.stdout, seen.stderr);
-        ensure!(seen.status.success(), "{}: {}", seen.status, told.trim());
-        let mut rest = seen.stdout.as_str();
+impl GuideCommand {
+    /// Checks that the command succeeded and printed the expected lines in order; `…` stands for any text.
+    fn compare(&self, output: &CommandOutput) -> Result<()> {
+        let printed = format!("{}{}", output.stdout, output.stderr);
+        ensure!(output.status.success(), "{}: {}", output.status, printed.trim());
+        let mut rest = output.stdout.as_str();
         for part in self.expected.iter().flat_map(|line| line.split('…')).filter(|part| !part.is_empty()) {
-            let at = rest.find(part).with_context(|| format!("{part:?} is not in: {}", told.trim()))?;
+            let at = rest.find(part).with_context(|| format!("{part:?} is not in: {}", printed.trim()))?;
             rest = &rest[at + part.len()..];
         }
         Ok(())
@@ -108,13 +110,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_is_taken_apart() {
+    fn a_page_has_blocks_and_commands() {
         let page = "x\n```python\na = 1\n```\ny\n```console\n$ one\nseen …\n$ two\n```\n";
         let blocks = fences(page);
         assert_eq!((blocks[0].language.as_str(), blocks[0].text.as_str()), ("python", "a = 1\n"));
         let expected = [
-            Line { line: "one".into(), expected: vec!["seen …".into()] },
-            Line { line: "two".into(), expected: Vec::new() },
+            GuideCommand { line: "one".into(), expected: vec!["seen …".into()] },
+            GuideCommand { line: "two".into(), expected: Vec::new() },
         ];
         assert_eq!(commands(&blocks[1].text), expected);
     }

@@ -1,9 +1,9 @@
-//! The MCP Inspector's command line: lists and calls in each of its eras, and its lint on the tools that we bundle.
+//! The MCP Inspector's command line: lists and calls in each era, and its lint of the bundled tools.
 
 use super::{
-    report::Report,
-    script::{Output, output},
-    stage::Stage,
+    report::InteropReport,
+    script::{CommandOutput, output},
+    stage::InteropStage,
 };
 use crate::setup::Setup;
 use anyhow::{Context, Result, bail, ensure};
@@ -11,16 +11,16 @@ use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use std::{fs, process::Command, time::Duration};
 
-const LIMIT: Duration = Duration::from_secs(120);
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(120);
 const ERAS: [&str; 3] = ["legacy", "auto", "modern"];
 
-/// Runs all of it.
-pub fn inspect(setup: &Setup, stage: &Stage, report: &mut Report) -> Result<()> {
+/// Runs all checks.
+pub fn inspect(setup: &Setup, stage: &InteropStage, report: &mut InteropReport) -> Result<()> {
     let new = stage.start_fixture("modern")?;
     let servers = json!({ "old": stage.fixture_entry("legacy")?, "new": { "url": new.url } });
     let gateway = stage.gateway("gateway", servers)?;
     let mut running = stage.serve(&gateway, &["old_add", "new_add"])?;
-    // The Inspector has a `--config` of its own, so our command line has to come out of a file.
+    // The Inspector has its own `--config`, so the gateway's command line must come from a file.
     let stdio = gateway.stdio_command();
     let session = stage.file("inspector.json");
     let entry = json!({ "command": stdio[0], "args": stdio[1..] });
@@ -32,11 +32,11 @@ pub fn inspect(setup: &Setup, stage: &Stage, report: &mut Report) -> Result<()> 
         for era in ERAS {
             let ask = |words: &[&str]| {
                 let run = [target, &["--protocol-era", era, "--format", "json"], words].concat();
-                succeed(output(inspector(setup, stage).args(run), LIMIT)?)
+                succeed(output(inspector(setup, stage).args(run), COMMAND_TIMEOUT)?)
             };
             report.check(&format!("inspector {way} {era}: list"), || {
                 let answer = ask(&["--method", "tools/list"])?;
-                let tools = answer["result"]["tools"].as_array().context("there is no list")?;
+                let tools = answer["result"]["tools"].as_array().context("the answer has no list")?;
                 for wanted in ["old_add", "new_add"] {
                     ensure!(tools.iter().any(|tool| tool["name"] == wanted), "`{wanted}` is not listed");
                 }
@@ -48,7 +48,7 @@ pub fn inspect(setup: &Setup, stage: &Stage, report: &mut Report) -> Result<()> 
                     let answer = ask(&call)?;
                     ensure!(
                         answer["result"]["structuredContent"] == json!({ "sum": 42 }),
-                        "it answered {answer}"
+                        "unexpected answer: {answer}"
                     );
                     Ok(())
                 });
@@ -59,14 +59,14 @@ pub fn inspect(setup: &Setup, stage: &Stage, report: &mut Report) -> Result<()> 
     lint(setup, stage, report)
 }
 
-/// The tools that come with the gateway give the Inspector's lint nothing to say.
-fn lint(setup: &Setup, stage: &Stage, report: &mut Report) -> Result<()> {
+/// Checks that the Inspector's lint has no findings for the bundled tools.
+fn lint(setup: &Setup, stage: &InteropStage, report: &mut InteropReport) -> Result<()> {
     let gateway = stage.gateway("bundled", json!({}))?;
     let mut running = stage.serve(&gateway, &["demo_echo"])?;
     for era in ERAS {
-        report.check(&format!("inspector {era}: the bundled tools are strictly clean"), || {
+        report.check(&format!("inspector {era}: the bundled tools have no lint findings"), || {
             let words = ["--protocol-era", era, "--format", "json", "--method", "tools/list", "--strict"];
-            let seen = output(inspector(setup, stage).arg(&running.url).args(words), LIMIT)?;
+            let seen = output(inspector(setup, stage).arg(&running.url).args(words), COMMAND_TIMEOUT)?;
             let (errors, warnings) = findings(&seen.stderr);
             succeed(seen)?;
             ensure!((errors, warnings) == (0, 0), "{errors} errors and {warnings} warnings");
@@ -76,21 +76,22 @@ fn lint(setup: &Setup, stage: &Stage, report: &mut Report) -> Result<()> {
     running.end(Signal::SIGTERM)
 }
 
-fn inspector(setup: &Setup, stage: &Stage) -> Command {
+fn inspector(setup: &Setup, stage: &InteropStage) -> Command {
     let mut command = setup.node.tool("mcp-inspector");
     command.arg("--cli").env("MCP_INSPECTOR_SECRET_STORE", "memory");
     stage.isolate(&mut command);
     command
 }
 
-fn succeed(seen: Output) -> Result<Value> {
+fn succeed(seen: CommandOutput) -> Result<Value> {
     if !seen.status.success() {
         bail!("{}: {}", seen.status, seen.stderr.trim());
     }
-    serde_json::from_str(&seen.stdout).with_context(|| format!("it printed no JSON: {}", seen.stdout.trim()))
+    serde_json::from_str(&seen.stdout)
+        .with_context(|| format!("the output is not JSON: {}", seen.stdout.trim()))
 }
 
-/// The numbers in `0 errors, 2 warnings across 2 tools`; silence means none.
+/// The numbers in `0 errors, 2 warnings across 2 tools`; 0 if they are missing.
 fn findings(text: &str) -> (u32, u32) {
     let count = |noun: &str| {
         let words: Vec<&str> = text.split_whitespace().collect();

@@ -1,6 +1,6 @@
-//! The processes of this machine, as far as they are ours: which ones a gateway started, and which of them still run.
+//! Finds the processes that a gateway started, and checks which of them still run.
 //!
-//! Read from `/proc`, so there is nothing to see on other systems than Linux.
+//! Reads `/proc`, so it finds no processes on systems other than Linux.
 
 use anyhow::{Result, bail};
 use std::{
@@ -12,24 +12,24 @@ use std::{
 /// The variable that marks the processes of a gateway's servers.
 pub const MARK: &str = "TOOLBOOTH_INTEROP_MARK";
 
-/// A process that runs.
+/// A running process.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Process {
+struct RunningProcess {
     id: u32,
     parent: u32,
-    /// When it started: an id alone may be given again.
+    /// When it started, since ids are reused.
     started: u64,
 }
 
-/// The processes of one gateway.
+/// The child processes of one gateway.
 #[derive(Debug)]
-pub struct Family {
+pub struct GatewayProcesses {
     mark: String,
     members: BTreeSet<(u32, u64)>,
 }
 
-impl Family {
-    /// Everything that descends from `gateway` now, and everything that will ever carry the mark.
+impl GatewayProcesses {
+    /// All current descendants of `gateway`, and all present and future processes with the mark.
     pub fn of(gateway: u32, mark: &str) -> Self {
         let all = running();
         let mut members = BTreeSet::new();
@@ -44,12 +44,12 @@ impl Family {
         Self { mark: mark.to_owned(), members }
     }
 
-    /// How many descendants there were.
+    /// The number of descendants.
     pub fn size(&self) -> usize {
         self.members.len()
     }
 
-    /// Waits until all are gone.
+    /// Waits until all have exited.
     pub fn is_gone_within(&self, limit: Duration) -> Result<()> {
         let deadline = Instant::now() + limit;
         loop {
@@ -64,10 +64,10 @@ impl Family {
         }
     }
 
-    /// The command lines of those that still run.
+    /// The command lines of the processes that still run.
     fn left(&self) -> Vec<String> {
         let variable = format!("{MARK}={}", self.mark);
-        let is_ours = |process: &&Process| {
+        let is_ours = |process: &&RunningProcess| {
             self.members.contains(&(process.id, process.started)) || carries(process.id, &variable)
         };
         running().iter().filter(is_ours).map(command_line).collect()
@@ -79,30 +79,30 @@ fn carries(id: u32, variable: &str) -> bool {
     environment.split(|byte| *byte == 0).any(|entry| entry == variable.as_bytes())
 }
 
-fn command_line(process: &Process) -> String {
+fn command_line(process: &RunningProcess) -> String {
     let words = fs::read(format!("/proc/{}/cmdline", process.id)).unwrap_or_default();
     format!("{} ({})", String::from_utf8_lossy(&words).replace('\0', " ").trim(), process.id)
 }
 
-fn running() -> Vec<Process> {
+fn running() -> Vec<RunningProcess> {
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
     let ids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     ids.filter_map(read).collect()
 }
 
-fn read(id: u32) -> Option<Process> {
+fn read(id: u32) -> Option<RunningProcess> {
     let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
     parse(id, &stat)
 }
 
-fn parse(id: u32, stat: &str) -> Option<Process> {
-    // The name stands in parentheses and may hold anything, so the fields are counted from behind it.
+fn parse(id: u32, stat: &str) -> Option<RunningProcess> {
+    // The name is in parentheses and may contain any character, so fields are counted after the last one.
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
-    // A zombie has ended; only its parent has not looked yet.
+    // A zombie has exited; its parent has not waited for it yet.
     if fields.first() == Some(&"Z") {
         return None;
     }
-    Some(Process { id, parent: fields.get(1)?.parse().ok()?, started: fields.get(19)?.parse().ok()? })
+    Some(RunningProcess { id, parent: fields.get(1)?.parse().ok()?, started: fields.get(19)?.parse().ok()? })
 }
 
 #[cfg(test)]
@@ -110,9 +110,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_is_read_whatever_its_name_is() {
+    fn a_process_with_any_name_is_read() {
         let rest = "7 7 7 0 -1 0 0 0 0 0 1 2 3 4 20 0 1 0 4711 9 9";
-        let expected = Some(Process { id: 8, parent: 7, started: 4711 });
+        let expected = Some(RunningProcess { id: 8, parent: 7, started: 4711 });
         for name in ["node", "a (b) c", ") S 1 ("] {
             assert_eq!(parse(8, &format!("8 ({name}) S {rest}")), expected, "{name}");
         }

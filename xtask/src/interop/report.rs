@@ -1,29 +1,29 @@
-//! What was checked: a line for each check, and the sum.
+//! Prints one line for each check, and the totals.
 
 use anyhow::{Result, bail};
 use std::time::{Duration, Instant};
 
-/// The checks so far.
+/// The number of checks so far.
 #[derive(Debug, Default)]
-pub struct Report {
+pub struct InteropReport {
     passed: usize,
     failed: usize,
 }
 
-impl Report {
-    /// A check that passed.
+impl InteropReport {
+    /// Reports a check that passed.
     pub fn ok(&mut self, name: &str, took: Duration) {
         self.passed += 1;
         println!("ok {name} ({} ms)", took.as_millis());
     }
 
-    /// A check that failed.
+    /// Reports a check that failed.
     pub fn failed(&mut self, name: &str, reason: &str) {
         self.failed += 1;
         println!("FAILED {name}: {reason}");
     }
 
-    /// Runs a check and tells how it went.
+    /// Runs a check and reports its result.
     pub fn check(&mut self, name: &str, body: impl FnOnce() -> Result<()>) {
         let begun = Instant::now();
         match body() {
@@ -32,12 +32,12 @@ impl Report {
         }
     }
 
-    /// Prints the sum; failures are an error.
+    /// Prints the totals; failures are an error.
     pub fn conclude(self) -> Result<()> {
         let verdict = if self.failed == 0 { "ok" } else { "FAILED" };
         println!("\ntest result: {verdict}. {} passed; {} failed", self.passed, self.failed);
         if self.failed > 0 {
-            bail!("{} checks of interoperability failed", self.failed);
+            bail!("{} interoperability checks failed", self.failed);
         }
         Ok(())
     }

@@ -1,6 +1,6 @@
-//! A client's script: runs it, reads its checks line by line, and does not wait for ever.
+//! Runs a client's script with a timeout, and reads its checks line by line.
 
-use super::report::Report;
+use super::report::InteropReport;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use std::{
@@ -13,35 +13,35 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long a whole script may take; each of its checks has a shorter limit of its own.
-const LIMIT: Duration = Duration::from_secs(150);
-/// How long it may take to end after its last check.
-const FAREWELL: Duration = Duration::from_secs(15);
-/// How much of what a command prints is kept.
+/// The timeout of a whole script; each of its checks has its own shorter timeout.
+const SCRIPT_TIMEOUT: Duration = Duration::from_secs(150);
+/// The timeout for its exit after the last check.
+const EXIT_TIMEOUT: Duration = Duration::from_secs(15);
+/// The most bytes of a command's output that are kept.
 const MOST_OUTPUT: u64 = 32 * 1024 * 1024;
 
-/// A client to run.
+/// A client's script.
 #[derive(Debug)]
 pub struct Script {
-    /// The name that its checks are told under.
+    /// The name of the client in the report.
     pub name: String,
-    /// What to run.
+    /// The command to run.
     pub command: Command,
-    /// Where its standard error goes.
+    /// The file for its standard error.
     pub log: PathBuf,
 }
 
 impl Script {
-    /// Runs it, and tells each of its checks. It prints JSON lines: `check` with `ms` and perhaps `failed`, and at
-    /// the end `through`.
-    pub fn run(mut self, report: &mut Report) {
+    /// Runs it, and reports each of its checks. It prints JSON lines: `check` with `ms` and optionally `failed`, and
+    /// `through` at the end.
+    pub fn run(mut self, report: &mut InteropReport) {
         match self.play(report) {
             Ok(()) => {}
-            Err(error) => report.failed(&self.name, &format!("{error:#}{}", self.last_words())),
+            Err(error) => report.failed(&self.name, &format!("{error:#}{}", self.end_of_log())),
         }
     }
 
-    fn play(&mut self, report: &mut Report) -> Result<()> {
+    fn play(&mut self, report: &mut InteropReport) -> Result<()> {
         let log = File::create(&self.log).with_context(|| self.log.display().to_string())?;
         let mut child = self
             .command
@@ -50,7 +50,7 @@ impl Script {
             .stderr(log)
             .spawn()
             .with_context(|| format!("{:?} did not start", self.command.get_program()))?;
-        let stdout = child.stdout.take().context("it has no output")?;
+        let stdout = child.stdout.take().context("the script has no output")?;
         let (sender, lines) = channel();
         thread::spawn(move || {
             for line in BufReader::new(stdout.take(MOST_OUTPUT)).lines() {
@@ -60,30 +60,30 @@ impl Script {
                 }
             }
         });
-        let deadline = Instant::now() + LIMIT;
+        let deadline = Instant::now() + SCRIPT_TIMEOUT;
         let mut through = false;
         loop {
             match lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
-                Ok(line) => through |= self.tell(&line, report),
+                Ok(line) => through |= self.report_line(&line, report),
                 Err(RecvTimeoutError::Disconnected) => break,
                 Err(RecvTimeoutError::Timeout) => {
                     kill(&mut child);
-                    bail!("it took longer than {} s", LIMIT.as_secs());
+                    bail!("the script took longer than {} s", SCRIPT_TIMEOUT.as_secs());
                 }
             }
         }
-        let status = wait(&mut child, FAREWELL)?;
+        let status = wait(&mut child, EXIT_TIMEOUT)?;
         if !through {
-            bail!("it broke off ({status})");
+            bail!("the script ended before its last check ({status})");
         }
         if !status.success() {
-            bail!("it ended with {status}");
+            bail!("the script ended with {status}");
         }
         Ok(())
     }
 
-    /// Tells one line; whether it was the last word.
-    fn tell(&self, line: &str, report: &mut Report) -> bool {
+    /// Reports one line; returns whether it is the last one.
+    fn report_line(&self, line: &str, report: &mut InteropReport) -> bool {
         let Ok(line) = serde_json::from_str::<Value>(line) else {
             println!("   {line}");
             return false;
@@ -98,8 +98,8 @@ impl Script {
         line["through"] == true
     }
 
-    /// The end of what it wrote on standard error.
-    fn last_words(&self) -> String {
+    /// The last lines of its standard error.
+    fn end_of_log(&self) -> String {
         let text = fs::read(&self.log).unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
         let lines: Vec<&str> = text.lines().collect();
@@ -107,9 +107,9 @@ impl Script {
     }
 }
 
-/// What a command printed, and how it ended.
-pub struct Output {
-    /// How it ended.
+/// The output and exit status of a command.
+pub struct CommandOutput {
+    /// Its exit status.
     pub status: ExitStatus,
     /// Its standard output.
     pub stdout: String,
@@ -117,31 +117,31 @@ pub struct Output {
     pub stderr: String,
 }
 
-/// Runs a command to its end, within a limit.
-pub fn output(command: &mut Command, limit: Duration) -> Result<Output> {
+/// Runs a command with a timeout.
+pub fn output(command: &mut Command, limit: Duration) -> Result<CommandOutput> {
     let mut child = command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .with_context(|| format!("{:?} did not start", command.get_program()))?;
-    let stdout = drain(child.stdout.take().context("it has no output")?);
-    let stderr = drain(child.stderr.take().context("it has no standard error")?);
+    let stdout = drain(child.stdout.take().context("the command has no output")?);
+    let stderr = drain(child.stderr.take().context("the command has no standard error")?);
     let status = wait(&mut child, limit)?;
     let text = |reader: thread::JoinHandle<String>| reader.join().unwrap_or_default();
-    Ok(Output { status, stdout: text(stdout), stderr: text(stderr) })
+    Ok(CommandOutput { status, stdout: text(stdout), stderr: text(stderr) })
 }
 
 fn drain(stream: impl Read + Send + 'static) -> thread::JoinHandle<String> {
     thread::spawn(move || {
         let mut bytes = Vec::new();
-        // What could be read before an error is still worth showing.
+        // The output before an error is still worth showing.
         drop(stream.take(MOST_OUTPUT).read_to_end(&mut bytes));
         String::from_utf8_lossy(&bytes).into_owned()
     })
 }
 
-/// Waits for a process; one that does not end in time is killed.
+/// Waits for a process; kills it after the timeout.
 pub fn wait(child: &mut Child, limit: Duration) -> Result<ExitStatus> {
     let deadline = Instant::now() + limit;
     loop {
@@ -150,14 +150,14 @@ pub fn wait(child: &mut Child, limit: Duration) -> Result<ExitStatus> {
         }
         if Instant::now() > deadline {
             kill(child);
-            bail!("it did not end within {} s", limit.as_secs());
+            bail!("the process did not exit within {} s", limit.as_secs());
         }
         thread::sleep(Duration::from_millis(20));
     }
 }
 
 fn kill(child: &mut Child) {
-    // It may have ended by itself meanwhile.
+    // The process may have exited meanwhile.
     drop(child.kill());
     drop(child.wait());
 }

@@ -1,6 +1,6 @@
-//! Servers that nobody here wrote, behind the gateway: their answers are right, and nothing of them stays.
+//! Tests third-party servers behind the gateway: their answers are correct, and none of their processes remains.
 
-use super::{report::Report, script::Script, stage::Stage};
+use super::{report::InteropReport, script::Script, stage::InteropStage};
 use crate::{python::Venv, setup::Setup};
 use anyhow::{Result, bail, ensure};
 use nix::sys::signal::Signal;
@@ -12,10 +12,10 @@ use std::{
     time::Duration,
 };
 
-/// How long the servers of a gateway that was killed may go on.
-const FAREWELL: Duration = Duration::from_secs(20);
-/// One tool of each, to know that it is up.
-const SIGNS: [&str; 6] = [
+/// The timeout for the exit of the servers after the gateway has exited.
+const EXIT_TIMEOUT: Duration = Duration::from_secs(20);
+/// One tool of each server, to detect that it is ready.
+const READY_TOOLS: [&str; 6] = [
     "everything_echo",
     "files_read_text_file",
     "memory_read_graph",
@@ -24,26 +24,25 @@ const SIGNS: [&str; 6] = [
     "notes_write",
 ];
 
-/// Visits them twice: by a client of the older revisions, then the gateway is told to end; and by one of the newest,
-/// then it is killed.
-pub fn visit(setup: &Setup, stage: &Stage, report: &mut Report) -> Result<()> {
+/// Tests the servers with a legacy client, then stops the gateway; and with a modern client, then kills the gateway.
+pub fn call_tools(setup: &Setup, stage: &InteropStage, report: &mut InteropReport) -> Result<()> {
     let mut notes = Command::new(setup.second.python());
     notes.arg(stage.script("servers/notes.py"));
     let notes = stage.start_on_port(notes, "notes")?;
-    let visits = [
-        ("legacy", &setup.first, Signal::SIGTERM, "ends"),
+    let runs = [
+        ("legacy", &setup.first, Signal::SIGTERM, "stops"),
         ("modern", &setup.second, Signal::SIGKILL, "is killed"),
     ];
-    for (era, venv, signal, fate) in visits {
+    for (era, venv, signal, event) in runs {
         let folder = prepare(stage, era)?;
         let gateway = stage.gateway(era, entries(setup, &folder, &notes.url))?;
-        let mut running = stage.serve(&gateway, &SIGNS)?;
-        guide(stage, era, venv, &running.url, &folder).run(report);
+        let mut running = stage.serve(&gateway, &READY_TOOLS)?;
+        client_script(stage, era, venv, &running.url, &folder).run(report);
         let family = gateway.family(&running);
-        report.check(&format!("no server is left when the {era} gateway {fate}"), || {
+        report.check(&format!("no server remains after the {era} gateway {event}"), || {
             ensure!(family.size() >= 5, "only {} processes were started", family.size());
             running.end(signal)?;
-            family.is_gone_within(FAREWELL)
+            family.is_gone_within(EXIT_TIMEOUT)
         });
     }
     Ok(())
@@ -65,8 +64,8 @@ fn entries(setup: &Setup, folder: &Path, notes: &str) -> Value {
     })
 }
 
-/// A folder for the file server, with a repository in it.
-fn prepare(stage: &Stage, era: &str) -> Result<PathBuf> {
+/// Creates a folder for the file server, with a git repository in it.
+fn prepare(stage: &InteropStage, era: &str) -> Result<PathBuf> {
     let folder = stage.file(&format!("{era}-files"));
     let repo = folder.join("repo");
     fs::create_dir_all(&repo)?;
@@ -96,7 +95,7 @@ fn prepare(stage: &Stage, era: &str) -> Result<PathBuf> {
     Ok(folder)
 }
 
-fn guide(stage: &Stage, era: &str, venv: &Venv, url: &str, folder: &Path) -> Script {
+fn client_script(stage: &InteropStage, era: &str, venv: &Venv, url: &str, folder: &Path) -> Script {
     let mut command = Command::new(venv.python());
     let target = json!({ "url": url, "folder": folder });
     stage.isolate(&mut command).arg(stage.script("clients/servers.py")).arg(target.to_string());

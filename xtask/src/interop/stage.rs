@@ -1,7 +1,7 @@
-//! The stage of one part: its folder, and the programs that run on it.
+//! The environment of one part: its folder, and the programs that run in it.
 
 use super::{
-    process::{Family, MARK},
+    process::{GatewayProcesses, MARK},
     script::{output, wait},
 };
 use crate::python::Venv;
@@ -22,16 +22,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long servers may take to come up.
-const PATIENCE: Duration = Duration::from_secs(90);
-/// How long a gateway may take to end, and everything it started with it.
-const FAREWELL: Duration = Duration::from_secs(20);
+/// The timeout for the start of servers.
+const START_TIMEOUT: Duration = Duration::from_secs(90);
+/// The timeout for the exit of a gateway.
+const EXIT_TIMEOUT: Duration = Duration::from_secs(20);
 /// The largest list of tools that is read.
 const MOST_BYTES: u64 = 16 * 1024 * 1024;
 
 /// Builds the gateway and the fixture.
 pub fn build(root: &Path) -> Result<()> {
-    // Building them alone would choose other features of their libraries, and so build everything anew.
+    // Building them as single packages would select other features of dependencies and rebuild everything.
     if std::env::var_os(crate::test::BUILT).is_some() {
         return Ok(());
     }
@@ -43,26 +43,26 @@ pub fn build(root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// A program that was built: it lies beside this one.
+/// The path of a built program, which is in the folder of this one.
 fn program(name: &str) -> Result<PathBuf> {
-    let beside = std::env::current_exe().context("where this program is")?.with_file_name(name);
+    let beside = std::env::current_exe().context("the path of this program")?.with_file_name(name);
     if !beside.exists() {
         bail!("{} was not built", beside.display());
     }
     Ok(beside)
 }
 
-/// The place of one part: an empty folder under `target/interop`.
+/// The environment of one part, with an empty folder under `target/interop`.
 #[derive(Debug)]
-pub struct Stage {
+pub struct InteropStage {
     /// The repository.
     pub root: PathBuf,
     /// The folder.
     pub folder: PathBuf,
 }
 
-impl Stage {
-    /// Makes the folder.
+impl InteropStage {
+    /// Creates the folder.
     pub fn new(root: &Path, name: &str) -> Result<Self> {
         let folder = root.join("target/interop").join(name);
         if folder.exists() {
@@ -72,17 +72,17 @@ impl Stage {
         Ok(Self { root: root.to_path_buf(), folder })
     }
 
-    /// A script of ours.
+    /// A script in the folder `interop`.
     pub fn script(&self, path: &str) -> PathBuf {
         self.root.join("interop").join(path)
     }
 
-    /// A file of this part, for logs and the like.
+    /// A path in this part's folder.
     pub fn file(&self, name: &str) -> PathBuf {
         self.folder.join(name)
     }
 
-    /// Keeps a program away from what is configured on this machine.
+    /// Isolates a program from this machine's configuration.
     pub fn isolate<'a>(&self, command: &'a mut Command) -> &'a mut Command {
         let home = self.folder.join("home");
         for (name, _) in std::env::vars_os() {
@@ -94,7 +94,7 @@ impl Stage {
     }
 
     /// Starts the fixture over HTTP.
-    pub fn start_fixture(&self, era: &str) -> Result<Running> {
+    pub fn start_fixture(&self, era: &str) -> Result<InteropProcess> {
         let mut command = Command::new(program("toolbooth-fixture")?);
         command.args(["--listen", "127.0.0.1:0", "--era", era]).stdout(Stdio::piped());
         let mut running = self.start(&mut command, &format!("fixture-{era}"))?;
@@ -102,48 +102,50 @@ impl Stage {
         if let Some(stdout) = running.child.stdout.take() {
             BufReader::new(stdout).read_line(&mut line)?;
         }
-        let url =
-            line.trim().strip_prefix("listening ").context("the fixture did not say where it listens")?;
+        let url = line.trim().strip_prefix("listening ").context("the fixture did not print its address")?;
         running.url = url.to_owned();
         Ok(running)
     }
 
     /// Starts a server that takes a port as its last argument, and waits until it listens.
-    pub fn start_on_port(&self, mut command: Command, name: &str) -> Result<Running> {
+    pub fn start_on_port(&self, mut command: Command, name: &str) -> Result<InteropProcess> {
         let address = free_address()?;
         command.arg(address.port().to_string()).stdout(Stdio::null());
         let mut running = self.start(&mut command, name)?;
         running.url = format!("http://{address}/mcp");
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + START_TIMEOUT;
         while TcpStream::connect_timeout(&address, Duration::from_secs(1)).is_err() {
             running.is_alive_before(deadline, name)?;
         }
         Ok(running)
     }
 
-    fn start(&self, command: &mut Command, name: &str) -> Result<Running> {
+    fn start(&self, command: &mut Command, name: &str) -> Result<InteropProcess> {
         let log = File::create(self.file(&format!("{name}.log")))?;
         let child = self.isolate(command).stdin(Stdio::null()).stderr(log).spawn();
-        Ok(Running { child: child.with_context(|| format!("{name} did not start"))?, url: String::new() })
+        Ok(InteropProcess {
+            child: child.with_context(|| format!("{name} did not start"))?,
+            url: String::new(),
+        })
     }
 
-    /// The fixture over stdio, as a server's entry.
+    /// The server entry of the fixture over stdio.
     pub fn fixture_entry(&self, era: &str) -> Result<Value> {
         Ok(json!({ "command": program("toolbooth-fixture")?, "args": ["--stdio", "--era", era] }))
     }
 
-    /// A server that writes each entry it is given into this file.
+    /// The server entry of a server that writes each entry it receives to this file.
     pub fn ledger_entry(&self, file: &Path) -> Result<Value> {
         Ok(json!({ "command": program("toolbooth-hostile")?, "args": ["ledger", file], "inject": true }))
     }
 
-    /// A gateway that is not started yet, with these servers. No call waits for a person's consent.
-    pub fn gateway(&self, name: &str, servers: Value) -> Result<Gateway> {
+    /// Configures a gateway with these servers. No call needs consent.
+    pub fn gateway(&self, name: &str, servers: Value) -> Result<InteropGateway> {
         self.gateway_with(name, json!({}), servers)
     }
 
-    /// The same, with settings of its own.
-    pub fn gateway_with(&self, name: &str, settings: Value, mut servers: Value) -> Result<Gateway> {
+    /// Configures a gateway with these servers and settings.
+    pub fn gateway_with(&self, name: &str, settings: Value, mut servers: Value) -> Result<InteropGateway> {
         let mark = format!("{name}-{}", std::process::id());
         for entry in servers.as_object_mut().into_iter().flat_map(|entries| entries.values_mut()) {
             entry["requires_consent"] = false.into();
@@ -157,37 +159,47 @@ impl Stage {
         content["servers"] = servers;
         fs::write(&config, format!("{content:#}\n"))?;
         let data = self.file(&format!("{name}-data"));
-        Ok(Gateway { program: program("toolbooth")?, name: name.to_owned(), config, data, mark })
+        Ok(InteropGateway { program: program("toolbooth")?, name: name.to_owned(), config, data, mark })
     }
 
-    /// A gateway that is not started yet, with a file of servers as somebody else wrote it.
-    pub fn gateway_of(&self, name: &str, config: PathBuf) -> Result<Gateway> {
+    /// Configures a gateway with an existing file of servers.
+    pub fn gateway_of(&self, name: &str, config: PathBuf) -> Result<InteropGateway> {
         let mark = format!("{name}-{}", std::process::id());
         let data = self.file(&format!("{name}-data"));
-        Ok(Gateway { program: program("toolbooth")?, name: name.to_owned(), config, data, mark })
+        Ok(InteropGateway { program: program("toolbooth")?, name: name.to_owned(), config, data, mark })
     }
 
-    /// Starts a gateway whose servers find the Python of an environment, and waits until it lists these tools.
-    pub fn serve_with(&self, gateway: &Gateway, tools: &[&str], python: &Venv) -> Result<Running> {
+    /// Starts a gateway whose servers use the Python of a virtual environment, and waits until it lists these tools.
+    pub fn serve_with(
+        &self,
+        gateway: &InteropGateway,
+        tools: &[&str],
+        python: &Venv,
+    ) -> Result<InteropProcess> {
         let mut command = Command::new(&gateway.program);
         command.env("PATH", first_in_path(&python.bin())?).env("PYTHONDONTWRITEBYTECODE", "1");
         self.serve_by(command, gateway, tools)
     }
 
     /// Starts a gateway, and waits until it lists these tools.
-    pub fn serve(&self, gateway: &Gateway, tools: &[&str]) -> Result<Running> {
+    pub fn serve(&self, gateway: &InteropGateway, tools: &[&str]) -> Result<InteropProcess> {
         self.serve_by(Command::new(&gateway.program), gateway, tools)
     }
 
-    fn serve_by(&self, mut command: Command, gateway: &Gateway, tools: &[&str]) -> Result<Running> {
+    fn serve_by(
+        &self,
+        mut command: Command,
+        gateway: &InteropGateway,
+        tools: &[&str],
+    ) -> Result<InteropProcess> {
         let address = free_address()?;
         command.arg("serve").args(gateway.arguments()).arg("--listen").arg(address.to_string());
-        // A server must never see this.
+        // The gateway must not pass this variable to servers.
         command.env("SECRET_OF_THE_HOST", "hidden");
         let output = File::create(self.file(&format!("{}.out", gateway.name)))?;
         let mut running = self.start(command.stdout(output), &gateway.name)?;
         running.url = format!("http://{address}/mcp");
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + START_TIMEOUT;
         loop {
             let listed = list_tools(address).unwrap_or_default();
             if tools.iter().all(|tool| listed.contains(&format!("\"{tool}\""))) {
@@ -200,7 +212,7 @@ impl Stage {
 
 /// A gateway's configuration and data.
 #[derive(Debug)]
-pub struct Gateway {
+pub struct InteropGateway {
     program: PathBuf,
     name: String,
     config: PathBuf,
@@ -208,75 +220,76 @@ pub struct Gateway {
     mark: String,
 }
 
-impl Gateway {
+impl InteropGateway {
     fn arguments(&self) -> [String; 4] {
         let [config, data] = [&self.config, &self.data].map(|path| path.display().to_string());
         ["--config".into(), config, "--data-dir".into(), data]
     }
 
-    /// The program and the options that every command on this configuration takes.
+    /// The program and the options for commands with this configuration.
     pub fn command(&self) -> Vec<String> {
         [vec![self.program.display().to_string()], self.arguments().to_vec()].concat()
     }
 
-    /// The command of `toolbooth stdio` on this configuration.
+    /// The command of `toolbooth stdio` with this configuration.
     pub fn stdio_command(&self) -> Vec<String> {
         let program = self.program.display().to_string();
         [vec![program, "stdio".into()], self.arguments().to_vec()].concat()
     }
 
-    /// Runs one of our commands against this gateway; what it prints in JSON.
-    pub fn says(&self, stage: &Stage, words: &[&str]) -> Result<Value> {
+    /// Runs a `toolbooth` command against this gateway; returns its JSON output.
+    pub fn run_json(&self, stage: &InteropStage, words: &[&str]) -> Result<Value> {
         let mut command = Command::new(&self.program);
         stage.isolate(&mut command).args(words).arg("--json").args(self.arguments());
         let seen = output(&mut command, Duration::from_secs(60))?;
         if !seen.status.success() {
             bail!("{}: {}{}", seen.status, seen.stdout.trim(), seen.stderr.trim());
         }
-        serde_json::from_str(&seen.stdout).with_context(|| format!("no JSON: {}", seen.stdout))
+        serde_json::from_str(&seen.stdout).with_context(|| format!("the output is not JSON: {}", seen.stdout))
     }
 
     /// Calls a tool.
-    pub fn call(&self, stage: &Stage, tool: &str, arguments: &Value) -> Result<Value> {
-        self.says(stage, &["call", tool, "--args", &arguments.to_string()])
+    pub fn call(&self, stage: &InteropStage, tool: &str, arguments: &Value) -> Result<Value> {
+        self.run_json(stage, &["call", tool, "--args", &arguments.to_string()])
     }
 
-    /// Lets a shell find this gateway by the word `toolbooth`, as a person does.
-    pub fn at_hand<'a>(&self, shell: &'a mut Command) -> Result<&'a mut Command> {
-        let folder = self.program.parent().context("it lies in no folder")?;
+    /// Adds the program `toolbooth` to the `PATH` of a shell, with this gateway's data folder.
+    pub fn add_to_path<'a>(&self, shell: &'a mut Command) -> Result<&'a mut Command> {
+        let folder = self.program.parent().context("the program has no folder")?;
         Ok(shell.env("PATH", first_in_path(folder)?).env("TOOLBOOTH_DATA_DIR", &self.data))
     }
 
-    /// The process of a gateway that `toolbooth stdio` started, and everything that descends from it.
-    pub fn started_by_stdio(&self) -> Result<(Pid, Family)> {
-        let presence =
-            fs::read(self.data.join("gateway.json")).context("no gateway was left behind to share")?;
+    /// The process of a gateway that `toolbooth stdio` started, and its descendants.
+    pub fn started_by_stdio(&self) -> Result<(Pid, GatewayProcesses)> {
+        let presence = fs::read(self.data.join("gateway.json")).context("no gateway is running")?;
         let presence: Value = serde_json::from_slice(&presence)?;
-        let id =
-            presence["pid"].as_u64().and_then(|id| u32::try_from(id).ok()).context("it has no process id")?;
-        Ok((Pid::from_raw(i32::try_from(id)?), Family::of(id, &self.mark)))
+        let id = presence["pid"]
+            .as_u64()
+            .and_then(|id| u32::try_from(id).ok())
+            .context("`gateway.json` has no process id")?;
+        Ok((Pid::from_raw(i32::try_from(id)?), GatewayProcesses::of(id, &self.mark)))
     }
 
-    /// Everything that descends from this gateway's process.
-    pub fn family(&self, running: &Running) -> Family {
-        Family::of(running.child.id(), &self.mark)
+    /// The descendants of this gateway's process.
+    pub fn family(&self, running: &InteropProcess) -> GatewayProcesses {
+        GatewayProcesses::of(running.child.id(), &self.mark)
     }
 }
 
 /// A program that runs until it is dropped.
 #[derive(Debug)]
-pub struct Running {
+pub struct InteropProcess {
     child: Child,
-    /// Where it serves MCP.
+    /// The URL of its MCP endpoint.
     pub url: String,
 }
 
-impl Running {
-    /// Ends it with a signal, and waits for it.
+impl InteropProcess {
+    /// Sends it a signal, and waits for its exit.
     pub fn end(&mut self, signal: Signal) -> Result<()> {
         let id = Pid::from_raw(i32::try_from(self.child.id())?);
-        kill(id, signal).context("it cannot be told to end")?;
-        wait(&mut self.child, FAREWELL).map(|_| ())
+        kill(id, signal).context("the process cannot be signalled")?;
+        wait(&mut self.child, EXIT_TIMEOUT).map(|_| ())
     }
 
     fn is_alive_before(&mut self, deadline: Instant, name: &str) -> Result<()> {
@@ -284,29 +297,32 @@ impl Running {
             bail!("{name} ended with {status}; see its log under target/interop");
         }
         if Instant::now() > deadline {
-            bail!("{name} was not ready within {} s; see its log under target/interop", PATIENCE.as_secs());
+            bail!(
+                "{name} was not ready within {} s; see its log under target/interop",
+                START_TIMEOUT.as_secs()
+            );
         }
         thread::sleep(Duration::from_millis(100));
         Ok(())
     }
 }
 
-impl Drop for Running {
+impl Drop for InteropProcess {
     fn drop(&mut self) {
-        // It may have ended by itself; either way nothing is left behind.
+        // The process may have exited already.
         drop(self.child.kill());
         drop(self.child.wait());
     }
 }
 
-/// The search path, with one more folder in front.
+/// The `PATH`, with one more folder at the front.
 fn first_in_path(folder: &Path) -> Result<OsString> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::iter::once(folder.to_path_buf()).chain(std::env::split_paths(&path));
     Ok(std::env::join_paths(folders)?)
 }
 
-/// An address that nobody listens on right now.
+/// A free local address.
 fn free_address() -> Result<SocketAddr> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("no port is free")?;
     Ok(listener.local_addr()?)

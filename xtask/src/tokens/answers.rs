@@ -1,26 +1,26 @@
-//! What searching costs: the answers that a model would get, made by the product's own search.
+//! The cost of searching: tokens of the answers of the product's own search.
 
-use super::catalogue::percentile;
+use super::tool_lists::percentile;
 use anyhow::{Context, Result};
 use serde_json::Value;
 use std::path::Path;
 use toolbooth_core::caller::Caller;
 use toolbooth_core::catalog::Catalog;
-use toolbooth_core::exposure::{AnswerHit, Terms, search_answer};
+use toolbooth_core::exposure::{AnswerHit, ExposureTerms, search_answer};
 use toolbooth_core::search::Query;
 use toolbooth_core::weigh;
 
-/// How many tools are asked for where there are no queries.
+/// The number of tools from which queries are made if none are given.
 const MADE: usize = 200;
-/// How many queries are asked.
+/// The most queries.
 const MOST: usize = 1500;
 
-/// Tokens of answers, from small to large.
-pub struct Answers(Vec<u32>);
+/// Tokens of answers, sorted.
+pub struct AnswerCosts(Vec<u32>);
 
-impl Answers {
-    /// Asks all queries, and weighs the answers.
-    pub fn to(catalog: &Catalog, caller: &Caller, queries: &[String], terms: &Terms) -> Result<Self> {
+impl AnswerCosts {
+    /// Runs all queries, and counts the tokens of the answers.
+    pub fn to(catalog: &Catalog, caller: &Caller, queries: &[String], terms: &ExposureTerms) -> Result<Self> {
         let mut each = Vec::with_capacity(queries.len());
         for text in queries.iter().take(MOST) {
             let query = Query::checked(vec![text.clone()], None, terms.search_limit)?;
@@ -33,24 +33,24 @@ impl Answers {
         Ok(Self(each))
     }
 
-    /// How many there were.
+    /// The number of answers.
     pub fn count(&self) -> usize {
         self.0.len()
     }
 
-    /// What an answer costs on average.
+    /// The mean tokens of an answer.
     pub fn mean(&self) -> u64 {
         let count = u64::try_from(self.0.len()).unwrap_or(u64::MAX).max(1);
         (self.0.iter().map(|tokens| u64::from(*tokens)).sum::<u64>() + count / 2) / count
     }
 
-    /// What so many percent of answers do not exceed.
+    /// A percentile of the tokens.
     pub fn percentile(&self, percent: usize) -> u32 {
         percentile(&self.0, percent)
     }
 }
 
-/// The queries of a file: lines of objects with a `query`.
+/// Reads the queries of a file: lines of objects with a `query`.
 pub fn read(file: &Path) -> Result<Vec<String>> {
     let text = std::fs::read_to_string(file).with_context(|| file.display().to_string())?;
     let lines = text.lines().filter(|line| !line.trim().is_empty());
@@ -61,7 +61,7 @@ pub fn read(file: &Path) -> Result<Vec<String>> {
     queries.collect()
 }
 
-/// Queries for a catalogue that has none: the first words of what some of its tools say of themselves.
+/// Makes queries from the first words of some tools' descriptions.
 pub fn made(catalog: &Catalog, caller: &Caller) -> Vec<String> {
     let tools: Vec<_> = catalog.tools(caller).collect();
     let step = tools.len().div_ceil(MADE).max(1);

@@ -1,95 +1,95 @@
-//! A chat with a language model that uses the tools of a gateway, as the caller and by the way of every call.
+//! A chat with a language model that calls the tools of a gateway on behalf of the caller.
 //!
-//! The model is given tools to search and call with, so what it is shown stays small. Rounds, results, time and memory
-//! are bounded. A turn that fails or is given up leaves no trace in the conversation.
+//! The model gets meta tools to search and call tools, so its context stays small. Rounds, results, time and history
+//! are limited. A turn that fails or is cancelled leaves no trace in the conversation.
 
+mod chat_tools;
 mod command;
-mod kit;
-mod memory;
+mod history;
 mod model;
-mod voice;
+mod printer;
 
+pub use chat_tools::ChatTools;
 pub use command::{ChatArguments, run};
-pub use kit::Kit;
-pub use model::Model;
-pub use voice::{Manner, Voice};
+pub use model::ChatModel;
+pub use printer::{ChatPrinter, ChatVerbosity};
 
-use crate::commands::call::{self, Consent};
+use crate::commands::call::{self, CallerConsent};
 use crate::commands::tools;
-use crate::desk::Desk;
+use crate::embedded_gateway::ServerSelection;
 use crate::exit::Exit;
-use crate::failure::{Failure, Trouble};
-use crate::own::Wanted;
-use crate::progress::Sign;
-use crate::reach::Reach;
+use crate::failure::{CommandFailure, FaultReport};
+use crate::gateway_handle::GatewayHandle;
+use crate::progress::Spinner;
+use crate::prompter::Prompter;
 use crate::render::line;
-use kit::Wish;
-use memory::Memory;
+use chat_tools::ToolRequest;
+use history::ChatHistory;
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 use toolbooth_core::json::RawJson;
 use toolbooth_core::redact;
-use toolbooth_upstream::llm::{Conversation, Finish, Usage};
+use toolbooth_upstream::llm::{ChatRequest, Finish, Usage};
 
-/// How often the model may be asked before it has to come to an end.
-const MOST_ROUNDS: usize = 16;
-/// The most calls of one round that are made.
-const MOST_CALLS: usize = 16;
-/// How long a turn may take, all in all; looked at between rounds.
-const LONGEST_TURN: Duration = Duration::from_secs(15 * 60);
-/// How much of a result the model is given.
-const LONGEST_RESULT: usize = 24 << 10;
-/// How much of all results of a turn it is given.
-const MOST_RESULTS: usize = 192 << 10;
-/// How much of a result it is given all the same.
-const SHORTEST_RESULT: usize = 1 << 10;
+/// The maximum number of rounds in a turn.
+const MAX_ROUNDS: usize = 16;
+/// The maximum number of calls in a round.
+const MAX_CALLS: usize = 16;
+/// The time limit of a turn, checked between rounds.
+const MAX_TURN: Duration = Duration::from_secs(15 * 60);
+/// The maximum number of bytes of a result that the model gets.
+const MAX_RESULT: usize = 24 << 10;
+/// The maximum number of bytes of all results in a turn.
+const MAX_RESULTS: usize = 192 << 10;
+/// The number of bytes of each result that the model gets even beyond that limit.
+const MIN_RESULT: usize = 1 << 10;
 
-/// What is around a chat.
-pub struct Surroundings<'a> {
+/// The gateway, user and session of a chat.
+pub struct ChatContext<'a> {
     /// The gateway.
-    pub reach: &'a Reach,
-    /// Where a person is asked.
-    pub desk: &'a Desk,
-    /// The session that calls belong to.
+    pub gateway: &'a GatewayHandle,
+    /// How to ask the user for approval.
+    pub prompter: &'a Prompter,
+    /// Session of the calls.
     pub session: Option<&'a str>,
 }
 
-/// A chat.
+/// A chat with a model.
 #[derive(Debug)]
 pub struct Chat {
-    model: Model,
-    kit: Kit,
-    memory: Memory,
+    model: ChatModel,
+    tools: ChatTools,
+    history: ChatHistory,
 }
 
-/// What came of a turn.
+/// The result of a turn.
 #[derive(Debug, Serialize)]
-pub struct Turn {
-    /// What the model said in the end.
+pub struct ChatTurn {
+    /// The model's final answer.
     pub answer: String,
-    /// The model that said it.
+    /// The model that answered.
     pub model: String,
     /// Why it stopped: `end` or `length`.
     pub finish: &'static str,
-    /// How often it was asked.
+    /// The number of requests to the model.
     pub rounds: usize,
-    /// What that has cost.
-    pub usage: Spent,
-    /// The calls that were made for it.
-    pub calls: Vec<Made>,
+    /// The tokens used.
+    pub usage: ChatUsage,
+    /// The calls made.
+    pub calls: Vec<ChatCall>,
 }
 
-/// Tokens, questions and answers apart.
+/// The tokens used by prompts and by answers.
 #[derive(Debug, Default, Serialize)]
-pub struct Spent {
+pub struct ChatUsage {
     prompt_tokens: u64,
     completion_tokens: u64,
 }
 
-/// A call that was made for an answer.
+/// A call made during a turn.
 #[derive(Debug, Serialize)]
-pub struct Made {
+pub struct ChatCall {
     tool: String,
     arguments: Value,
     /// `done`, `failed`, `held` or `refused`.
@@ -98,8 +98,8 @@ pub struct Made {
     held: Option<String>,
 }
 
-impl Turn {
-    /// How a command ends that made this turn.
+impl ChatTurn {
+    /// The exit code for this turn.
     pub fn exit(&self) -> Exit {
         if self.calls.iter().any(|call| call.held.is_some()) { Exit::Held } else { Exit::Ok }
     }
@@ -107,8 +107,8 @@ impl Turn {
 
 impl Chat {
     /// A chat with a model that has these tools.
-    pub fn new(model: Model, kit: Kit) -> Self {
-        Self { model, kit, memory: Memory::default() }
+    pub fn new(model: ChatModel, tools: ChatTools) -> Self {
+        Self { model, tools, history: ChatHistory::default() }
     }
 
     /// The model's name.
@@ -116,194 +116,202 @@ impl Chat {
         &self.model.name
     }
 
-    /// Forgets what was said; whether there was anything.
+    /// Clears the conversation. Returns whether it had any messages.
     pub fn forget(&mut self) -> bool {
-        !std::mem::take(&mut self.memory).is_empty()
+        !std::mem::take(&mut self.history).is_empty()
     }
 
-    /// Says something and hears the answer, with all that is done for it.
+    /// Sends a message and runs rounds of tool calls until the model answers.
     pub async fn say(
         &mut self,
-        around: &Surroundings<'_>,
+        context: &ChatContext<'_>,
         text: &str,
-        voice: &mut Voice,
-    ) -> Result<Turn, Failure> {
+        printer: &mut ChatPrinter,
+    ) -> Result<ChatTurn, CommandFailure> {
         let started = Instant::now();
-        // What is found in a search is to be there when it is called.
-        around.reach.connect(Wanted::Started).await;
-        let mut memory = self.memory.clone();
-        memory.push(json!({ "role": "user", "content": text }));
-        let tools = self.kit.definitions();
-        let (mut spent, mut calls, mut left) = (Spent::default(), Vec::new(), MOST_RESULTS);
-        for round in 1..=MOST_ROUNDS {
-            memory.trim();
-            let messages = memory.messages(self.kit.advice());
-            let Model { llm, name: model, max_tokens } = &self.model;
+        // The tools of a search result must be callable.
+        context.gateway.connect(ServerSelection::AutoConnected).await;
+        let mut history = self.history.clone();
+        history.push(json!({ "role": "user", "content": text }));
+        let tools = self.tools.definitions();
+        let (mut usage_total, mut calls, mut left) = (ChatUsage::default(), Vec::new(), MAX_RESULTS);
+        for round in 1..=MAX_ROUNDS {
+            history.trim();
+            let messages = history.messages(self.tools.advice());
+            let ChatModel { llm, name: model, max_tokens } = &self.model;
             let conversation =
-                Conversation { model, messages: &messages, tools: &tools, max_tokens: *max_tokens };
-            let sign = Sign::new(format!("{} is thinking", line(model)));
-            let told = |piece: &str| {
-                sign.end();
-                voice.say(piece);
+                ChatRequest { model, messages: &messages, tools: &tools, max_tokens: *max_tokens };
+            let spinner = Spinner::new(format!("{} is thinking", line(model)));
+            let on_text = |piece: &str| {
+                spinner.end();
+                printer.say(piece);
             };
-            let said = sign.during(llm.converse(&conversation, told)).await;
-            voice.pause();
+            let said = spinner.during(llm.converse(&conversation, on_text)).await;
+            printer.pause();
             let said = said.map_err(model::failure)?;
-            spent.add(said.usage);
-            memory.push(said.message());
+            usage_total.add(said.usage);
+            history.push(said.message());
             if said.calls.is_empty() {
                 let finish = match said.finish {
                     Finish::End => "end",
                     Finish::Length => "length",
                 };
                 if said.finish == Finish::Length {
-                    voice.warn("The answer was cut: it reached `llm.max_tokens`.");
+                    printer.warn("The answer was truncated: it reached `llm.max_tokens`.");
                 }
-                self.memory = memory;
-                return Ok(Turn {
+                self.history = history;
+                return Ok(ChatTurn {
                     answer: said.text,
                     model: said.model,
                     finish,
                     rounds: round,
-                    usage: spent,
+                    usage: usage_total,
                     calls,
                 });
             }
-            for (number, wanted) in said.calls.iter().enumerate() {
-                let heard = match self.kit.wish(&wanted.name, &wanted.arguments) {
-                    _ if number >= MOST_CALLS => {
-                        format!("error: not called: at most {MOST_CALLS} calls at once")
+            for (number, requested) in said.calls.iter().enumerate() {
+                let text_for_model = match self.tools.parse_request(&requested.name, &requested.arguments) {
+                    _ if number >= MAX_CALLS => {
+                        format!("error: not called: at most {MAX_CALLS} calls at once")
                     }
                     Err(error) => error,
-                    Ok(wish) => grant(around, wish, voice, &mut calls).await?,
+                    Ok(request) => execute(context, request, printer, &mut calls).await?,
                 };
-                let heard = cut(heard, LONGEST_RESULT.min(left).max(SHORTEST_RESULT));
-                left = left.saturating_sub(heard.len());
-                memory.push(json!({ "role": "tool", "tool_call_id": wanted.id, "content": heard }));
+                let text_for_model = truncate(text_for_model, MAX_RESULT.min(left).max(MIN_RESULT));
+                left = left.saturating_sub(text_for_model.len());
+                history
+                    .push(json!({ "role": "tool", "tool_call_id": requested.id, "content": text_for_model }));
             }
-            if started.elapsed() > LONGEST_TURN {
-                return Err(endless(&format!(
-                    "the model came to no end in {} minutes",
-                    LONGEST_TURN.as_secs() / 60
+            if started.elapsed() > MAX_TURN {
+                return Err(no_final_answer(&format!(
+                    "the model gave no final answer within {} minutes",
+                    MAX_TURN.as_secs() / 60
                 )));
             }
         }
-        Err(endless(&format!("the model came to no end in {MOST_ROUNDS} rounds")))
+        Err(no_final_answer(&format!("the model gave no final answer within {MAX_ROUNDS} rounds")))
     }
 }
 
-impl Spent {
+impl ChatUsage {
     fn add(&mut self, usage: Usage) {
         self.prompt_tokens = self.prompt_tokens.saturating_add(usage.prompt);
         self.completion_tokens = self.completion_tokens.saturating_add(usage.completion);
     }
 }
 
-fn endless(message: &str) -> Failure {
-    Failure::failed(Trouble {
+fn no_final_answer(message: &str) -> CommandFailure {
+    CommandFailure::failed(FaultReport {
         code: "llm.no-end".to_owned(),
         blame: "caller".to_owned(),
         message: message.to_owned(),
-        hint: Some("ask for less at once, or another model (--model)".to_owned()),
+        hint: Some("ask for less at once, or use another model (--model)".to_owned()),
     })
 }
 
-/// Does what a model wishes; what it is to hear of it. Only a gateway that is gone is a failure of the chat.
-async fn grant(
-    around: &Surroundings<'_>,
-    wish: Wish,
-    voice: &mut Voice,
-    calls: &mut Vec<Made>,
-) -> Result<String, Failure> {
-    let heard = match wish {
-        Wish::Look { name, arguments } => look(around, name, &arguments, voice).await,
-        Wish::Call { name, arguments } => {
+/// Executes a tool request and returns the text for the model. Only an unreachable gateway fails the chat.
+async fn execute(
+    context: &ChatContext<'_>,
+    request: ToolRequest,
+    printer: &mut ChatPrinter,
+    calls: &mut Vec<ChatCall>,
+) -> Result<String, CommandFailure> {
+    let text_for_model = match request {
+        ToolRequest::Look { name, arguments } => query_tools(context, name, &arguments, printer).await,
+        ToolRequest::Call { name, arguments } => {
             let text = arguments.to_string();
             let preview = RawJson::parse(text.clone().into_bytes()).map(|json| redact::preview(&json));
-            voice.note(&format!("→ {name} {}", preview.unwrap_or_default()));
-            let mut made = Made { tool: name.clone(), arguments, outcome: "failed", held: None };
-            let heard = call_tool(around, &name, &text, voice, &mut made).await;
-            if matches!(&heard, Err(failure) if failure.exit == Exit::Refused) {
-                made.outcome = "refused";
+            printer.note(&format!("→ {name} {}", preview.unwrap_or_default()));
+            let mut record = ChatCall { tool: name.clone(), arguments, outcome: "failed", held: None };
+            let text_for_model = call_tool(context, &name, &text, printer, &mut record).await;
+            if matches!(&text_for_model, Err(failure) if failure.exit == Exit::Refused) {
+                record.outcome = "refused";
             }
-            calls.push(made);
-            heard
+            calls.push(record);
+            text_for_model
         }
     };
-    match heard {
+    match text_for_model {
         Err(failure) if failure.exit == Exit::Unreachable => Err(failure),
         Err(failure) => {
-            let Trouble { code, message, hint, .. } = *failure.trouble;
-            voice.note(&format!("  {message} [{code}]"));
+            let FaultReport { code, message, hint, .. } = *failure.fault;
+            printer.note(&format!("  {message} [{code}]"));
             let hint = hint.map(|hint| format!(" ({hint})")).unwrap_or_default();
             Ok(format!("error [{code}]: {message}{hint}"))
         }
-        Ok(heard) => Ok(heard),
+        Ok(text_for_model) => Ok(text_for_model),
     }
 }
 
-/// Asks the gateway what tools there are.
-async fn look(
-    around: &Surroundings<'_>,
+/// Queries the gateway about its tools.
+async fn query_tools(
+    context: &ChatContext<'_>,
     name: &str,
     arguments: &Value,
-    voice: &mut Voice,
-) -> Result<String, Failure> {
+    printer: &mut ChatPrinter,
+) -> Result<String, CommandFailure> {
     let about = ["query", "queries", "regex", "name", "server"].into_iter().map(|key| &arguments[key]);
     let about = about
         .filter(|value| !value.is_null())
         .map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned));
-    voice.note(&format!(
+    printer.note(&format!(
         "… {} {}",
         name.trim_start_matches("mcp_tool_"),
         about.collect::<Vec<_>>().join(" ")
     ));
     let text = arguments.to_string();
-    let called = call::make(around.reach, name, &text, around.session, Consent::Asked(around.desk));
-    match call::heard(called.await?)? {
-        call::Heard::Result { text, .. } => Ok(text),
-        call::Heard::Held { id, message } => Ok(format!("not run yet, held as {id}: {message}")),
+    let called =
+        call::make(context.gateway, name, &text, context.session, CallerConsent::Asked(context.prompter));
+    match call::as_text(called.await?)? {
+        call::CallText::Result { text, .. } => Ok(text),
+        call::CallText::Held { id, message } => Ok(format!("not run yet, held as {id}: {message}")),
     }
 }
 
 async fn call_tool(
-    around: &Surroundings<'_>,
+    context: &ChatContext<'_>,
     name: &str,
     arguments: &str,
-    voice: &mut Voice,
-    made: &mut Made,
-) -> Result<String, Failure> {
-    let tool = tools::find(around.reach, name).await?;
+    printer: &mut ChatPrinter,
+    record: &mut ChatCall,
+) -> Result<String, CommandFailure> {
+    let tool = tools::find(context.gateway, name).await?;
     let exposed = tool["name"].as_str().unwrap_or(name);
-    made.tool = exposed.to_owned();
-    let called = call::make(around.reach, exposed, arguments, around.session, Consent::Asked(around.desk));
-    let heard = call::heard(called.await?)?;
-    made.outcome = match &heard {
-        call::Heard::Result { is_error: false, .. } => "done",
-        call::Heard::Result { is_error: true, .. } => "failed",
-        call::Heard::Held { .. } => "held",
+    record.tool = exposed.to_owned();
+    let called = call::make(
+        context.gateway,
+        exposed,
+        arguments,
+        context.session,
+        CallerConsent::Asked(context.prompter),
+    );
+    let text_for_model = call::as_text(called.await?)?;
+    record.outcome = match &text_for_model {
+        call::CallText::Result { is_error: false, .. } => "done",
+        call::CallText::Result { is_error: true, .. } => "failed",
+        call::CallText::Held { .. } => "held",
     };
-    match heard {
-        call::Heard::Result { text, is_error } => {
+    match text_for_model {
+        call::CallText::Result { text, is_error } => {
             let word = if is_error { "error: " } else { "" };
             if is_error {
-                voice.note(&format!("  failed: {}", text.chars().take(200).collect::<String>()));
+                printer.note(&format!("  failed: {}", text.chars().take(200).collect::<String>()));
             }
             Ok(format!("{word}{text}"))
         }
-        call::Heard::Held { id, message } => {
-            voice.warn(&format!("Held as {}: {message}", line(&id)));
-            made.held = Some(id.clone());
+        call::CallText::Held { id, message } => {
+            printer.warn(&format!("Held as {}: {message}", line(&id)));
+            record.held = Some(id.clone());
             Ok(format!("not run yet, held as {id}: {message}"))
         }
     }
 }
 
-/// So much of a result as the model is given.
-fn cut(text: String, longest: usize) -> String {
+/// Truncates a result for the model.
+fn truncate(text: String, longest: usize) -> String {
     if text.len() <= longest {
         return text;
     }
     let end = text.floor_char_boundary(longest);
-    format!("{}\n… (cut: the first {end} of {} bytes)", &text[..end], text.len())
+    format!("{}\n… (truncated: the first {end} of {} bytes)", &text[..end], text.len())
 }

@@ -1,77 +1,77 @@
-//! `toolbooth audit`: what was called and decided, and whether the record of it is whole.
+//! `toolbooth audit`: lists and verifies the audit log.
 
 use super::in_runtime;
-use crate::arguments::Global;
+use crate::arguments::GlobalOptions;
 use crate::exit::Exit;
-use crate::failure::Outcome;
-use crate::reach::{Reach, read};
-use crate::remote::segment;
-use crate::render::{self, Cell, Paint, Table, Tone, line, moment};
+use crate::failure::CommandResult;
+use crate::gateway_handle::{GatewayHandle, read};
+use crate::remote_gateway::segment;
+use crate::render::{self, Paint, Table, TableCell, Tone, line, moment};
 use clap::{Args, Subcommand};
 use serde_json::Value;
 
-/// What of the audit.
+/// Arguments of `toolbooth audit`.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct AuditArguments {
     #[command(subcommand)]
-    action: Option<Action>,
+    action: Option<AuditAction>,
     #[command(flatten)]
-    filter: Filter,
+    filter: AuditListArguments,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
-    /// List what happened, newest first (the default).
-    List(Filter),
-    /// Check every row against the one before it; exits 1 where one is not as it was written.
+enum AuditAction {
+    /// List audit records, newest first (the default).
+    List(AuditListArguments),
+    /// Verify the hash chain of all records; exits with 1 if a record was changed.
     Verify,
 }
 
 #[derive(Debug, Clone, Args)]
-struct Filter {
-    /// Only of this user.
+struct AuditListArguments {
+    /// Only records of this user.
     #[arg(long, value_name = "NAME")]
     user: Option<String>,
-    /// Only of this tool.
+    /// Only records of this tool.
     #[arg(long, value_name = "NAME")]
     tool: Option<String>,
-    /// Only of this kind: call, decision, plan, consent and so on.
+    /// Only records of this kind: call, decision, plan, consent and so on.
     #[arg(long, value_name = "KIND")]
     kind: Option<String>,
-    /// At most this many.
+    /// Maximum number of records.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     limit: Option<u32>,
 }
 
 /// Runs `toolbooth audit`.
-pub fn run(global: &Global, what: AuditArguments) -> Outcome {
+pub fn run(global: &GlobalOptions, arguments: AuditArguments) -> CommandResult {
     in_runtime(async {
-        let reach = Reach::open_lasting(global).await?;
-        let outcome = match what.action.unwrap_or(Action::List(what.filter)) {
-            Action::List(filter) => list(&reach, global, &filter).await,
-            Action::Verify => verify(&reach, global).await,
+        let gateway = GatewayHandle::open_persistent(global).await?;
+        let outcome = match arguments.action.unwrap_or(AuditAction::List(arguments.filter)) {
+            AuditAction::List(filter) => list(&gateway, global, &filter).await,
+            AuditAction::Verify => verify(&gateway, global).await,
         };
-        reach.close().await;
+        gateway.close().await;
         outcome
     })
 }
 
-async fn list(reach: &Reach, global: &Global, filter: &Filter) -> Outcome {
+async fn list(gateway: &GatewayHandle, global: &GlobalOptions, filter: &AuditListArguments) -> CommandResult {
     let mut path = format!("/audit?limit={}", filter.limit.unwrap_or(50));
     for (key, value) in [("user", &filter.user), ("tool", &filter.tool), ("kind", &filter.kind)] {
         if let Some(value) = value {
             path.push_str(&format!("&{key}={}", segment(value)));
         }
     }
-    let answer = reach.get(&path).await?;
+    let answer = gateway.get(&path).await?;
     if global.json {
         render::print_json(&answer);
         return Ok(Exit::Ok);
     }
     let rows = answer["rows"].as_array().map(Vec::as_slice).unwrap_or_default();
     if rows.is_empty() {
-        render::print("There is nothing in the audit.\n");
+        render::print("The audit log has no records.\n");
         return Ok(Exit::Ok);
     }
     let mut table = Table::new(&["ROW", "TIME", "KIND", "USER", "OUTCOME", "TOOL", "ARGUMENTS"]).numbers(0);
@@ -99,43 +99,43 @@ async fn list(reach: &Reach, global: &Global, filter: &Filter) -> Outcome {
     Ok(Exit::Ok)
 }
 
-fn outcome(word: &str, code: &str) -> Cell {
+fn outcome(word: &str, code: &str) -> TableCell {
     let text = if code.is_empty() { word.to_owned() } else { format!("{word}, {code}") };
     match word {
-        "done" | "approved" => Cell::toned(&text, Tone::Good),
-        "failed" | "tool_error" | "timeout" | "rejected" => Cell::toned(&text, Tone::Bad),
-        "unknown" => Cell::toned(&text, Tone::Warn),
+        "done" | "approved" => TableCell::toned(&text, Tone::Good),
+        "failed" | "tool_error" | "timeout" | "rejected" => TableCell::toned(&text, Tone::Bad),
+        "unknown" => TableCell::toned(&text, Tone::Warn),
         _ => text.into(),
     }
 }
 
-async fn verify(reach: &Reach, global: &Global) -> Outcome {
-    let report = read(&reach.post("checking the audit", "/audit/verify", None).await?)?;
+async fn verify(gateway: &GatewayHandle, global: &GlobalOptions) -> CommandResult {
+    let report = read(&gateway.post("verifying the audit log", "/audit/verify", None).await?)?;
     let bad = &report["first_bad"];
     if global.json {
         render::print_json(&report);
     } else {
-        render::print(&told(&report));
+        render::print(&describe(&report));
     }
     Ok(if bad.is_null() { Exit::Ok } else { Exit::Failed })
 }
 
-fn told(report: &Value) -> String {
+fn describe(report: &Value) -> String {
     let number = |value: &Value| value.as_u64().unwrap_or(0);
     let head = format!(
-        "The last good row is {}, its hash {}.\n",
+        "The last valid row is {}, its hash is {}.\n",
         number(&report["head"]["seq"]),
         report["head"]["hash"].as_str().map(line).unwrap_or_default()
     );
     let purged = match number(&report["purged_to"]) {
         0 => String::new(),
-        row => format!("Rows up to {row} were purged and are not checked.\n"),
+        row => format!("Rows up to {row} were purged and cannot be verified.\n"),
     };
     let bad = &report["first_bad"];
     if bad.is_null() {
         let rows = usize::try_from(number(&report["rows"])).unwrap_or(usize::MAX);
-        return format!("The audit is whole: {} checked.\n{purged}{head}", render::count(rows, "row"));
+        return format!("The audit log is intact: {} verified.\n{purged}{head}", render::count(rows, "row"));
     }
     let why = bad["why"].as_str().map(line).unwrap_or_default();
-    format!("The audit is broken at row {}: {why}.\n{purged}{head}", number(&bad["seq"]))
+    format!("The audit log is broken at row {}: {why}.\n{purged}{head}", number(&bad["seq"]))
 }

@@ -1,13 +1,13 @@
-//! `toolbooth completions SHELL`: what the shell needs to complete command lines.
+//! `toolbooth completions SHELL`: the completion script of a shell.
 
-use crate::arguments::Arguments;
+use crate::arguments::CliArguments;
 use crate::exit::Exit;
-use crate::failure::Outcome;
+use crate::failure::CommandResult;
 use crate::render;
 use clap::{Args, CommandFactory};
 use clap_complete::Shell;
 
-/// For which shell.
+/// Arguments of `toolbooth completions`.
 #[derive(Debug, Args)]
 #[command(after_help = "For example, in ~/.bashrc: source <(toolbooth completions bash)")]
 pub struct CompletionsArguments {
@@ -15,9 +15,9 @@ pub struct CompletionsArguments {
 }
 
 /// Runs `toolbooth completions`.
-pub fn run(what: &CompletionsArguments) -> Outcome {
+pub fn run(arguments: &CompletionsArguments) -> CommandResult {
     let mut text = Vec::new();
-    clap_complete::generate(what.shell, &mut Arguments::command(), "toolbooth", &mut text);
+    clap_complete::generate(arguments.shell, &mut CliArguments::command(), "toolbooth", &mut text);
     render::print(&String::from_utf8_lossy(&text));
     Ok(Exit::Ok)
 }

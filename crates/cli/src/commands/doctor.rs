@@ -1,21 +1,21 @@
-//! `toolbooth doctor`: what is wrong, and how to put it right.
+//! `toolbooth doctor`: finds problems and suggests fixes.
 
 use super::serve::reloading;
 use super::{in_runtime, trust};
-use crate::arguments::Global;
+use crate::arguments::GlobalOptions;
+use crate::embedded_gateway::ServerSelection;
 use crate::exit::Exit;
-use crate::failure::{Failure, Outcome};
+use crate::failure::{CommandFailure, CommandResult};
 use crate::gateway;
-use crate::own::Wanted;
-use crate::presence::Presence;
-use crate::reach::Reach;
+use crate::gateway_handle::GatewayHandle;
+use crate::gateway_record::GatewayRecord;
 use crate::render::{self, Paint, Tone, line};
 use serde::Serialize;
 use serde_json::{Value, json};
-use toolbooth_config::{Loaded, Sources};
+use toolbooth_config::{LoadedConfig, Sources};
 use toolbooth_server::{ListenError, listen};
 
-/// How one thing does.
+/// Result of one check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Status {
@@ -24,22 +24,22 @@ enum Status {
     Fail,
 }
 
-/// One thing that was looked at.
+/// One check and its result.
 #[derive(Debug, Serialize)]
-struct Check {
+struct DoctorCheck {
     area: &'static str,
     status: Status,
     message: String,
-    /// What to do about it.
+    /// Suggested fix.
     fix: Option<String>,
 }
 
 #[derive(Debug, Default)]
-struct Report(Vec<Check>);
+struct DoctorReport(Vec<DoctorCheck>);
 
-impl Report {
+impl DoctorReport {
     fn note(&mut self, area: &'static str, status: Status, message: impl Into<String>, fix: Option<String>) {
-        self.0.push(Check { area, status, message: message.into(), fix });
+        self.0.push(DoctorCheck { area, status, message: message.into(), fix });
     }
 
     fn count(&self, status: Status) -> usize {
@@ -48,22 +48,22 @@ impl Report {
 }
 
 /// Runs `toolbooth doctor`.
-pub fn run(global: &Global) -> Outcome {
-    let mut report = Report::default();
+pub fn run(global: &GlobalOptions) -> CommandResult {
+    let mut report = DoctorReport::default();
     in_runtime(async {
-        let mut sources = gateway::sources(global).map_err(Failure::usage)?;
+        let mut sources = gateway::sources(global).map_err(CommandFailure::usage)?;
         match toolbooth_config::load_with_trust(&mut sources) {
             Ok(loaded) => {
-                look_at_config(&mut report, &loaded);
-                look_around(&mut report, global, &sources, loaded).await?;
+                check_config(&mut report, &loaded);
+                check_gateway_and_servers(&mut report, global, &sources, loaded).await?;
             }
-            Err(failure) if failure.is_misuse() => return Err(Failure::config(&failure)),
+            Err(failure) if failure.is_misuse() => return Err(CommandFailure::config(&failure)),
             Err(failure) => {
                 for finding in &failure.findings {
                     report.note("config", Status::Fail, finding.to_string(), finding.hint.clone());
                 }
-                if let Ok(Some(reach)) = Reach::running(global).await {
-                    look_at_gateway(&mut report, &reach, None).await;
+                if let Ok(Some(gateway)) = GatewayHandle::running(global).await {
+                    check_gateway(&mut report, &gateway, None).await;
                 }
             }
         }
@@ -71,7 +71,7 @@ pub fn run(global: &Global) -> Outcome {
     })
 }
 
-fn look_at_config(report: &mut Report, loaded: &Loaded) {
+fn check_config(report: &mut DoctorReport, loaded: &LoadedConfig) {
     let read = loaded.files.iter().filter(|file| file.is_file()).count();
     let servers = render::count(loaded.servers.len(), "server");
     match read {
@@ -91,78 +91,77 @@ fn look_at_config(report: &mut Report, loaded: &Loaded) {
     let waiting = trust::pending(loaded);
     for one in waiting {
         let what = match one.name {
-            Some(name) => format!("{name} waits for your trust; it would run with"),
-            None => format!("the settings of {} wait for your trust:", render::path(one.file)),
+            Some(name) => format!("{name} is not trusted yet; it would run with"),
+            None => format!("the settings of {} are not trusted yet:", render::path(one.file)),
         };
-        let fix = "`toolbooth trust` shows it and asks you";
+        let fix = "`toolbooth trust` shows it and asks for confirmation";
         report.note("trust", Status::Warn, format!("{what} {}", one.sentence()), Some(fix.into()));
     }
 }
 
-async fn look_around(
-    report: &mut Report,
-    global: &Global,
+async fn check_gateway_and_servers(
+    report: &mut DoctorReport,
+    global: &GlobalOptions,
     sources: &Sources,
-    loaded: Loaded,
-) -> Result<(), Failure> {
-    let running = match Reach::running(global).await {
+    loaded: LoadedConfig,
+) -> Result<(), CommandFailure> {
+    let running = match GatewayHandle::running(global).await {
         Ok(running) => running,
         Err(failure) => {
-            report.note("gateway", Status::Fail, failure.trouble.message, failure.trouble.hint);
+            report.note("gateway", Status::Fail, failure.fault.message, failure.fault.hint);
             None
         }
     };
-    let reach = match running {
-        Some(reach) => {
-            look_at_gateway(report, &reach, Some(&loaded)).await;
-            reach
+    let gateway = match running {
+        Some(gateway) => {
+            check_gateway(report, &gateway, Some(&loaded)).await;
+            gateway
         }
         None => {
-            look_at_port(report, &loaded).await;
-            look_at_store(report, &loaded).await;
-            Reach::own(global, sources, loaded).await?
+            check_port(report, &loaded).await;
+            check_store(report, &loaded).await;
+            GatewayHandle::start_embedded(global, sources, loaded).await?
         }
     };
-    reach.connect(Wanted::All).await;
-    let servers = reach.get("/servers").await;
-    let manifests = reach.get("/manifests").await;
-    let changed = reach.get("/changes").await;
-    reach.close().await;
-    look_at_manifests(report, &manifests.unwrap_or_default());
-    look_at_changes(report, &changed.unwrap_or_default());
+    gateway.connect(ServerSelection::All).await;
+    let servers = gateway.get("/servers").await;
+    let manifests = gateway.get("/manifests").await;
+    let changed = gateway.get("/changes").await;
+    gateway.close().await;
+    check_manifests(report, &manifests.unwrap_or_default());
+    check_changed_tools(report, &changed.unwrap_or_default());
     match servers {
-        Ok(answer) => answer["servers"]
-            .as_array()
-            .into_iter()
-            .flatten()
-            .for_each(|server| look_at_server(report, server)),
-        // A gateway that cannot be reached was noted already.
+        Ok(answer) => {
+            answer["servers"].as_array().into_iter().flatten().for_each(|server| check_server(report, server))
+        }
+        // An unreachable gateway has already been reported.
         Err(failure) if failure.exit == Exit::Unreachable => {}
-        Err(failure) => report.note("gateway", Status::Fail, failure.trouble.message, failure.trouble.hint),
+        Err(failure) => report.note("gateway", Status::Fail, failure.fault.message, failure.fault.hint),
     }
     Ok(())
 }
 
-/// Tools that are no longer what was accepted.
-fn look_at_changes(report: &mut Report, changed: &Value) {
+/// Reports tools that have changed since they were accepted.
+fn check_changed_tools(report: &mut DoctorReport, changed: &Value) {
     for tool in changed["tools"].as_array().into_iter().flatten() {
         let name = tool["name"].as_str().unwrap_or_default();
         let message = format!("`{name}` has changed since it was accepted");
-        let fix =
-            format!("`toolbooth tools diff {name}` shows how, `toolbooth tools accept {name}` accepts it");
+        let fix = format!(
+            "`toolbooth tools diff {name}` shows the change, `toolbooth tools accept {name}` accepts it"
+        );
         report.note("tools", Status::Warn, message, Some(fix));
     }
 }
 
-/// Entries that have no effect, and files of which an older content counts.
-fn look_at_manifests(report: &mut Report, manifests: &Value) {
+/// Reports manifest entries without effect, and files whose last good content is still in use.
+fn check_manifests(report: &mut DoctorReport, manifests: &Value) {
     let listed = |key: &str| manifests[key].as_array().cloned().unwrap_or_default();
     for file in listed("kept") {
         let message = format!(
-            "{} cannot be read any more; what it said before is in force",
+            "{} can no longer be read; its last good content is in force",
             file.as_str().unwrap_or_default()
         );
-        report.note("tools", Status::Warn, message, Some("`toolbooth manifest check FILE` says why".into()));
+        report.note("tools", Status::Warn, message, Some("`toolbooth manifest check FILE` shows why".into()));
     }
     for entry in listed("entries") {
         let text = |key: &str| entry[key].as_str().unwrap_or_default();
@@ -170,7 +169,7 @@ fn look_at_manifests(report: &mut Report, manifests: &Value) {
         match text("state") {
             "waiting" => {
                 let message =
-                    format!("manifest `{name}` waits: no server has told of the tool that it is laid over");
+                    format!("manifest `{name}` is waiting: no server offers the tool that it describes");
                 let fix = format!(
                     "check its name or its providers at {origin}; `toolbooth tools list` shows the names"
                 );
@@ -178,7 +177,7 @@ fn look_at_manifests(report: &mut Report, manifests: &Value) {
             }
             "set_aside" => {
                 let message = format!("manifest `{name}` is set aside: {}", text("reason"));
-                report.note("tools", Status::Warn, message, Some(format!("it stands at {origin}")));
+                report.note("tools", Status::Warn, message, Some(format!("correct it at {origin}")));
             }
             "overlay" if entry["replaces"] == true => {
                 let message = format!(
@@ -186,7 +185,7 @@ fn look_at_manifests(report: &mut Report, manifests: &Value) {
                     text("tool")
                 );
                 let fix = format!(
-                    "if that is not meant, rename the entry at {origin} or name the tool among its providers"
+                    "if this is not intended, rename the entry at {origin} or add the tool to its providers"
                 );
                 report.note("tools", Status::Warn, message, Some(fix));
             }
@@ -195,27 +194,27 @@ fn look_at_manifests(report: &mut Report, manifests: &Value) {
     }
 }
 
-async fn look_at_gateway(report: &mut Report, reach: &Reach, loaded: Option<&Loaded>) {
-    let Reach::Running(remote) = reach else { return };
-    let version = match reach.get("/health").await {
+async fn check_gateway(report: &mut DoctorReport, gateway: &GatewayHandle, loaded: Option<&LoadedConfig>) {
+    let GatewayHandle::Running(remote) = gateway else { return };
+    let version = match gateway.get("/health").await {
         Ok(health) => health["version"].as_str().unwrap_or("of an unknown version").to_owned(),
         Err(failure) => {
-            return report.note("gateway", Status::Fail, failure.trouble.message, failure.trouble.hint);
+            return report.note("gateway", Status::Fail, failure.fault.message, failure.fault.hint);
         }
     };
-    let presence = loaded.and_then(|loaded| Presence::find(&loaded.settings.data_dir));
-    let presence = presence.filter(|found| found.url == remote.url);
-    let pid = presence.map(|found| format!(" (process {})", found.pid)).unwrap_or_default();
+    let record = loaded.and_then(|loaded| GatewayRecord::find(&loaded.settings.data_dir));
+    let record = record.filter(|found| found.url == remote.url);
+    let pid = record.map(|found| format!(" (process {})", found.pid)).unwrap_or_default();
     report.note("gateway", Status::Ok, format!("running at {}{pid}", remote.url), None);
-    look_at_its_config(report, &reach.get("/ready").await.unwrap_or_default()["config"], loaded);
+    check_gateway_config(report, &gateway.get("/ready").await.unwrap_or_default()["config"], loaded);
     if version != env!("CARGO_PKG_VERSION") {
         let message = format!("the gateway is {version}, this command is {}", env!("CARGO_PKG_VERSION"));
         report.note("gateway", Status::Warn, message, Some("restart the gateway".into()));
     }
 }
 
-/// What the running gateway goes by, which need not be what stands here.
-fn look_at_its_config(report: &mut Report, config: &Value, loaded: Option<&Loaded>) {
+/// Reports if the running gateway uses another configuration than this command.
+fn check_gateway_config(report: &mut DoctorReport, config: &Value, loaded: Option<&LoadedConfig>) {
     let Some(files) = config["files"].as_array() else { return };
     let theirs: Vec<&str> = files.iter().filter_map(Value::as_str).collect();
     let mut ours = loaded.map(reloading::read_files).unwrap_or_default();
@@ -225,37 +224,33 @@ fn look_at_its_config(report: &mut Report, config: &Value, loaded: Option<&Loade
     if loaded.is_some() && sorted != ours {
         let named: Vec<String> = theirs.iter().map(|file| render::path(file.as_ref())).collect();
         let message = match named.is_empty() {
-            true => "the gateway goes by no file, unlike this command".to_owned(),
-            false => format!("the gateway goes by other files than this command: {}", named.join(", ")),
+            true => "the gateway uses no configuration file, unlike this command".to_owned(),
+            false => format!("the gateway uses other files than this command: {}", named.join(", ")),
         };
-        let fix = "run the command where the gateway was started, or start the gateway here";
+        let fix = "run the command in the folder where the gateway was started, or start the gateway here";
         report.note("gateway", Status::Warn, message, Some(fix.into()));
     }
     let waiting: Vec<&str> =
         config["restart_needed"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     if !waiting.is_empty() {
-        let message = format!(
-            "restart needed: the gateway still goes by the `{}` it was started with",
-            waiting.join("`, `")
-        );
+        let message = format!("restart needed: the gateway still uses the old `{}`", waiting.join("`, `"));
         report.note("gateway", Status::Fail, message, Some("restart the gateway".into()));
     }
     if let Some(why) = config["reload_error"]["message"].as_str() {
-        let message = format!(
-            "the gateway could not read its configuration again, the last good one is in force: {why}"
-        );
+        let message =
+            format!("the gateway could not reload its configuration, the last good one is in force: {why}");
         let hint = config["reload_error"]["hint"].as_str().map(str::to_owned);
-        let fix = hint.or_else(|| Some("put it right; the gateway reads it again by itself".into()));
+        let fix = hint.or_else(|| Some("correct it; the gateway reloads it automatically".into()));
         report.note("gateway", Status::Fail, message, fix);
     }
 }
 
-async fn look_at_port(report: &mut Report, loaded: &Loaded) {
+async fn check_port(report: &mut DoctorReport, loaded: &LoadedConfig) {
     let address = loaded.settings.listen.0;
     match listen::bind(address).await {
-        Ok(_) => report.note("gateway", Status::Ok, format!("not running; {address} is free for it"), None),
+        Ok(_) => report.note("gateway", Status::Ok, format!("not running; {address} is available"), None),
         Err(ListenError::InUse { .. }) => {
-            let fix = "stop what listens there, or choose another address with --listen or `listen`";
+            let fix = "stop that program, or choose another address with --listen or `listen`";
             report.note(
                 "gateway",
                 Status::Fail,
@@ -275,18 +270,18 @@ async fn look_at_port(report: &mut Report, loaded: &Loaded) {
     }
 }
 
-async fn look_at_store(report: &mut Report, loaded: &Loaded) {
+async fn check_store(report: &mut DoctorReport, loaded: &LoadedConfig) {
     match gateway::open_store(&loaded.settings).await {
         Ok(store) => {
             store.close().await;
             let place = render::path(&loaded.settings.data_dir);
-            report.note("store", Status::Ok, format!("opens (state is kept in {place})"), None);
+            report.note("store", Status::Ok, format!("can be opened (in {place})"), None);
         }
         Err(problem) => report.note("store", Status::Fail, problem.message, problem.hint),
     }
 }
 
-fn look_at_server(report: &mut Report, server: &Value) {
+fn check_server(report: &mut DoctorReport, server: &Value) {
     let text = |key: &str| server[key].as_str().unwrap_or_default();
     let (name, reason) = (text("name"), text("reason"));
     let hint = server["hint"].as_str().map(str::to_owned);
@@ -301,11 +296,11 @@ fn look_at_server(report: &mut Report, server: &Value) {
             );
         }
         "disabled" => report.note("server", Status::Ok, format!("{name}: disabled"), None),
-        // Said already, with its line and with what to do.
+        // Already reported by the checks of the configuration.
         "config_error" | "needs_trust" => {}
         "needs_auth" => report.note("server", Status::Fail, format!("{name}: {reason}"), hint),
         "connecting" => {
-            report.note("server", Status::Warn, format!("{name}: still connecting"), Some(heard_at(server)));
+            report.note("server", Status::Warn, format!("{name}: still connecting"), Some(log_hint(server)));
         }
         "disconnected" => report.note(
             "server",
@@ -314,27 +309,27 @@ fn look_at_server(report: &mut Report, server: &Value) {
             Some(format!("`toolbooth servers connect {name}`")),
         ),
         _ => {
-            let fix = hint.or_else(|| Some(heard_at(server)));
+            let fix = hint.or_else(|| Some(log_hint(server)));
             report.note("server", Status::Fail, format!("{name}: {reason}"), fix);
         }
     }
     let asides = server["set_aside"].as_array().map(Vec::as_slice).unwrap_or_default();
     let unchecked = asides.iter().filter(|aside| aside["kind"] == "schema").count();
     if unchecked > 0 {
-        let message = format!("{name}: {} with sloppy schemas", render::count(unchecked, "tool"));
-        let fix = format!("they work; `toolbooth servers show {name}` says what is not checked");
+        let message = format!("{name}: {} with imprecise schemas", render::count(unchecked, "tool"));
+        let fix = format!("they work; `toolbooth servers show {name}` shows what is not checked");
         report.note("server", Status::Warn, message, Some(fix));
     }
     for aside in asides.iter().filter(|aside| aside["kind"] != "schema") {
         let word = |key: &str| aside[key].as_str().unwrap_or_default();
         if word("kind") == "quarantine" {
             let message = format!(
-                "{name}: tool `{}` is in quarantine and offered to nobody: {}",
+                "{name}: tool `{}` is in quarantine and not offered: {}",
                 word("name"),
                 word("reason")
             );
             let fix = format!(
-                "look at it with `toolbooth tools show {0}`; `toolbooth tools release {0}` lets it out as it is",
+                "inspect it with `toolbooth tools show {0}`; `toolbooth tools release {0}` releases it as it is",
                 word("exposed")
             );
             report.note("server", Status::Warn, message, Some(fix));
@@ -343,13 +338,13 @@ fn look_at_server(report: &mut Report, server: &Value) {
         if word("kind") == "identity" {
             let message = format!("{name}: tool `{}`: {}", word("name"), word("reason"));
             let fix = format!(
-                "if it means the caller, set `inject = true` for `{name}`; if it is plain data, leave it"
+                "if it means the caller, set `inject = true` for `{name}`; if it is plain data, ignore this"
             );
             report.note("server", Status::Warn, message, Some(fix));
             continue;
         }
         let message = match word("kind") {
-            // The tool is there, under a name that people should look at.
+            // The tool is offered, but its name needs attention.
             "name" => format!("{name}: tool `{}`: {}", word("name"), word("reason")),
             kind => format!("{name}: {kind} `{}` is set aside: {}", word("name"), word("reason")),
         };
@@ -357,29 +352,27 @@ fn look_at_server(report: &mut Report, server: &Value) {
     }
 }
 
-/// Where a server that does not do well says why; only a process says it here.
-fn heard_at(server: &Value) -> String {
+/// Where to find the reason for a server's failure: only processes have a log here.
+fn log_hint(server: &Value) -> String {
     match server["transport"].as_str() {
-        Some("http" | "sse" | "ws") => {
-            "check its `url`; the log of the server itself may tell more".to_owned()
-        }
+        Some("http" | "sse" | "ws") => "check its `url` and the log of the server itself".to_owned(),
         _ => format!(
-            "`toolbooth servers logs {}` shows what it says",
+            "`toolbooth servers logs {}` shows its output",
             server["name"].as_str().unwrap_or_default()
         ),
     }
 }
 
-fn finish(report: &Report, global: &Global) -> Outcome {
-    let (broken, doubtful) = (report.count(Status::Fail), report.count(Status::Warn));
-    let exit = if broken > 0 { Exit::Failed } else { Exit::Ok };
+fn finish(report: &DoctorReport, global: &GlobalOptions) -> CommandResult {
+    let (errors, warnings) = (report.count(Status::Fail), report.count(Status::Warn));
+    let exit = if errors > 0 { Exit::Failed } else { Exit::Ok };
     if global.json {
-        render::print_json(&json!({ "ok": broken == 0, "checks": report.0 }));
+        render::print_json(&json!({ "ok": errors == 0, "checks": report.0 }));
         return Ok(exit);
     }
     let paint = Paint::stdout();
     let mut text = String::new();
-    for Check { area, status, message, fix } in &report.0 {
+    for DoctorCheck { area, status, message, fix } in &report.0 {
         let word = match status {
             Status::Ok => paint.tone(Tone::Good, "ok  "),
             Status::Warn => paint.tone(Tone::Warn, "warn"),
@@ -394,15 +387,13 @@ fn finish(report: &Report, global: &Global) -> Outcome {
             text.push_str(&format!("               fix: {}\n", render::wrap(&line(fix), 20)));
         }
     }
-    text.push_str(&match (broken, doubtful) {
-        (0, 0) => "\nAll is well.\n".to_owned(),
-        (0, doubtful) => format!("\nNothing is broken; {}.\n", render::count(doubtful, "warning")),
-        (broken, 0) => format!("\n{} to put right.\n", render::count(broken, "thing")),
-        (broken, doubtful) => format!(
-            "\n{} to put right, {}.\n",
-            render::count(broken, "thing"),
-            render::count(doubtful, "warning")
-        ),
+    text.push_str(&match (errors, warnings) {
+        (0, 0) => "\nNo problems found.\n".to_owned(),
+        (0, warnings) => format!("\nNo errors, {}.\n", render::count(warnings, "warning")),
+        (errors, 0) => format!("\n{}.\n", render::count(errors, "error")),
+        (errors, warnings) => {
+            format!("\n{}, {}.\n", render::count(errors, "error"), render::count(warnings, "warning"))
+        }
     });
     render::print(&text);
     Ok(exit)

@@ -1,11 +1,11 @@
-//! `toolbooth events`: what happened, and what happens.
+//! `toolbooth events`: shows recent events and follows new ones.
 
 use super::in_runtime;
-use crate::arguments::Global;
+use crate::arguments::GlobalOptions;
 use crate::exit::Exit;
-use crate::failure::{Failure, Outcome};
-use crate::reach::Reach;
-use crate::remote::segment;
+use crate::failure::{CommandFailure, CommandResult};
+use crate::gateway_handle::GatewayHandle;
+use crate::remote_gateway::segment;
 use crate::render::{self, Paint, Tone, line, moment};
 use axum::body::Body;
 use clap::Args;
@@ -17,141 +17,148 @@ use std::time::Duration;
 use tokio::time::{sleep, timeout};
 use toolbooth_wire::sse::Decoder;
 
-/// The longest event that is read.
-const LONGEST: usize = 64 << 10;
-/// How long a stream may be silent: the gateway says more often that it lives.
-const SILENCE: Duration = Duration::from_secs(60);
-/// How long the first pause before coming back is; each is twice the one before.
+/// The maximum size of an event.
+const MAX_EVENT_BYTES: usize = 64 << 10;
+/// The idle timeout of a stream; the gateway sends keep-alives more often.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
+/// The first pause before a reconnect; each is twice the one before.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
-/// The longest of them.
-const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+/// The longest pause before a reconnect.
+const MAX_PAUSE: Duration = Duration::from_secs(10);
 
-/// Which events.
+/// Arguments of `toolbooth events`.
 #[derive(Debug, Clone, Args)]
 pub struct EventsArguments {
-    /// Print what happens from now on, as it happens.
+    /// Print new events as they happen.
     #[arg(long, short)]
     follow: bool,
-    /// Only of these types, such as tool.result or server.*; may repeat and hold commas.
+    /// Only events of these types, such as tool.result or server.*; separate with commas or repeat.
     #[arg(long, value_name = "TYPES", value_delimiter = ',')]
     types: Vec<String>,
-    /// Only what came after the event of this id.
+    /// Only events after the one with this id.
     #[arg(long, value_name = "ID")]
     since: Option<String>,
-    /// At most this many of the latest.
+    /// Maximum number of events.
     #[arg(long, value_name = "N", conflicts_with = "follow", value_parser = clap::value_parser!(u32).range(1..=1000))]
     limit: Option<u32>,
 }
 
 /// Runs `toolbooth events`.
-pub fn run(global: &Global, what: &EventsArguments) -> Outcome {
+pub fn run(global: &GlobalOptions, arguments: &EventsArguments) -> CommandResult {
     in_runtime(async {
-        match what.follow {
-            true => follow(global, what).await,
-            false => within(&Reach::demand(global).await?, global, what).await,
+        match arguments.follow {
+            true => follow(global, arguments).await,
+            false => within(&GatewayHandle::require_running(global).await?, global, arguments).await,
         }
     })
 }
 
-/// What the last `limit` events were.
+/// Arguments for the last `limit` events.
 pub fn latest(limit: u32) -> EventsArguments {
     EventsArguments { follow: false, types: Vec::new(), since: None, limit: Some(limit) }
 }
 
-fn query(what: &EventsArguments, since: Option<&str>) -> String {
-    let mut query = format!("types={}", segment(&what.types.join(",")));
+fn query(arguments: &EventsArguments, since: Option<&str>) -> String {
+    let mut query = format!("types={}", segment(&arguments.types.join(",")));
     if let Some(id) = since {
         query.push_str(&format!("&last_event_id={}", segment(id)));
     }
     query
 }
 
-/// Shows what happened lately at a gateway that is open already.
-pub async fn within(reach: &Reach, global: &Global, what: &EventsArguments) -> Outcome {
-    let query = query(what, what.since.as_deref());
-    let answer = reach.get(&format!("/events/recent?limit={}&{query}", what.limit.unwrap_or(50))).await?;
+/// Shows recent events of an open gateway.
+pub async fn within(
+    gateway: &GatewayHandle,
+    global: &GlobalOptions,
+    arguments: &EventsArguments,
+) -> CommandResult {
+    let query = query(arguments, arguments.since.as_deref());
+    let answer =
+        gateway.get(&format!("/events/recent?limit={}&{query}", arguments.limit.unwrap_or(50))).await?;
     if global.json {
         render::print_json(&answer);
         return Ok(Exit::Ok);
     }
     let events = answer["events"].as_array().map(Vec::as_slice).unwrap_or_default();
     if events.is_empty() {
-        render::print("Nothing has happened that you may hear of.\n");
+        render::print("There are no events that you may see.\n");
     }
     for event in events {
-        render::print(&told(event, Paint::stdout()));
+        render::print(&draw(event, Paint::stdout()));
     }
     Ok(Exit::Ok)
 }
 
-/// Follows until somebody stops it. A gateway that was there before is waited for.
-async fn follow(global: &Global, what: &EventsArguments) -> Outcome {
-    let mut last = what.since.clone();
+/// Follows events until interrupted. Reconnects to a gateway that was reachable before.
+async fn follow(global: &GlobalOptions, arguments: &EventsArguments) -> CommandResult {
+    let mut last = arguments.since.clone();
     let mut opened = false;
     let mut pause = FIRST_PAUSE;
     loop {
-        match listen(global, what, &mut last).await {
-            Ok(Heard::Enough) => return Ok(Exit::Ok),
-            Ok(Heard::End) => pause = FIRST_PAUSE,
-            Err(failure) if !opened || !may_come_back(&failure) => return Err(failure),
-            Err(_) => pause = (pause * 2).min(LONGEST_PAUSE),
+        match listen(global, arguments, &mut last).await {
+            Ok(EventStreamEnd::OutputClosed) => return Ok(Exit::Ok),
+            Ok(EventStreamEnd::Disconnected) => pause = FIRST_PAUSE,
+            Err(failure) if !opened || !is_temporary(&failure) => return Err(failure),
+            Err(_) => pause = (pause * 2).min(MAX_PAUSE),
         }
         if !opened || pause == FIRST_PAUSE {
-            render::complain("The stream of events ended; waiting for the gateway.\n");
+            render::complain("The event stream ended; waiting for the gateway.\n");
         }
         opened = true;
         sleep(pause).await;
     }
 }
 
-/// Whether a failure may pass: a gateway that is away comes back, one that does not know us goes on not to.
-fn may_come_back(failure: &Failure) -> bool {
-    let code = failure.trouble.code.as_str();
-    let passing = ["gateway.unreachable", "gateway.not-running", "events.too-many-streams"];
-    passing.contains(&code)
+/// Whether a failure may be temporary: a gateway may restart, but refused credentials stay refused.
+fn is_temporary(failure: &CommandFailure) -> bool {
+    let code = failure.fault.code.as_str();
+    let temporary = ["gateway.unreachable", "gateway.not-running", "events.too-many-streams"];
+    temporary.contains(&code)
 }
 
-/// Why a stream is over.
-enum Heard {
-    /// Whoever reads has seen enough.
-    Enough,
-    /// It ended, or stood still.
-    End,
+/// The reason why a stream ended.
+enum EventStreamEnd {
+    /// Standard output is closed.
+    OutputClosed,
+    /// The stream ended or was idle for too long.
+    Disconnected,
 }
 
 async fn listen(
-    global: &Global,
-    what: &EventsArguments,
+    global: &GlobalOptions,
+    arguments: &EventsArguments,
     last: &mut Option<String>,
-) -> Result<Heard, Failure> {
-    let reach = Reach::demand(global).await?;
-    let path = format!("/events?{}", query(what, last.as_deref()));
-    let mut body = reach.stream(Method::GET, &path, None, Body::empty()).await?.into_body();
-    let mut decoder = Decoder::new(LONGEST);
+) -> Result<EventStreamEnd, CommandFailure> {
+    let gateway = GatewayHandle::require_running(global).await?;
+    let path = format!("/events?{}", query(arguments, last.as_deref()));
+    let mut body = gateway.stream(Method::GET, &path, None, Body::empty()).await?.into_body();
+    let mut decoder = Decoder::new(MAX_EVENT_BYTES);
     loop {
-        let Ok(Some(Ok(frame))) = timeout(SILENCE, body.frame()).await else { return Ok(Heard::End) };
+        let Ok(Some(Ok(frame))) = timeout(IDLE_TIMEOUT, body.frame()).await else {
+            return Ok(EventStreamEnd::Disconnected);
+        };
         let Some(data) = frame.data_ref() else { continue };
         decoder.push(data);
         loop {
-            let Ok(event) = decoder.next_event() else { return Ok(Heard::End) };
+            let Ok(event) = decoder.next_event() else { return Ok(EventStreamEnd::Disconnected) };
             *last = decoder.last_id().map(str::to_owned).or(last.take());
             let Some(event) = event else { break };
             let Ok(read) = serde_json::from_slice::<Value>(&event.data) else { continue };
             let text = match global.json {
                 true => format!("{}\n", String::from_utf8_lossy(&event.data)),
-                false => told(&read, Paint::stdout()),
+                false => draw(&read, Paint::stdout()),
             };
             let mut out = std::io::stdout().lock();
             if let Err(error) = out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
                 render::lost_output(&error);
-                return Ok(Heard::Enough);
+                return Ok(EventStreamEnd::OutputClosed);
             }
         }
     }
 }
 
-/// An event on one line: when, what, who, which tool, how it ended, and the rest.
-fn told(event: &Value, paint: Paint) -> String {
+/// Draws an event on one line: time, type, user, tool, outcome and the other fields.
+fn draw(event: &Value, paint: Paint) -> String {
     let text = |key: &str| event[key].as_str().map(line);
     let mut parts = Vec::new();
     parts.extend(event["at_ms"].as_i64().map(moment));
@@ -191,7 +198,7 @@ mod tests {
             "tool": "se\u{1b}[2Jnd", "outcome": "failed", "duration_ms": 12.34, "code": "call.timeout",
             "data": { "message": "two\nlines", "n": 3 } });
         assert_eq!(
-            told(&event, Paint::Never),
+            draw(&event, Paint::Never),
             "1970-01-01 00:00:00Z  tool.result          ann  mail.se\\u{1b}[2Jnd  failed  12.3 ms  call.timeout  \
              message=two lines  n=3\n"
         );

@@ -1,42 +1,42 @@
-//! `toolbooth explain CODE`: the page of a fault code.
+//! `toolbooth explain CODE`: prints the page of a fault code.
 
-use crate::arguments::Global;
+use crate::arguments::GlobalOptions;
 use crate::exit::Exit;
-use crate::failure::{Failure, Outcome};
+use crate::failure::{CommandFailure, CommandResult};
 use crate::render::{self, Paint, Tone};
 use clap::Args;
 use serde_json::json;
 use toolbooth_config::nearest;
 
-/// Every page: a heading with the code, then what it means and what to do.
+/// All pages: a heading with the code, then its meaning and the fix.
 const PAGES: &str = include_str!("../faults.md");
 
-/// Which code.
+/// Arguments of `toolbooth explain`.
 #[derive(Debug, Args)]
 pub struct ExplainArguments {
-    /// A code such as server.command-not-found; without it, all are listed.
+    /// Code such as server.command-not-found; without it, all codes are listed.
     code: Option<String>,
 }
 
-/// The fewest letters of a code's last part by which another is guessed.
+/// The shortest last part of a code for which a similar code is suggested.
 const SHORTEST_GUESS: usize = 6;
 
-struct Page {
+struct FaultPage {
     code: &'static str,
     text: &'static str,
 }
 
-fn pages() -> impl Iterator<Item = Page> {
+fn pages() -> impl Iterator<Item = FaultPage> {
     PAGES.split("\n## ").skip(1).filter_map(|page| {
         let (code, text) = page.split_once('\n')?;
-        Some(Page { code: code.trim(), text: text.trim() })
+        Some(FaultPage { code: code.trim(), text: text.trim() })
     })
 }
 
 /// Runs `toolbooth explain`.
-pub fn run(global: &Global, what: &ExplainArguments) -> Outcome {
-    let Some(code) = &what.code else { return list(global) };
-    // People paste what they see: error[code].
+pub fn run(global: &GlobalOptions, arguments: &ExplainArguments) -> CommandResult {
+    let Some(code) = &arguments.code else { return list(global) };
+    // Users paste the code as printed: error[code].
     let code = code.trim().trim_start_matches("error").trim_matches(['[', ']', ':']);
     let Some(page) = pages().find(|page| page.code == code) else {
         let known: Vec<&str> = pages().map(|page| page.code).collect();
@@ -44,7 +44,7 @@ pub fn run(global: &Global, what: &ExplainArguments) -> Outcome {
         let near = near.or_else(|| {
             let last = last_part(code);
             let word = nearest(last, known.iter().copied().map(last_part))?;
-            // With a few letters, everything is near to something.
+            // Short words are similar to too many others.
             if word != last && last.len() < SHORTEST_GUESS {
                 return None;
             }
@@ -54,7 +54,11 @@ pub fn run(global: &Global, what: &ExplainArguments) -> Outcome {
             || "`toolbooth explain` lists all".to_owned(),
             |near| format!("did you mean `{near}`?"),
         );
-        return Err(Failure::misuse("usage.code", format!("there is no fault code `{code}`"), Some(&hint)));
+        return Err(CommandFailure::misuse(
+            "usage.code",
+            format!("there is no fault code `{code}`"),
+            Some(&hint),
+        ));
     };
     if global.json {
         render::print_json(&json!({ "code": page.code, "text": page.text }));
@@ -76,7 +80,7 @@ fn last_part(code: &str) -> &str {
     code.rsplit('.').next().unwrap_or(code)
 }
 
-fn list(global: &Global) -> Outcome {
+fn list(global: &GlobalOptions) -> CommandResult {
     if global.json {
         let codes: Vec<_> = pages().map(|page| json!({ "code": page.code, "text": page.text })).collect();
         render::print_json(&json!({ "codes": codes }));
@@ -97,7 +101,7 @@ mod tests {
     use std::path::Path;
     use toolbooth_core::event::EventKind;
 
-    /// The first words of codes.
+    /// The first parts of codes.
     const AREAS: [&str; 36] = [
         "approval",
         "auth",
@@ -137,7 +141,7 @@ mod tests {
         "usage",
     ];
 
-    /// Texts that look like codes: files, settings, and what a follower of events is told.
+    /// Texts that look like codes: files, settings and events.
     const OTHERS: [&str; 9] = [
         "blobs.url",
         "config.toml",
@@ -176,9 +180,9 @@ mod tests {
         for name in ["core", "wire", "config", "store", "upstream", "engine", "server", "cli"] {
             gather(&crates.join(name).join("src"), &mut used);
         }
-        assert!(used.len() > 50, "the sources were not found");
+        assert!(used.len() > 50, "the source files were not found");
         let pages: BTreeSet<String> = pages().map(|page| page.code.to_owned()).collect();
-        // Events have names of the same kind, and some of them share one with a fault.
+        // Event names have the same form, and some are equal to a fault code.
         let is_event = |word: &&String| word.parse::<EventKind>().is_ok();
         let missing: Vec<&String> = used.difference(&pages).filter(|word| !is_event(word)).collect();
         let unused: Vec<&String> = pages.difference(&used).collect();
@@ -189,14 +193,14 @@ mod tests {
     }
 
     #[test]
-    fn pages_stand_in_order_and_say_what_to_do() {
+    fn pages_are_sorted_and_not_too_short() {
         let codes: Vec<&str> = pages().map(|page| page.code).collect();
         let mut sorted = codes.clone();
         sorted.sort_unstable();
         sorted.dedup();
         assert_eq!(codes, sorted);
         for page in pages() {
-            assert!(page.text.len() > 40, "{} says too little", page.code);
+            assert!(page.text.len() > 40, "the page of {} is too short", page.code);
         }
     }
 }

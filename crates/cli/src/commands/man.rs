@@ -1,15 +1,15 @@
-//! `toolbooth man`: manual pages, made from the very definitions that read the command line.
+//! `toolbooth man`: manual pages, generated from the definition of the command line.
 
-use crate::arguments::Arguments;
+use crate::arguments::CliArguments;
 use crate::exit::Exit;
-use crate::failure::{Failure, Outcome};
+use crate::failure::{CommandFailure, CommandResult};
 use crate::render;
 use clap::{Args, Command, CommandFactory};
 use clap_mangen::Man;
 use std::path::{Path, PathBuf};
 use toolbooth_config::nearest;
 
-/// Which page.
+/// Arguments of `toolbooth man`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 For example:
@@ -17,29 +17,29 @@ For example:
   toolbooth man call | man -l -
   toolbooth man --dir ~/.local/share/man/man1")]
 pub struct ManArguments {
-    /// The command it is about; the whole program unless given.
+    /// Command to show; without it, the page of the whole program.
     #[arg(value_name = "COMMAND")]
     words: Vec<String>,
-    /// Write the pages of all commands into this folder instead.
+    /// Write the pages of all commands into this folder.
     #[arg(long, value_name = "DIR", conflicts_with = "words")]
     dir: Option<PathBuf>,
 }
 
 /// Runs `toolbooth man`.
-pub fn run(what: &ManArguments) -> Outcome {
-    let mut program = Arguments::command();
+pub fn run(arguments: &ManArguments) -> CommandResult {
+    let mut program = CliArguments::command();
     program.build();
-    if let Some(folder) = &what.dir {
+    if let Some(folder) = &arguments.dir {
         let written = write_all(&program, "toolbooth", folder).map_err(|error| {
             let message = format!("{} cannot be written: {error}", render::path(folder));
-            Failure { exit: Exit::Failed, ..Failure::misuse("usage.file", message, None) }
+            CommandFailure { exit: Exit::Failed, ..CommandFailure::misuse("usage.file", message, None) }
         })?;
         let pages = render::count(written, "page");
         render::print(&format!("Wrote {pages} into {}.\n", render::path(folder)));
         return Ok(Exit::Ok);
     }
     let (mut command, mut name) = (&program, "toolbooth".to_owned());
-    for word in &what.words {
+    for word in &arguments.words {
         command = command.find_subcommand(word).ok_or_else(|| unknown(command, word))?;
         name = format!("{name}-{}", command.get_name());
     }
@@ -47,14 +47,14 @@ pub fn run(what: &ManArguments) -> Outcome {
     Ok(Exit::Ok)
 }
 
-fn unknown(command: &Command, word: &str) -> Failure {
+fn unknown(command: &Command, word: &str) -> CommandFailure {
     let names: Vec<&str> = shown(command).map(Command::get_name).collect();
     let hint = match nearest(word, names.iter().copied()) {
         Some(near) => format!("did you mean `{near}`?"),
         None => format!("known: {}", names.join(", ")),
     };
     let message = format!("there is no command `{}`", render::line(word));
-    Failure::misuse("usage.command", message, Some(&hint))
+    CommandFailure::misuse("usage.command", message, Some(&hint))
 }
 
 fn shown(command: &Command) -> impl Iterator<Item = &Command> {
@@ -68,7 +68,7 @@ fn page(command: &Command, name: &str) -> String {
     String::from_utf8_lossy(&text).into_owned()
 }
 
-/// Writes the page of a command and of all below it; how many.
+/// Writes the pages of a command and its subcommands, and returns their number.
 fn write_all(command: &Command, name: &str, folder: &Path) -> std::io::Result<usize> {
     std::fs::create_dir_all(folder)?;
     std::fs::write(folder.join(format!("{name}.1")), page(command, name))?;

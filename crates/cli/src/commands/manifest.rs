@@ -1,31 +1,31 @@
-//! `toolbooth manifest`: what the operator says of tools.
+//! `toolbooth manifest`: lists and checks tool manifests.
 
 use super::in_runtime;
-use crate::arguments::Global;
+use crate::arguments::GlobalOptions;
+use crate::embedded_gateway::ServerSelection;
 use crate::exit::Exit;
-use crate::failure::Outcome;
+use crate::failure::CommandResult;
 use crate::gateway;
-use crate::own::Wanted;
-use crate::reach::Reach;
-use crate::render::{self, Cell, Paint, Table, Tone};
+use crate::gateway_handle::GatewayHandle;
+use crate::render::{self, Paint, Table, TableCell, Tone};
 use clap::{Args, Subcommand};
 use serde_json::json;
 use std::path::PathBuf;
 use toolbooth_config::expand::Variables;
 use toolbooth_config::{Finding, manifest};
 
-/// What of manifests.
+/// Arguments of `toolbooth manifest`.
 #[derive(Debug, Args)]
 pub struct ManifestArguments {
     #[command(subcommand)]
-    action: Option<Action>,
+    action: Option<ManifestAction>,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
-    /// List every entry and what became of it (the default).
+enum ManifestAction {
+    /// List all entries with their state (the default).
     List,
-    /// Check files: every violation with its line; exits 1 where there is any.
+    /// Check files and print all errors with their lines; exits with 1 if there are errors.
     Check {
         /// JSON, YAML or TOML files.
         #[arg(required = true, value_name = "FILE")]
@@ -36,46 +36,46 @@ enum Action {
 }
 
 /// Runs `toolbooth manifest`.
-pub fn run(global: &Global, what: ManifestArguments) -> Outcome {
-    match what.action.unwrap_or(Action::List) {
-        Action::List => in_runtime(async {
-            let reach = Reach::open(global).await?;
-            let outcome = list(&reach, global).await;
-            reach.close().await;
+pub fn run(global: &GlobalOptions, arguments: ManifestArguments) -> CommandResult {
+    match arguments.action.unwrap_or(ManifestAction::List) {
+        ManifestAction::List => in_runtime(async {
+            let gateway = GatewayHandle::open(global).await?;
+            let outcome = list(&gateway, global).await;
+            gateway.close().await;
             outcome
         }),
-        Action::Check { files } => check(global, &files),
-        Action::Schema => {
+        ManifestAction::Check { files } => check(global, &files),
+        ManifestAction::Schema => {
             render::print_json(&manifest::schema());
             Ok(Exit::Ok)
         }
     }
 }
 
-async fn list(reach: &Reach, global: &Global) -> Outcome {
-    reach.connect(Wanted::Started).await;
-    let answer = reach.get("/manifests").await?;
+async fn list(gateway: &GatewayHandle, global: &GlobalOptions) -> CommandResult {
+    gateway.connect(ServerSelection::AutoConnected).await;
+    let answer = gateway.get("/manifests").await?;
     if global.json {
         render::print_json(&answer);
         return Ok(Exit::Ok);
     }
     let entries = answer["entries"].as_array().map(Vec::as_slice).unwrap_or_default();
     if entries.is_empty() {
-        render::print("There are no manifests. They stand in tools/ beside the configuration.\n");
+        render::print("There are no manifests. They belong in the folder tools/ beside the configuration.\n");
         return Ok(Exit::Ok);
     }
     let mut table = Table::new(&["NAME", "FOR", "STATE", "TOOL", "WHERE"]);
     for entry in entries {
         let text = |key: &str| entry[key].as_str().unwrap_or_default();
         let state = match text("state") {
-            "set_aside" => Cell::toned("set aside", Tone::Bad),
-            "waiting" => Cell::toned("waiting", Tone::Warn),
-            "overlay" if entry["replaces"] == true => Cell::toned("replaces", Tone::Warn),
+            "set_aside" => TableCell::toned("set aside", Tone::Bad),
+            "waiting" => TableCell::toned("waiting", Tone::Warn),
+            "overlay" if entry["replaces"] == true => TableCell::toned("replaces", Tone::Warn),
             state => state.into(),
         };
         table.row([
-            Cell::toned(text("name"), Tone::Strong),
-            entry["persona"].as_str().unwrap_or("everybody").into(),
+            TableCell::toned(text("name"), Tone::Strong),
+            entry["persona"].as_str().unwrap_or("all").into(),
             state,
             entry["reason"].as_str().unwrap_or(text("tool")).into(),
             render::path(std::path::Path::new(text("origin"))).into(),
@@ -85,13 +85,13 @@ async fn list(reach: &Reach, global: &Global) -> Outcome {
     Ok(Exit::Ok)
 }
 
-fn check(global: &Global, files: &[PathBuf]) -> Outcome {
-    // Only the names of variables matter here, so a configuration that cannot be read is no hindrance.
+fn check(global: &GlobalOptions, files: &[PathBuf]) -> CommandResult {
+    // Only the names of variables matter here, so an invalid configuration is not an error.
     let variables = match gateway::load(global) {
         Ok((_, loaded)) => loaded.variables,
         Err(_) => Variables::new(std::env::vars().collect()),
     };
-    let manifest::Checked { entries, set_aside, findings } = manifest::check_all(files, &variables);
+    let manifest::CheckedManifests { entries, set_aside, findings } = manifest::check_all(files, &variables);
     let entries = entries.len();
     let errors = findings.iter().filter(|finding| finding.is_error()).count();
     if global.json {
@@ -112,12 +112,12 @@ fn print(findings: &[Finding], errors: usize, entries: usize, files: usize) {
         text.push_str(&render::finding(&toolbooth_config::render(finding), paint));
         text.push('\n');
     }
-    let (sound, files) = (render::count(entries, "sound entry"), render::count(files, "file"));
-    let sound = sound.replace("entrys", "entries");
+    let (valid, files) = (render::count(entries, "valid entry"), render::count(files, "file"));
+    let valid = valid.replace("entrys", "entries");
     text.push_str(&match (errors, findings.len() - errors) {
-        (0, 0) => format!("All is well: {sound} in {files}.\n"),
-        (0, warnings) => format!("{} and {sound} in {files}.\n", render::count(warnings, "warning")),
-        (errors, _) => format!("{} and {sound} in {files}.\n", render::count(errors, "error")),
+        (0, 0) => format!("No problems: {valid} in {files}.\n"),
+        (0, warnings) => format!("{} and {valid} in {files}.\n", render::count(warnings, "warning")),
+        (errors, _) => format!("{} and {valid} in {files}.\n", render::count(errors, "error")),
     });
     render::print(&text);
 }

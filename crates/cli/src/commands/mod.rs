@@ -1,4 +1,4 @@
-//! The commands, one file a noun.
+//! The commands, one file per noun.
 
 pub mod approvals;
 pub mod audit;
@@ -26,9 +26,9 @@ pub mod tokens;
 pub mod tools;
 pub mod trust;
 
-use crate::arguments::{Arguments, Command, Global};
+use crate::arguments::{CliArguments, CliCommand, GlobalOptions};
 use crate::exit::Exit;
-use crate::failure::{Failure, Outcome};
+use crate::failure::{CommandFailure, CommandResult};
 use crate::render::{self, Paint};
 use serde_json::json;
 use std::future::Future;
@@ -36,36 +36,36 @@ use std::process::ExitCode;
 use toolbooth_core::fault::{Blame, Problem};
 
 /// Runs a command.
-pub fn run(arguments: Arguments) -> ExitCode {
-    let Arguments { global, command } = arguments;
+pub fn run(arguments: CliArguments) -> ExitCode {
+    let CliArguments { global, command } = arguments;
     let outcome = match command {
-        Command::Serve(how) => serve::run(&global, &how),
-        Command::Stdio(how) => stdio::run(&global, &how),
-        Command::Chat(what) => crate::chat::run(&global, &what),
-        Command::Shell(how) => crate::shell::run(&global, &how),
-        Command::Connect(what) => connect::run(&global, &what),
-        Command::Servers(what) => servers::run(&global, what),
-        Command::Tools(what) => tools::run(&global, what),
-        Command::Call(what) => call::run(&global, &what),
-        Command::Approvals(what) => approvals::run(&global, what),
-        Command::Plan(what) => plan::run(&global, what),
-        Command::DeadLetters(what) => dead_letters::run(&global, what),
-        Command::Files(what) => files::run(&global, what),
-        Command::Events(what) => events::run(&global, &what),
-        Command::Audit(what) => audit::run(&global, what),
-        Command::Exposure(what) => exposure::run(&global, what),
-        Command::Config(what) => config::run(&global, what),
-        Command::Manifest(what) => manifest::run(&global, what),
-        Command::Reload => reload::run(&global),
-        Command::Tokens(what) => tokens::run(&global, what),
-        Command::Login(what) => login::run(&global, &what),
-        Command::Trust(what) => trust::run(&global, &what),
-        Command::Doctor => doctor::run(&global),
-        Command::Explain(what) => explain::run(&global, &what),
-        Command::Completions(what) => completions::run(&what),
-        Command::Man(what) => man::run(&what),
-        Command::ConformanceClient { url } => crate::conformance_client::run(&url),
-        Command::DemoServer { name } => return crate::demo::run(&name),
+        CliCommand::Serve(arguments) => serve::run(&global, &arguments),
+        CliCommand::Stdio(arguments) => stdio::run(&global, &arguments),
+        CliCommand::Chat(arguments) => crate::chat::run(&global, &arguments),
+        CliCommand::Shell(arguments) => crate::shell::run(&global, &arguments),
+        CliCommand::Connect(arguments) => connect::run(&global, &arguments),
+        CliCommand::Servers(arguments) => servers::run(&global, arguments),
+        CliCommand::Tools(arguments) => tools::run(&global, arguments),
+        CliCommand::Call(arguments) => call::run(&global, &arguments),
+        CliCommand::Approvals(arguments) => approvals::run(&global, arguments),
+        CliCommand::Plan(arguments) => plan::run(&global, arguments),
+        CliCommand::DeadLetters(arguments) => dead_letters::run(&global, arguments),
+        CliCommand::Files(arguments) => files::run(&global, arguments),
+        CliCommand::Events(arguments) => events::run(&global, &arguments),
+        CliCommand::Audit(arguments) => audit::run(&global, arguments),
+        CliCommand::Exposure(arguments) => exposure::run(&global, arguments),
+        CliCommand::Config(arguments) => config::run(&global, arguments),
+        CliCommand::Manifest(arguments) => manifest::run(&global, arguments),
+        CliCommand::Reload => reload::run(&global),
+        CliCommand::Tokens(arguments) => tokens::run(&global, arguments),
+        CliCommand::Login(arguments) => login::run(&global, &arguments),
+        CliCommand::Trust(arguments) => trust::run(&global, &arguments),
+        CliCommand::Doctor => doctor::run(&global),
+        CliCommand::Explain(arguments) => explain::run(&global, &arguments),
+        CliCommand::Completions(arguments) => completions::run(&arguments),
+        CliCommand::Man(arguments) => man::run(&arguments),
+        CliCommand::ConformanceClient { url } => crate::conformance_client::run(&url),
+        CliCommand::DemoServer { name } => return crate::demo::run(&name),
     };
     match outcome {
         Ok(exit) => exit.into(),
@@ -73,29 +73,29 @@ pub fn run(arguments: Arguments) -> ExitCode {
     }
 }
 
-/// Tells why a command did not do its work.
-pub fn report(failure: &Failure, global: &Global) -> Exit {
+/// Prints a failure, as JSON if requested.
+pub fn report(failure: &CommandFailure, global: &GlobalOptions) -> Exit {
     if global.json {
-        render::print_json(&json!({ "error": failure.trouble }));
+        render::print_json(&json!({ "error": failure.fault }));
     } else {
         render::complain(&render::failure(failure, Paint::stderr()));
     }
     failure.exit
 }
 
-/// Runs the asynchronous part of a command to its end.
-pub fn in_runtime(work: impl Future<Output = Outcome>) -> Outcome {
+/// Runs the asynchronous part of a command.
+pub fn in_runtime(work: impl Future<Output = CommandResult>) -> CommandResult {
     let mut outcome = None;
     let run = toolbooth_server::runtime::run(Box::pin(async { outcome = Some(work.await) }));
     run.map_err(no_runtime)?;
-    outcome.expect("a runtime ends when its work has")
+    outcome.expect("the runtime returns after the work has finished")
 }
 
-fn no_runtime(error: std::io::Error) -> Failure {
-    Failure::failed(Problem {
+fn no_runtime(error: std::io::Error) -> CommandFailure {
+    CommandFailure::failed(Problem {
         code: "serve.no-runtime",
         blame: Blame::Gateway,
-        message: format!("the system gave no threads: {error}"),
+        message: format!("the runtime cannot be started: {error}"),
         hint: Some("check the limits on processes and open files (`ulimit -a`)".into()),
     })
 }

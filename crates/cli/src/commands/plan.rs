@@ -1,53 +1,53 @@
-//! `toolbooth plan`: calls that change something are queued, read as a whole, and run in order.
+//! `toolbooth plan`: queues calls that change something, to review them and run them in order.
 
-use super::approvals::{Among, id, short, shown_arguments, shown_state};
+use super::approvals::{IdKind, id, short, shown_arguments, shown_state};
 use super::in_runtime;
-use crate::arguments::Global;
+use crate::arguments::GlobalOptions;
+use crate::embedded_gateway::ServerSelection;
 use crate::exit::Exit;
-use crate::failure::{Failure, Outcome, Trouble};
-use crate::own::Wanted;
-use crate::reach::{Reach, read};
-use crate::remote::segment;
-use crate::render::{self, Cell, Paint, Table, Tone, ago, line};
+use crate::failure::{CommandFailure, CommandResult, FaultReport};
+use crate::gateway_handle::{GatewayHandle, read};
+use crate::remote_gateway::segment;
+use crate::render::{self, Paint, Table, TableCell, Tone, ago, line};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
-/// What about plans.
+/// Arguments of `toolbooth plan`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-While plan mode is on, calls that only read run, and all others become steps.
+While plan mode is on, read-only calls run, and all other calls become steps.
 For example:
   toolbooth plan on
   toolbooth plan show
   toolbooth plan approve 1-3")]
 pub struct PlanArguments {
     #[command(subcommand)]
-    action: Option<Action>,
-    /// Only calls of this session; --persona narrows likewise.
+    action: Option<PlanAction>,
+    /// Only calls of this session; --persona restricts to a persona.
     #[arg(long, global = true, value_name = "NAME")]
     session: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
-    /// Switch plan mode on.
+enum PlanAction {
+    /// Turn plan mode on.
     On,
-    /// Switch plan mode off; steps that wait, wait on.
+    /// Turn plan mode off; pending steps stay pending.
     Off,
     /// Show a plan's steps (the default).
     Show {
-        /// The plan; the one that takes your calls unless you say.
+        /// Id of the plan; your current plan by default.
         id: Option<String>,
     },
     /// List plans.
     List,
-    /// Run steps in order, up to the first that fails.
+    /// Run steps in order, until one fails.
     Approve {
         /// A number, a range such as 2-4, or all.
         #[arg(value_name = "N|A-B|all")]
         steps: String,
-        /// The plan; the one that takes your calls unless you say.
+        /// Id of the plan; your current plan by default.
         #[arg(long, value_name = "ID")]
         plan: Option<String>,
     },
@@ -56,49 +56,56 @@ enum Action {
         /// A number, a range such as 2-4, or all.
         #[arg(value_name = "N|A-B|all", default_value = "all")]
         steps: String,
-        /// Why.
+        /// Reason.
         #[arg(long, value_name = "TEXT")]
         reason: Option<String>,
-        /// The plan; the one that takes your calls unless you say.
+        /// Id of the plan; your current plan by default.
         #[arg(long, value_name = "ID")]
         plan: Option<String>,
     },
 }
 
-/// Whose calls are meant.
-struct Scope {
+/// The persona and session of a plan.
+struct PlanSelector {
     persona: Option<String>,
     session: Option<String>,
 }
 
 /// Runs `toolbooth plan`.
-pub fn run(global: &Global, what: PlanArguments) -> Outcome {
+pub fn run(global: &GlobalOptions, arguments: PlanArguments) -> CommandResult {
     in_runtime(async {
-        // The persona is the plan's here, not the one to look through.
-        let reach = Reach::open_lasting(&Global { persona: None, ..global.clone() }).await?;
-        let outcome = within(&reach, global, what).await;
-        reach.close().await;
+        // The persona selects the plan here, not the view of the caller.
+        let gateway =
+            GatewayHandle::open_persistent(&GlobalOptions { persona: None, ..global.clone() }).await?;
+        let outcome = within(&gateway, global, arguments).await;
+        gateway.close().await;
         outcome
     })
 }
 
-/// The same at a gateway that is open already.
-pub async fn within(reach: &Reach, global: &Global, what: PlanArguments) -> Outcome {
-    let scope = Scope { persona: global.persona.clone(), session: what.session };
-    match what.action.unwrap_or(Action::Show { id: None }) {
-        Action::On => on(reach, global, &scope).await,
-        Action::Off => off(reach, global, &scope).await,
-        Action::Show { id } => show(reach, global, &scope, id.as_deref()).await,
-        Action::List => list(reach, global).await,
-        Action::Approve { steps, plan } => approve(reach, global, &scope, &steps, plan.as_deref()).await,
-        Action::Reject { steps, reason, plan } => {
+/// Runs the command on an open gateway.
+pub async fn within(
+    gateway: &GatewayHandle,
+    global: &GlobalOptions,
+    arguments: PlanArguments,
+) -> CommandResult {
+    let selector = PlanSelector { persona: global.persona.clone(), session: arguments.session };
+    match arguments.action.unwrap_or(PlanAction::Show { id: None }) {
+        PlanAction::On => on(gateway, global, &selector).await,
+        PlanAction::Off => off(gateway, global, &selector).await,
+        PlanAction::Show { id } => show(gateway, global, &selector, id.as_deref()).await,
+        PlanAction::List => list(gateway, global).await,
+        PlanAction::Approve { steps, plan } => {
+            approve(gateway, global, &selector, &steps, plan.as_deref()).await
+        }
+        PlanAction::Reject { steps, reason, plan } => {
             let body = json!({ "steps": steps, "reason": reason });
-            reject(reach, global, &scope, body, plan.as_deref()).await
+            reject(gateway, global, &selector, body, plan.as_deref()).await
         }
     }
 }
 
-/// Whose calls a plan takes, in words.
+/// The user, persona and session of a plan, in words.
 fn scope_of(plan: &Value) -> String {
     let user = plan["user"].as_str().map(line).unwrap_or_default();
     let part = |key: &str| plan[key].as_str().map(|name| format!(" {key} {}", line(name)));
@@ -106,9 +113,9 @@ fn scope_of(plan: &Value) -> String {
     format!("{user}{}", if parts.is_empty() { String::new() } else { format!(",{}", parts.join(",")) })
 }
 
-async fn on(reach: &Reach, global: &Global, scope: &Scope) -> Outcome {
-    let body = json!({ "persona": scope.persona, "session": scope.session });
-    let plan = read(&reach.post("switching plan mode on", "/plans", Some(body.to_string().into())).await?)?;
+async fn on(gateway: &GatewayHandle, global: &GlobalOptions, selector: &PlanSelector) -> CommandResult {
+    let body = json!({ "persona": selector.persona, "session": selector.session });
+    let plan = read(&gateway.post("turning plan mode on", "/plans", Some(body.to_string().into())).await?)?;
     if global.json {
         render::print_json(&plan);
     } else {
@@ -121,12 +128,12 @@ async fn on(reach: &Reach, global: &Global, scope: &Scope) -> Outcome {
     Ok(Exit::Ok)
 }
 
-async fn off(reach: &Reach, global: &Global, scope: &Scope) -> Outcome {
-    let parts = [("persona", &scope.persona), ("session", &scope.session)];
+async fn off(gateway: &GatewayHandle, global: &GlobalOptions, selector: &PlanSelector) -> CommandResult {
+    let parts = [("persona", &selector.persona), ("session", &selector.session)];
     let parts =
         parts.into_iter().filter_map(|(key, value)| Some(format!("{key}={}", segment(value.as_ref()?))));
     let query = parts.collect::<Vec<_>>().join("&");
-    let closed = reach.delete(&format!("/plans{}{query}", if query.is_empty() { "" } else { "?" })).await?;
+    let closed = gateway.delete(&format!("/plans{}{query}", if query.is_empty() { "" } else { "?" })).await?;
     if global.json {
         render::print_json(&closed);
         return Ok(Exit::Ok);
@@ -135,14 +142,14 @@ async fn off(reach: &Reach, global: &Global, scope: &Scope) -> Outcome {
         [] => render::print("Plan mode was not on.\n"),
         plans => {
             let ids: Vec<&str> = plans.iter().map(|plan| short(&plan["id"])).collect();
-            render::print(&format!("Plan mode is off. Steps of plan {} wait on.\n", ids.join(", ")));
+            render::print(&format!("Plan mode is off. Steps of plan {} stay pending.\n", ids.join(", ")));
         }
     }
     Ok(Exit::Ok)
 }
 
-async fn list(reach: &Reach, global: &Global) -> Outcome {
-    let answer = reach.get("/plans").await?;
+async fn list(gateway: &GatewayHandle, global: &GlobalOptions) -> CommandResult {
+    let answer = gateway.get("/plans").await?;
     if global.json {
         render::print_json(&answer);
         return Ok(Exit::Ok);
@@ -155,11 +162,11 @@ async fn list(reach: &Reach, global: &Global) -> Outcome {
     let mut table = Table::new(&["ID", "STATE", "OPENED", "FOR"]);
     for plan in plans {
         let state = match plan["state"].as_str() {
-            Some("open") => Cell::toned("open", Tone::Good),
-            other => Cell::toned(other.unwrap_or_default(), Tone::Dim),
+            Some("open") => TableCell::toned("open", Tone::Good),
+            other => TableCell::toned(other.unwrap_or_default(), Tone::Dim),
         };
         table.row([
-            Cell::toned(short(&plan["id"]), Tone::Strong),
+            TableCell::toned(short(&plan["id"]), Tone::Strong),
             state,
             ago(plan["created_ms"].as_i64().unwrap_or(0)).into(),
             scope_of(plan).into(),
@@ -169,13 +176,17 @@ async fn list(reach: &Reach, global: &Global) -> Outcome {
     Ok(Exit::Ok)
 }
 
-/// The plan that is meant: the one named, else the caller's open one, else their newest.
-async fn pick(reach: &Reach, scope: &Scope, named: Option<&str>) -> Result<String, Failure> {
+/// Selects a plan: the named one, or the caller's open one, or their newest.
+async fn pick(
+    gateway: &GatewayHandle,
+    selector: &PlanSelector,
+    named: Option<&str>,
+) -> Result<String, CommandFailure> {
     if let Some(text) = named {
-        return id(reach, Among::Plans, text).await;
+        return id(gateway, IdKind::Plans, text).await;
     }
-    let me = reach.get("/me").await?;
-    let answer = reach.get("/plans").await?;
+    let me = gateway.get("/me").await?;
+    let answer = gateway.get("/plans").await?;
     let fits =
         |wanted: &Option<String>, found: &Value| wanted.is_none() || wanted.as_deref() == found.as_str();
     let mine: Vec<&Value> = answer["plans"]
@@ -183,12 +194,12 @@ async fn pick(reach: &Reach, scope: &Scope, named: Option<&str>) -> Result<Strin
         .into_iter()
         .flatten()
         .filter(|plan| plan["user"] == me["user"])
-        .filter(|plan| fits(&scope.persona, &plan["persona"]) && fits(&scope.session, &plan["session"]))
+        .filter(|plan| fits(&selector.persona, &plan["persona"]) && fits(&selector.session, &plan["session"]))
         .collect();
     let open = mine.iter().find(|plan| plan["state"] == "open").or(mine.first());
     let id = open.and_then(|plan| plan["id"].as_str()).map(str::to_owned);
     id.ok_or_else(|| {
-        Failure::failed(Trouble {
+        CommandFailure::failed(FaultReport {
             code: "plan.unknown".to_owned(),
             blame: "caller".to_owned(),
             message: "you have no plan".to_owned(),
@@ -197,9 +208,14 @@ async fn pick(reach: &Reach, scope: &Scope, named: Option<&str>) -> Result<Strin
     })
 }
 
-async fn show(reach: &Reach, global: &Global, scope: &Scope, named: Option<&str>) -> Outcome {
-    let id = pick(reach, scope, named).await?;
-    let body = reach.fetch(&format!("/plans/{id}")).await?;
+async fn show(
+    gateway: &GatewayHandle,
+    global: &GlobalOptions,
+    selector: &PlanSelector,
+    named: Option<&str>,
+) -> CommandResult {
+    let id = pick(gateway, selector, named).await?;
+    let body = gateway.fetch(&format!("/plans/{id}")).await?;
     if global.json {
         render::print_raw_json(&String::from_utf8_lossy(&body));
         return Ok(Exit::Ok);
@@ -208,7 +224,7 @@ async fn show(reach: &Reach, global: &Global, scope: &Scope, named: Option<&str>
     Ok(Exit::Ok)
 }
 
-/// A plan like the difference it would make.
+/// Draws a plan in the style of a diff.
 fn draw(plan: &Value) -> String {
     let paint = Paint::stdout();
     let head = format!(
@@ -232,11 +248,11 @@ fn draw(plan: &Value) -> String {
             _ => ("-", Tone::Bad),
         };
         let effect = match text("side_effect") {
-            strong @ ("destructive" | "system") => Cell::toned(strong, Tone::Bad),
+            strong @ ("destructive" | "system") => TableCell::toned(strong, Tone::Bad),
             other => other.into(),
         };
         table.row([
-            Cell::toned(sign, tone),
+            TableCell::toned(sign, tone),
             step["plan"]["step"].as_u64().unwrap_or(0).to_string().into(),
             text("name").into(),
             effect,
@@ -247,10 +263,16 @@ fn draw(plan: &Value) -> String {
     format!("{head}\n{}", table.draw(paint))
 }
 
-async fn approve(reach: &Reach, global: &Global, scope: &Scope, steps: &str, named: Option<&str>) -> Outcome {
-    let id = pick(reach, scope, named).await?;
-    if matches!(reach, Reach::Own(_)) {
-        let plan = reach.get(&format!("/plans/{id}")).await?;
+async fn approve(
+    gateway: &GatewayHandle,
+    global: &GlobalOptions,
+    selector: &PlanSelector,
+    steps: &str,
+    named: Option<&str>,
+) -> CommandResult {
+    let id = pick(gateway, selector, named).await?;
+    if matches!(gateway, GatewayHandle::Embedded(_)) {
+        let plan = gateway.get(&format!("/plans/{id}")).await?;
         let waiting = plan["steps"]
             .as_array()
             .into_iter()
@@ -258,21 +280,27 @@ async fn approve(reach: &Reach, global: &Global, scope: &Scope, steps: &str, nam
             .filter(|step| matches!(step["state"].as_str(), Some("pending" | "approved")));
         let servers: BTreeSet<&str> = waiting.filter_map(|step| step["server"].as_str()).collect();
         for server in servers {
-            reach.connect(Wanted::One(server)).await;
+            gateway.connect(ServerSelection::One(server)).await;
         }
     }
     let body = json!({ "steps": steps }).to_string();
     let path = format!("/plans/{id}/approve");
-    report(&read(&reach.post("running the plan", &path, Some(body.into())).await?)?, global)
+    report(&read(&gateway.post("running the plan", &path, Some(body.into())).await?)?, global)
 }
 
-async fn reject(reach: &Reach, global: &Global, scope: &Scope, body: Value, named: Option<&str>) -> Outcome {
-    let id = pick(reach, scope, named).await?;
+async fn reject(
+    gateway: &GatewayHandle,
+    global: &GlobalOptions,
+    selector: &PlanSelector,
+    body: Value,
+    named: Option<&str>,
+) -> CommandResult {
+    let id = pick(gateway, selector, named).await?;
     let path = format!("/plans/{id}/reject");
-    report(&read(&reach.post("rejecting", &path, Some(body.to_string().into())).await?)?, global)
+    report(&read(&gateway.post("rejecting", &path, Some(body.to_string().into())).await?)?, global)
 }
 
-fn report(answer: &Value, global: &Global) -> Outcome {
+fn report(answer: &Value, global: &GlobalOptions) -> CommandResult {
     let steps = answer["steps"].as_array().map(Vec::as_slice).unwrap_or_default();
     let failed = steps.iter().any(|step| step["state"] == "failed");
     if global.json {
@@ -291,7 +319,7 @@ fn report(answer: &Value, global: &Global) -> Outcome {
         }
         render::print(&table.draw(Paint::stdout()));
         if failed {
-            render::complain("It stopped at the step that failed; the rest waits on.\n");
+            render::complain("The plan stopped at the step that failed; the other steps stay pending.\n");
         }
     }
     Ok(if failed { Exit::Failed } else { Exit::Ok })

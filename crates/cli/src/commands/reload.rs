@@ -1,18 +1,18 @@
-//! `toolbooth reload`: the running gateway reads its configuration again.
+//! `toolbooth reload`: makes the running gateway reload its configuration.
 
 use super::in_runtime;
-use crate::arguments::Global;
+use crate::arguments::GlobalOptions;
 use crate::exit::Exit;
-use crate::failure::{Failure, Outcome};
-use crate::reach::{Reach, read};
+use crate::failure::{CommandFailure, CommandResult};
+use crate::gateway_handle::{GatewayHandle, read};
 use crate::render::{self, Paint, line};
 use serde_json::Value;
 
 /// Runs `toolbooth reload`.
-pub fn run(global: &Global) -> Outcome {
+pub fn run(global: &GlobalOptions) -> CommandResult {
     in_runtime(async {
-        let reach = Reach::demand(global).await?;
-        let report = ask(&reach).await?;
+        let gateway = GatewayHandle::require_running(global).await?;
+        let report = ask(&gateway).await?;
         if global.json {
             render::print_json(&report);
             return Ok(Exit::Ok);
@@ -25,25 +25,25 @@ pub fn run(global: &Global) -> Outcome {
     })
 }
 
-/// Makes a gateway read its configuration again; what it did.
-pub async fn ask(reach: &Reach) -> Result<Value, Failure> {
-    match reach.post("reading the configuration again", "/servers/reload", None).await {
+/// Makes a gateway reload its configuration, and returns its report.
+pub async fn ask(gateway: &GatewayHandle) -> Result<Value, CommandFailure> {
+    match gateway.post("reloading the configuration", "/servers/reload", None).await {
         Ok(body) => read(&body),
-        Err(failure) if failure.trouble.code.starts_with("config.") => {
+        Err(failure) if failure.fault.code.starts_with("config.") => {
             let message = format!(
-                "the configuration was not applied, the last good one stays: {}",
-                failure.trouble.message
+                "the configuration was not applied, the last good one stays in force: {}",
+                failure.fault.message
             );
             let mut failure = failure;
-            failure.trouble.message = message;
-            failure.trouble.hint.get_or_insert_with(|| "`toolbooth config check` shows every problem".into());
+            failure.fault.message = message;
+            failure.fault.hint.get_or_insert_with(|| "`toolbooth config check` shows every problem".into());
             Err(failure)
         }
         Err(failure) => Err(failure),
     }
 }
 
-/// What a reload did, in words.
+/// Describes the result of a reload.
 pub fn describe(report: &Value) -> String {
     let applied = &report["applied"];
     let mut text = String::new();
@@ -63,14 +63,14 @@ pub fn describe(report: &Value) -> String {
         text.push_str(&format!("{:<10} {settings}\n", "settings"));
     }
     if !restart.is_empty() {
-        text.push_str(&format!("Restart needed: {restart} changed, and is fixed when the gateway starts.\n"));
+        text.push_str(&format!("Restart needed: {restart} changed and takes effect only at startup.\n"));
     }
     let unchanged = usize::try_from(applied["unchanged"].as_u64().unwrap_or(0)).unwrap_or(0);
     if text.is_empty() {
-        return format!("Nothing changed: {} left alone.\n", render::count(unchanged, "server"));
+        return format!("Nothing changed ({}).\n", render::count(unchanged, "server"));
     }
     if unchanged > 0 {
-        text.push_str(&format!("left alone {}\n", render::count(unchanged, "server")));
+        text.push_str(&format!("unchanged  {}\n", render::count(unchanged, "server")));
     }
     text
 }

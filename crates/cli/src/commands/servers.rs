@@ -1,106 +1,119 @@
-//! `toolbooth servers`: how the servers do, and what can be done about it.
+//! `toolbooth servers`: shows and controls the servers.
 
-use super::servers_login::{self, LoginArguments};
+use super::servers_login::{self, ServerLoginArguments};
 use super::{in_runtime, trust};
-use crate::arguments::Global;
+use crate::arguments::GlobalOptions;
+use crate::embedded_gateway::{ServerSelection, not_running};
 use crate::exit::Exit;
-use crate::failure::{Failure, Outcome};
+use crate::failure::{CommandFailure, CommandResult};
 use crate::gateway;
-use crate::own::{Wanted, not_running};
-use crate::reach::{Reach, read};
-use crate::remote::segment;
-use crate::render::{self, Cell, Paint, Table, Tone, line};
+use crate::gateway_handle::{GatewayHandle, read};
+use crate::remote_gateway::segment;
+use crate::render::{self, Paint, Table, TableCell, Tone, line};
 use clap::{Args, Subcommand};
 use serde_json::Value;
 use std::io::IsTerminal;
 use toolbooth_config::nearest;
 
-/// Which servers, and what about them.
+/// Arguments of `toolbooth servers`.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct ServersArguments {
     #[command(subcommand)]
-    action: Option<Action>,
+    action: Option<ServersAction>,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
+enum ServersAction {
     /// List all servers (the default).
     List,
     /// Show one server.
     Show { name: String },
     /// Connect a server now.
     Connect { name: String },
-    /// Disconnect a server until somebody asks for it.
+    /// Disconnect a server until the next request.
     Disconnect { name: String },
-    /// Disconnect a server and connect it anew.
+    /// Disconnect a server and connect it again.
     Restart { name: String },
-    /// Show the last lines a server wrote to its standard error.
+    /// Show the last lines a server wrote to standard error.
     Logs { name: String },
     /// Sign in to a server whose `auth` is `oauth`, in a browser.
-    Login(LoginArguments),
-    /// Forget the sign-in to a server.
+    Login(ServerLoginArguments),
+    /// Delete the stored sign-in to a server.
     Logout { name: String },
 }
 
 /// Runs `toolbooth servers`.
-pub fn run(global: &Global, what: ServersArguments) -> Outcome {
+pub fn run(global: &GlobalOptions, arguments: ServersArguments) -> CommandResult {
     in_runtime(async {
-        let action = what.action.unwrap_or(Action::List);
-        let reach = match &action {
-            // These change something that lasts, so there must be something that lasts.
-            Action::Disconnect { .. } | Action::Restart { .. } => Reach::demand(global).await?,
-            // These are kept, whoever does them.
-            Action::Login(_) | Action::Logout { .. } => Reach::open_lasting(global).await?,
-            _ => Reach::open(global).await?,
+        let action = arguments.action.unwrap_or(ServersAction::List);
+        let gateway = match &action {
+            // These have an effect only on a running gateway.
+            ServersAction::Disconnect { .. } | ServersAction::Restart { .. } => {
+                GatewayHandle::require_running(global).await?
+            }
+            // These change the store.
+            ServersAction::Login(_) | ServersAction::Logout { .. } => {
+                GatewayHandle::open_persistent(global).await?
+            }
+            _ => GatewayHandle::open(global).await?,
         };
-        let outcome = perform(&reach, global, &action).await;
-        reach.close().await;
+        let outcome = perform(&gateway, global, &action).await;
+        gateway.close().await;
         outcome
     })
 }
 
-/// The same at a gateway that is open already.
-pub async fn within(reach: &Reach, global: &Global, what: ServersArguments) -> Outcome {
-    perform(reach, global, &what.action.unwrap_or(Action::List)).await
+/// Runs the command on an open gateway.
+pub async fn within(
+    gateway: &GatewayHandle,
+    global: &GlobalOptions,
+    arguments: ServersArguments,
+) -> CommandResult {
+    perform(gateway, global, &arguments.action.unwrap_or(ServersAction::List)).await
 }
 
 /// Connects or disconnects a server by its name.
-pub async fn connect_or_not(reach: &Reach, global: &Global, name: &str, link: Link) -> Outcome {
+pub async fn change_connection(
+    gateway: &GatewayHandle,
+    global: &GlobalOptions,
+    name: &str,
+    change: ConnectionChange,
+) -> CommandResult {
     let name = name.to_owned();
-    let action = match link {
-        Link::Up => Action::Connect { name },
-        Link::Down => Action::Disconnect { name },
+    let action = match change {
+        ConnectionChange::Connect => ServersAction::Connect { name },
+        ConnectionChange::Disconnect => ServersAction::Disconnect { name },
     };
-    perform(reach, global, &action).await
+    perform(gateway, global, &action).await
 }
 
-/// What becomes of the line to a server.
+/// Whether to connect or to disconnect a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Link {
-    /// It is connected.
-    Up,
-    /// It is disconnected.
-    Down,
+pub enum ConnectionChange {
+    /// Connect it.
+    Connect,
+    /// Disconnect it.
+    Disconnect,
 }
 
-async fn perform(reach: &Reach, global: &Global, action: &Action) -> Outcome {
+async fn perform(gateway: &GatewayHandle, global: &GlobalOptions, action: &ServersAction) -> CommandResult {
     match action {
-        Action::List => list(reach, global).await,
-        Action::Show { name } => show(reach, global, name).await,
-        Action::Logs { name } => logs(reach, global, name).await,
-        Action::Connect { name } => act(reach, global, name, "connect").await,
-        Action::Disconnect { name } => act(reach, global, name, "disconnect").await,
-        Action::Restart { name } => act(reach, global, name, "restart").await,
-        Action::Login(how) => servers_login::login(reach, global, how).await,
-        Action::Logout { name } => servers_login::logout(reach, global, name).await,
+        ServersAction::List => list(gateway, global).await,
+        ServersAction::Show { name } => show(gateway, global, name).await,
+        ServersAction::Logs { name } => logs(gateway, global, name).await,
+        ServersAction::Connect { name } => act(gateway, global, name, "connect").await,
+        ServersAction::Disconnect { name } => act(gateway, global, name, "disconnect").await,
+        ServersAction::Restart { name } => act(gateway, global, name, "restart").await,
+        ServersAction::Login(arguments) => servers_login::login(gateway, global, arguments).await,
+        ServersAction::Logout { name } => servers_login::logout(gateway, global, name).await,
     }
 }
 
-/// Shows how all servers do.
-pub async fn list(reach: &Reach, global: &Global) -> Outcome {
-    reach.connect(Wanted::Started).await;
-    let answer = reach.get("/servers").await?;
+/// Lists all servers with their state.
+pub async fn list(gateway: &GatewayHandle, global: &GlobalOptions) -> CommandResult {
+    gateway.connect(ServerSelection::AutoConnected).await;
+    let answer = gateway.get("/servers").await?;
     if global.json {
         render::print_json(&answer);
         return Ok(Exit::Ok);
@@ -112,23 +125,23 @@ pub async fn list(reach: &Reach, global: &Global) -> Outcome {
     for server in servers {
         text.push_str(&trouble_of(server, paint));
     }
-    text.push_str(&format!("\n{}\n", paint.tone(Tone::Dim, &source_of(reach))));
+    text.push_str(&format!("\n{}\n", paint.tone(Tone::Dim, &source_of(gateway))));
     render::print(&text);
     Ok(Exit::Ok)
 }
 
-/// Where the answer came from.
-fn source_of(reach: &Reach) -> String {
-    match reach {
-        Reach::Running(remote) => format!("The gateway at {} answered.", remote.url),
-        Reach::Own(own) if own.stays() => {
-            "No gateway runs here: these servers run for this shell and end with it.".into()
+/// Explains which gateway the answer comes from.
+fn source_of(gateway: &GatewayHandle) -> String {
+    match gateway {
+        GatewayHandle::Running(remote) => format!("The gateway at {} answered.", remote.url),
+        GatewayHandle::Embedded(embedded) if embedded.is_session() => {
+            "No running gateway was used: these servers run for this shell only.".into()
         }
-        Reach::Own(own) if own.loaded.is_empty_of_servers() => {
+        GatewayHandle::Embedded(embedded) if embedded.loaded.is_empty_of_servers() => {
             "No servers are configured yet, so the bundled ones are shown.".into()
         }
-        Reach::Own(_) => {
-            "No gateway was asked: servers were started for this answer and stopped again.".into()
+        GatewayHandle::Embedded(_) => {
+            "No running gateway was used: the servers were started for this command only.".into()
         }
     }
 }
@@ -141,7 +154,7 @@ fn table(servers: &[Value], paint: Paint) -> String {
             ("connected", tools) | (_, tools @ 1..) => tools.to_string(),
             _ => String::new(),
         };
-        let state = Cell::toned(text("state"), tone_of(text("state")));
+        let state = TableCell::toned(text("state"), tone_of(text("state")));
         table.row([
             text("name").into(),
             state,
@@ -163,7 +176,7 @@ pub fn tone_of(state: &str) -> Tone {
     }
 }
 
-/// What is wrong with a server, and what to do; nothing for one that does well.
+/// Describes the problem of a server and its fix; empty for a server without problems.
 fn trouble_of(server: &Value, paint: Paint) -> String {
     let text = |key: &str| server[key].as_str();
     let name = line(text("name").unwrap_or_default());
@@ -180,7 +193,7 @@ fn trouble_of(server: &Value, paint: Paint) -> String {
         (None, Some(hint)) => say(&line(hint)),
         (None, None) => String::new(),
     };
-    // A tool whose schema is sloppy is there all the same.
+    // A tool with an imprecise schema is still offered.
     let aside: Vec<&Value> = server["set_aside"]
         .as_array()
         .into_iter()
@@ -194,29 +207,29 @@ fn trouble_of(server: &Value, paint: Paint) -> String {
         let count = render::count(aside.len(), "definition");
         let names = names.join(", ");
         said.push_str(&say(&format!(
-            "{count} set aside: {names}{more}; `toolbooth servers show {name}` tells why"
+            "{count} set aside: {names}{more}; `toolbooth servers show {name}` shows why"
         )));
     }
     said
 }
 
-async fn show(reach: &Reach, global: &Global, name: &str) -> Outcome {
-    reach.connect(Wanted::One(name)).await;
-    let mut server = one(reach, name).await?;
+async fn show(gateway: &GatewayHandle, global: &GlobalOptions, name: &str) -> CommandResult {
+    gateway.connect(ServerSelection::One(name)).await;
+    let mut server = one(gateway, name).await?;
     if server["state"] != "needs_trust" {
         print_server(&server, global);
         return Ok(Exit::Ok);
     }
-    // Trust is given to what stands in the files here, whoever runs it.
-    let here = match reach {
-        Reach::Own(_) => None,
-        // One elsewhere has files of its own.
-        Reach::Running(_) if global.url.is_some() => None,
-        Reach::Running(_) => gateway::load(global).ok().map(|(_, loaded)| loaded),
+    // Trust is about the files here, whichever gateway uses them.
+    let here = match gateway {
+        GatewayHandle::Embedded(_) => None,
+        // A remote gateway has its own files.
+        GatewayHandle::Running(_) if global.url.is_some() => None,
+        GatewayHandle::Running(_) => gateway::load(global).ok().map(|(_, loaded)| loaded),
     };
-    let loaded = match reach {
-        Reach::Own(own) => Some(&own.loaded),
-        Reach::Running(_) => here.as_ref(),
+    let loaded = match gateway {
+        GatewayHandle::Embedded(embedded) => Some(&embedded.loaded),
+        GatewayHandle::Running(_) => here.as_ref(),
     };
     let pending = loaded.map(trust::pending).unwrap_or_default();
     let pending = pending.iter().find(|one| one.name == Some(name));
@@ -226,24 +239,24 @@ async fn show(reach: &Reach, global: &Global, name: &str) -> Outcome {
     print_server(&server, global);
     if let Some(pending) = pending.filter(|_| !global.json) {
         let file = render::path(pending.file);
-        render::print(&format!("  would run, by {file}\n{}", pending.drawn(Paint::stdout())));
+        render::print(&format!("  would run, as defined in {file}\n{}", pending.drawn(Paint::stdout())));
     }
     Ok(Exit::Ok)
 }
 
-async fn one(reach: &Reach, name: &str) -> Result<Value, Failure> {
-    match reach.get(&format!("/servers/{}", segment(name))).await {
-        Err(failure) => Err(suggest(reach, failure, name).await),
+async fn one(gateway: &GatewayHandle, name: &str) -> Result<Value, CommandFailure> {
+    match gateway.get(&format!("/servers/{}", segment(name))).await {
+        Err(failure) => Err(suggest(gateway, failure, name).await),
         found => found,
     }
 }
 
-/// Adds the nearest name to a failure about an unknown server.
-pub async fn suggest(reach: &Reach, failure: Failure, name: &str) -> Failure {
-    if failure.trouble.code != "server.unknown" {
+/// Adds the most similar name to a failure about an unknown server.
+pub async fn suggest(gateway: &GatewayHandle, failure: CommandFailure, name: &str) -> CommandFailure {
+    if failure.fault.code != "server.unknown" {
         return failure;
     }
-    let Ok(answer) = reach.get("/servers").await else { return failure };
+    let Ok(answer) = gateway.get("/servers").await else { return failure };
     let servers = answer["servers"].as_array().map(Vec::as_slice).unwrap_or_default();
     let names: Vec<&str> = servers.iter().filter_map(|server| server["name"].as_str()).collect();
     match nearest(name, names.iter().copied()) {
@@ -254,7 +267,7 @@ pub async fn suggest(reach: &Reach, failure: Failure, name: &str) -> Failure {
 }
 
 /// Shows one server.
-pub fn print_server(server: &Value, global: &Global) {
+pub fn print_server(server: &Value, global: &GlobalOptions) {
     if global.json {
         return render::print_json(server);
     }
@@ -305,13 +318,13 @@ pub fn print_server(server: &Value, global: &Global) {
     render::print(&out);
 }
 
-/// What a server wrote where only messages may stand.
+/// Describes lines on standard output that are not MCP messages.
 fn noise(server: &Value) -> Option<String> {
     let count = usize::try_from(server["stray_lines"].as_u64()?).unwrap_or(usize::MAX);
     let name = line(server["name"].as_str()?);
     let lines = render::count(count, "line");
     Some(format!(
-        "{lines} on standard output that are no messages; `toolbooth servers logs {name}` shows them"
+        "{lines} on standard output that are not messages; `toolbooth servers logs {name}` shows them"
     ))
 }
 
@@ -324,11 +337,11 @@ fn offers(server: &Value) -> Option<String> {
     (!said.is_empty()).then(|| said.join(", "))
 }
 
-async fn logs(reach: &Reach, global: &Global, name: &str) -> Outcome {
-    reach.connect(Wanted::One(name)).await;
-    let answer = reach.get(&format!("/servers/{}/logs", segment(name))).await;
+async fn logs(gateway: &GatewayHandle, global: &GlobalOptions, name: &str) -> CommandResult {
+    gateway.connect(ServerSelection::One(name)).await;
+    let answer = gateway.get(&format!("/servers/{}/logs", segment(name))).await;
     let answer = match answer {
-        Err(failure) => return Err(suggest(reach, failure, name).await),
+        Err(failure) => return Err(suggest(gateway, failure, name).await),
         Ok(answer) => answer,
     };
     if global.json {
@@ -353,16 +366,16 @@ async fn logs(reach: &Reach, global: &Global, name: &str) -> Outcome {
     Ok(Exit::Ok)
 }
 
-async fn act(reach: &Reach, global: &Global, name: &str, action: &str) -> Outcome {
-    let passing = matches!(reach, Reach::Own(own) if !own.stays());
+async fn act(gateway: &GatewayHandle, global: &GlobalOptions, name: &str, action: &str) -> CommandResult {
+    let passing = matches!(gateway, GatewayHandle::Embedded(embedded) if !embedded.is_session());
     if passing && action != "connect" {
-        return Err(Failure::failed(not_running()));
+        return Err(CommandFailure::failed(not_running()));
     }
-    let answer = reach
+    let answer = gateway
         .post(&format!("{action}ing `{name}`"), &format!("/servers/{}/{action}", segment(name)), None)
         .await;
     let server = match answer {
-        Err(failure) => return Err(suggest(reach, failure, name).await),
+        Err(failure) => return Err(suggest(gateway, failure, name).await),
         Ok(body) => read(&body)?,
     };
     print_server(&server, global);
@@ -371,7 +384,7 @@ async fn act(reach: &Reach, global: &Global, name: &str, action: &str) -> Outcom
         return Ok(Exit::Failed);
     }
     if passing && !global.json {
-        render::complain("No gateway is running: the server was connected for this answer only.\n");
+        render::complain("No running gateway was used: the server was connected for this command only.\n");
     }
     Ok(Exit::Ok)
 }

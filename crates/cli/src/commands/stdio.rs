@@ -1,12 +1,12 @@
-//! `toolbooth stdio`: an MCP server on standard input and output, joined to one shared gateway.
+//! `toolbooth stdio`: an MCP server on standard input and output, connected to a shared gateway.
 //!
-//! The process is a pipe and nothing else: many clients, one gateway, one set of server processes.
+//! The process only relays bytes: many clients share one gateway and one set of server processes.
 
-use crate::arguments::Global;
+use crate::arguments::GlobalOptions;
 use crate::exit::Exit;
-use crate::failure::{Failure, Outcome};
+use crate::failure::{CommandFailure, CommandResult};
 use crate::gateway;
-use crate::presence::{Presence, socket_path};
+use crate::gateway_record::{GatewayRecord, socket_path};
 use clap::Args;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -16,40 +16,40 @@ use tokio::io::{AsyncWriteExt, copy};
 use tokio::net::UnixStream;
 use toolbooth_core::fault::{Blame, Problem};
 
-/// How long a gateway may take to come up.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a gateway may take to start.
+const START_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a gateway started for its clients outlives the last of them.
 const LINGER_SECONDS: u64 = 30;
 
-/// How a gateway is joined.
+/// Arguments of `toolbooth stdio`.
 #[derive(Debug, Clone, Args)]
 pub struct StdioArguments {
-    /// How many seconds a gateway started for this client outlives its last one.
+    /// How many seconds a gateway started for this client outlives its last client.
     #[arg(long, hide = true, value_name = "SECONDS", default_value_t = LINGER_SECONDS)]
     linger: u64,
 }
 
-/// Joins a running gateway or starts one.
-pub fn run(global: &Global, how: &StdioArguments) -> Outcome {
+/// Runs `toolbooth stdio`: connects to the running gateway, or starts one.
+pub fn run(global: &GlobalOptions, arguments: &StdioArguments) -> CommandResult {
     let (sources, loaded) = gateway::load(global)?;
     let data_dir = loaded.settings.data_dir.clone();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| Failure::failed(problem(&error.to_string())))?;
+    let runtime = runtime.map_err(|error| CommandFailure::failed(problem(&error.to_string())))?;
     let outcome = runtime.block_on(async {
-        let stream = join(&data_dir, global, how).await.map_err(Failure::failed)?;
-        if Presence::find(&data_dir).is_some_and(|found| found.named != gateway::named(&sources)) {
-            eprintln!("warning: the gateway that runs here was started with other files than these");
+        let stream = join(&data_dir, global, arguments).await.map_err(CommandFailure::failed)?;
+        if GatewayRecord::find(&data_dir).is_some_and(|found| found.named != gateway::named(&sources)) {
+            eprintln!("warning: the running gateway was started with other configuration files");
         }
         relay(introduced(stream, global).await).await;
         Ok(Exit::Ok)
     });
-    // The reader of standard input is a thread that nothing can wake.
+    // The thread that reads standard input cannot be interrupted.
     runtime.shutdown_background();
     outcome
 }
 
-/// Tells the gateway which persona the client is to see, before the client's own first word.
-async fn introduced(mut stream: UnixStream, global: &Global) -> UnixStream {
+/// Sends the persona to the gateway, before the client's first message.
+async fn introduced(mut stream: UnixStream, global: &GlobalOptions) -> UnixStream {
     if let Some(persona) = &global.persona {
         let line = format!("{}\n", serde_json::json!({ "toolbooth": { "persona": persona } }));
         let _ = stream.write_all(line.as_bytes()).await;
@@ -61,42 +61,50 @@ fn problem(why: &str) -> Problem {
     Problem {
         code: "stdio.no-gateway",
         blame: Blame::Gateway,
-        message: format!("no gateway could be joined: {why}"),
+        message: format!("cannot connect to a gateway: {why}"),
         hint: Some("`toolbooth serve` shows what is wrong".into()),
     }
 }
 
-async fn join(data_dir: &Path, global: &Global, how: &StdioArguments) -> Result<UnixStream, Problem> {
-    if let Some(presence) = Presence::find(data_dir)
-        && let Ok(stream) = UnixStream::connect(&presence.socket).await
+async fn join(
+    data_dir: &Path,
+    global: &GlobalOptions,
+    arguments: &StdioArguments,
+) -> Result<UnixStream, Problem> {
+    if let Some(record) = GatewayRecord::find(data_dir)
+        && let Ok(stream) = UnixStream::connect(&record.socket).await
     {
         return Ok(stream);
     }
-    let mut gateway = start(data_dir, global, how).map_err(|error| problem(&error.to_string()))?;
+    let mut gateway = start(data_dir, global, arguments).map_err(|error| problem(&error.to_string()))?;
     let started = Instant::now();
-    while started.elapsed() < PATIENCE {
+    while started.elapsed() < START_TIMEOUT {
         tokio::time::sleep(Duration::from_millis(15)).await;
         if let Ok(stream) = UnixStream::connect(socket_path(data_dir)).await {
             return Ok(stream);
         }
-        // Another client may have been quicker; its gateway is as good.
+        // Another client may have started a gateway at the same time.
         if let Ok(Some(status)) = gateway.try_wait()
             && !status.success()
-            && Presence::find(data_dir).is_none()
+            && GatewayRecord::find(data_dir).is_none()
             && started.elapsed() > Duration::from_secs(2)
         {
-            return Err(problem(&format!("the gateway ended at once ({status})")));
+            return Err(problem(&format!("the gateway exited at startup ({status})")));
         }
     }
-    Err(problem("it did not come up in time"))
+    Err(problem("it did not start in time"))
 }
 
-/// Starts a gateway that belongs to no client: a session of its own, nothing inherited.
-fn start(data_dir: &Path, global: &Global, how: &StdioArguments) -> std::io::Result<std::process::Child> {
+/// Starts a gateway that outlives this client: in its own process group, with its own standard streams.
+fn start(
+    data_dir: &Path,
+    global: &GlobalOptions,
+    arguments: &StdioArguments,
+) -> std::io::Result<std::process::Child> {
     std::fs::create_dir_all(data_dir)?;
     let log = std::fs::File::create(data_dir.join("gateway.log"))?;
     let mut command = Command::new(std::env::current_exe()?);
-    command.arg("serve").args(["--listen", "127.0.0.1:0", "--linger", &how.linger.to_string()]);
+    command.arg("serve").args(["--listen", "127.0.0.1:0", "--linger", &arguments.linger.to_string()]);
     for file in &global.config {
         command.arg("--config").arg(file);
     }
@@ -122,7 +130,7 @@ fn start(data_dir: &Path, global: &Global, how: &StdioArguments) -> std::io::Res
     command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).process_group(0).spawn()
 }
 
-/// Passes bytes both ways until either side ends.
+/// Relays bytes in both directions until either side ends.
 async fn relay(stream: UnixStream) {
     let (mut from_gateway, mut to_gateway) = stream.into_split();
     let up = async {
@@ -145,7 +153,7 @@ async fn relay(stream: UnixStream) {
     };
     tokio::pin!(up, down);
     tokio::select! {
-        () = &mut up => down.await, // Answers to what was asked last.
+        () = &mut up => down.await, // The last requests still get their answers.
         () = &mut down => {}
     }
 }

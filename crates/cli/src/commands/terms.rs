@@ -1,9 +1,9 @@
-//! The terms of a tool, drawn for people.
+//! Draws the terms of a tool.
 
 use crate::render::{Paint, Tone, line};
 use serde_json::Value;
 
-/// What holds for a tool's calls; nothing where nothing is known of it.
+/// Draws the terms as rows; empty if none are known.
 pub fn draw(terms: &Value, paint: Paint) -> String {
     if !terms.is_object() {
         return String::new();

@@ -1,35 +1,35 @@
-//! `toolbooth tokens`: who may use this gateway, by tokens it made itself.
+//! `toolbooth tokens`: creates, lists and revokes tokens of the gateway.
 
 use super::in_runtime;
-use crate::arguments::Global;
+use crate::arguments::GlobalOptions;
 use crate::exit::Exit;
-use crate::failure::{Failure, Outcome};
-use crate::reach::{Reach, read};
-use crate::remote::segment;
-use crate::render::{self, Cell, Paint, Table, Tone, line};
+use crate::failure::{CommandFailure, CommandResult};
+use crate::gateway_handle::{GatewayHandle, read};
+use crate::remote_gateway::segment;
+use crate::render::{self, Paint, Table, TableCell, Tone, line};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// How long a token lasts when nobody says.
+/// The default lifetime of a token.
 const DEFAULT_DAYS: u64 = 30;
 
-/// What about tokens.
+/// Arguments of `toolbooth tokens`.
 #[derive(Debug, Args)]
 pub struct TokensArguments {
     #[command(subcommand)]
-    action: Option<Action>,
+    action: Option<TokensAction>,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
+enum TokensAction {
     /// List tokens (the default).
     List,
-    /// Make a token and print it, this once; --persona binds it to one.
+    /// Create a token and print it once; --persona binds it to a persona.
     Create(CreateArguments),
-    /// Take a token back, at once.
+    /// Revoke a token immediately.
     Revoke {
-        /// Its id, as `list` shows it.
+        /// Id of the token, as `list` shows it.
         id: String,
     },
 }
@@ -38,33 +38,33 @@ enum Action {
 #[command(after_help = "\
 For example:
   toolbooth tokens create --user ann --groups staff,ops --expires 90d
-The gateway takes tokens when `auth.mode` is `token`.")]
+The gateway accepts tokens if `auth.mode` is `token`.")]
 struct CreateArguments {
-    /// Whose it is.
+    /// User of the token.
     #[arg(long, value_name = "NAME")]
     user: String,
-    /// The groups its holder is in, besides those of the configuration.
+    /// Groups of the user, in addition to those of the configuration.
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     groups: Vec<String>,
-    /// How long it lasts: 90d, 12h, 30m, or never. 30 days unless you say.
-    #[arg(long, value_name = "TIME", value_parser = lasting)]
-    expires: Option<Lasting>,
-    /// What it is for.
+    /// Lifetime: 90d, 12h, 30m, or never. Default: 30 days.
+    #[arg(long, value_name = "TIME", value_parser = parse_lifetime)]
+    expires: Option<TokenLifetime>,
+    /// Note about its purpose.
     #[arg(long, value_name = "TEXT")]
     note: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Lasting {
+enum TokenLifetime {
     For(Duration),
     Always,
 }
 
-fn lasting(text: &str) -> Result<Lasting, String> {
+fn parse_lifetime(text: &str) -> Result<TokenLifetime, String> {
     if text == "never" {
-        return Ok(Lasting::Always);
+        return Ok(TokenLifetime::Always);
     }
-    let wrong = || "a time is a number with d, h, m or s behind it, such as 90d, or `never`".to_owned();
+    let wrong = || "expected a number followed by d, h, m or s, such as 90d, or `never`".to_owned();
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let number: u64 = digits.parse().map_err(|_| wrong())?;
     let seconds = match &text[digits.len()..] {
@@ -75,63 +75,67 @@ fn lasting(text: &str) -> Result<Lasting, String> {
         _ => return Err(wrong()),
     };
     let seconds = number.checked_mul(seconds).filter(|seconds| (1..=100 * 366 * 86_400).contains(seconds));
-    seconds.map(|seconds| Lasting::For(Duration::from_secs(seconds))).ok_or_else(wrong)
+    seconds.map(|seconds| TokenLifetime::For(Duration::from_secs(seconds))).ok_or_else(wrong)
 }
 
 /// Runs `toolbooth tokens`.
-pub fn run(global: &Global, what: TokensArguments) -> Outcome {
+pub fn run(global: &GlobalOptions, arguments: TokensArguments) -> CommandResult {
     in_runtime(async {
-        // The persona is the token's here, not the caller's; and a store that forgets would keep no token.
-        let plain = Global { persona: None, ..global.clone() };
-        let reach = Reach::open_lasting(&plain).await?;
-        let outcome = match what.action.unwrap_or(Action::List) {
-            Action::List => list(&reach, global).await,
-            Action::Create(wanted) => create(&reach, global, wanted).await,
-            Action::Revoke { id } => revoke(&reach, global, &id).await,
+        // The persona is that of the token, not of the caller. The token must outlast this command.
+        let plain = GlobalOptions { persona: None, ..global.clone() };
+        let gateway = GatewayHandle::open_persistent(&plain).await?;
+        let outcome = match arguments.action.unwrap_or(TokensAction::List) {
+            TokensAction::List => list(&gateway, global).await,
+            TokensAction::Create(arguments) => create(&gateway, global, arguments).await,
+            TokensAction::Revoke { id } => revoke(&gateway, global, &id).await,
         };
-        reach.close().await;
+        gateway.close().await;
         outcome
     })
 }
 
-async fn create(reach: &Reach, global: &Global, wanted: CreateArguments) -> Outcome {
-    let CreateArguments { user, groups, expires, note } = wanted;
-    let lasts = match expires.unwrap_or(Lasting::For(Duration::from_secs(DEFAULT_DAYS * 86_400))) {
-        Lasting::For(time) => Some(time.as_secs()),
-        Lasting::Always => None,
+async fn create(
+    gateway: &GatewayHandle,
+    global: &GlobalOptions,
+    arguments: CreateArguments,
+) -> CommandResult {
+    let CreateArguments { user, groups, expires, note } = arguments;
+    let lasts = match expires.unwrap_or(TokenLifetime::For(Duration::from_secs(DEFAULT_DAYS * 86_400))) {
+        TokenLifetime::For(time) => Some(time.as_secs()),
+        TokenLifetime::Always => None,
     };
     let body = json!({
         "user": user, "groups": groups, "persona": global.persona, "note": note, "expires_seconds": lasts,
     });
-    let made = read(&reach.post("making a token", "/tokens", Some(body.to_string().into())).await?)?;
+    let made = read(&gateway.post("creating a token", "/tokens", Some(body.to_string().into())).await?)?;
     if global.json {
         render::print_json(&made);
         return Ok(Exit::Ok);
     }
     let text = |key: &str| made[key].as_str().map(line).unwrap_or_default();
-    // The token alone goes to standard output, so that it can be piped to where it is kept.
+    // Only the token goes to standard output, so that it can be piped.
     render::print(&format!("{}\n", text("token")));
     render::complain(&format!(
-        "Token {} of {} {}. It is shown this once.\n",
+        "Token {} of {} {}. It is not shown again.\n",
         text("id"),
         text("user"),
         match made["expires_ms"].as_i64() {
-            Some(at) => format!("lasts {}", away(at)),
-            None => "lasts until it is revoked".to_owned(),
+            Some(at) => format!("is valid for {}", away(at)),
+            None => "is valid until it is revoked".to_owned(),
         }
     ));
     Ok(Exit::Ok)
 }
 
-async fn list(reach: &Reach, global: &Global) -> Outcome {
-    let answer = reach.get("/tokens").await?;
+async fn list(gateway: &GatewayHandle, global: &GlobalOptions) -> CommandResult {
+    let answer = gateway.get("/tokens").await?;
     if global.json {
         render::print_json(&answer);
         return Ok(Exit::Ok);
     }
     let tokens = answer["tokens"].as_array().map(Vec::as_slice).unwrap_or_default();
     if tokens.is_empty() {
-        render::print("There are no tokens. `toolbooth tokens create --user NAME` makes one.\n");
+        render::print("There are no tokens. `toolbooth tokens create --user NAME` creates one.\n");
         return Ok(Exit::Ok);
     }
     let mut table = Table::new(&["ID", "USER", "GROUPS", "PERSONA", "STATE", "NOTE"]);
@@ -140,12 +144,12 @@ async fn list(reach: &Reach, global: &Global) -> Outcome {
         let groups: Vec<&str> =
             token["groups"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
         let state = match (text("standing"), token["expires_ms"].as_i64()) {
-            ("live", Some(at)) => Cell::from(format!("{} left", away(at)).as_str()),
-            ("live", None) => Cell::toned("live", Tone::Good),
-            (dead, _) => Cell::toned(dead, Tone::Dim),
+            ("live", Some(at)) => TableCell::from(format!("{} left", away(at)).as_str()),
+            ("live", None) => TableCell::toned("live", Tone::Good),
+            (dead, _) => TableCell::toned(dead, Tone::Dim),
         };
         table.row([
-            Cell::toned(text("id"), Tone::Strong),
+            TableCell::toned(text("id"), Tone::Strong),
             text("user").into(),
             groups.join(", ").as_str().into(),
             text("persona").into(),
@@ -157,24 +161,24 @@ async fn list(reach: &Reach, global: &Global) -> Outcome {
     Ok(Exit::Ok)
 }
 
-async fn revoke(reach: &Reach, global: &Global, id: &str) -> Outcome {
-    let revoked: Result<Value, Failure> = reach.delete(&format!("/tokens/{}", segment(id))).await;
+async fn revoke(gateway: &GatewayHandle, global: &GlobalOptions, id: &str) -> CommandResult {
+    let revoked: Result<Value, CommandFailure> = gateway.delete(&format!("/tokens/{}", segment(id))).await;
     let revoked = revoked?;
     if global.json {
         render::print_json(&revoked);
     } else {
         let user = revoked["user"].as_str().unwrap_or_default();
-        render::print(&format!("Token {} of {} is taken back.\n", line(id), line(user)));
+        render::print(&format!("Revoked token {} of {}.\n", line(id), line(user)));
     }
     Ok(Exit::Ok)
 }
 
-/// How far away a moment is, roughly.
+/// The approximate time until a moment.
 fn away(at_ms: i64) -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
     let left =
         u64::try_from(at_ms.saturating_sub(i64::try_from(now).unwrap_or(i64::MAX))).unwrap_or(0) / 1000;
-    // A moment has passed since it was made.
+    // Rounds up: some time has passed since the token was created.
     match left + 30 {
         seconds if seconds >= 2 * 86_400 => format!("{} days", seconds / 86_400),
         seconds if seconds >= 2 * 3_600 => format!("{} hours", seconds / 3_600),
@@ -188,19 +192,19 @@ mod tests {
 
     #[test]
     fn times_are_a_number_and_a_letter() {
-        let seconds = |n| Ok(Lasting::For(Duration::from_secs(n)));
+        let seconds = |n| Ok(TokenLifetime::For(Duration::from_secs(n)));
         let cases = [
             ("30d", seconds(2_592_000)),
             ("12h", seconds(43_200)),
             ("5m", seconds(300)),
             ("7s", seconds(7)),
-            ("never", Ok(Lasting::Always)),
+            ("never", Ok(TokenLifetime::Always)),
         ];
         for (text, expected) in cases {
-            assert_eq!(lasting(text), expected, "{text}");
+            assert_eq!(parse_lifetime(text), expected, "{text}");
         }
         for text in ["", "d", "30", "-1d", "0s", "1w", "99999999999999d", "1.5h"] {
-            assert!(lasting(text).is_err(), "{text}");
+            assert!(parse_lifetime(text).is_err(), "{text}");
         }
     }
 }

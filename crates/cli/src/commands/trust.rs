@@ -1,58 +1,60 @@
-//! `toolbooth trust`: servers and settings of a project folder, agreed to by a person.
+//! `toolbooth trust`: lets the user trust the servers and settings of a project folder.
 
 use super::{in_runtime, reload};
-use crate::arguments::Global;
+use crate::arguments::GlobalOptions;
 use crate::exit::Exit;
-use crate::failure::{Failure, Outcome};
-use crate::reach::Reach;
+use crate::failure::{CommandFailure, CommandResult};
+use crate::gateway_handle::GatewayHandle;
 use crate::render::{self, Paint, Tone, line};
 use crate::{callers, gateway};
 use clap::Args;
 use serde_json::{Value, json};
 use std::io::{BufRead, IsTerminal};
 use std::path::{Path, PathBuf};
-use toolbooth_config::{Change, Loaded, Preview, ServerConfigState, Sources, TrustBook};
+use toolbooth_config::{LoadedConfig, Preview, ServerConfigState, Sources, TrustBook, TrustChange};
 use toolbooth_core::fault::Problem;
 use toolbooth_engine::audit_trust;
 
-/// What is trusted.
+/// Arguments of `toolbooth trust`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Trust holds for what an entry says now: if its command, address, variables or headers change, you are asked again."
+    after_help = "Trust covers the current content of an entry: if its command, URL, variables or headers change, it needs trust again."
 )]
 pub struct TrustArguments {
-    /// A project folder, or one file of it; without it, this folder.
+    /// Project folder, or one of its files; the current folder by default.
     path: Option<PathBuf>,
-    /// Trust without being asked.
+    /// Trust without a prompt.
     #[arg(long, conflicts_with = "forget")]
     yes: bool,
-    /// Take trust back from these files instead.
+    /// Remove the trust in these files.
     #[arg(long)]
     forget: bool,
 }
 
-/// Something that waits for trust.
-pub struct Pending<'a> {
-    /// The server; settings have none.
+/// A server or the settings of a file that are not trusted yet.
+pub struct PendingTrust<'a> {
+    /// Name of the server; `None` for settings.
     pub name: Option<&'a str>,
-    /// The file it stands in.
+    /// The file that defines it.
     pub file: &'a Path,
     preview: &'a Preview,
-    changed: Option<&'a [Change]>,
+    changed: Option<&'a [TrustChange]>,
 }
 
-/// Everything that waits for trust.
-pub fn pending(loaded: &Loaded) -> Vec<Pending<'_>> {
+/// Everything that is not trusted yet.
+pub fn pending(loaded: &LoadedConfig) -> Vec<PendingTrust<'_>> {
     let servers = loaded.servers.iter().filter_map(|server| match (&server.state, &server.trust_file) {
-        (ServerConfigState::NeedsTrust { entry_preview, changed_from, .. }, Some(file)) => Some(Pending {
-            name: Some(server.name.as_str()),
-            file,
-            preview: entry_preview,
-            changed: changed_from.as_deref(),
-        }),
+        (ServerConfigState::NeedsTrust { entry_preview, changed_from, .. }, Some(file)) => {
+            Some(PendingTrust {
+                name: Some(server.name.as_str()),
+                file,
+                preview: entry_preview,
+                changed: changed_from.as_deref(),
+            })
+        }
         _ => None,
     });
-    let settings = loaded.untrusted.iter().map(|settings| Pending {
+    let settings = loaded.untrusted.iter().map(|settings| PendingTrust {
         name: None,
         file: &settings.file,
         preview: &settings.preview,
@@ -61,8 +63,8 @@ pub fn pending(loaded: &Loaded) -> Vec<Pending<'_>> {
     servers.chain(settings).collect()
 }
 
-/// What a person is asked to agree to, file by file.
-pub fn describe(pending: &[Pending<'_>], paint: Paint) -> String {
+/// Describes untrusted entries, file by file.
+pub fn describe(pending: &[PendingTrust<'_>], paint: Paint) -> String {
     let mut text = String::new();
     let mut file = None;
     for one in pending {
@@ -77,8 +79,8 @@ pub fn describe(pending: &[Pending<'_>], paint: Paint) -> String {
     text
 }
 
-impl Pending<'_> {
-    /// What would run, or how that differs from what was agreed to.
+impl PendingTrust<'_> {
+    /// Draws what would run, or how it differs from the trusted version.
     pub fn drawn(&self, paint: Paint) -> String {
         match self.changed {
             Some(changes) => changes.iter().map(|change| difference(change, paint)).collect(),
@@ -91,7 +93,7 @@ impl Pending<'_> {
         let parts: Vec<String> = match self.changed {
             Some(changes) => changes
                 .iter()
-                .map(|Change { field, before, after }| {
+                .map(|TrustChange { field, before, after }| {
                     let side =
                         |value: &Option<String>| value.as_deref().map_or_else(|| "nothing".into(), line);
                     format!("{} {} instead of {}", line(field), side(after), side(before))
@@ -102,23 +104,23 @@ impl Pending<'_> {
                 .map(|(field, value)| format!("{} {}", line(field), line(value)))
                 .collect(),
         };
-        let said = parts.join(", ");
-        match said.char_indices().nth(MAX_SENTENCE) {
-            Some((end, _)) => format!("{}…", &said[..end]),
-            None => said,
+        let sentence = parts.join(", ");
+        match sentence.char_indices().nth(MAX_SENTENCE) {
+            Some((end, _)) => format!("{}…", &sentence[..end]),
+            None => sentence,
         }
     }
 
-    /// The same for programs.
+    /// The same as JSON.
     pub fn json(&self) -> Value {
         json!({ "server": self.name, "file": self.file, "fields": self.preview.fields, "changes": self.changed })
     }
 }
 
-/// The most characters that one line says of one thing.
+/// The maximum number of characters of a one-line description.
 const MAX_SENTENCE: usize = 400;
 
-/// The fields of a preview, the most telling first.
+/// The fields of a preview, the most important first.
 fn ordered(preview: &Preview) -> Vec<(&String, &String)> {
     const ORDER: [&str; 5] = ["command", "args", "cwd", "url", "env"];
     let rank = |field: &str| {
@@ -130,14 +132,14 @@ fn ordered(preview: &Preview) -> Vec<(&String, &String)> {
     fields
 }
 
-/// What would run or be called.
+/// Draws the fields of a preview.
 fn fields(preview: &Preview) -> String {
     let fields = ordered(preview);
     let width = fields.iter().map(|(field, _)| field.chars().count()).max().unwrap_or(0).min(40);
     fields.iter().map(|(field, value)| format!("    {:<width$}  {}\n", line(field), line(value))).collect()
 }
 
-fn difference(change: &Change, paint: Paint) -> String {
+fn difference(change: &TrustChange, paint: Paint) -> String {
     let part = |sign: &str, tone: Tone, value: &Option<String>| match value {
         Some(value) => paint.tone(tone, &format!("  {sign} {}  {}", line(&change.field), line(value))) + "\n",
         None => String::new(),
@@ -145,8 +147,12 @@ fn difference(change: &Change, paint: Paint) -> String {
     part("-", Tone::Bad, &change.before) + &part("+", Tone::Good, &change.after)
 }
 
-/// Writes down that everything below a path is trusted.
-pub fn agree(sources: &mut Sources, loaded: &Loaded, under: Option<&Path>) -> Result<usize, Failure> {
+/// Stores the trust in everything below a path, and returns the number of entries.
+pub fn agree(
+    sources: &mut Sources,
+    loaded: &LoadedConfig,
+    under: Option<&Path>,
+) -> Result<usize, CommandFailure> {
     let mut book = sources.trust.clone();
     let count = loaded.trust_into(&mut book, under);
     if count > 0 {
@@ -156,13 +162,13 @@ pub fn agree(sources: &mut Sources, loaded: &Loaded, under: Option<&Path>) -> Re
     Ok(count)
 }
 
-fn save(book: &TrustBook, loaded: &Loaded) -> Result<(), Failure> {
-    // Not the data directory in force: a project file may have a say in that, and is only read with the book.
-    book.save(&loaded.trust_dir).map_err(|error| Failure::failed(Problem::of(&error)))
+fn save(book: &TrustBook, loaded: &LoadedConfig) -> Result<(), CommandFailure> {
+    // Not the data directory in force: an untrusted project file could set that.
+    book.save(&loaded.trust_dir).map_err(|error| CommandFailure::failed(Problem::of(&error)))
 }
 
-/// Asks a person at the terminal about everything that waits; no terminal, no question, no trust.
-pub fn ask(sources: &mut Sources, loaded: &Loaded) -> Result<usize, Failure> {
+/// Asks the user at the terminal about all untrusted entries. Without a terminal nothing is trusted.
+pub fn ask(sources: &mut Sources, loaded: &LoadedConfig) -> Result<usize, CommandFailure> {
     let waiting = pending(loaded);
     if waiting.is_empty() || !is_attended() {
         return Ok(0);
@@ -170,7 +176,7 @@ pub fn ask(sources: &mut Sources, loaded: &Loaded) -> Result<usize, Failure> {
     if says_yes(&waiting) {
         return agree(sources, loaded, None);
     }
-    render::print("They stay listed and do not run. `toolbooth trust` changes that.\n\n");
+    render::print("They do not run until you trust them with `toolbooth trust`.\n\n");
     Ok(0)
 }
 
@@ -178,40 +184,44 @@ fn is_attended() -> bool {
     std::io::stdin().is_terminal() && std::io::stdout().is_terminal()
 }
 
-/// Shows a person what would be trusted, and asks; anything but a yes is a no.
-fn says_yes(waiting: &[Pending<'_>]) -> bool {
+/// Shows the untrusted entries and asks for confirmation. Anything but `y` or `yes` means no.
+fn says_yes(waiting: &[PendingTrust<'_>]) -> bool {
     render::print(
-        "This folder brings servers that you have not agreed to yet. They would run with your rights.\n\n",
+        "This folder defines servers that you have not trusted yet. They would run with your permissions.\n\n",
     );
     render::print(&describe(waiting, Paint::stdout()));
-    crate::desk::discard_type_ahead();
+    crate::prompter::discard_type_ahead();
     render::print("\nTrust them? [y/N] ");
     let mut answer = String::new();
     let _ = std::io::stdin().lock().read_line(&mut answer);
     matches!(answer.trim().to_lowercase().as_str(), "y" | "yes")
 }
 
-/// Nobody sits there to agree: what would be trusted is shown all the same.
-fn unattended(global: &Global, waiting: &[Pending<'_>]) -> Failure {
+/// Shows the untrusted entries and returns a failure, because there is no terminal to confirm on.
+fn unattended(global: &GlobalOptions, waiting: &[PendingTrust<'_>]) -> CommandFailure {
     if !global.json {
         let shown = describe(waiting, Paint::stdout());
         render::print(&format!("Not trusted yet:\n\n{shown}"));
     }
     let names: Vec<String> = waiting.iter().map(|one| line(one.name.unwrap_or("settings"))).collect();
-    let message = format!("nobody is at a terminal to agree to {}", names.join(", "));
-    Failure::misuse("trust.unattended", message, Some("look at it, then run `toolbooth trust --yes`"))
+    let message = format!("cannot ask for confirmation without a terminal: {}", names.join(", "));
+    CommandFailure::misuse(
+        "trust.unattended",
+        message,
+        Some("check the entries, then run `toolbooth trust --yes`"),
+    )
 }
 
 /// Runs `toolbooth trust`.
-pub fn run(global: &Global, what: &TrustArguments) -> Outcome {
-    let mut sources = gateway::sources(global).map_err(Failure::usage)?;
-    let under = what.path.as_deref().map(|path| sources.absolute(path));
+pub fn run(global: &GlobalOptions, arguments: &TrustArguments) -> CommandResult {
+    let mut sources = gateway::sources(global).map_err(CommandFailure::usage)?;
+    let under = arguments.path.as_deref().map(|path| sources.absolute(path));
     if let Some(path) = &under {
         let folder =
             if path.is_dir() { Some(path.as_path()) } else { path.parent().filter(|_| path.is_file()) };
         let Some(folder) = folder else {
             let message = format!("`{}` does not exist", render::path(path));
-            return Err(Failure::misuse(
+            return Err(CommandFailure::misuse(
                 "trust.no-path",
                 message,
                 Some("name a project folder or one of its files"),
@@ -219,55 +229,60 @@ pub fn run(global: &Global, what: &TrustArguments) -> Outcome {
         };
         sources.cwd = folder.to_owned();
     }
-    let loaded =
-        toolbooth_config::load_with_trust(&mut sources).map_err(|failure| Failure::config(&failure))?;
-    if what.forget {
+    let loaded = toolbooth_config::load_with_trust(&mut sources)
+        .map_err(|failure| CommandFailure::config(&failure))?;
+    if arguments.forget {
         return forget(global, &sources, &loaded, under.as_deref());
     }
     let whole = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let below = under.as_deref().map(whole);
-    let wanted: Vec<Pending<'_>> = pending(&loaded)
+    let waiting: Vec<PendingTrust<'_>> = pending(&loaded)
         .into_iter()
         .filter(|one| below.as_ref().is_none_or(|below| whole(one.file).starts_with(below)))
         .collect();
-    let asked = !wanted.is_empty() && !what.yes;
-    if asked && (global.json || !is_attended()) {
-        return Err(unattended(global, &wanted));
+    let asks = !waiting.is_empty() && !arguments.yes;
+    if asks && (global.json || !is_attended()) {
+        return Err(unattended(global, &waiting));
     }
-    if asked && !says_yes(&wanted) {
+    if asks && !says_yes(&waiting) {
         render::print("Nothing was trusted.\n");
         return Ok(Exit::Failed);
     }
-    let reloaded = match wanted.is_empty() {
+    let reloaded = match waiting.is_empty() {
         true => None,
         false => tell_gateway(global, || agree(&mut sources, &loaded, under.as_deref()))?,
     };
     if global.json {
-        let trusted: Vec<Value> = wanted.iter().map(Pending::json).collect();
+        let trusted: Vec<Value> = waiting.iter().map(PendingTrust::json).collect();
         render::print_json(&json!({ "trusted": trusted, "reloaded": reloaded }));
         return Ok(Exit::Ok);
     }
-    if wanted.is_empty() {
+    if waiting.is_empty() {
         render::print(&format!(
-            "Nothing waits for trust in {}.\n",
+            "There is nothing to trust in {}.\n",
             render::path(under.as_ref().unwrap_or(&sources.cwd))
         ));
         return Ok(Exit::Ok);
     }
-    render::print(&match asked {
-        true => "Trusted from now on, as it stands.\n".to_owned(),
-        false => format!("Trusted from now on, as it stands:\n\n{}", describe(&wanted, Paint::stdout())),
+    render::print(&match asks {
+        true => "Trusted in the current version.\n".to_owned(),
+        false => format!("Trusted in the current version:\n\n{}", describe(&waiting, Paint::stdout())),
     });
     if let Some(report) = &reloaded {
         render::print(&format!(
-            "\nThe running gateway has read its configuration again.\n{}",
+            "\nThe running gateway has reloaded its configuration.\n{}",
             reload::describe(report)
         ));
     }
     Ok(Exit::Ok)
 }
 
-fn forget(global: &Global, sources: &Sources, loaded: &Loaded, under: Option<&Path>) -> Outcome {
+fn forget(
+    global: &GlobalOptions,
+    sources: &Sources,
+    loaded: &LoadedConfig,
+    under: Option<&Path>,
+) -> CommandResult {
     let mut book = sources.trust.clone();
     let here = under.unwrap_or(&sources.cwd);
     let files: Vec<&PathBuf> =
@@ -291,18 +306,18 @@ fn forget(global: &Global, sources: &Sources, loaded: &Loaded, under: Option<&Pa
     Ok(Exit::Ok)
 }
 
-/// A gateway that runs here learns of it at once; what it did. It is looked for first: a folder that becomes
-/// trusted, or no longer is, may name another place for state.
+/// Applies a change of trust and reloads the running gateway, if there is one; returns its report. The gateway is
+/// looked up first, because the change may select another data directory.
 fn tell_gateway<T>(
-    global: &Global,
-    change: impl FnOnce() -> Result<T, Failure>,
-) -> Result<Option<Value>, Failure> {
+    global: &GlobalOptions,
+    change: impl FnOnce() -> Result<T, CommandFailure>,
+) -> Result<Option<Value>, CommandFailure> {
     let mut report = None;
     in_runtime(async {
-        let running = Reach::running(global).await?;
+        let running = GatewayHandle::running(global).await?;
         change()?;
         match running {
-            Some(reach) => report = Some(reload::ask(&reach).await?),
+            Some(gateway) => report = Some(reload::ask(&gateway).await?),
             None => audit(global).await,
         }
         Ok(Exit::Ok)
@@ -310,19 +325,19 @@ fn tell_gateway<T>(
     Ok(report)
 }
 
-/// No gateway runs here: the row is written by this command. If the store cannot be opened now, the next gateway
-/// writes it when it starts, since it compares the book of trusted entries with the last row.
-async fn audit(global: &Global) {
+/// Records the change in the audit if no gateway is running. If the store cannot be opened now, the next gateway
+/// records it at startup, when it compares the trusted entries with the last record.
+async fn audit(global: &GlobalOptions) {
     let noted = async {
         let (sources, loaded) = gateway::load(global)?;
-        let store = gateway::claim_store(&loaded.settings).await.map_err(Failure::failed)?;
+        let store = gateway::claim_store(&loaded.settings).await.map_err(CommandFailure::failed)?;
         let noted = audit_trust(&*store, &callers::operator(), &sources.trust.entries()).await;
         store.close().await;
-        noted.map_err(Failure::failed)
+        noted.map_err(CommandFailure::failed)
     };
     if noted.await.is_err() {
         render::complain(
-            "warning: the audit could not be written now; the next gateway that starts here does it\n",
+            "warning: the change could not be recorded in the audit; the next gateway records it at startup\n",
         );
     }
 }

@@ -1,4 +1,4 @@
-//! Logging in without a person: the suite's authorization page answers at once with a redirect.
+//! Signs in without a user: the suite's authorization page redirects immediately.
 
 use super::person::text_of;
 use async_trait::async_trait;
@@ -12,16 +12,16 @@ use toolbooth_core::secret::SecretText;
 use toolbooth_core::server::OAuthEntry;
 use toolbooth_upstream::http::Fetch;
 use toolbooth_upstream::oauth::{
-    Assertions, AuthorizeError, Authorizer, Browser, ClientIdentity, Http, IdentityProvider, Means, Reach,
-    SigningKey, TokenVault,
+    Assertions, AuthorizationMethod, AuthorizeError, Authorizer, Browser, ClientIdentity, HttpFetch,
+    IdentityProvider, NetworkReach, SigningKey, TokenVault,
 };
 
-/// Where the suite's pages send the browser back to; nobody listens there.
+/// The redirect URI; nothing listens there.
 const REDIRECT: &str = "http://127.0.0.1:33418/callback";
-/// The suite looks for this very address where it offers client metadata documents.
+/// The URL that the suite expects for client metadata documents.
 const CLIENT_DOCUMENT: &str = "https://conformance-test.local/client-metadata.json";
 
-/// The authorizer for the server at `url`, with the credentials that the scenario's context brings.
+/// The authorizer for the server at `url`, with the credentials of the scenario's context.
 pub(super) fn authorizer(url: &str, context: &Value) -> Authorizer {
     let secret = |key: &str| text_of(context, key).map(SecretText::plain);
     let entry = OAuthEntry {
@@ -34,63 +34,68 @@ pub(super) fn authorizer(url: &str, context: &Value) -> Authorizer {
         redirect_uri: REDIRECT.into(),
         cimd_url: Some(CLIENT_DOCUMENT.into()),
     };
-    let http: Arc<dyn Http> = Arc::new(Fetch::default());
-    let browser = Arc::new(Redirected(http.clone()));
-    Authorizer::new(url, entry, identity, http.clone(), Some(browser), Arc::new(Pocket::default()))
-        .by(means(context, http))
+    let http: Arc<dyn HttpFetch> = Arc::new(Fetch::default());
+    let browser = Arc::new(RedirectBrowser(http.clone()));
+    Authorizer::new(url, entry, identity, http.clone(), Some(browser), Arc::new(ScenarioVault::default()))
+        .with_method(means(context, http))
 }
 
-/// What the context provides besides a person's agreement.
-fn means(context: &Value, http: Arc<dyn Http>) -> Means {
+/// The authorization method that the context provides.
+fn means(context: &Value, http: Arc<dyn HttpFetch>) -> AuthorizationMethod {
     let text = |key: &str| text_of(context, key);
     if let Some(key) =
         text("private_key_pem").and_then(|pem| SigningKey::from_pem(&SecretText::plain(pem)).ok())
     {
-        return Means::Key(Arc::new(key));
+        return AuthorizationMethod::Key(Arc::new(key));
     }
     if let Some(assertion) = text("valid_jwt") {
-        return Means::Assertion(Arc::new(Workload(SecretText::plain(assertion))));
+        return AuthorizationMethod::Assertion(Arc::new(WorkloadAssertion(SecretText::plain(assertion))));
     }
     match (text("idp_token_endpoint"), text("idp_client_id"), text("idp_id_token")) {
         (Some(token_endpoint), Some(client_id), Some(id_token)) => {
             let id_token = SecretText::plain(id_token);
-            Means::Assertion(Arc::new(IdentityProvider { token_endpoint, client_id, id_token, http }))
+            AuthorizationMethod::Assertion(Arc::new(IdentityProvider {
+                token_endpoint,
+                client_id,
+                id_token,
+                http,
+            }))
         }
-        _ => Means::Person,
+        _ => AuthorizationMethod::Person,
     }
 }
 
-/// A browser that asks for the page and reads where it leads.
-struct Redirected(Arc<dyn Http>);
+/// A browser that fetches the page and returns the target of its redirect.
+struct RedirectBrowser(Arc<dyn HttpFetch>);
 
 #[async_trait]
-impl Browser for Redirected {
+impl Browser for RedirectBrowser {
     async fn authorize(&self, url: &str, _: &str) -> Result<String, AuthorizeError> {
         let mut request = Request::get(url).body(Bytes::new()).map_err(|_| AuthorizeError::NoBrowser)?;
-        // A person's browser goes where it is sent.
-        request.extensions_mut().insert(Reach::Configured);
+        // A browser is not limited in the addresses it may reach.
+        request.extensions_mut().insert(NetworkReach::Configured);
         let response = self.0.fetch(request).await.map_err(|_| AuthorizeError::NoBrowser)?;
         let target = response.headers().get(LOCATION).and_then(|value| value.to_str().ok());
         target.map(str::to_owned).ok_or(AuthorizeError::Cancelled)
     }
 }
 
-/// A platform that has already vouched for its workload.
-struct Workload(SecretText);
+/// A workload with an assertion of its platform.
+struct WorkloadAssertion(SecretText);
 
 #[async_trait]
-impl Assertions for Workload {
+impl Assertions for WorkloadAssertion {
     async fn assertion(&self, _: &str, _: &str) -> Result<SecretText, AuthorizeError> {
         Ok(self.0.clone())
     }
 }
 
-/// A vault for as long as the scenario lasts.
+/// A token vault in memory.
 #[derive(Default)]
-struct Pocket(Mutex<HashMap<String, Bytes>>);
+struct ScenarioVault(Mutex<HashMap<String, Bytes>>);
 
 #[async_trait]
-impl TokenVault for Pocket {
+impl TokenVault for ScenarioVault {
     async fn load(&self, key: &str) -> Option<Bytes> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned()
     }

@@ -1,7 +1,7 @@
-//! `toolbooth conformance-client`: the gateway's own way to servers, in front of the official suite's servers.
+//! `toolbooth conformance-client`: runs the gateway's client side against the servers of the official suite.
 //!
-//! Nothing is simulated but the person: a whole engine with one server connects, lists and calls as it does in
-//! `toolbooth serve`. The suite names the revision, and what the scenario needs, in the environment.
+//! Only the user is simulated: a complete engine with one server connects, lists and calls as in `toolbooth serve`.
+//! The suite passes the revision and the scenario's context in environment variables.
 
 mod login;
 mod person;
@@ -9,7 +9,7 @@ mod script;
 
 use crate::commands::in_runtime;
 use crate::exit::Exit;
-use crate::failure::{Failure, Outcome};
+use crate::failure::{CommandFailure, CommandResult};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,32 +20,32 @@ use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::json::RawJson;
 use toolbooth_core::names::ServerName;
 use toolbooth_core::secret::SecretText;
-use toolbooth_core::server::{EraChoice, Remote, Restart, ServerEntry, Transport};
-use toolbooth_engine::{Engine, Options, ServerPlan, Standing};
+use toolbooth_core::server::{EraChoice, RemoteEndpoint, Restart, ServerEntry, Transport};
+use toolbooth_engine::{DesiredServer, DesiredState, Engine, EngineOptions};
 use toolbooth_store::StoreUrl;
-use toolbooth_upstream::http::Credential;
-use toolbooth_upstream::open::Surroundings;
+use toolbooth_upstream::http::ServerCredential;
+use toolbooth_upstream::open::OpenContext;
 use toolbooth_upstream::process::Reaper;
 
-/// The name under which the engine knows the suite's server.
+/// The name of the suite's server in the engine.
 const SERVER: &str = "suite";
-/// How long the catalog may take to show what the server listed.
+/// How long the catalog may take to include the server's tools.
 const CATALOG_PATIENCE: Duration = Duration::from_secs(2);
-/// The longest answer taken.
+/// The maximum size of an answer.
 const ANSWER_LIMIT: usize = 16 * 1024 * 1024;
 
-/// What the suite says about a scenario.
-pub(crate) struct Scene {
+/// A scenario of the suite.
+pub(crate) struct SuiteScenario {
     context: Value,
     era: EraChoice,
 }
 
-impl Scene {
+impl SuiteScenario {
     fn from_environment() -> Self {
         let variable = |name: &str| std::env::var(name).unwrap_or_default();
         let era = match variable("MCP_CONFORMANCE_PROTOCOL_VERSION").as_str() {
             "" => EraChoice::Auto,
-            // Dates are compared as text: what came before the stateless revision has sessions.
+            // Revisions are dates that compare as text: those before the stateless revision have sessions.
             version if version < "2026-07-28" => EraChoice::Legacy,
             _ => EraChoice::Modern,
         };
@@ -54,40 +54,40 @@ impl Scene {
     }
 }
 
-/// Plays the scenario of the environment against the server at `url`.
-pub fn run(url: &str) -> Outcome {
-    // The suite keeps what is written here with its results.
+/// Runs the scenario of the environment against the server at `url`.
+pub fn run(url: &str) -> CommandResult {
+    // The suite stores standard error with its results.
     let _ = tracing_subscriber::fmt()
         .with_writer(std::io::stderr)
         .with_max_level(tracing::Level::DEBUG)
         .with_ansi(false)
         .try_init();
-    in_runtime(play(url, Scene::from_environment()))
+    in_runtime(run_scenario(url, SuiteScenario::from_environment()))
 }
 
-async fn play(url: &str, scene: Scene) -> Outcome {
-    let engine = engine(url, &scene).await.map_err(Failure::failed)?;
-    let played = match connected(&engine).await {
-        Ok(()) => script::play(&engine, &scene).await,
+async fn run_scenario(url: &str, scenario: SuiteScenario) -> CommandResult {
+    let engine = engine(url, &scenario).await.map_err(CommandFailure::failed)?;
+    let outcome = match connected(&engine).await {
+        Ok(()) => script::run_scenario(&engine, &scenario).await,
         Err(problem) => Err(problem),
     };
     engine.shut_down().await;
-    played.map(|()| Exit::Ok).map_err(Failure::failed)
+    outcome.map(|()| Exit::Ok).map_err(CommandFailure::failed)
 }
 
-async fn engine(url: &str, scene: &Scene) -> Result<Arc<Engine>, Problem> {
-    let remote = Remote { url: SecretText::plain(url), headers: BTreeMap::new() };
+async fn engine(url: &str, scenario: &SuiteScenario) -> Result<Arc<Engine>, Problem> {
+    let remote = RemoteEndpoint { url: SecretText::plain(url), headers: BTreeMap::new() };
     let mut entry = ServerEntry::with_defaults(server_name(), Transport::Http(remote));
-    entry.era = scene.era;
-    // A server that refuses is not asked again: some scenarios count.
+    entry.era = scenario.era;
+    // No retries, because some scenarios count the requests.
     entry.restart = Restart::Never;
-    let credential = Credential::OAuth(Arc::new(login::authorizer(url, &scene.context)));
-    let plan = ServerPlan {
+    let credential = ServerCredential::OAuth(Arc::new(login::authorizer(url, &scenario.context)));
+    let plan = DesiredServer {
         name: entry.name.clone(),
         hash: SERVER.to_owned(),
-        standing: Standing::Run(Arc::new(entry), credential),
+        state: DesiredState::Run(Arc::new(entry), credential),
     };
-    let surroundings = Surroundings {
+    let open_context = OpenContext {
         host_environment: BTreeMap::new(),
         allowed_environment: Vec::new(),
         reaper: Reaper::current_exe(),
@@ -97,7 +97,7 @@ async fn engine(url: &str, scene: &Scene) -> Result<Arc<Engine>, Problem> {
         answer_limit: ANSWER_LIMIT,
     };
     let naming = Naming { style: NamingStyle::Bare, ..Naming::default() };
-    let options = Options {
+    let options = EngineOptions {
         naming,
         max_call: Duration::from_secs(60),
         letter_key: None,
@@ -106,15 +106,15 @@ async fn engine(url: &str, scene: &Scene) -> Result<Arc<Engine>, Problem> {
         mcp_data_bytes: MAX_MCP_DATA,
     };
     let store = toolbooth_store::open(&StoreUrl::Memory).await.map_err(|error| Problem::of(&error))?;
-    let room = toolbooth_engine::FileRoom::in_memory();
-    Engine::start(options, toolbooth_engine::Terms::default(), store, room, surroundings, vec![plan]).await
+    let room = toolbooth_engine::FileStorage::in_memory();
+    Engine::start(options, toolbooth_engine::Terms::default(), store, room, open_context, vec![plan]).await
 }
 
 fn server_name() -> ServerName {
-    SERVER.parse().expect("a plain word is a server's name")
+    SERVER.parse().expect("a plain word is a valid server name")
 }
 
-/// Waits until the server is connected and what it offers is in the catalog.
+/// Waits until the server is connected and its tools are in the catalog.
 async fn connected(engine: &Engine) -> Result<(), Problem> {
     let server = engine.server(&server_name()).map_err(|error| Problem::of(&error))?;
     server.ready().await.map_err(|error| Problem::of(&error))?;
@@ -126,7 +126,7 @@ async fn connected(engine: &Engine) -> Result<(), Problem> {
     tokio::time::timeout(CATALOG_PATIENCE, listed).await.map_err(|_| Problem {
         code: "conformance.no-catalog",
         blame: Blame::Gateway,
-        message: "what the server listed did not reach the catalog".into(),
+        message: "the server's tools did not appear in the catalog in time".into(),
         hint: None,
     })
 }

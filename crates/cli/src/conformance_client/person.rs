@@ -1,17 +1,17 @@
-//! The person at the client: agrees to everything, with the values that a form suggests.
+//! The simulated user of the client: accepts every question with the suggested values.
 
 use serde_json::{Map, Value, json};
 use toolbooth_core::json::RawJson;
-use toolbooth_upstream::{LinkEvent, LinkEvents, Question};
+use toolbooth_upstream::{ClientQuestion, LinkEvent, LinkEvents};
 use toolbooth_wire::RpcError;
 use toolbooth_wire::codes::METHOD_NOT_FOUND;
 
-/// What the person can be asked.
+/// The client capabilities of the simulated user.
 pub(super) fn capabilities() -> RawJson {
     RawJson::from_value(&json!({ "elicitation": { "form": {} }, "sampling": {}, "roots": {} }))
 }
 
-/// The one folder the person has open.
+/// The roots of the simulated user.
 pub(super) fn roots() -> Value {
     json!([{ "uri": "file:///workspace", "name": "workspace" }])
 }
@@ -21,12 +21,12 @@ pub(super) fn text_of(object: &Value, key: &str) -> Option<String> {
     object[key].as_str().map(str::to_owned)
 }
 
-/// Answers every question of a call; goes on until it is dropped.
+/// Answers every question of a call, until it is dropped.
 pub(super) async fn answer(mut events: LinkEvents) {
     while let Some(event) = events.recv().await {
-        if let LinkEvent::Question(Question { method, params, reply }) = event {
+        if let LinkEvent::Question(ClientQuestion { method, params, reply }) = event {
             let params = params.and_then(|params| params.read::<Value>().ok()).unwrap_or(Value::Null);
-            // A server that no longer waits has no use for the answer.
+            // The server may no longer wait for the answer.
             let _ = reply.send(reply_to(&method, &params));
         }
     }
@@ -45,7 +45,7 @@ fn reply_to(method: &str, params: &Value) -> Result<RawJson, RpcError> {
     Ok(RawJson::from_value(&reply))
 }
 
-/// An object for a schema: defaults where there are some, something of the right type elsewhere.
+/// An object for a schema: the default of each property, or a value of its type.
 pub(super) fn filled(schema: &Value) -> Value {
     let Some(properties) = schema["properties"].as_object() else { return Value::Object(Map::new()) };
     let fill = |(name, property): (&String, &Value)| (name.clone(), fill_one(property));
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_form_is_filled_with_what_it_suggests() {
+    fn a_form_is_filled_with_its_defaults() {
         let schema = json!({ "type": "object", "properties": {
             "name": { "type": "string", "default": "Ann" },
             "confirmed": { "type": "boolean" },

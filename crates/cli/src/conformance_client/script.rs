@@ -1,34 +1,35 @@
-//! What the client does once it is connected: uses everything the server offers.
+//! The requests of a connected client: it uses every tool, resource and prompt of the server.
 //!
-//! Every scenario watches how ordinary requests are made, so one script serves them all.
+//! Every scenario checks ordinary requests, so one script serves them all.
 
-use super::{Scene, person};
+use super::{SuiteScenario, person};
 use serde_json::{Value, json};
 use std::sync::Arc;
-use toolbooth_core::call::Incoming;
+use toolbooth_core::call::IncomingCall;
 use toolbooth_core::caller::{Caller, ClientFacts};
 use toolbooth_core::fault::Problem;
 use toolbooth_core::json::RawJson;
-use toolbooth_engine::{Answer, CallRequest, Engine, Inquiry, Rounds};
+use toolbooth_engine::{Answer, CallRequest, Engine, Inquiry, QuestionHandling};
 use toolbooth_upstream::CallLink;
-use toolbooth_upstream::connection::{Progress, Round};
-use toolbooth_upstream::peer::Reading;
+use toolbooth_upstream::connection::{ProgressMode, Round};
+use toolbooth_upstream::peer::ResultReading;
 
 /// A client of the engine.
-struct Client<'a> {
+struct ScriptClient<'a> {
     engine: &'a Arc<Engine>,
     caller: Arc<Caller>,
     facts: Arc<ClientFacts>,
 }
 
-/// Something to ask for: a name or an address, and the arguments.
-type Wish = (String, Value);
+/// A name and the arguments of a request.
+type RequestParts = (String, Value);
 
-/// Plays a scenario with a connected engine.
-pub(super) async fn play(engine: &Arc<Engine>, scene: &Scene) -> Result<(), Problem> {
+/// Runs a scenario with a connected engine.
+pub(super) async fn run_scenario(engine: &Arc<Engine>, scenario: &SuiteScenario) -> Result<(), Problem> {
     let facts = ClientFacts { capabilities: person::capabilities(), ..ClientFacts::default() };
-    let client = Client { engine, caller: Arc::new(Caller::owner("conformance")), facts: Arc::new(facts) };
-    for (name, arguments) in client.calls(scene) {
+    let client =
+        ScriptClient { engine, caller: Arc::new(Caller::owner("conformance")), facts: Arc::new(facts) };
+    for (name, arguments) in client.calls(scenario) {
         client.call(name, &arguments).await?;
     }
     let (resources, prompts) = client.offers();
@@ -41,12 +42,12 @@ pub(super) async fn play(engine: &Arc<Engine>, scene: &Scene) -> Result<(), Prob
     Ok(())
 }
 
-impl Client<'_> {
+impl ScriptClient<'_> {
     /// The calls that the context names, or one of every tool.
-    fn calls(&self, scene: &Scene) -> Vec<Wish> {
-        if let Some(calls) = scene.context["toolCalls"].as_array() {
-            let wish = |call: &Value| Some((person::text_of(call, "name")?, call["arguments"].clone()));
-            return calls.iter().filter_map(wish).collect();
+    fn calls(&self, scenario: &SuiteScenario) -> Vec<RequestParts> {
+        if let Some(calls) = scenario.context["toolCalls"].as_array() {
+            let request = |call: &Value| Some((person::text_of(call, "name")?, call["arguments"].clone()));
+            return calls.iter().filter_map(request).collect();
         }
         let catalog = self.engine.catalog();
         let tools: Vec<(String, Value)> = catalog
@@ -60,8 +61,8 @@ impl Client<'_> {
         tools.into_iter().map(|(name, schema)| (name, person::filled(&schema))).collect()
     }
 
-    /// All resources, and all prompts with something for each of their arguments.
-    fn offers(&self) -> (Vec<String>, Vec<Wish>) {
+    /// All resources, and all prompts with a value for each argument.
+    fn offers(&self) -> (Vec<String>, Vec<RequestParts>) {
         let catalog = self.engine.catalog();
         let (mut resources, mut prompts) = (Vec::new(), Vec::new());
         for server in catalog.visible(&self.caller) {
@@ -79,7 +80,7 @@ impl Client<'_> {
 
     async fn call(&self, name: String, arguments: &Value) -> Result<(), Problem> {
         let request = CallRequest {
-            incoming: Incoming {
+            incoming: IncomingCall {
                 caller: self.caller.clone(),
                 client: self.facts.clone(),
                 name: name.clone(),
@@ -87,10 +88,10 @@ impl Client<'_> {
                 meta: Vec::new(),
             },
             round: Round::default(),
-            progress: Progress::Unwanted,
-            rounds: Rounds::Driven,
-            reading: Reading::Whole,
-            patience: None,
+            progress: ProgressMode::Unwanted,
+            questions: QuestionHandling::DuringCall,
+            reading: ResultReading::Whole,
+            approval_wait: None,
         };
         let (link, events) = CallLink::new();
         let answer = tokio::select! {
@@ -122,16 +123,16 @@ impl Client<'_> {
             params: RawJson::from_value(&params),
             meta: Vec::new(),
             round: Round::default(),
-            progress: Progress::Unwanted,
-            rounds: Rounds::Driven,
+            progress: ProgressMode::Unwanted,
+            questions: QuestionHandling::DuringCall,
         }
     }
 }
 
-/// The tool that sends back the schema it is given.
+/// The tool that returns its schema argument.
 const ECHO: &str = "json_schema_echo";
 
-/// A server's own error is an answer too: the scenario judges what was asked.
+/// Logs an answer. A server's error is also an answer: the scenario judges the request.
 fn report(method: &str, name: &str, answer: &Answer) {
     match answer {
         Answer::Error(error) => tracing::info!("{method} `{name}`: error {}: {}", error.code, error.message),

@@ -1,6 +1,6 @@
 //! `demo`: five small tools to try the gateway with.
 
-use super::conversation::{Call, Reply, Server};
+use super::conversation::{BundledCall, BundledReply, BundledServer};
 use async_trait::async_trait;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -12,12 +12,12 @@ const LONGEST_WAIT_MS: u64 = 60_000;
 
 /// The server.
 #[derive(Debug, Default)]
-pub(super) struct Basics {
+pub(super) struct BasicsServer {
     flaky_calls: AtomicU64,
 }
 
 #[async_trait]
-impl Server for Basics {
+impl BundledServer for BasicsServer {
     fn name(&self) -> &'static str {
         "demo"
     }
@@ -39,25 +39,25 @@ impl Server for Basics {
         ])
     }
 
-    async fn call(&self, call: Call) -> Option<Reply> {
+    async fn call(&self, call: BundledCall) -> Option<BundledReply> {
         let outcome = match call.tool.as_str() {
-            "echo" => call.text("text").map(Reply::text),
+            "echo" => call.text("text").map(BundledReply::text),
             "hash" => call.text("text").map(|text| {
                 let digest = Sha256::digest(text.as_bytes());
-                Reply::text(&digest.iter().map(|byte| format!("{byte:02x}")).collect::<String>())
+                BundledReply::text(&digest.iter().map(|byte| format!("{byte:02x}")).collect::<String>())
             }),
             "time" => {
                 let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-                Ok(Reply::text(&now.as_secs().to_string()))
+                Ok(BundledReply::text(&now.as_secs().to_string()))
             }
             "slow" => {
                 let wait = call.arguments["milliseconds"].as_u64().unwrap_or(0).min(LONGEST_WAIT_MS);
                 tokio::time::sleep(Duration::from_millis(wait)).await;
-                Ok(Reply::text(&format!("waited {wait} ms")))
+                Ok(BundledReply::text(&format!("waited {wait} ms")))
             }
             "flaky" => Ok(match self.flaky_calls.fetch_add(1, Ordering::Relaxed) % 2 {
-                0 => Reply::text("it worked this time"),
-                _ => Reply::failed("it failed this time"),
+                0 => BundledReply::text("it worked this time"),
+                _ => BundledReply::failed("it failed this time"),
             }),
             _ => return None,
         };

@@ -1,7 +1,7 @@
-//! What all bundled servers share: MCP in both eras, over whole messages on two queues.
+//! The MCP protocol of all bundled servers, in both eras, over two message queues.
 //!
-//! A tool that needs a model's answer returns a question and is called again with the answer. In the newest
-//! era the client carries both; in the older ones the question is asked here, in the middle of the call.
+//! A tool that needs a model's answer returns a question and is called again with the answer. In the modern era the
+//! client carries both; in the legacy era the question is asked here, during the call.
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -18,76 +18,76 @@ const LEGACY: &str = "2025-11-25";
 const REVISION: &str = "io.modelcontextprotocol/protocolVersion";
 const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 
-/// The most calls that run at once.
+/// The maximum number of concurrent calls.
 const MAX_CALLS: usize = 64;
-/// The most questions that one call may ask.
+/// The maximum number of questions during one call.
 const MAX_QUESTIONS: usize = 4;
-/// The key that a question goes by in the newest era.
+/// The key of a question in the modern era.
 const KEY: &str = "answer";
 
 /// A bundled server.
 #[async_trait]
-pub(super) trait Server: Send + Sync {
-    /// Its name.
+pub(super) trait BundledServer: Send + Sync {
+    /// Name of the server.
     fn name(&self) -> &'static str;
-    /// Its tools, as MCP lists them.
+    /// The tools, in the format of `tools/list`.
     fn tools(&self) -> Value;
-    /// Calls a tool; nothing where it has no such tool.
-    async fn call(&self, call: Call) -> Option<Reply>;
+    /// Calls a tool; `None` if it does not exist.
+    async fn call(&self, call: BundledCall) -> Option<BundledReply>;
 }
 
 /// Whether a model can be asked through the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Sampling {
+pub(super) enum SamplingSupport {
     Possible,
     Impossible,
 }
 
 /// A call of a tool.
 #[derive(Debug)]
-pub(super) struct Call {
+pub(super) struct BundledCall {
     pub(super) tool: String,
     pub(super) arguments: Value,
-    pub(super) sampling: Sampling,
-    /// The model's answer, when the tool has asked before.
-    pub(super) answered: Option<Answered>,
+    pub(super) sampling: SamplingSupport,
+    /// The model's answer, if the tool has asked before.
+    pub(super) answered: Option<ModelAnswer>,
 }
 
-/// An answer of a model, and what the tool wanted to remember of its question.
+/// An answer of a model, and the state that the tool attached to its question.
 #[derive(Debug)]
-pub(super) struct Answered {
+pub(super) struct ModelAnswer {
     pub(super) answer: Value,
     pub(super) state: String,
 }
 
-impl Call {
-    /// An argument that is a text.
-    pub(super) fn text(&self, key: &str) -> Result<&str, Reply> {
-        self.arguments[key].as_str().ok_or_else(|| Reply::failed(&format!("`{key}` must be a string")))
+impl BundledCall {
+    /// A string argument.
+    pub(super) fn text(&self, key: &str) -> Result<&str, BundledReply> {
+        self.arguments[key].as_str().ok_or_else(|| BundledReply::failed(&format!("`{key}` must be a string")))
     }
 }
 
-/// What came of a call.
+/// The outcome of a tool call.
 #[derive(Debug)]
-pub(super) enum Reply {
+pub(super) enum BundledReply {
     /// A result.
     Result(Value),
-    /// A question to a model: the parameters of `sampling/createMessage`, and what to remember.
+    /// A question to a model: the parameters of `sampling/createMessage`, and a state for the next call.
     Ask { params: Value, state: String },
 }
 
-impl Reply {
-    /// A text.
+impl BundledReply {
+    /// A text result.
     pub(super) fn text(text: &str) -> Self {
         Self::Result(json!({"content": [{"type": "text", "text": text}], "isError": false}))
     }
 
-    /// A failure of the tool.
+    /// An error of the tool.
     pub(super) fn failed(text: &str) -> Self {
         Self::Result(json!({"content": [{"type": "text", "text": text}], "isError": true}))
     }
 
-    /// An object, as structured content and as text.
+    /// An object as structured content and as text.
     pub(super) fn object(object: &Value) -> Self {
         Self::Result(json!({
             "content": [{"type": "text", "text": object.to_string()}],
@@ -96,13 +96,13 @@ impl Reply {
     }
 }
 
-/// Serves until the queue ends.
-pub(super) async fn attend(server: Arc<dyn Server>, queues: Queues) {
+/// Serves until the incoming queue is closed.
+pub(super) async fn serve_queues(server: Arc<dyn BundledServer>, queues: Queues) {
     let Queues { mut incoming, outgoing } = queues;
-    let conversation = Arc::new(Conversation {
+    let conversation = Arc::new(BundledConversation {
         server,
         outgoing,
-        told: Mutex::new(Value::Null),
+        client_capabilities: Mutex::new(Value::Null),
         questions: Mutex::default(),
         next_question: AtomicU64::new(1),
     });
@@ -126,24 +126,24 @@ pub(super) async fn attend(server: Arc<dyn Server>, queues: Queues) {
                 running.insert(key, calls.spawn(call));
             }
             (Some(method), Some(id)) => conversation.answer(id, method, &message["params"]).await,
-            (None, Some(id)) => conversation.heard(id, &message),
+            (None, Some(id)) => conversation.receive_answer(id, &message),
             (_, None) => {}
         }
     }
-    // Who closes its end still hears what it asked for.
+    // A client that closes its queue still gets its answers.
     while calls.join_next().await.is_some() {}
 }
 
-struct Conversation {
-    server: Arc<dyn Server>,
+struct BundledConversation {
+    server: Arc<dyn BundledServer>,
     outgoing: mpsc::Sender<Bytes>,
-    /// What a client of the older eras said it can do.
-    told: Mutex<Value>,
+    /// The capabilities of a legacy client.
+    client_capabilities: Mutex<Value>,
     questions: Mutex<HashMap<u64, oneshot::Sender<Value>>>,
     next_question: AtomicU64,
 }
 
-impl Conversation {
+impl BundledConversation {
     async fn send(&self, message: Value) {
         let _ = self.outgoing.send(message.to_string().into()).await;
     }
@@ -165,7 +165,7 @@ impl Conversation {
                 "ttlMs": 3_600_000, "cacheScope": "public", "_meta": {"io.modelcontextprotocol/serverInfo": info},
             }),
             "initialize" => {
-                *self.told() = params["capabilities"].clone();
+                *self.client_capabilities() = params["capabilities"].clone();
                 json!({"protocolVersion": LEGACY, "capabilities": {"tools": {}}, "serverInfo": info})
             }
             "ping" => json!({}),
@@ -178,43 +178,43 @@ impl Conversation {
         self.result(id, result).await;
     }
 
-    /// Calls a tool, as often as it asks.
+    /// Calls a tool, again after each of its questions.
     async fn call(&self, id: &Value, params: &Value) {
         let is_modern = params["_meta"].get(REVISION).is_some();
         let can_sample = match is_modern {
             true => params["_meta"][CAPABILITIES]["sampling"].is_object(),
-            false => self.told()["sampling"].is_object(),
+            false => self.client_capabilities()["sampling"].is_object(),
         };
         let tool = params["name"].as_str().unwrap_or_default();
         let arguments = params.get("arguments").cloned().unwrap_or_else(|| json!({}));
         let given = params["inputResponses"].get(KEY).cloned().zip(params["requestState"].as_str());
-        let mut answered = given.map(|(answer, state)| Answered { answer, state: state.to_owned() });
+        let mut answered = given.map(|(answer, state)| ModelAnswer { answer, state: state.to_owned() });
         for _ in 0..=MAX_QUESTIONS {
-            let call = Call {
+            let call = BundledCall {
                 tool: tool.to_owned(),
                 arguments: arguments.clone(),
-                sampling: if can_sample { Sampling::Possible } else { Sampling::Impossible },
+                sampling: if can_sample { SamplingSupport::Possible } else { SamplingSupport::Impossible },
                 answered,
             };
             match self.server.call(call).await {
                 None => return self.error(id, -32602, &format!("Unknown tool: {tool}")).await,
-                Some(Reply::Result(mut result)) => {
+                Some(BundledReply::Result(mut result)) => {
                     if is_modern {
                         result["resultType"] = "complete".into();
                     }
                     return self.result(id, result).await;
                 }
-                Some(Reply::Ask { params, state }) if is_modern => {
+                Some(BundledReply::Ask { params, state }) if is_modern => {
                     let question = json!({"method": "sampling/createMessage", "params": params});
                     let result = json!({
                         "resultType": "input_required", "inputRequests": {KEY: question}, "requestState": state,
                     });
                     return self.result(id, result).await;
                 }
-                Some(Reply::Ask { params, state }) => match self.ask(params).await {
-                    Ok(answer) => answered = Some(Answered { answer, state }),
+                Some(BundledReply::Ask { params, state }) => match self.ask(params).await {
+                    Ok(answer) => answered = Some(ModelAnswer { answer, state }),
                     Err(why) => {
-                        let Reply::Result(result) = Reply::failed(&why) else { return };
+                        let BundledReply::Result(result) = BundledReply::failed(&why) else { return };
                         return self.result(id, result).await;
                     }
                 },
@@ -230,26 +230,26 @@ impl Conversation {
         let id = format!("question-{number}");
         self.send(json!({"jsonrpc": "2.0", "id": id, "method": "sampling/createMessage", "params": params}))
             .await;
-        let answer = answer.await.map_err(|_| "the client went away".to_owned())?;
+        let answer = answer.await.map_err(|_| "the client disconnected".to_owned())?;
         match answer.get("result") {
             Some(result) => Ok(result.clone()),
             None => {
                 let why = answer["error"]["message"].as_str().unwrap_or("no reason given");
-                Err(format!("the model was not asked: {why}"))
+                Err(format!("the model did not answer: {why}"))
             }
         }
     }
 
-    /// Takes an answer to a question.
-    fn heard(&self, id: &Value, message: &Value) {
+    /// Passes an answer to the call that asked.
+    fn receive_answer(&self, id: &Value, message: &Value) {
         let number = id.as_str().and_then(|id| id.strip_prefix("question-")?.parse::<u64>().ok());
         if let Some(reply) = number.and_then(|number| self.questions().remove(&number)) {
             let _ = reply.send(message.clone());
         }
     }
 
-    fn told(&self) -> MutexGuard<'_, Value> {
-        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    fn client_capabilities(&self) -> MutexGuard<'_, Value> {
+        self.client_capabilities.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn questions(&self) -> MutexGuard<'_, HashMap<u64, oneshot::Sender<Value>>> {
@@ -261,20 +261,25 @@ impl Conversation {
 pub(super) mod tests {
     use super::*;
 
-    /// What a server answers, in the newest era.
-    pub(in crate::demo) async fn call(server: impl Server, tool: &str, arguments: Value) -> Value {
-        let call = Call { tool: tool.to_owned(), arguments, sampling: Sampling::Impossible, answered: None };
+    /// Calls a tool of a server that cannot ask a model.
+    pub(in crate::demo) async fn call(server: impl BundledServer, tool: &str, arguments: Value) -> Value {
+        let call = BundledCall {
+            tool: tool.to_owned(),
+            arguments,
+            sampling: SamplingSupport::Impossible,
+            answered: None,
+        };
         match server.call(call).await {
-            Some(Reply::Result(result)) => result,
+            Some(BundledReply::Result(result)) => result,
             other => panic!("no result: {other:?}"),
         }
     }
 
-    /// A server that asks as often as it is told to.
+    /// A server that asks a question in every call.
     struct Curious;
 
     #[async_trait]
-    impl Server for Curious {
+    impl BundledServer for Curious {
         fn name(&self) -> &'static str {
             "curious"
         }
@@ -283,28 +288,28 @@ pub(super) mod tests {
             json!([])
         }
 
-        async fn call(&self, call: Call) -> Option<Reply> {
+        async fn call(&self, call: BundledCall) -> Option<BundledReply> {
             if call.tool == "wait" {
                 tokio::time::sleep(std::time::Duration::from_secs(3600)).await;
             }
             Some(match call.answered {
-                Some(Answered { answer, state }) => Reply::text(&format!("{answer} after {state}")),
-                None if call.sampling == Sampling::Impossible => Reply::text("alone"),
-                None => Reply::Ask { params: json!({"maxTokens": 1}), state: "once".into() },
+                Some(ModelAnswer { answer, state }) => BundledReply::text(&format!("{answer} after {state}")),
+                None if call.sampling == SamplingSupport::Impossible => BundledReply::text("alone"),
+                None => BundledReply::Ask { params: json!({"maxTokens": 1}), state: "once".into() },
             })
         }
     }
 
-    struct Client {
+    struct BundledClient {
         to: mpsc::Sender<Bytes>,
         from: mpsc::Receiver<Bytes>,
     }
 
-    impl Client {
+    impl BundledClient {
         fn new() -> Self {
             let (to, incoming) = mpsc::channel(8);
             let (outgoing, from) = mpsc::channel(8);
-            tokio::spawn(attend(Arc::new(Curious), Queues { incoming, outgoing }));
+            tokio::spawn(serve_queues(Arc::new(Curious), Queues { incoming, outgoing }));
             Self { to, from }
         }
 
@@ -322,8 +327,8 @@ pub(super) mod tests {
     }
 
     #[tokio::test]
-    async fn a_question_is_carried_by_the_client_in_the_newest_era() {
-        let mut client = Client::new();
+    async fn a_question_is_carried_by_the_client_in_the_modern_era() {
+        let mut client = BundledClient::new();
         let meta = json!({REVISION: MODERN, CAPABILITIES: {"sampling": {}}});
         client.say(request(1, "tools/call", json!({"name": "x", "_meta": meta}))).await;
         let asked = client.hear().await;
@@ -340,13 +345,13 @@ pub(super) mod tests {
     }
 
     #[tokio::test]
-    async fn a_question_is_asked_during_the_call_in_the_older_eras() {
-        let mut client = Client::new();
+    async fn a_question_is_asked_during_the_call_in_the_legacy_era() {
+        let mut client = BundledClient::new();
         client.say(request(1, "initialize", json!({"capabilities": {"sampling": {}}}))).await;
         assert_eq!(client.hear().await["result"]["protocolVersion"], LEGACY);
         for (answer, expected) in [
             (json!({"result": 8}), "8 after once"),
-            (json!({"error": {"code": -1, "message": "no"}}), "the model was not asked: no"),
+            (json!({"error": {"code": -1, "message": "no"}}), "the model did not answer: no"),
         ] {
             client.say(request(2, "tools/call", json!({"name": "x"}))).await;
             let question = client.hear().await;
@@ -359,8 +364,8 @@ pub(super) mod tests {
     }
 
     #[tokio::test]
-    async fn a_slow_call_holds_nobody_up_and_can_be_taken_back() {
-        let mut client = Client::new();
+    async fn a_slow_call_blocks_no_other_and_can_be_cancelled() {
+        let mut client = BundledClient::new();
         client.say(request(1, "tools/call", json!({"name": "wait"}))).await;
         client.say(request(2, "ping", json!({}))).await;
         assert_eq!(client.hear().await["id"], 2);
@@ -368,7 +373,7 @@ pub(super) mod tests {
         client.say(request(3, "nonsense", json!({}))).await;
         assert_eq!(client.hear().await["error"]["code"], -32601);
         drop(client.to);
-        // The call that was taken back does not keep the server from ending.
+        // A cancelled call does not keep the server from ending.
         assert!(client.from.recv().await.is_none());
     }
 }

@@ -1,44 +1,44 @@
-//! Reading a file from an address: streamed, counted and hashed, never kept.
+//! Measures a file behind a URL: streams it, counts its bytes and computes its hash.
 
 use bytes::Bytes;
 use http::{Request, StatusCode, header};
 use http_body_util::{BodyExt, Full};
 use sha2::{Digest, Sha256};
 use std::time::Duration;
-use toolbooth_upstream::http::{Client, Failure, Origin};
+use toolbooth_upstream::http::{HttpOrigin, OriginClient, SendError};
 
-/// How long connecting may take.
+/// The timeout for connecting.
 const CONNECT: Duration = Duration::from_secs(5);
-/// How long a file may take, from the first byte to the last.
+/// The timeout for the whole file.
 const DEADLINE: Duration = Duration::from_secs(25);
-/// The longest file that is read.
-const LONGEST: u64 = 1 << 30;
+/// The largest accepted file.
+const MAX_BYTES: u64 = 1 << 30;
 
-/// What a file is like.
+/// The size, hash and type of a file.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Measured {
+pub(super) struct MeasuredFile {
     pub(super) bytes: u64,
     pub(super) sha256: String,
     pub(super) mime: Option<String>,
 }
 
-/// Reads a file to its end. The address may hold a token, so no message repeats it.
-pub(super) async fn measure(url: &str) -> Result<Measured, String> {
+/// Reads a file to its end. Messages do not contain the URL, because it may have a token.
+pub(super) async fn measure(url: &str) -> Result<MeasuredFile, String> {
     match tokio::time::timeout(DEADLINE, read(url)).await {
         Ok(outcome) => outcome,
         Err(_) => Err(format!("the file was not read within {} s", DEADLINE.as_secs())),
     }
 }
 
-async fn read(url: &str) -> Result<Measured, String> {
-    let origin = Origin::parse(url).map_err(|_| "that is no address of a file".to_owned())?;
+async fn read(url: &str) -> Result<MeasuredFile, String> {
+    let origin = HttpOrigin::parse(url).map_err(|_| "it is not a valid file URL".to_owned())?;
     let request = Request::get(origin.path.as_str())
         .header(header::HOST, origin.authority.as_str())
         .body(Full::new(Bytes::new()))
-        .map_err(|_| "that is no address of a file".to_owned())?;
-    let sent = Client::new(origin, CONNECT).send(request).await;
+        .map_err(|_| "it is not a valid file URL".to_owned())?;
+    let sent = OriginClient::new(origin, CONNECT).send(request).await;
     let (response, _connection) = sent.map_err(|failure| {
-        let (Failure::NotSent(why) | Failure::Broken(why)) = failure;
+        let (SendError::NotSent(why) | SendError::Broken(why)) = failure;
         format!("the file could not be fetched: {why}")
     })?;
     if response.status() != StatusCode::OK {
@@ -50,17 +50,17 @@ async fn read(url: &str) -> Result<Measured, String> {
     let mut hash = Sha256::new();
     let mut bytes = 0_u64;
     while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|_| "the file broke off".to_owned())?;
+        let frame = frame.map_err(|_| "the connection broke".to_owned())?;
         if let Some(data) = frame.data_ref() {
             bytes += data.len() as u64;
             hash.update(data);
         }
-        if bytes > LONGEST {
-            return Err(format!("the file is longer than {LONGEST} bytes"));
+        if bytes > MAX_BYTES {
+            return Err(format!("the file is longer than {MAX_BYTES} bytes"));
         }
     }
     let sha256 = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
-    Ok(Measured { bytes, sha256, mime })
+    Ok(MeasuredFile { bytes, sha256, mime })
 }
 
 #[cfg(test)]
@@ -82,10 +82,10 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_file_is_measured_or_the_reason_given_without_its_address() {
+    async fn a_file_is_measured_and_errors_do_not_contain_its_url() {
         let url =
             answering("HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: 5\r\n\r\nhello").await;
-        let expected = Measured {
+        let expected = MeasuredFile {
             bytes: 5,
             sha256: "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824".into(),
             mime: Some("text/plain".into()),
@@ -93,10 +93,10 @@ mod tests {
         assert_eq!(measure(&url).await, Ok(expected));
         let cases = [
             (answering("HTTP/1.1 401 No\r\ncontent-length: 0\r\n\r\n").await, "HTTP 401"),
-            (answering("HTTP/1.1 200 OK\r\ncontent-length: 50\r\n\r\nhello").await, "broke off"),
+            (answering("HTTP/1.1 200 OK\r\ncontent-length: 50\r\n\r\nhello").await, "connection broke"),
             (answering("nonsense").await, "could not be fetched"),
-            ("report.pdf".into(), "no address"),
-            ("file:///etc/passwd".into(), "no address"),
+            ("report.pdf".into(), "not a valid file URL"),
+            ("file:///etc/passwd".into(), "not a valid file URL"),
         ];
         for (url, expected) in cases {
             let why = measure(&url).await.expect_err("a reason");

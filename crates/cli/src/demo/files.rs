@@ -1,6 +1,6 @@
-//! `files`: reads a file that was uploaded, and makes a report with files of its own.
+//! `files`: reads an uploaded file, and creates a report with files.
 
-use super::conversation::{Call, Reply, Server};
+use super::conversation::{BundledCall, BundledReply, BundledServer};
 use super::fetch;
 use async_trait::async_trait;
 use base64::Engine as _;
@@ -12,10 +12,10 @@ const LONGEST_TITLE: usize = 200;
 
 /// The server.
 #[derive(Debug)]
-pub(super) struct Files;
+pub(super) struct FilesServer;
 
 #[async_trait]
-impl Server for Files {
+impl BundledServer for FilesServer {
     fn name(&self) -> &'static str {
         "files"
     }
@@ -37,7 +37,7 @@ impl Server for Files {
         ])
     }
 
-    async fn call(&self, call: Call) -> Option<Reply> {
+    async fn call(&self, call: BundledCall) -> Option<BundledReply> {
         let outcome = match call.tool.as_str() {
             "size" => size(&call).await,
             "make_report" => make_report(&call),
@@ -47,16 +47,16 @@ impl Server for Files {
     }
 }
 
-async fn size(call: &Call) -> Result<Reply, Reply> {
+async fn size(call: &BundledCall) -> Result<BundledReply, BundledReply> {
     let url = call.text("filename")?;
-    let measured = fetch::measure(url).await.map_err(|why| Reply::failed(&why))?;
-    Ok(Reply::object(&json!({"results": {
+    let measured = fetch::measure(url).await.map_err(|why| BundledReply::failed(&why))?;
+    Ok(BundledReply::object(&json!({"results": {
         "filename": call.arguments["original_filename"], "bytes": measured.bytes,
         "mime": measured.mime, "sha256": measured.sha256,
     }})))
 }
 
-fn make_report(call: &Call) -> Result<Reply, Reply> {
+fn make_report(call: &BundledCall) -> Result<BundledReply, BundledReply> {
     let title: String = call.text("title")?.chars().take(LONGEST_TITLE).collect();
     let rows = call.arguments["rows"].as_u64().unwrap_or(5).clamp(1, 1000);
     let squares = || (1..=rows).map(|number| (number, number * number));
@@ -68,7 +68,7 @@ fn make_report(call: &Call) -> Result<Reply, Reply> {
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{heading}</title></head>\n<body><h1>{heading}</h1>\n<table>\n<tr><th>n</th><th>n²</th></tr>\n{cells}</table></body></html>\n"
     );
     let file = |name: &str, mime: &str, description: &str, content: &str| json!({"name": name, "mime": mime, "description": description, "b64": STANDARD.encode(content)});
-    Ok(Reply::object(&json!({
+    Ok(BundledReply::object(&json!({
         "results": {"title": title, "rows": rows, "sum_of_squares": squares().map(|(_, square)| square).sum::<u64>()},
         "artifacts": [
             file("report.html", "text/html", "The report as a page.", &page),
@@ -90,7 +90,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_report_follows_the_contract() {
-        let result = call(Files, "make_report", json!({"title": "<Squares>", "rows": 3})).await;
+        let result = call(FilesServer, "make_report", json!({"title": "<Squares>", "rows": 3})).await;
         let made = &result["structuredContent"];
         assert_eq!(made["results"], json!({"title": "<Squares>", "rows": 3, "sum_of_squares": 14}));
         let content = |index: usize| {

@@ -1,18 +1,18 @@
-//! `identity`: says which arguments reached it, so that anybody can see what the gateway supplies.
+//! `identity`: returns the arguments it received, to show what the gateway supplies.
 
-use super::conversation::{Call, Reply, Server};
+use super::conversation::{BundledCall, BundledReply, BundledServer};
 use async_trait::async_trait;
 use serde_json::{Map, Value, json};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The server.
 #[derive(Debug, Default)]
-pub(super) struct Identity {
+pub(super) struct IdentityServer {
     records: AtomicU64,
 }
 
 #[async_trait]
-impl Server for Identity {
+impl BundledServer for IdentityServer {
     fn name(&self) -> &'static str {
         "identity"
     }
@@ -27,12 +27,12 @@ impl Server for Identity {
              "annotations": {"readOnlyHint": true, "idempotentHint": true},
              "inputSchema": {"type": "object", "properties": {
                 "username": username, "_atlas_user": user, "_mcp_data": catalog}, "required": []}},
-            {"name": "create_record", "description": "Makes a record that belongs to you, whoever you say you are. It is not kept.",
+            {"name": "create_record", "description": "Makes a record that belongs to you, regardless of the claimed name. It is not kept.",
              "annotations": {"readOnlyHint": false, "destructiveHint": false},
              "inputSchema": {"type": "object", "properties": {
                 "title": {"type": "string", "description": "What the record is called."}, "username": username},
                 "required": ["title"]}},
-            {"name": "override_attempt", "description": "Tries to act as somebody else, and tells whether that worked. It does not.",
+            {"name": "override_attempt", "description": "Tries to act as another user, and tells whether that worked. It does not.",
              "annotations": {"readOnlyHint": true, "idempotentHint": true},
              "inputSchema": {"type": "object", "properties": {
                 "claimed_user": {"type": "string", "description": "Whom to act as."}, "username": username},
@@ -40,7 +40,7 @@ impl Server for Identity {
         ])
     }
 
-    async fn call(&self, call: Call) -> Option<Reply> {
+    async fn call(&self, call: BundledCall) -> Option<BundledReply> {
         let acting_as = &call.arguments["username"];
         let mut report = match call.tool.as_str() {
             "whoami" => json!({"user": acting_as}),
@@ -55,11 +55,11 @@ impl Server for Identity {
             _ => return None,
         };
         report["received"] = received(&call.arguments);
-        Some(Reply::object(&json!({"results": report})))
+        Some(BundledReply::object(&json!({"results": report})))
     }
 }
 
-/// The arguments as they came. The catalog is told by its names: it may be long.
+/// The received arguments. The catalog is reduced to tool names, because it may be long.
 fn received(arguments: &Value) -> Value {
     let mut received = arguments.as_object().cloned().unwrap_or_else(Map::new);
     if let Some(catalog) = received.get_mut("_mcp_data") {
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn it_tells_what_it_received() {
+    async fn it_returns_the_received_arguments() {
         let data = json!({"available_servers": [{"server_name": "demo", "tools": [{"name": "demo_echo"}]}]});
         let cases = [
             (
@@ -101,7 +101,7 @@ mod tests {
             ),
         ];
         for (tool, arguments, expected) in cases {
-            let result = call(Identity::default(), tool, arguments).await;
+            let result = call(IdentityServer::default(), tool, arguments).await;
             assert_eq!(result["structuredContent"]["results"], expected, "{tool}");
         }
     }

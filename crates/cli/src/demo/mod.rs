@@ -1,7 +1,7 @@
-//! The servers that come with the binary: something real to look at before anything is configured.
+//! The bundled servers, which are available before anything is configured.
 //!
 //! A gateway runs them as tasks of its own process; `toolbooth demo-server NAME` runs one on standard
-//! input and output, for other programs and for configurations that name it.
+//! input and output, for other programs.
 
 mod basics;
 mod conversation;
@@ -11,16 +11,16 @@ mod identity;
 mod planner;
 mod stdio;
 
-use conversation::Server;
+use conversation::BundledServer;
 use futures_util::future::BoxFuture;
 use std::process::ExitCode;
 use std::sync::Arc;
 use toolbooth_upstream::bundled::Queues;
 
-/// Their names.
+/// The names of the bundled servers.
 pub const NAMES: [&str; 4] = ["demo", "files", "identity", "planner"];
 
-/// What a server is for, in one sentence.
+/// The description of a server.
 pub fn about(name: &str) -> Option<&'static str> {
     Some(match name {
         "demo" => "Small tools to try the gateway with.",
@@ -31,23 +31,23 @@ pub fn about(name: &str) -> Option<&'static str> {
     })
 }
 
-fn find(name: &str) -> Option<Arc<dyn Server>> {
+fn find(name: &str) -> Option<Arc<dyn BundledServer>> {
     Some(match name {
-        "demo" => Arc::new(basics::Basics::default()),
-        "files" => Arc::new(files::Files),
-        "identity" => Arc::new(identity::Identity::default()),
-        "planner" => Arc::new(planner::Planner),
+        "demo" => Arc::new(basics::BasicsServer::default()),
+        "files" => Arc::new(files::FilesServer),
+        "identity" => Arc::new(identity::IdentityServer::default()),
+        "planner" => Arc::new(planner::PlannerServer),
         _ => return None,
     })
 }
 
-/// Runs one on two queues, as a gateway does.
+/// Runs a server on two queues, for a gateway.
 pub fn open(name: &str, queues: Queues) -> Option<BoxFuture<'static, ()>> {
     let server = find(name)?;
-    Some(Box::pin(conversation::attend(server, queues)))
+    Some(Box::pin(conversation::serve_queues(server, queues)))
 }
 
-/// Runs one on standard input and output.
+/// Runs a server on standard input and output.
 pub fn run(name: &str) -> ExitCode {
     let Some(server) = find(name) else {
         eprintln!("there is no bundled server `{name}`; known: {}", NAMES.join(", "));
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_name_has_a_server_that_says_what_it_is_for() {
+    fn every_name_has_a_server_and_a_description() {
         for name in NAMES {
             let server = find(name).expect("a server");
             assert_eq!(server.name(), name);
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn tools_are_described_to_the_last_argument() {
+    fn every_tool_and_argument_has_a_description() {
         for name in NAMES {
             let tools = find(name).expect("a server").tools();
             for tool in tools.as_array().expect("a list") {

@@ -1,25 +1,25 @@
-//! A bundled server as a process: lines on standard input and output.
+//! Runs a bundled server as a process, with lines on standard input and output.
 
-use super::conversation::{self, Server};
+use super::conversation::{self, BundledServer};
 use bytes::Bytes;
 use std::process::ExitCode;
 use std::sync::Arc;
 use tokio::io::AsyncWriteExt;
 use tokio::sync::mpsc;
 use toolbooth_upstream::bundled::Queues;
-use toolbooth_upstream::process::{Frame, LineReader};
+use toolbooth_upstream::process::{LineFrame, LineReader};
 
-/// The longest line taken.
+/// The longest accepted line.
 const LONGEST_LINE: usize = 16 << 20;
-/// How many messages wait on either side.
+/// The capacity of each queue.
 const BACKLOG: usize = 64;
 
 /// Serves until the input ends.
-pub(super) fn serve(server: Arc<dyn Server>) -> ExitCode {
+pub(super) fn serve(server: Arc<dyn BundledServer>) -> ExitCode {
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
-            eprintln!("it cannot run here: {error}");
+            eprintln!("the runtime cannot be started: {error}");
             return ExitCode::FAILURE;
         }
     };
@@ -28,11 +28,11 @@ pub(super) fn serve(server: Arc<dyn Server>) -> ExitCode {
         let (outgoing, written) = mpsc::channel(BACKLOG);
         tokio::spawn(read_all(read));
         let writer = tokio::spawn(write_all(written));
-        conversation::attend(server, Queues { incoming, outgoing }).await;
-        // What was said last is still on its way.
+        conversation::serve_queues(server, Queues { incoming, outgoing }).await;
+        // The last messages are still being written.
         let _ = writer.await;
     });
-    // A read of standard input cannot be taken back, so it is not waited for.
+    // A read of standard input cannot be cancelled, so do not wait for it.
     runtime.shutdown_background();
     ExitCode::SUCCESS
 }
@@ -40,7 +40,7 @@ pub(super) fn serve(server: Arc<dyn Server>) -> ExitCode {
 async fn read_all(read: mpsc::Sender<Bytes>) {
     let mut lines = LineReader::new(tokio::io::stdin(), LONGEST_LINE);
     while let Ok(Some(frame)) = lines.next().await {
-        if let Frame::Line(line) = frame
+        if let LineFrame::Line(line) = frame
             && read.send(line).await.is_err()
         {
             return;

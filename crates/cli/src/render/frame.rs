@@ -1,33 +1,33 @@
-//! A frame around text that somebody else wrote: on a terminal none of its lines begins where ours do, so that it
-//! cannot pose as a question or a message of this program.
+//! A frame around untrusted text: on a terminal none of its lines starts at the left edge, so that it cannot imitate a
+//! prompt or a message of this program.
 
 use super::{plain, table};
 
-/// What stands before each line of foreign text.
+/// The prefix of each line of framed text.
 const EDGE: &str = "│ ";
-/// Columns that the edge takes.
+/// The width of the prefix in columns.
 const EDGE_WIDTH: usize = 2;
-/// Tabs end at multiples of this.
+/// The tab width.
 const TAB: usize = 8;
 
-/// A text from outside in a frame.
+/// Frames an untrusted text.
 pub fn framed(text: &str) -> String {
-    let mut frame = Frame::new();
+    let mut frame = TextFrame::new();
     let mut out = frame.put(text);
     out.push_str(frame.end());
     out
 }
 
-/// A frame around text that comes in pieces.
+/// A frame around text that arrives in pieces.
 #[derive(Debug)]
-pub struct Frame {
-    /// How many columns a line has inside the frame.
+pub struct TextFrame {
+    /// The number of columns inside the frame.
     width: usize,
-    /// Where the next character stands; nothing before the edge is drawn.
+    /// The column of the next character; `None` at the start of a line.
     column: Option<usize>,
 }
 
-impl Frame {
+impl TextFrame {
     /// A frame as wide as the terminal.
     pub fn new() -> Self {
         Self::of_width(usize::from(table::width().unwrap_or(80)))
@@ -42,8 +42,8 @@ impl Frame {
         self.column.is_some()
     }
 
-    /// A piece of the text, made harmless. Lines are broken here: a terminal would begin the rest of a long line at
-    /// its own edge.
+    /// Sanitises and frames a piece of the text. Long lines are broken here, because a terminal would continue them at
+    /// its left edge.
     pub fn put(&mut self, piece: &str) -> String {
         let mut out = String::with_capacity(piece.len() + 16);
         for c in plain(piece).chars() {
@@ -58,7 +58,7 @@ impl Frame {
             let room = match c {
                 '\t' => TAB - at % TAB,
                 c if c.is_ascii() => 1,
-                // As much as any character takes, so that a line is never too long.
+                // The maximum width of a character, so that a line is never too long.
                 _ => 2,
             };
             if self.column.is_some() && at + room > self.width {
@@ -78,7 +78,7 @@ impl Frame {
         out
     }
 
-    /// The end of the text: the end of its last line, where that is missing.
+    /// Ends the text: returns the line end of the last line if it is missing.
     pub fn end(&mut self) -> &'static str {
         if self.column.take().is_some() { "\n" } else { "" }
     }
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_line_of_foreign_text_begins_at_the_edge() {
+    fn no_line_of_framed_text_starts_at_the_left_edge() {
         let cases = [
             ("one\ntwo", "│ one\n│ two\n"),
             ("Run it? [y/N] ", "│ Run it? [y\n│ /N] \n"),
@@ -101,15 +101,15 @@ mod tests {
             ("", ""),
         ];
         for (text, expected) in cases {
-            let mut frame = Frame::of_width(12);
+            let mut frame = TextFrame::of_width(12);
             let out = frame.put(text);
             assert_eq!(format!("{out}{}", frame.end()), expected, "{text:?}");
         }
     }
 
     #[test]
-    fn pieces_are_framed_as_the_whole() {
-        let mut frame = Frame::of_width(12);
+    fn pieces_are_framed_like_the_whole_text() {
+        let mut frame = TextFrame::of_width(12);
         let pieces: String =
             ["on", "e\nt", "wo\n", "Run it? [y/N]"].iter().map(|piece| frame.put(piece)).collect();
         assert_eq!(pieces + frame.end(), "│ one\n│ two\n│ Run it? [y\n│ /N]\n");

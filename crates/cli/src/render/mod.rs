@@ -1,39 +1,39 @@
-//! How things look on a terminal: faults, tables, colours, and text from outside made harmless.
+//! Terminal output: faults, tables, colours, and sanitised text.
 
 mod frame;
 mod paint;
 mod table;
 mod time;
 
-pub use frame::{Frame, framed};
+pub use frame::{TextFrame, framed};
 pub use paint::{Paint, Tone};
-pub use table::{Cell, Table};
+pub use table::{Table, TableCell};
 pub use time::{ago, moment};
 
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 use serde::Serialize;
 use std::io::{ErrorKind, IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use toolbooth_core::lint::revealed;
 
-/// A failure as people read it.
-pub fn failure(failure: &Failure, paint: Paint) -> String {
+/// Renders a failure.
+pub fn failure(failure: &CommandFailure, paint: Paint) -> String {
     if let Some(drawn) = &failure.drawn {
         return finding(drawn, paint);
     }
-    let trouble = &failure.trouble;
-    let head = format!("error[{}]", line(&trouble.code));
-    // A sentence may quote somebody; none of its lines begins where ours do.
-    let message = plain(&trouble.message).replace('\n', "\n  ");
+    let fault = &failure.fault;
+    let head = format!("error[{}]", line(&fault.code));
+    // A message may quote untrusted text; its lines must not start at the left edge.
+    let message = plain(&fault.message).replace('\n', "\n  ");
     let text = wrap(&format!("{head}: {message}"), 2);
     let mut text = format!("{}\n", text.replacen(&head, &paint.tone(Tone::Bad, &head), 1));
-    if let Some(hint) = &trouble.hint {
+    if let Some(hint) = &fault.hint {
         text.push_str(&format!("\n{}: {}\n", paint.tone(Tone::Strong, "hint"), wrap(&plain(hint), 6)));
     }
     text
 }
 
-/// Drawn findings of a configuration, in colour where that is wanted.
+/// Adds colours to rendered findings of a configuration.
 pub fn finding(drawn: &str, paint: Paint) -> String {
     let mut text = String::with_capacity(drawn.len() + 64);
     for line in drawn.lines() {
@@ -59,7 +59,7 @@ pub fn finding(drawn: &str, paint: Paint) -> String {
     text
 }
 
-/// Text from outside, made harmless: it cannot move the cursor, change colours, read backwards or hide anything.
+/// Sanitises untrusted text: it cannot move the cursor, change colours, reverse the direction or hide characters.
 pub fn plain(text: &str) -> String {
     revealed(text).into_owned()
 }
@@ -69,7 +69,7 @@ pub fn line(text: &str) -> String {
     plain(text).split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Prose in lines that fit, all but the first set in by `indent`. Without a terminal it stays on one.
+/// Wraps text to the width of the terminal; all lines but the first are indented. Without a terminal it stays one line.
 pub fn wrap(text: &str, indent: usize) -> String {
     wrap_at(&homely(text), indent, table::width().map(|width| usize::from(width).clamp(40, 100)))
 }
@@ -94,7 +94,7 @@ fn wrap_at(text: &str, indent: usize, width: Option<usize>) -> String {
     out
 }
 
-/// Words; a command in backticks is one, so that it can be copied.
+/// Splits text into words. A command in backticks is one word, so that it can be copied.
 fn unbreakable(text: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     for word in text.split(' ').filter(|word| !word.is_empty()) {
@@ -109,9 +109,9 @@ fn unbreakable(text: &str) -> Vec<String> {
     words
 }
 
-/// The code of output that did not get out.
+/// The fault code of lost output.
 const OUTPUT_FAILED: &str = "output.failed";
-/// Whether something that was to be printed did not get out. One process has one standard output.
+/// Whether standard output could not be written. Global, because a process has one standard output.
 static OUTPUT_LOST: AtomicBool = AtomicBool::new(false);
 
 /// Writes to standard output. A reader that closes the pipe, such as `head`, is not an error; a full disk is, and
@@ -123,14 +123,14 @@ pub fn print(text: &str) {
     }
 }
 
-/// Notes that standard output could not be written.
+/// Records and reports that standard output could not be written.
 pub fn lost_output(error: &std::io::Error) {
     if error.kind() != ErrorKind::BrokenPipe && !OUTPUT_LOST.swap(true, Ordering::Relaxed) {
         complain(&format!("error[{OUTPUT_FAILED}]: standard output cannot be written: {}\n", error.kind()));
     }
 }
 
-/// Whether some output was lost, so that the command must not say that all went well.
+/// Whether output was lost, so that the command must fail.
 pub fn output_lost() -> bool {
     OUTPUT_LOST.load(Ordering::Relaxed)
 }
@@ -145,7 +145,7 @@ pub fn print_json<T: Serialize + ?Sized>(value: &T) {
     print_raw_json(&serde_json::to_string_pretty(value).unwrap_or_default());
 }
 
-/// Writes JSON text for programs. On a terminal nothing in it can do harm; elsewhere it stays as it is.
+/// Writes JSON text for programs. On a terminal it is sanitised; otherwise it is unchanged.
 pub fn print_raw_json(text: &str) {
     let terminal = std::io::stdout().is_terminal();
     print(&if terminal { plain(text) + "\n" } else { format!("{text}\n") });
@@ -156,7 +156,7 @@ pub fn count(number: usize, noun: &str) -> String {
     format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
-/// Text in which paths below home begin with `~`.
+/// Replaces the home folder in a text by `~`.
 fn homely(text: &str) -> String {
     match std::env::var("HOME") {
         Ok(home) if home.len() > 1 => text.replace(&format!("{}/", home.trim_end_matches('/')), "~/"),
@@ -164,7 +164,7 @@ fn homely(text: &str) -> String {
     }
 }
 
-/// A path as people write it: home is `~`.
+/// Formats a path with `~` for the home folder.
 pub fn path(path: &std::path::Path) -> String {
     let home = std::env::var_os("HOME").filter(|home| !home.is_empty());
     let shown = match home.and_then(|home| path.strip_prefix(home).ok().map(std::path::Path::to_owned)) {
@@ -179,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_from_outside_stays_where_it_is() {
+    fn untrusted_text_is_sanitised() {
         let cases = [
             ("plain text, grüße", "plain text, grüße"),
             ("two\nlines\tand a tab", "two\nlines\tand a tab"),
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn prose_is_set_in() {
+    fn wrapped_lines_are_indented() {
         assert_eq!(wrap_at("one two three four", 3, Some(12)), "one two\n   three\n   four");
         assert_eq!(wrap_at("averyveryverylongword it is", 2, Some(10)), "averyveryverylongword\n  it is");
         assert_eq!(wrap_at("see `a b` or not", 0, Some(7)), "see\n`a b`\nor not");

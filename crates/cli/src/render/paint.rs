@@ -1,24 +1,24 @@
-//! Colours: only on a terminal, and not where they are not wanted.
+//! Colours: only on a terminal, and not with `NO_COLOR` or `TERM=dumb`.
 
 use std::io::IsTerminal;
 
 /// Whether text is coloured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Paint {
-    /// It is.
+    /// Coloured.
     Always,
-    /// It is not.
+    /// Plain.
     Never,
 }
 
-/// What a colour says.
+/// The meaning of a colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tone {
-    /// It works.
+    /// Success.
     Good,
-    /// It does not.
+    /// Failure.
     Bad,
-    /// Look at it.
+    /// Needs attention.
     Warn,
     /// Less important than the rest.
     Dim,
@@ -43,7 +43,7 @@ impl Paint {
         if terminal && !unwanted && !dumb { Self::Always } else { Self::Never }
     }
 
-    /// Text in a tone.
+    /// Colours a text.
     pub fn tone(self, tone: Tone, text: &str) -> String {
         if self == Self::Never || text.is_empty() {
             return text.to_owned();

@@ -1,27 +1,27 @@
-//! Tables without lines: columns as wide as the terminal allows, whole when nobody looks.
+//! Tables without lines: fitted to the width of a terminal, and complete in files and pipes.
 
 use super::{Paint, Tone, line};
 use comfy_table::{Attribute, CellAlignment, Color, ColumnConstraint, ContentArrangement, Row, Width};
 use std::io::IsTerminal;
 
-/// The narrowest terminal that is taken seriously.
+/// The minimum width of a table.
 const MIN_WIDTH: u16 = 40;
 
-/// A cell: text from anywhere, and how it is shown.
+/// A cell: sanitised text with an optional tone.
 #[derive(Debug, Clone)]
-pub struct Cell {
+pub struct TableCell {
     text: String,
     tone: Option<Tone>,
 }
 
-impl Cell {
+impl TableCell {
     /// A cell in a tone.
     pub fn toned(text: &str, tone: Tone) -> Self {
         Self { text: line(text), tone: Some(tone) }
     }
 }
 
-impl<T: AsRef<str>> From<T> for Cell {
+impl<T: AsRef<str>> From<T> for TableCell {
     fn from(text: T) -> Self {
         Self { text: line(text.as_ref()), tone: None }
     }
@@ -31,7 +31,7 @@ impl<T: AsRef<str>> From<T> for Cell {
 #[derive(Debug)]
 pub struct Table {
     header: Vec<&'static str>,
-    rows: Vec<Vec<Cell>>,
+    rows: Vec<Vec<TableCell>>,
     numbers: Vec<usize>,
     wrap: bool,
 }
@@ -42,14 +42,14 @@ impl Table {
         Self { header: header.to_vec(), rows: Vec::new(), numbers: Vec::new(), wrap: false }
     }
 
-    /// A column of numbers, set to the right.
+    /// Aligns a column of numbers to the right.
     #[must_use]
     pub fn numbers(mut self, column: usize) -> Self {
         self.numbers.push(column);
         self
     }
 
-    /// Long texts take several lines instead of being cut.
+    /// Wraps long texts instead of truncating them.
     #[must_use]
     pub fn wrapping(mut self) -> Self {
         self.wrap = true;
@@ -57,11 +57,11 @@ impl Table {
     }
 
     /// Adds a row.
-    pub fn row<const N: usize>(&mut self, cells: [Cell; N]) {
+    pub fn row<const N: usize>(&mut self, cells: [TableCell; N]) {
         self.rows.push(cells.into());
     }
 
-    /// Draws it, each line with its end.
+    /// Draws the table for standard output.
     pub fn draw(self, paint: Paint) -> String {
         self.draw_at(width(), paint)
     }
@@ -80,7 +80,7 @@ impl Table {
             None => drop(table.set_content_arrangement(ContentArrangement::Disabled)),
         }
         if !self.wrap {
-            // Nothing is broken at words, so that a cut text fills its column.
+            // Without a delimiter, a truncated text fills its column.
             table.set_delimiter('\0');
         }
         let last = self.header.len().saturating_sub(1);
@@ -100,7 +100,7 @@ impl Table {
             if self.numbers.contains(&index) {
                 column.set_cell_alignment(CellAlignment::Right);
             }
-            // Names come first and must stay whole; the last column is prose and takes what is left.
+            // The first columns are names and must stay complete; the last column is prose and takes the rest.
             if index < last {
                 column.set_constraint(ColumnConstraint::UpperBoundary(Width::Percentage(60)));
             }
@@ -111,7 +111,7 @@ impl Table {
     }
 }
 
-fn cell(cell: Cell) -> comfy_table::Cell {
+fn cell(cell: TableCell) -> comfy_table::Cell {
     let drawn = comfy_table::Cell::new(&cell.text);
     match cell.tone {
         None => drawn,
@@ -123,10 +123,10 @@ fn cell(cell: Cell) -> comfy_table::Cell {
     }
 }
 
-/// The width to draw for; without a terminal nothing is cut.
+/// The width of the output; `None` without a terminal.
 pub(super) fn width() -> Option<u16> {
-    let said = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
-    said.or_else(|| {
+    let columns = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    columns.or_else(|| {
         let terminal = std::io::stdout().is_terminal();
         terminal.then(|| terminal_size::terminal_size().map_or(80, |(width, _)| width.0))
     })
@@ -142,23 +142,23 @@ mod tests {
         table.row([
             "mail_send".into(),
             "12".into(),
-            "Sends a message to anybody who has an address, and waits until it is on its way.".into(),
+            "Sends a message to someone who has an address, and waits until it is on its way.".into(),
         ]);
         table.row(["x".into(), "7".into(), "Short.\u{1b}[31m".into()]);
         table
     }
 
     #[test]
-    fn the_last_column_takes_what_is_left() {
+    fn the_last_column_takes_the_remaining_width() {
         expect![[r#"
             TOOL       COST  DESCRIPTION
-            mail_send    12  Sends a message to anybody w…
+            mail_send    12  Sends a message to someone w…
             x             7  Short.\u{1b}[31m
         "#]]
         .assert_eq(&sample().draw_at(Some(46), Paint::Never));
         expect![[r#"
             TOOL       COST  DESCRIPTION
-            mail_send    12  Sends a message to anybody
+            mail_send    12  Sends a message to someone
                              who has an address, and waits
                              until it is on its way.
             x             7  Short.\u{1b}[31m
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_cut_for_a_pipe() {
+    fn nothing_is_truncated_for_a_pipe() {
         assert!(sample().draw_at(None, Paint::Never).contains("until it is on its way."));
     }
 }

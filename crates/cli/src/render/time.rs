@@ -1,8 +1,8 @@
-//! Moments as people read them.
+//! Formats times.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// A moment in universal time, such as `2026-07-28 09:30:05Z`.
+/// A time in UTC, such as `2026-07-28 09:30:05Z`.
 pub fn moment(at_ms: i64) -> String {
     let seconds = at_ms.div_euclid(1000);
     let (days, time) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
@@ -10,7 +10,7 @@ pub fn moment(at_ms: i64) -> String {
     format!("{year:04}-{month:02}-{day:02} {:02}:{:02}:{:02}Z", time / 3600, time / 60 % 60, time % 60)
 }
 
-/// The date so many days after 1970-01-01, counting years from March so that leap days come last.
+/// The date a number of days after 1970-01-01. Years are counted from March, so that leap days come last.
 fn date(days: i64) -> (i64, i64, i64) {
     let days = days + 719_468;
     let (era, of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
@@ -22,7 +22,7 @@ fn date(days: i64) -> (i64, i64, i64) {
     (era * 400 + year_of_era + i64::from(month <= 2), month, day)
 }
 
-/// How long ago a moment was, roughly.
+/// The approximate time since a moment.
 pub fn ago(at_ms: i64) -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
     let passed = i64::try_from(now).unwrap_or(i64::MAX).saturating_sub(at_ms).max(0) / 1000;

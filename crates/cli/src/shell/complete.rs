@@ -1,24 +1,24 @@
-//! What may follow a half-typed line: commands, their actions, servers, tools, arguments and ids.
+//! Completion of a line: commands, their subcommands, servers, tools, arguments and ids.
 
-use super::editor::Continuations;
+use super::editor::Completions;
 use super::line;
-use crate::reach::{Reach, read};
-use crate::remote::{Reply, segment};
+use crate::gateway_handle::{GatewayHandle, read};
+use crate::remote_gateway::{GatewayReply, segment};
 use axum::body::Body;
 use http::Method;
 use serde_json::Value;
 
-/// The most that is offered.
-const MOST: usize = 200;
+/// The maximum number of completions.
+const MAX_COMPLETIONS: usize = 200;
 
-/// What the next word of a line is.
+/// The kind of the next word of a line.
 #[derive(Debug, PartialEq)]
-enum Wanted<'a> {
+enum CompletionKind<'a> {
     /// A command of the shell.
     Command,
-    /// A command of the shell, without its stroke.
+    /// A command of the shell without its slash.
     Topic,
-    /// What a command can do.
+    /// A subcommand of a command.
     Action(&'a str),
     Server,
     Tool,
@@ -27,85 +27,85 @@ enum Wanted<'a> {
         tool: &'a str,
         given: &'a [&'a str],
     },
-    /// The id of a call that waits.
+    /// The id of a held call.
     Approval,
     /// The id of a dead letter.
     DeadLetter,
     File,
-    /// Nothing that is known.
+    /// Anything else, which is not completed.
     Unknown,
 }
 
-/// Finds what may follow.
-pub async fn complete(reach: &Reach, typed: &str) -> Continuations {
+/// Finds the completions of a line.
+pub async fn complete(gateway: &GatewayHandle, typed: &str) -> Completions {
     let from = last_word(typed);
     let (before, part) = typed.split_at(from);
     let before: Vec<&str> = before.split_whitespace().collect();
-    let found = match wanted(&before, part) {
-        Wanted::Command => spaced(line::names()),
-        Wanted::Topic => {
+    let found = match kind_of_next(&before, part) {
+        CompletionKind::Command => with_space(line::names()),
+        CompletionKind::Topic => {
             line::names().into_iter().map(|name| name.trim_start_matches('/').to_owned()).collect()
         }
-        Wanted::Action(command) => spaced(line::actions_of(command)),
-        Wanted::Server => spaced(members(&ask(reach, "/servers").await, "servers", "name")),
-        Wanted::Tool => spaced(tools(reach, part).await),
-        Wanted::Argument { tool, given } => arguments(reach, tool, given, part).await,
-        Wanted::Approval => {
-            let answer = ask(reach, "/approvals?kind=approval&state=pending&limit=100").await;
-            spaced(members(&answer, "approvals", "id"))
+        CompletionKind::Action(command) => with_space(line::actions_of(command)),
+        CompletionKind::Server => with_space(members(&ask(gateway, "/servers").await, "servers", "name")),
+        CompletionKind::Tool => with_space(tools(gateway, part).await),
+        CompletionKind::Argument { tool, given } => arguments(gateway, tool, given, part).await,
+        CompletionKind::Approval => {
+            let answer = ask(gateway, "/approvals?kind=approval&state=pending&limit=100").await;
+            with_space(members(&answer, "approvals", "id"))
         }
-        Wanted::DeadLetter => {
-            let answer = ask(reach, "/dead-letters?state=pending&limit=100").await;
-            spaced(members(&answer, "dead_letters", "id"))
+        CompletionKind::DeadLetter => {
+            let answer = ask(gateway, "/dead-letters?state=pending&limit=100").await;
+            with_space(members(&answer, "dead_letters", "id"))
         }
-        Wanted::File => {
-            let mut names = members(&ask(reach, "/files?limit=100").await, "files", "name");
+        CompletionKind::File => {
+            let mut names = members(&ask(gateway, "/files?limit=100").await, "files", "name");
             names.dedup();
-            spaced(names)
+            with_space(names)
         }
-        Wanted::Unknown => Vec::new(),
+        CompletionKind::Unknown => Vec::new(),
     };
-    let fits = |word: &String| word.starts_with(part) && is_harmless(word);
-    Continuations { from, words: found.into_iter().filter(fits).take(MOST).collect() }
+    let fits = |word: &String| word.starts_with(part) && is_plain_word(word);
+    Completions { from, words: found.into_iter().filter(fits).take(MAX_COMPLETIONS).collect() }
 }
 
-/// Where the word begins that is being typed. Spaces are not all one byte long.
+/// The byte offset of the last word. Whitespace characters may be longer than one byte.
 fn last_word(typed: &str) -> usize {
     let space = typed.char_indices().rfind(|(_, letter)| letter.is_whitespace());
     space.map_or(0, |(at, letter)| at + letter.len_utf8())
 }
 
-fn wanted<'a>(before: &'a [&'a str], part: &str) -> Wanted<'a> {
+fn kind_of_next<'a>(before: &'a [&'a str], part: &str) -> CompletionKind<'a> {
     match before {
-        [] if part.starts_with('/') || part.is_empty() => Wanted::Command,
-        ["/mcp", "connect" | "disconnect"] | ["/servers", _] => Wanted::Server,
-        ["/mcp" | "/tools", .., "--server"] => Wanted::Server,
-        ["/call"] | ["/mcp", "show"] | ["/tools", "show" | "diff"] => Wanted::Tool,
-        ["/tools", "accept" | "release", ..] => Wanted::Tool,
-        ["/call", tool, given @ ..] => Wanted::Argument { tool, given },
-        ["/approve" | "/reject"] | ["/approvals", "approve" | "reject" | "show"] => Wanted::Approval,
-        ["/dlq" | "/dead-letters", "show" | "replay" | "drop"] => Wanted::DeadLetter,
-        ["/files", "get" | "rm"] => Wanted::File,
-        ["/help"] => Wanted::Topic,
-        [command] if command.starts_with('/') => Wanted::Action(command),
-        _ => Wanted::Unknown,
+        [] if part.starts_with('/') || part.is_empty() => CompletionKind::Command,
+        ["/mcp", "connect" | "disconnect"] | ["/servers", _] => CompletionKind::Server,
+        ["/mcp" | "/tools", .., "--server"] => CompletionKind::Server,
+        ["/call"] | ["/mcp", "show"] | ["/tools", "show" | "diff"] => CompletionKind::Tool,
+        ["/tools", "accept" | "release", ..] => CompletionKind::Tool,
+        ["/call", tool, given @ ..] => CompletionKind::Argument { tool, given },
+        ["/approve" | "/reject"] | ["/approvals", "approve" | "reject" | "show"] => CompletionKind::Approval,
+        ["/dlq" | "/dead-letters", "show" | "replay" | "drop"] => CompletionKind::DeadLetter,
+        ["/files", "get" | "rm"] => CompletionKind::File,
+        ["/help"] => CompletionKind::Topic,
+        [command] if command.starts_with('/') => CompletionKind::Action(command),
+        _ => CompletionKind::Unknown,
     }
 }
 
-/// Asks without a sign of life: it would be drawn over the line that is being edited.
-async fn ask(reach: &Reach, path: &str) -> Value {
-    let Ok(answer) = reach.stream(Method::GET, path, None, Body::empty()).await else { return Value::Null };
-    let body = Reply::of(answer).await.good();
+/// Queries the gateway without a spinner, which would overwrite the edited line.
+async fn ask(gateway: &GatewayHandle, path: &str) -> Value {
+    let Ok(answer) = gateway.stream(Method::GET, path, None, Body::empty()).await else { return Value::Null };
+    let body = GatewayReply::of(answer).await.good();
     body.and_then(|body| read(&body)).unwrap_or_default()
 }
 
-/// What is put into the line by itself must not be more than a word.
-fn is_harmless(word: &str) -> bool {
+/// Whether a completion is a single word that needs no quotes.
+fn is_plain_word(word: &str) -> bool {
     let word = word.strip_suffix(' ').unwrap_or(word);
     word.chars().all(|letter| letter.is_alphanumeric() || "/_-.=:+@%".contains(letter))
 }
 
-fn spaced(words: Vec<String>) -> Vec<String> {
+fn with_space(words: Vec<String>) -> Vec<String> {
     words.into_iter().map(|word| word + " ").collect()
 }
 
@@ -114,17 +114,17 @@ fn members(answer: &Value, list: &str, key: &str) -> Vec<String> {
     all.filter_map(|one| one[key].as_str().map(str::to_owned)).collect()
 }
 
-async fn tools(reach: &Reach, part: &str) -> Vec<String> {
+async fn tools(gateway: &GatewayHandle, part: &str) -> Vec<String> {
     let path = match part {
         "" => "/tools?limit=1000".to_owned(),
         part => format!("/tools?limit=1000&q={}", segment(part)),
     };
-    members(&ask(reach, &path).await, "tools", "name")
+    members(&ask(gateway, &path).await, "tools", "name")
 }
 
-/// The arguments that are not given yet, and the values that one may have.
-async fn arguments(reach: &Reach, tool: &str, given: &[&str], part: &str) -> Vec<String> {
-    let tool = ask(reach, &format!("/tools/{}", segment(tool))).await;
+/// The arguments that are not given yet, or the possible values of one.
+async fn arguments(gateway: &GatewayHandle, tool: &str, given: &[&str], part: &str) -> Vec<String> {
+    let tool = ask(gateway, &format!("/tools/{}", segment(tool))).await;
     let Some(properties) = tool["parameters"]["properties"].as_object() else { return Vec::new() };
     if let Some((key, _)) = part.split_once('=') {
         let schema = properties.get(key).unwrap_or(&Value::Null);
@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_word_begins_after_any_space() {
+    fn a_word_begins_after_any_whitespace() {
         let cases = [
             ("", ""),
             ("/ca", "/ca"),
@@ -161,36 +161,36 @@ mod tests {
     }
 
     #[test]
-    fn the_words_before_tell_what_is_wanted() {
+    fn the_previous_words_determine_the_kind_of_the_next() {
         let cases = [
-            ("", "", Wanted::Command),
-            ("", "hello", Wanted::Unknown),
-            ("/help", "", Wanted::Topic),
-            ("/mcp", "", Wanted::Action("/mcp")),
-            ("/dead-letters", "", Wanted::Action("/dead-letters")),
-            ("/mcp connect", "", Wanted::Server),
-            ("/servers logs", "", Wanted::Server),
-            ("/mcp tools --server", "", Wanted::Server),
-            ("/mcp tools --server demo --server", "", Wanted::Server),
-            ("/tools list --server", "", Wanted::Server),
-            ("/mcp show", "", Wanted::Tool),
-            ("/tools show", "", Wanted::Tool),
-            ("/tools diff", "", Wanted::Tool),
-            ("/tools accept", "", Wanted::Tool),
-            ("/tools accept demo_echo", "", Wanted::Tool),
-            ("/tools release", "", Wanted::Tool),
-            ("/call", "", Wanted::Tool),
-            ("/call demo_echo", "", Wanted::Argument { tool: "demo_echo", given: &[] }),
-            ("/call demo_echo a=1", "", Wanted::Argument { tool: "demo_echo", given: &["a=1"] }),
-            ("/approve", "", Wanted::Approval),
-            ("/dlq replay", "", Wanted::DeadLetter),
-            ("/dead-letters show", "", Wanted::DeadLetter),
-            ("/files rm", "", Wanted::File),
-            ("what is", "", Wanted::Unknown),
+            ("", "", CompletionKind::Command),
+            ("", "hello", CompletionKind::Unknown),
+            ("/help", "", CompletionKind::Topic),
+            ("/mcp", "", CompletionKind::Action("/mcp")),
+            ("/dead-letters", "", CompletionKind::Action("/dead-letters")),
+            ("/mcp connect", "", CompletionKind::Server),
+            ("/servers logs", "", CompletionKind::Server),
+            ("/mcp tools --server", "", CompletionKind::Server),
+            ("/mcp tools --server demo --server", "", CompletionKind::Server),
+            ("/tools list --server", "", CompletionKind::Server),
+            ("/mcp show", "", CompletionKind::Tool),
+            ("/tools show", "", CompletionKind::Tool),
+            ("/tools diff", "", CompletionKind::Tool),
+            ("/tools accept", "", CompletionKind::Tool),
+            ("/tools accept demo_echo", "", CompletionKind::Tool),
+            ("/tools release", "", CompletionKind::Tool),
+            ("/call", "", CompletionKind::Tool),
+            ("/call demo_echo", "", CompletionKind::Argument { tool: "demo_echo", given: &[] }),
+            ("/call demo_echo a=1", "", CompletionKind::Argument { tool: "demo_echo", given: &["a=1"] }),
+            ("/approve", "", CompletionKind::Approval),
+            ("/dlq replay", "", CompletionKind::DeadLetter),
+            ("/dead-letters show", "", CompletionKind::DeadLetter),
+            ("/files rm", "", CompletionKind::File),
+            ("what is", "", CompletionKind::Unknown),
         ];
         for (before, part, expected) in cases {
             let words: Vec<&str> = before.split_whitespace().collect();
-            assert_eq!(wanted(&words, part), expected, "{before:?} {part:?}");
+            assert_eq!(kind_of_next(&words, part), expected, "{before:?} {part:?}");
         }
     }
 }

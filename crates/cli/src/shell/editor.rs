@@ -1,9 +1,9 @@
-//! The line editor: a thread that owns the terminal's input while a line is typed.
+//! The line editor: a thread that owns the terminal's input while a line is edited.
 //!
-//! The rest of the process goes on meanwhile. What could follow a half-typed line is asked of the shell, which asks
-//! its gateway: so completion knows what there is at that moment.
+//! The rest of the process keeps running. The editor asks the shell for completions, which queries its gateway, so
+//! completions are always current.
 
-use super::history::{self, History};
+use super::history::{self, ShellHistory};
 use crate::render;
 use rustyline::completion::{Completer, Pair};
 use rustyline::error::ReadlineError;
@@ -17,182 +17,192 @@ use std::sync::mpsc as blocking;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 
-/// How long completion may take before nothing is offered.
-pub const PATIENCE: Duration = Duration::from_secs(3);
-/// The longest line that is taken.
-pub const LONGEST_LINE: usize = 1 << 20;
+/// The time limit of a completion.
+pub const COMPLETION_TIMEOUT: Duration = Duration::from_secs(3);
+/// The longest accepted line.
+pub const MAX_LINE: usize = 1 << 20;
 
-type Lines = rustyline::Editor<Completing, MemHistory>;
+type CommandEditor = rustyline::Editor<CommandCompleter, MemHistory>;
 
-/// What came of reading.
+/// The result of reading a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Typed {
+pub enum EditedLine {
     /// A line.
     Line(String),
     /// Ctrl-C.
     Interrupted,
-    /// Ctrl-D, or there is no terminal any more.
+    /// Ctrl-D, or the terminal is closed.
     End,
 }
 
-/// A half-typed line whose continuations are wanted.
+/// A request for the completions of a line.
 #[derive(Debug)]
-pub struct Question {
+pub struct CompletionRequest {
     /// The line up to the cursor.
     pub line: String,
-    reply: blocking::Sender<Continuations>,
+    reply: blocking::Sender<Completions>,
 }
 
-/// What may stand from a place on.
+/// The completions of a line.
 #[derive(Debug, Default)]
-pub struct Continuations {
-    /// Where the part begins that they replace.
+pub struct Completions {
+    /// The byte offset of the part that they replace.
     pub from: usize,
-    /// The words.
+    /// The completions.
     pub words: Vec<String>,
 }
 
-impl Question {
-    /// Answers it; nobody minds if that comes too late.
-    pub fn answer(self, continuations: Continuations) {
-        let _ = self.reply.send(continuations);
+impl CompletionRequest {
+    /// Sends the completions; the editor may have stopped waiting.
+    pub fn answer(self, completions: Completions) {
+        let _ = self.reply.send(completions);
     }
 }
 
-/// What is to be read.
-enum Kind {
-    /// A command: with history and completion.
+/// The kind of line to read.
+enum LineKind {
+    /// A command, with history and completion.
     Command,
-    /// An answer to a question: with neither.
+    /// An answer to a question, without either.
     Answer,
 }
 
-struct Order {
-    kind: Kind,
+struct ReadRequest {
+    kind: LineKind,
     prompt: String,
-    reply: oneshot::Sender<Typed>,
+    reply: oneshot::Sender<EditedLine>,
 }
 
-/// The shell's end of the editor.
+/// A handle to the editor thread.
 #[derive(Debug, Clone)]
 pub struct Editor {
-    orders: blocking::Sender<Order>,
+    requests: blocking::Sender<ReadRequest>,
 }
 
 impl Editor {
-    /// Whether somebody sits at a terminal.
+    /// Whether standard input and output are a terminal.
     pub fn is_possible() -> bool {
         std::io::stdin().is_terminal() && std::io::stdout().is_terminal()
     }
 
-    /// Starts the thread; questions about continuations come out of the second part.
-    pub fn start(history: History) -> std::io::Result<(Self, mpsc::Receiver<Question>)> {
-        let (orders, taken) = blocking::channel();
-        let (asking, questions) = mpsc::channel(1);
-        std::thread::Builder::new().name("editor".into()).spawn(move || serve(&taken, asking, history))?;
-        Ok((Self { orders }, questions))
+    /// Starts the thread. The receiver gets its completion requests.
+    pub fn start(history: ShellHistory) -> std::io::Result<(Self, mpsc::Receiver<CompletionRequest>)> {
+        let (requests, received) = blocking::channel();
+        let (completion_requests, questions) = mpsc::channel(1);
+        std::thread::Builder::new()
+            .name("editor".into())
+            .spawn(move || serve(&received, completion_requests, history))?;
+        Ok((Self { requests }, questions))
     }
 
     /// Reads a command.
-    pub async fn command(&self, prompt: &str) -> Typed {
-        self.read(Kind::Command, prompt).await
+    pub async fn command(&self, prompt: &str) -> EditedLine {
+        self.read(LineKind::Command, prompt).await
     }
 
     /// Reads an answer.
-    pub async fn answer(&self, prompt: &str) -> Typed {
-        self.read(Kind::Answer, prompt).await
+    pub async fn answer(&self, prompt: &str) -> EditedLine {
+        self.read(LineKind::Answer, prompt).await
     }
 
-    async fn read(&self, kind: Kind, prompt: &str) -> Typed {
+    async fn read(&self, kind: LineKind, prompt: &str) -> EditedLine {
         let (reply, typed) = oneshot::channel();
-        if self.orders.send(Order { kind, prompt: prompt.to_owned(), reply }).is_err() {
-            return Typed::End;
+        if self.requests.send(ReadRequest { kind, prompt: prompt.to_owned(), reply }).is_err() {
+            return EditedLine::End;
         }
-        typed.await.unwrap_or(Typed::End)
+        typed.await.unwrap_or(EditedLine::End)
     }
 }
 
-/// How lines are edited, with room for all that the history keeps.
+/// The configuration of the editor, with room for the whole history.
 fn config() -> rustyline::Result<Config> {
     let config = Config::builder()
         .completion_type(CompletionType::List)
         .auto_add_history(false)
         .behavior(Behavior::Stdio)
-        .max_history_size(history::MOST)?;
+        .max_history_size(history::MAX_LINES)?;
     Ok(config.build())
 }
 
-fn serve(orders: &blocking::Receiver<Order>, asking: mpsc::Sender<Question>, mut history: History) {
+fn serve(
+    requests: &blocking::Receiver<ReadRequest>,
+    completion_requests: mpsc::Sender<CompletionRequest>,
+    mut history: ShellHistory,
+) {
     let Ok(config) = config() else { return };
     let memory = || MemHistory::with_config(&config);
-    let Ok(mut commands) = Lines::with_history(config.clone(), memory()) else { return };
+    let Ok(mut commands) = CommandEditor::with_history(config.clone(), memory()) else { return };
     let Ok(mut answers) = rustyline::Editor::<(), MemHistory>::with_history(config.clone(), memory()) else {
         return;
     };
-    commands.set_helper(Some(Completing { asking }));
+    commands.set_helper(Some(CommandCompleter { completion_requests }));
     for line in history.lines() {
         let _ = commands.add_history_entry(line);
     }
-    obey(orders, |kind, prompt| match kind {
-        Kind::Command => {
+    serve_requests(requests, |kind, prompt| match kind {
+        LineKind::Command => {
             let typed = outcome(commands.readline(prompt));
-            if let Typed::Line(line) = &typed
-                && history.keep(line)
+            if let EditedLine::Line(line) = &typed
+                && history.add(line)
             {
                 let _ = commands.add_history_entry(line.as_str());
             }
             typed
         }
-        Kind::Answer => {
-            crate::desk::discard_type_ahead();
+        LineKind::Answer => {
+            crate::prompter::discard_type_ahead();
             outcome(answers.readline(prompt))
         }
     });
 }
 
-fn obey(orders: &blocking::Receiver<Order>, mut read: impl FnMut(Kind, &str) -> Typed) {
-    while let Ok(Order { kind, prompt, reply }) = orders.recv() {
-        // Who asked may have been cancelled meanwhile; the next one has not.
+fn serve_requests(
+    requests: &blocking::Receiver<ReadRequest>,
+    mut read: impl FnMut(LineKind, &str) -> EditedLine,
+) {
+    while let Ok(ReadRequest { kind, prompt, reply }) = requests.recv() {
+        // The requester may have been cancelled; the thread serves the next request.
         let _ = reply.send(read(kind, &prompt));
     }
 }
 
-fn outcome(read: rustyline::Result<String>) -> Typed {
+fn outcome(read: rustyline::Result<String>) -> EditedLine {
     match read {
-        Ok(line) if line.len() <= LONGEST_LINE => Typed::Line(line),
+        Ok(line) if line.len() <= MAX_LINE => EditedLine::Line(line),
         Ok(_) => {
-            render::complain("error[usage.shell-cut]: a line is longer than 1 MiB and was not taken\n");
-            Typed::Interrupted
+            render::complain("error[usage.shell-cut]: the line is longer than 1 MiB and was skipped\n");
+            EditedLine::Interrupted
         }
-        Err(ReadlineError::Interrupted) => Typed::Interrupted,
-        Err(_) => Typed::End,
+        Err(ReadlineError::Interrupted) => EditedLine::Interrupted,
+        Err(_) => EditedLine::End,
     }
 }
 
-/// Asks the shell what may follow.
-struct Completing {
-    asking: mpsc::Sender<Question>,
+/// Requests completions from the shell.
+struct CommandCompleter {
+    completion_requests: mpsc::Sender<CompletionRequest>,
 }
 
-impl Completer for Completing {
+impl Completer for CommandCompleter {
     type Candidate = Pair;
 
     fn complete(&self, line: &str, pos: usize, _: &Context<'_>) -> rustyline::Result<(usize, Vec<Pair>)> {
         let (reply, answer) = blocking::channel();
-        let question = Question { line: line[..pos].to_owned(), reply };
-        let asked = self.asking.try_send(question).is_ok();
-        let found = asked.then(|| answer.recv_timeout(PATIENCE).ok()).flatten().unwrap_or_default();
+        let question = CompletionRequest { line: line[..pos].to_owned(), reply };
+        let is_sent = self.completion_requests.try_send(question).is_ok();
+        let found =
+            is_sent.then(|| answer.recv_timeout(COMPLETION_TIMEOUT).ok()).flatten().unwrap_or_default();
         let pair = |word: String| Pair { display: word.trim_end().to_owned(), replacement: word };
         Ok((found.from.min(pos), found.words.into_iter().map(pair).collect()))
     }
 }
 
-impl Hinter for Completing {
+impl Hinter for CommandCompleter {
     type Hint = String;
 }
-impl Highlighter for Completing {}
-impl Validator for Completing {}
-impl Helper for Completing {}
+impl Highlighter for CommandCompleter {}
+impl Validator for CommandCompleter {}
+impl Helper for CommandCompleter {}
 
 #[cfg(test)]
 mod tests {
@@ -200,27 +210,29 @@ mod tests {
     use rustyline::history::History as _;
 
     #[test]
-    fn the_editor_remembers_as_much_as_the_file() {
-        let config = config().expect("it can be built");
+    fn the_editor_keeps_as_many_lines_as_the_file() {
+        let config = config().expect("the configuration is valid");
         let mut memory = MemHistory::with_config(&config);
-        for number in 0..history::MOST + 5 {
+        for number in 0..history::MAX_LINES + 5 {
             memory.add(&number.to_string()).expect("there is room");
         }
-        assert_eq!(memory.len(), history::MOST);
+        assert_eq!(memory.len(), history::MAX_LINES);
     }
 
     #[test]
-    fn a_question_that_was_cancelled_does_not_end_the_editor() {
-        let (orders, taken) = blocking::channel();
+    fn a_cancelled_question_does_not_end_the_editor() {
+        let (requests, received) = blocking::channel();
         let order = |prompt: &str| {
             let (reply, typed) = oneshot::channel();
-            orders.send(Order { kind: Kind::Answer, prompt: prompt.to_owned(), reply }).expect("it is taken");
+            requests
+                .send(ReadRequest { kind: LineKind::Answer, prompt: prompt.to_owned(), reply })
+                .expect("it is taken");
             typed
         };
         drop(order("first"));
         let second = order("second");
-        drop(orders);
-        obey(&taken, |_, prompt| Typed::Line(prompt.to_owned()));
-        assert_eq!(second.blocking_recv(), Ok(Typed::Line("second".to_owned())));
+        drop(requests);
+        serve_requests(&received, |_, prompt| EditedLine::Line(prompt.to_owned()));
+        assert_eq!(second.blocking_recv(), Ok(EditedLine::Line("second".to_owned())));
     }
 }

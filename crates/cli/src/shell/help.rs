@@ -1,33 +1,32 @@
-//! The pages of the shell, and what others say in its words: commands as they are typed here.
+//! Help pages of the shell, and the translation of `toolbooth …` commands to their shell form.
 
-use super::line::{Line, everywhere, unknown};
-use crate::failure::Failure;
-use crate::render::{self, Cell, Paint, Table, Tone};
+use super::line::{ShellLine, all_names, unknown};
+use crate::failure::CommandFailure;
+use crate::render::{self, Paint, Table, TableCell, Tone};
 use clap::CommandFactory;
 
-/// What the parser says, in the words of the shell.
-pub fn drawn(said: &clap::Error, command: &str, paint: Paint) -> String {
-    let text = said.render();
+/// Renders a message of clap with the commands of the shell.
+pub fn render_message(message: &clap::Error, command: &str, paint: Paint) -> String {
+    let text = message.render();
     let text = if paint == Paint::Always { text.ansi().to_string() } else { text.to_string() };
-    if !said.use_stderr() {
+    if !message.use_stderr() {
         return page(&text);
     }
-    // Styles stand between the words.
-    let asked = format!("/help {}", command.trim_start_matches('/'));
-    page(&text.replace("--help", &asked))
+    let help = format!("/help {}", command.trim_start_matches('/'));
+    page(&text.replace("--help", &help))
 }
 
-/// A failure whose hint names what can be typed here.
-pub fn hinted(mut failure: Failure) -> Failure {
-    failure.trouble.hint = failure.trouble.hint.map(|hint| here(&hint));
+/// Translates the commands in the hint of a failure.
+pub fn translate_hint(mut failure: CommandFailure) -> CommandFailure {
+    failure.fault.hint = failure.fault.hint.map(|hint| translate(&hint));
     failure
 }
 
-/// Commands of the command line, as they are typed here; those that are not stay as they are.
-fn here(text: &str) -> String {
+/// Replaces `toolbooth …` commands by their shell form; commands that the shell lacks stay unchanged.
+fn translate(text: &str) -> String {
     const NAME: &str = "toolbooth ";
     let text = text.replace("toolbooth tools list", "/mcp tools");
-    let names = everywhere();
+    let names = all_names();
     let is_part = |letter: char| letter.is_alphanumeric() || "-_/.".contains(letter);
     let mut out = String::with_capacity(text.len());
     let mut rest = text.as_str();
@@ -46,21 +45,22 @@ fn here(text: &str) -> String {
     out + rest
 }
 
-/// A page about the command line, for the shell.
+/// Adapts a help page of the command line to the shell.
 fn page(text: &str) -> String {
-    let text = here(text).replace("Usage:  /", "Usage: /").replace("Usage:\u{1b}[0m  ", "Usage:\u{1b}[0m ");
-    // There are no pipes here, and standard input is the shell's own.
+    let text =
+        translate(text).replace("Usage:  /", "Usage: /").replace("Usage:\u{1b}[0m  ", "Usage:\u{1b}[0m ");
+    // The shell has no pipes, and its commands cannot read standard input.
     let lines = text.lines().filter(|line| !line.contains(" | /"));
     lines.map(|line| format!("{line}\n").replace(", or - for standard input", "")).collect()
 }
 
 /// The page of `/help`, or of one command.
-pub fn help(command: Option<&str>) -> Result<String, Failure> {
+pub fn help(command: Option<&str>) -> Result<String, CommandFailure> {
     let paint = Paint::stdout();
     if let Some(named) = command {
         let named = format!("/{}", named.trim_start_matches('/'));
-        let mut all = Line::command();
-        // What every command takes is known only once the whole is put together.
+        let mut all = ShellLine::command();
+        // Global options are added to subcommands only by `build`.
         all.build();
         let found = all.find_subcommand_mut(&named).ok_or_else(|| unknown(&named))?;
         let text = found.render_help();
@@ -68,36 +68,36 @@ pub fn help(command: Option<&str>) -> Result<String, Failure> {
         return Ok(page(&text));
     }
     let mut table = Table::new(&["COMMAND", ""]);
-    let mut row = |usage: &str, about: &str| table.row([Cell::toned(usage, Tone::Strong), about.into()]);
+    let mut row = |usage: &str, about: &str| table.row([TableCell::toned(usage, Tone::Strong), about.into()]);
     for (usage, about) in PAGE {
         row(usage, about);
     }
-    let more = "Plain text goes to the language model, if one is configured. `/help COMMAND` tells more; every \
-                command takes --json. Tab completes, Ctrl-C cancels a call, Ctrl-D leaves.";
+    let more = "Plain text is sent to the language model, if one is configured. `/help COMMAND` explains a command; \
+                every command takes --json. Tab completes, Ctrl-C cancels a call, Ctrl-D exits.";
     Ok(format!("{}\n{}\n", table.draw(paint), render::wrap(more, 0)))
 }
 
-/// The commands as people look for them.
+/// The rows of the `/help` page.
 const PAGE: &[(&str, &str)] = &[
-    ("/mcp", "servers with their state and tools"),
+    ("/mcp", "list servers with their state and tools"),
     ("/mcp connect NAME", "connect a server now"),
-    ("/mcp disconnect NAME", "disconnect it until somebody asks for it"),
-    ("/mcp tools", "tools with their quality scores"),
+    ("/mcp disconnect NAME", "disconnect a server until the next request"),
+    ("/mcp tools", "list tools with their quality scores"),
     ("/mcp search WORDS", "search for tools"),
-    ("/mcp show TOOL", "one tool, its arguments and how to call it"),
-    ("/mcp stats", "what tools take of a model's context"),
+    ("/mcp show TOOL", "show a tool, its arguments and how to call it"),
+    ("/mcp stats", "show how many context tokens the tools use"),
     ("/call TOOL KEY=VALUE …", "call a tool; or /call TOOL {JSON}"),
     ("/plan on|off|show|approve N", "queue calls and run them in order"),
-    ("/approvals", "calls that wait for a person"),
-    ("/approve ID", "say yes to one"),
-    ("/reject ID", "say no to one"),
-    ("/files", "your files; also put, get, rm"),
-    ("/events [N]", "what happened lately"),
-    ("/dlq", "calls that failed for good; also show, replay, drop"),
-    ("/new", "forget what was said to the model so far"),
-    ("/explain CODE", "what a fault code means"),
-    ("/help [COMMAND]", "this page, or more about a command"),
-    ("/quit", "leave"),
+    ("/approvals", "list calls that wait for approval"),
+    ("/approve ID", "approve a held call"),
+    ("/reject ID", "reject a held call"),
+    ("/files", "list your files; also put, get, rm"),
+    ("/events [N]", "show recent events"),
+    ("/dlq", "list dead letters; also show, replay, drop"),
+    ("/new", "start a new conversation with the model"),
+    ("/explain CODE", "explain a fault code"),
+    ("/help [COMMAND]", "show this page, or explain a command"),
+    ("/quit", "exit"),
 ];
 
 #[cfg(test)]
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn hints_name_what_works_here() {
+    fn hints_name_commands_of_the_shell() {
         let cases = [
             (
                 "`toolbooth tools show mail_send` lists the arguments",
@@ -129,7 +129,7 @@ mod tests {
             ("toolbooth ", "toolbooth "),
         ];
         for (hint, expected) in cases {
-            assert_eq!(here(hint), expected);
+            assert_eq!(translate(hint), expected);
         }
     }
 }

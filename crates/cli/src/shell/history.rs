@@ -1,4 +1,4 @@
-//! Lines that were typed before: in the data folder, for their owner alone, bounded, and without secrets.
+//! The history of the shell: in the data directory, readable only by its owner, limited, and without secrets.
 
 use crate::render;
 use nix::fcntl::OFlag;
@@ -10,92 +10,92 @@ use std::path::{Path, PathBuf};
 use toolbooth_core::json::RawJson;
 use toolbooth_core::redact;
 
-/// How many lines are kept.
-pub const MOST: usize = 1_000;
-/// The longest line that is kept.
-const LONGEST: usize = 4 << 10;
-/// How much of the file is read, from its end.
-const LONGEST_FILE: u64 = (2 * MOST * LONGEST) as u64;
+/// The maximum number of lines.
+pub const MAX_LINES: usize = 1_000;
+/// The longest stored line.
+const MAX_LINE: usize = 4 << 10;
+/// The maximum number of bytes that are read from the end of the file.
+const MAX_FILE: u64 = (2 * MAX_LINES * MAX_LINE) as u64;
 
 /// The history of a user's shells.
 #[derive(Debug)]
-pub struct History {
+pub struct ShellHistory {
     path: PathBuf,
     lines: Vec<String>,
     broken: bool,
 }
 
-impl History {
-    /// The one of a data folder. What cannot be read of it is left out.
+impl ShellHistory {
+    /// Loads the history of a data directory. Unreadable parts are ignored.
     pub fn of(data_dir: &Path) -> Self {
         let path = data_dir.join("shell-history");
-        let Found { mut lines, rest } = read(&path).unwrap_or_default();
-        let surplus = lines.len().saturating_sub(MOST);
+        let HistoryFile { mut lines, remainder } = read(&path).unwrap_or_default();
+        let surplus = lines.len().saturating_sub(MAX_LINES);
         lines.drain(..surplus);
-        if surplus > 0 || rest == Rest::Unread {
+        if surplus > 0 || remainder == Remainder::Unread {
             let _ = replace(&path, &lines);
         }
         Self { path, lines, broken: false }
     }
 
-    /// What was typed before, oldest first.
+    /// The lines, oldest first.
     pub fn lines(&self) -> &[String] {
         &self.lines
     }
 
-    /// Keeps a line, if it is one to keep.
-    pub fn keep(&mut self, line: &str) -> bool {
-        if !is_keepable(line) || self.lines.last().is_some_and(|last| last == line) {
+    /// Stores a line unless it is empty, private or a repetition. Returns whether it was stored.
+    pub fn add(&mut self, line: &str) -> bool {
+        if !is_storable(line) || self.lines.last().is_some_and(|last| last == line) {
             return false;
         }
         self.lines.push(line.to_owned());
-        if self.lines.len() > MOST {
+        if self.lines.len() > MAX_LINES {
             self.lines.remove(0);
         }
         let written = open(&self.path).and_then(|mut file| file.write_all(format!("{line}\n").as_bytes()));
         if let (Err(error), false) = (written, self.broken) {
             self.broken = true;
             let path = render::path(&self.path);
-            render::complain(&format!("warning: the history is not kept: {path}: {error}\n"));
+            render::complain(&format!("warning: the history cannot be stored: {path}: {error}\n"));
         }
         true
     }
 }
 
-/// What is in the file.
+/// The content of the history file.
 #[derive(Default)]
-struct Found {
+struct HistoryFile {
     lines: Vec<String>,
-    rest: Rest,
+    remainder: Remainder,
 }
 
-/// What comes before what was read.
+/// Whether the file has more before the part that was read.
 #[derive(Default, PartialEq)]
-enum Rest {
+enum Remainder {
     #[default]
     Nothing,
-    /// More than is kept.
+    /// There is an unread part.
     Unread,
 }
 
-fn read(path: &Path) -> std::io::Result<Found> {
+fn read(path: &Path) -> std::io::Result<HistoryFile> {
     let mut file = OpenOptions::new().read(true).custom_flags(OFlag::O_NOFOLLOW.bits()).open(path)?;
-    let start = file.metadata()?.len().saturating_sub(LONGEST_FILE);
+    let start = file.metadata()?.len().saturating_sub(MAX_FILE);
     file.seek(SeekFrom::Start(start))?;
     let mut bytes = Vec::new();
-    file.take(LONGEST_FILE).read_to_end(&mut bytes)?;
-    // One bad byte must not cost all the lines.
+    file.take(MAX_FILE).read_to_end(&mut bytes)?;
+    // An invalid byte must not lose all lines.
     let text = String::from_utf8_lossy(&bytes);
-    // A file that is cut is cut within a line.
-    let (partial, rest) = if start > 0 { (1, Rest::Unread) } else { (0, Rest::Nothing) };
-    let lines = text.lines().skip(partial).filter(|line| line.len() <= LONGEST);
-    Ok(Found { lines: lines.map(str::to_owned).collect(), rest })
+    // A partial read usually starts in the middle of a line.
+    let (partial, remainder) = if start > 0 { (1, Remainder::Unread) } else { (0, Remainder::Nothing) };
+    let lines = text.lines().skip(partial).filter(|line| line.len() <= MAX_LINE);
+    Ok(HistoryFile { lines: lines.map(str::to_owned).collect(), remainder })
 }
 
-/// Puts other lines in the place of the file, all of them or none.
+/// Replaces the file atomically.
 fn replace(path: &Path, lines: &[String]) -> std::io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
-    // For its owner alone, as such files are made.
+    // Temporary files are readable only by their owner.
     let mut file = tempfile::NamedTempFile::new_in(folder)?;
     let whole = lines.iter().map(|line| format!("{line}\n")).collect::<String>();
     file.write_all(whole.as_bytes())?;
@@ -103,26 +103,26 @@ fn replace(path: &Path, lines: &[String]) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Opens the file to add to its end.
+/// Opens the file for appending.
 fn open(path: &Path) -> std::io::Result<File> {
     if let Some(folder) = path.parent().filter(|folder| !folder.exists()) {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     }
-    // A link there would have what is typed written to wherever it points.
+    // Links are not followed, because the history would be written to their target.
     let mut options = OpenOptions::new();
     options.append(true).create(true).mode(0o600).custom_flags(OFlag::O_NOFOLLOW.bits());
     let file = options.open(path)?;
-    // One that was there before may be open to others.
+    // An existing file may be readable by others.
     file.set_permissions(Permissions::from_mode(0o600))?;
     Ok(file)
 }
 
-/// Whether a line may be read by whoever gets hold of the file later.
-fn is_keepable(line: &str) -> bool {
+/// Whether a line may be stored.
+fn is_storable(line: &str) -> bool {
     let is_blank = line.trim().is_empty();
-    // As in other shells: who begins with a space wants it forgotten.
+    // As in other shells, a line that begins with a space is not stored.
     let is_private = line.starts_with(' ') || line.trim_start().starts_with("/login");
-    !is_blank && !is_private && line.len() <= LONGEST && !line.contains('\n') && !holds_secret(line)
+    !is_blank && !is_private && line.len() <= MAX_LINE && !line.contains('\n') && !holds_secret(line)
 }
 
 fn holds_secret(line: &str) -> bool {
@@ -135,18 +135,18 @@ fn holds_secret(line: &str) -> bool {
     words.any(|word| in_pair(word) || is_option(word) || redact::is_secret("", word)) || in_json(line)
 }
 
-/// Whether one of the objects and lists in a line holds a secret. Where one cannot be read, a word that could be the
-/// name of a secret is enough: a slip is what one types again.
+/// Whether an object or list in a line contains a secret. If it is not valid JSON, a word that may be the name of a
+/// secret is enough.
 fn in_json(line: &str) -> bool {
-    let mut rest = line;
-    while let Some(at) = rest.find(['{', '[']) {
-        let text = &rest[at..];
+    let mut remainder = line;
+    while let Some(at) = remainder.find(['{', '[']) {
+        let text = &remainder[at..];
         let mut values = serde_json::Deserializer::from_str(text).into_iter::<&RawValue>();
         let Some(Ok(value)) = values.next() else { return in_words(text) };
         if RawJson::parse(value.get().to_owned()).map_or(true, |json| redact::holds_secret(&json)) {
             return true;
         }
-        rest = &text[value.get().len()..];
+        remainder = &text[value.get().len()..];
     }
     false
 }
@@ -161,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn secrets_are_not_kept() {
+    fn secrets_are_not_stored() {
         let cases = [
             ("/call mail_send to=bo", true),
             ("what is the weather", true),
@@ -190,53 +190,57 @@ mod tests {
             ("toolbooth login --api-key abc", false),
         ];
         for (line, expected) in cases {
-            assert_eq!(is_keepable(line), expected, "{line}");
+            assert_eq!(is_storable(line), expected, "{line}");
         }
     }
 
     #[test]
-    fn the_file_is_bounded_and_private() {
+    fn the_file_is_limited_and_private() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("data/shell-history");
-        let mut history = History::of(&folder.path().join("data"));
-        for number in 0..MOST + 5 {
-            assert!(history.keep(&format!("/call n={number}")));
+        let mut history = ShellHistory::of(&folder.path().join("data"));
+        for number in 0..MAX_LINES + 5 {
+            assert!(history.add(&format!("/call n={number}")));
         }
-        assert!(!history.keep("/call n=1004"), "the same twice in a row is one");
+        assert!(!history.add("/call n=1004"), "a repeated line is stored once");
         assert_eq!(fs::metadata(&path).expect("it is there").permissions().mode() & 0o777, 0o600);
-        let again = History::of(&folder.path().join("data"));
-        assert_eq!((again.lines().len(), again.lines()[0].as_str()), (MOST, "/call n=5"));
-        assert_eq!(read(&path).expect("it is there").lines.len(), MOST, "and is cut when it is read");
+        let again = ShellHistory::of(&folder.path().join("data"));
+        assert_eq!((again.lines().len(), again.lines()[0].as_str()), (MAX_LINES, "/call n=5"));
+        assert_eq!(
+            read(&path).expect("the file exists").lines.len(),
+            MAX_LINES,
+            "the file is trimmed on load"
+        );
         assert_eq!(fs::metadata(&path).expect("it is there").permissions().mode() & 0o777, 0o600);
         assert_eq!(
             fs::read_dir(folder.path().join("data")).expect("a folder").count(),
             1,
-            "nothing else is left"
+            "no other file is left"
         );
     }
 
     // audit: planted history link followed.
     #[test]
-    fn a_link_in_its_place_is_not_followed() {
+    fn a_link_in_place_of_the_file_is_not_followed() {
         let folder = tempfile::tempdir().expect("a folder");
         let target = folder.path().join("precious");
         fs::write(&target, "precious\n").expect("it is written");
         std::os::unix::fs::symlink(&target, folder.path().join("shell-history")).expect("a link");
-        let mut history = History::of(folder.path());
-        assert_eq!(history.lines(), Vec::<String>::new(), "what it points to is not read");
-        history.keep("/mcp");
-        assert_eq!(fs::read_to_string(&target).expect("it is there"), "precious\n", "nor written");
+        let mut history = ShellHistory::of(folder.path());
+        assert_eq!(history.lines(), Vec::<String>::new(), "the target is not read");
+        history.add("/mcp");
+        assert_eq!(fs::read_to_string(&target).expect("the file exists"), "precious\n", "nor written");
     }
 
     #[test]
-    fn a_damaged_file_loses_no_more_than_it_must() {
+    fn a_damaged_file_loses_only_the_damaged_lines() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("shell-history");
         fs::write(&path, b"/mcp\n/call a text=\xff\n/dlq\n").expect("it is written");
-        assert_eq!(History::of(folder.path()).lines(), ["/mcp", "/call a text=\u{fffd}", "/dlq"]);
-        let huge = usize::try_from(LONGEST_FILE).expect("it fits") + 10;
+        assert_eq!(ShellHistory::of(folder.path()).lines(), ["/mcp", "/call a text=\u{fffd}", "/dlq"]);
+        let huge = usize::try_from(MAX_FILE).expect("it fits") + 10;
         fs::write(&path, ["x".repeat(huge).as_str(), "\n/mcp\n"].concat()).expect("it is written");
-        assert_eq!(History::of(folder.path()).lines(), ["/mcp"]);
-        assert_eq!(fs::read_to_string(&path).expect("it is there"), "/mcp\n", "and does not grow for ever");
+        assert_eq!(ShellHistory::of(folder.path()).lines(), ["/mcp"]);
+        assert_eq!(fs::read_to_string(&path).expect("the file exists"), "/mcp\n", "the file is trimmed");
     }
 }

@@ -1,87 +1,88 @@
-//! Where lines come from: a terminal, or whatever standard input is.
+//! The input of the shell: a terminal, or another standard input.
 
 use super::complete::complete;
-use super::editor::{Editor, LONGEST_LINE, PATIENCE, Question, Typed};
-use super::history::History;
-use crate::desk::Desk;
-use crate::failure::Failure;
-use crate::reach::Reach;
+use super::editor::{COMPLETION_TIMEOUT, CompletionRequest, EditedLine, Editor, MAX_LINE};
+use super::history::ShellHistory;
+use crate::failure::CommandFailure;
+use crate::gateway_handle::GatewayHandle;
+use crate::prompter::Prompter;
 use std::path::Path;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader, Stdin};
 use tokio::sync::mpsc::Receiver;
 use toolbooth_core::fault::{Blame, Problem};
 
-/// What stands before a line that is typed.
+/// The prompt on a terminal.
 const PROMPT: &str = "toolbooth> ";
 
 /// A source of lines.
 pub enum Input {
-    /// Somebody types.
-    Terminal { editor: Editor, questions: Receiver<Question> },
-    /// A file or another program.
+    /// A terminal with a line editor.
+    Terminal { editor: Editor, completion_requests: Receiver<CompletionRequest> },
+    /// A file or a pipe.
     Pipe(BufReader<Stdin>),
 }
 
-/// What came next.
-pub enum Next {
+/// The result of reading a line.
+pub enum InputLine {
     /// A line.
     Line(String),
-    /// Nothing to do: somebody gave a line up.
+    /// The user cancelled the line.
     Nothing,
-    /// There is no more.
+    /// The end of the input.
     End,
-    /// A line that is not taken; others may follow.
-    Refused(Failure),
-    /// There may be more, but it cannot be read.
-    Cut(Failure),
+    /// A line that is too long; others may follow.
+    Refused(CommandFailure),
+    /// The input cannot be read any further.
+    Cut(CommandFailure),
 }
 
 impl Input {
-    /// Opens standard input; what is typed there is remembered in a data folder.
+    /// Opens standard input. On a terminal, the history is stored in the data directory.
     pub fn open(data_dir: &Path) -> Result<Self, Problem> {
         if !Editor::is_possible() {
             return Ok(Self::Pipe(BufReader::new(tokio::io::stdin())));
         }
-        let (editor, questions) = Editor::start(History::of(data_dir)).map_err(|error| Problem {
-            code: "serve.no-runtime",
-            blame: Blame::Gateway,
-            message: format!("the system gave no threads: {error}"),
-            hint: Some("check the limits on processes and open files (`ulimit -a`)".into()),
-        })?;
-        Ok(Self::Terminal { editor, questions })
+        let (editor, completion_requests) =
+            Editor::start(ShellHistory::of(data_dir)).map_err(|error| Problem {
+                code: "serve.no-runtime",
+                blame: Blame::Gateway,
+                message: format!("the line editor cannot be started: {error}"),
+                hint: Some("check the limits on processes and open files (`ulimit -a`)".into()),
+            })?;
+        Ok(Self::Terminal { editor, completion_requests })
     }
 
-    /// Whether somebody types.
+    /// Whether the input is a terminal.
     pub fn is_typed(&self) -> bool {
         matches!(self, Self::Terminal { .. })
     }
 
-    /// Where a person is asked: never on a pipe, whose lines are commands.
-    pub fn desk(&self) -> Desk {
+    /// How to ask the user a question: not at all from a pipe, whose lines are commands.
+    pub fn prompter(&self) -> Prompter {
         match self {
-            Self::Terminal { editor, .. } => Desk::Editor(editor.clone()),
-            Self::Pipe(_) => Desk::Nobody,
+            Self::Terminal { editor, .. } => Prompter::Editor(editor.clone()),
+            Self::Pipe(_) => Prompter::Unavailable,
         }
     }
 
-    /// The next line.
-    pub async fn next(&mut self, reach: &Reach) -> Next {
+    /// Reads the next line.
+    pub async fn next(&mut self, gateway: &GatewayHandle) -> InputLine {
         match self {
             Self::Pipe(input) => from_pipe(input).await,
-            Self::Terminal { editor, questions } => {
+            Self::Terminal { editor, completion_requests } => {
                 let typed = editor.command(PROMPT);
                 tokio::pin!(typed);
                 loop {
                     tokio::select! {
                         typed = &mut typed => return match typed {
-                            Typed::Line(line) => Next::Line(line),
-                            Typed::Interrupted => Next::Nothing,
-                            Typed::End => Next::End,
+                            EditedLine::Line(line) => InputLine::Line(line),
+                            EditedLine::Interrupted => InputLine::Nothing,
+                            EditedLine::End => InputLine::End,
                         },
-                        Some(question) = questions.recv() => {
-                            // The editor waits no longer than that, and a line that is done must be taken.
-                            let found = tokio::time::timeout(PATIENCE, complete(reach, &question.line)).await;
-                            question.answer(found.unwrap_or_default());
+                        Some(request) = completion_requests.recv() => {
+                            // The editor waits no longer, and a finished line must not be delayed.
+                            let found = tokio::time::timeout(COMPLETION_TIMEOUT, complete(gateway, &request.line)).await;
+                            request.answer(found.unwrap_or_default());
                         }
                     }
                 }
@@ -90,34 +91,34 @@ impl Input {
     }
 }
 
-async fn from_pipe(input: &mut BufReader<Stdin>) -> Next {
+async fn from_pipe(input: &mut BufReader<Stdin>) -> InputLine {
     let mut line = Vec::new();
-    let limit = LONGEST_LINE as u64 + 1;
+    let limit = MAX_LINE as u64 + 1;
     match input.take(limit).read_until(b'\n', &mut line).await {
-        Ok(0) => Next::End,
-        Ok(_) if line.len() > LONGEST_LINE => match skip_rest(input, line.ends_with(b"\n")).await {
+        Ok(0) => InputLine::End,
+        Ok(_) if line.len() > MAX_LINE => match skip_rest(input, line.ends_with(b"\n")).await {
             Ok(()) => {
-                let hint = "long arguments can stand in a file: /call TOOL --args @FILE";
-                Next::Refused(cut("a line is longer than 1 MiB and was not taken").hint(hint))
+                let hint = "put long arguments into a file: /call TOOL --args @FILE";
+                InputLine::Refused(cut("the line is longer than 1 MiB and was skipped").hint(hint))
             }
-            Err(error) => Next::Cut(cut(&format!("standard input cannot be read: {error}"))),
+            Err(error) => InputLine::Cut(cut(&format!("standard input cannot be read: {error}"))),
         },
-        Ok(_) => Next::Line(String::from_utf8_lossy(&line).trim_end_matches(['\n', '\r']).to_owned()),
-        Err(error) => Next::Cut(cut(&format!("standard input cannot be read: {error}"))),
+        Ok(_) => InputLine::Line(String::from_utf8_lossy(&line).trim_end_matches(['\n', '\r']).to_owned()),
+        Err(error) => InputLine::Cut(cut(&format!("standard input cannot be read: {error}"))),
     }
 }
 
-/// Reads on to the end of the line, and keeps nothing of it.
+/// Skips to the end of the line.
 async fn skip_rest(input: &mut BufReader<Stdin>, mut at_end: bool) -> std::io::Result<()> {
     let mut piece = Vec::new();
     while !at_end {
         piece.clear();
-        let read = input.take(LONGEST_LINE as u64).read_until(b'\n', &mut piece).await?;
+        let read = input.take(MAX_LINE as u64).read_until(b'\n', &mut piece).await?;
         at_end = read == 0 || piece.ends_with(b"\n");
     }
     Ok(())
 }
 
-fn cut(why: &str) -> Failure {
-    Failure::misuse("usage.shell-cut", why, None)
+fn cut(why: &str) -> CommandFailure {
+    CommandFailure::misuse("usage.shell-cut", why, None)
 }

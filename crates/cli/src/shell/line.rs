@@ -1,8 +1,8 @@
-//! What can be typed: the commands of the shell, most of them the command line's own by a shorter name.
+//! The commands of the shell, most of them shorter names for commands of the command line.
 
-use super::help::drawn;
+use super::help::render_message;
 use super::words::{ObjectCall, object_call, words};
-use crate::arguments::Arguments;
+use crate::arguments::CliArguments;
 use crate::commands::approvals::{ApprovalsArguments, ApproveArguments, RejectArguments};
 use crate::commands::call::CallArguments;
 use crate::commands::dead_letters::DeadLettersArguments;
@@ -10,13 +10,13 @@ use crate::commands::explain::ExplainArguments;
 use crate::commands::files::FilesArguments;
 use crate::commands::plan::PlanArguments;
 use crate::commands::servers::ServersArguments;
-use crate::commands::tools::{Filter, StatsArguments, ToolsArguments};
-use crate::failure::Failure;
+use crate::commands::tools::{StatsArguments, ToolListFilter, ToolsArguments};
+use crate::failure::CommandFailure;
 use crate::render::{self, Paint};
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use toolbooth_config::nearest;
 
-/// A line that is a command.
+/// A parsed command of the shell.
 #[derive(Debug, Parser)]
 #[command(
     name = "",
@@ -25,142 +25,142 @@ use toolbooth_config::nearest;
     disable_help_subcommand = true,
     max_term_width = 100
 )]
-pub struct Line {
+pub struct ShellLine {
     /// Print JSON for programs.
     #[arg(long, global = true, display_order = 901)]
     pub json: bool,
     #[command(subcommand)]
-    pub what: What,
+    pub command: ShellCommand,
 }
 
-/// The commands.
+/// A command of the shell.
 #[derive(Debug, Subcommand)]
-pub enum What {
-    /// Servers, their tools, and what tools cost.
+pub enum ShellCommand {
+    /// List and control servers, list and search tools, show token costs.
     #[command(name = "/mcp")]
     Mcp(McpArguments),
     /// Call a tool.
     #[command(name = "/call")]
     Call(CallArguments),
-    /// Queue calls, read them, and run them in order.
+    /// Queue calls as a plan, review them and run them in order.
     #[command(name = "/plan")]
     Plan(PlanArguments),
-    /// Answer for calls that wait for a person.
+    /// List, approve and reject held calls.
     #[command(name = "/approvals")]
     Approvals(ApprovalsArguments),
-    /// Say yes to a call that waits: it runs, once.
+    /// Approve a held call: it runs once.
     #[command(name = "/approve")]
     Approve(ApproveArguments),
-    /// Say no to a call that waits.
+    /// Reject a held call.
     #[command(name = "/reject")]
     Reject(RejectArguments),
-    /// Upload files, list, fetch and remove them.
+    /// Upload, list, download and remove files.
     #[command(name = "/files")]
     Files(FilesArguments),
-    /// Show what happened lately.
+    /// Show recent events.
     #[command(name = "/events")]
     Events {
-        /// How many of the latest.
+        /// Number of events.
         #[arg(value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1000))]
         limit: u32,
     },
-    /// Calls that failed for good: look at them, make them again, or give them up.
+    /// List, replay and drop calls that failed permanently.
     #[command(name = "/dlq", alias = "/dead-letters")]
     DeadLetters(DeadLettersArguments),
     /// Explain a fault code.
     #[command(name = "/explain")]
     Explain(ExplainArguments),
-    /// List servers, look at one, connect, disconnect or restart it.
+    /// List, show, connect, disconnect and restart servers.
     #[command(name = "/servers", hide = true)]
     Servers(ServersArguments),
-    /// List, search, score, weigh and compare tools.
+    /// List, search, score and compare tools, and show token costs.
     #[command(name = "/tools", hide = true)]
     Tools(Box<ToolsArguments>),
-    /// Begin a new conversation with the model.
+    /// Start a new conversation with the model.
     #[command(name = "/new")]
     New,
     /// List commands, or explain one.
     #[command(name = "/help", alias = "/?")]
     Help {
-        /// The command.
+        /// Command to explain.
         command: Option<String>,
     },
-    /// Leave; so does Ctrl-D.
+    /// Exit, like Ctrl-D.
     #[command(name = "/quit", alias = "/exit")]
     Quit,
 }
 
-/// What about servers.
+/// Arguments of `/mcp`.
 #[derive(Debug, Args)]
 pub struct McpArguments {
     #[command(subcommand)]
     pub action: Option<McpAction>,
 }
 
-/// What can be done about servers and their tools.
+/// An action of `/mcp`.
 #[derive(Debug, Subcommand)]
 pub enum McpAction {
     /// Connect a server now.
     Connect { name: String },
-    /// Disconnect a server until somebody asks for it.
+    /// Disconnect a server until the next request.
     Disconnect { name: String },
     /// List tools with their quality scores.
-    Tools(Box<Filter>),
+    Tools(Box<ToolListFilter>),
     /// Search for tools.
     Search(SearchArguments),
     /// Show one tool, its arguments and how to call it.
     Show { name: String },
-    /// Show what tools take of a model's context.
+    /// Show how many context tokens the tools use.
     Stats(StatsArguments),
 }
 
-/// What is searched for: as for `toolbooth tools search`, but that the words are one query.
+/// Arguments of `/mcp search`: like `toolbooth tools search`, but all words are one query.
 #[derive(Debug, Args)]
 pub struct SearchArguments {
-    /// What the tool should do, in words, or its name.
+    /// What the tool should do, or its name.
     #[arg(required = true, value_name = "WORDS")]
     words: Vec<String>,
     /// The words are a regular expression.
     #[arg(long)]
     regex: bool,
-    /// At most this many.
+    /// Maximum number of hits.
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=50))]
     limit: u32,
 }
 
-/// What a line stands for.
+/// The meaning of a line.
 #[derive(Debug)]
-pub enum Reading {
-    /// Nothing: it is empty or a comment.
+pub enum ParsedLine {
+    /// An empty line or a comment.
     Nothing,
     /// A command.
-    Command(Box<Line>),
-    /// A page to read.
+    Command(Box<ShellLine>),
+    /// A help page.
     Page(String),
-    /// Plain text.
+    /// Plain text for the language model.
     Text(String),
 }
 
-/// Reads a line.
-pub fn read(line: &str) -> Result<Reading, Failure> {
+/// Parses a line.
+pub fn read(line: &str) -> Result<ParsedLine, CommandFailure> {
     let line = line.trim();
     let line = match line {
-        "" => return Ok(Reading::Nothing),
-        comment if comment.starts_with('#') => return Ok(Reading::Nothing),
-        // What people type who do not know where they are.
+        "" => return Ok(ParsedLine::Nothing),
+        comment if comment.starts_with('#') => return Ok(ParsedLine::Nothing),
+        // Users expect these from other shells.
         "help" | "?" => "/help".to_owned(),
         "quit" | "exit" => "/quit".to_owned(),
-        line => as_typed_here(line)?,
+        line => translate(line)?,
     };
     if !line.starts_with('/') {
-        return Ok(Reading::Text(line));
+        return Ok(ParsedLine::Text(line));
     }
     let words = match object_call(&line) {
         Some(ObjectCall { tool, object, options }) => {
-            is_json(object)?;
+            check_json(object)?;
             if options.is_empty() {
-                let what = What::Call(CallArguments::of_object(tool, object.to_owned()));
-                return Ok(Reading::Command(Box::new(Line { json: false, what })));
+                let command = ShellCommand::Call(CallArguments::of_object(tool, object.to_owned()));
+                return Ok(ParsedLine::Command(Box::new(ShellLine { json: false, command })));
             }
             let start = ["/call", tool, "--args", object].map(str::to_owned);
             words(options).map(|options| start.into_iter().chain(options).collect::<Vec<_>>())
@@ -168,47 +168,47 @@ pub fn read(line: &str) -> Result<Reading, Failure> {
         None => words(&line),
     };
     let Some(words) = words else {
-        return Err(Failure::misuse(
+        return Err(CommandFailure::misuse(
             "usage.shell-line",
-            "a quote is left open",
-            Some("close it, or write \\' for the sign itself"),
+            "a quote is not closed",
+            Some("close it, or write \\' for a literal quote"),
         ));
     };
     let command = words.first().map(String::as_str).unwrap_or_default();
     if !is_known(command) {
         return Err(unknown(command));
     }
-    match Line::try_parse_from(&words) {
-        Ok(line) => Ok(Reading::Command(Box::new(line))),
+    match ShellLine::try_parse_from(&words) {
+        Ok(line) => Ok(ParsedLine::Command(Box::new(line))),
         Err(error) if error.use_stderr() => Err(misused(&error, command)),
-        Err(page) => Ok(Reading::Page(drawn(&page, command, Paint::stdout()))),
+        Err(page) => Ok(ParsedLine::Page(render_message(&page, command, Paint::stdout()))),
     }
 }
 
-/// A search for tools.
-pub fn search(what: &SearchArguments) -> Result<ToolsArguments, Failure> {
-    let limit = format!("--limit={}", what.limit);
-    let regex = what.regex.then(|| "--regex".to_owned());
+/// The arguments of `toolbooth tools search` for `/mcp search`.
+pub fn search(arguments: &SearchArguments) -> Result<ToolsArguments, CommandFailure> {
+    let limit = format!("--limit={}", arguments.limit);
+    let regex = arguments.regex.then(|| "--regex".to_owned());
     let start = ["/tools", "search", &limit].map(str::to_owned).into_iter();
-    about_tools(start.chain(regex).chain(["--".to_owned(), what.words.join(" ")]))
+    tools_arguments(start.chain(regex).chain(["--".to_owned(), arguments.words.join(" ")]))
 }
 
-/// A look at one tool.
-pub fn show(name: &str) -> Result<ToolsArguments, Failure> {
-    about_tools(["/tools", "show", "--", name].map(str::to_owned).into_iter())
+/// The arguments of `toolbooth tools show` for a tool.
+pub fn show(name: &str) -> Result<ToolsArguments, CommandFailure> {
+    tools_arguments(["/tools", "show", "--", name].map(str::to_owned).into_iter())
 }
 
-fn about_tools(words: impl Iterator<Item = String>) -> Result<ToolsArguments, Failure> {
-    match Line::try_parse_from(words) {
-        Ok(Line { what: What::Tools(what), .. }) => Ok(*what),
+fn tools_arguments(words: impl Iterator<Item = String>) -> Result<ToolsArguments, CommandFailure> {
+    match ShellLine::try_parse_from(words) {
+        Ok(ShellLine { command: ShellCommand::Tools(arguments), .. }) => Ok(*arguments),
         Ok(_) => Err(unknown("/tools")),
         Err(error) => Err(misused(&error, "/tools")),
     }
 }
 
-/// A line that was copied from a hint, such as `toolbooth approvals show 9f3ac2`. What the shell has no command for is
-/// refused: it was not meant for the language model, and may hold what that must not see.
-fn as_typed_here(line: &str) -> Result<String, Failure> {
+/// Translates a command copied from a hint, such as `toolbooth approvals show 9f3ac2`. Commands that the shell lacks are
+/// refused: they are not meant for the language model, and may contain secrets.
+fn translate(line: &str) -> Result<String, CommandFailure> {
     let copied = line.strip_prefix("toolbooth").filter(|rest| rest.starts_with(char::is_whitespace));
     let Some(copied) = copied.map(str::trim_start) else { return Ok(line.to_owned()) };
     let word = copied.split_whitespace().next().unwrap_or_default();
@@ -216,45 +216,45 @@ fn as_typed_here(line: &str) -> Result<String, Failure> {
         word.strip_prefix("--").is_some_and(|name| name.starts_with(|first: char| first.is_alphabetic()));
     if is_known(&format!("/{word}")) {
         Ok(format!("/{copied}"))
-    } else if is_option || Arguments::command().find_subcommand(word).is_some() {
-        Err(outside(word))
+    } else if is_option || CliArguments::command().find_subcommand(word).is_some() {
+        Err(not_in_shell(word))
     } else {
         Ok(line.to_owned())
     }
 }
 
-fn outside(word: &str) -> Failure {
+fn not_in_shell(word: &str) -> CommandFailure {
     let (message, hint) = match word {
         "chat" => (
-            "`toolbooth chat` is not for the shell".to_owned(),
-            "type the question alone: plain text goes to the model".to_owned(),
+            "`toolbooth chat` is not available in the shell".to_owned(),
+            "type only the question: plain text is sent to the model".to_owned(),
         ),
         option if option.starts_with('-') => (
-            "the shell takes no options of the command line before a command".to_owned(),
+            "the shell does not accept command-line options before a command".to_owned(),
             "`/help` lists the commands; for another gateway or configuration start another shell".to_owned(),
         ),
         word => (
-            format!("`toolbooth {word}` is not for the shell"),
-            format!("run `toolbooth {word}` in another terminal; `/help` lists what works here"),
+            format!("`toolbooth {word}` is not available in the shell"),
+            format!("run `toolbooth {word}` in another terminal; `/help` lists the commands of the shell"),
         ),
     };
-    Failure::misuse("usage.shell-outside", message, Some(&hint))
+    CommandFailure::misuse("usage.shell-outside", message, Some(&hint))
 }
 
 fn is_known(command: &str) -> bool {
-    Line::command().find_subcommand(command).is_some()
+    ShellLine::command().find_subcommand(command).is_some()
 }
 
-/// The names of all commands that are shown.
+/// The names of all visible commands.
 pub fn names() -> Vec<String> {
-    let command = Line::command();
+    let command = ShellLine::command();
     let shown = command.get_subcommands().filter(|command| !command.is_hide_set());
     shown.map(|command| command.get_name().to_owned()).collect()
 }
 
-/// All commands, also those that only hints speak of: what the command line calls them, and the shell.
-pub fn everywhere() -> Vec<(String, String)> {
-    let command = Line::command();
+/// All commands, hidden ones included: the name on the command line, and the name in the shell.
+pub fn all_names() -> Vec<(String, String)> {
+    let command = ShellLine::command();
     let names = command.get_subcommands().flat_map(|command| {
         let all = std::iter::once(command.get_name()).chain(command.get_all_aliases());
         all.map(|name| (name.trim_start_matches('/').to_owned(), command.get_name().to_owned()))
@@ -262,38 +262,42 @@ pub fn everywhere() -> Vec<(String, String)> {
     names.collect()
 }
 
-/// The words that may follow a command.
+/// The subcommands of a command.
 pub fn actions_of(command: &str) -> Vec<String> {
-    let all = Line::command();
+    let all = ShellLine::command();
     let actions = all.find_subcommand(command).into_iter().flat_map(clap::Command::get_subcommands);
     actions.map(|action| action.get_name().to_owned()).collect()
 }
 
-/// What is told of a command that does not exist.
-pub fn unknown(command: &str) -> Failure {
+/// The failure of an unknown command.
+pub fn unknown(command: &str) -> CommandFailure {
     let names = names();
     let hint = match nearest(command, names.iter().map(String::as_str)) {
         Some(near) => format!("did you mean `{near}`?"),
         None => "`/help` lists the commands".to_owned(),
     };
     let message = format!("there is no command `{}`", render::line(command));
-    Failure::misuse("usage.shell-command", message, Some(&hint))
+    CommandFailure::misuse("usage.shell-command", message, Some(&hint))
 }
 
-/// Whether arguments can be read at all; where they cannot, the place is told as the line shows it.
-fn is_json(object: &str) -> Result<(), Failure> {
+/// Checks that the arguments are valid JSON. The failure shows the text before the error.
+fn check_json(object: &str) -> Result<(), CommandFailure> {
     let Err(error) = serde_json::from_str::<serde::de::IgnoredAny>(object) else { return Ok(()) };
     let whole = error.to_string();
     let why = whole.split(" at line ").next().unwrap_or(&whole);
     // Columns are counted in bytes.
     let before = &object[..object.floor_char_boundary(error.column().saturating_sub(1))];
-    let message = format!("the arguments are no JSON: {why} after `{}`", render::line(before));
-    Err(Failure::misuse("usage.args", message, Some("for example /call demo_echo {\"text\": \"hello\"}")))
+    let message = format!("the arguments are not valid JSON: {why} after `{}`", render::line(before));
+    Err(CommandFailure::misuse(
+        "usage.args",
+        message,
+        Some("for example /call demo_echo {\"text\": \"hello\"}"),
+    ))
 }
 
-fn misused(error: &clap::Error, command: &str) -> Failure {
-    let failure = Failure::misuse("usage.shell-line", "the command is not complete or not right", None);
-    Failure { drawn: Some(drawn(error, command, Paint::stderr())), ..failure }
+fn misused(error: &clap::Error, command: &str) -> CommandFailure {
+    let failure = CommandFailure::misuse("usage.shell-line", "the command is incomplete or not valid", None);
+    CommandFailure { drawn: Some(render_message(error, command, Paint::stderr())), ..failure }
 }
 
 #[cfg(test)]
@@ -301,8 +305,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_grammar_is_sound() {
-        Line::command().debug_assert();
+    fn the_command_definitions_are_valid() {
+        ShellLine::command().debug_assert();
     }
 
     #[test]
@@ -313,16 +317,16 @@ mod tests {
             "toolbooth dead-letters",
             "toolbooth plan on",
         ] {
-            assert!(matches!(read(line), Ok(Reading::Command(_))), "{line}");
+            assert!(matches!(read(line), Ok(ParsedLine::Command(_))), "{line}");
         }
         for line in ["toolbooth is nice", "what is /mcp?", "toolbooths trust me", "toolbooth -- what is it?"]
         {
-            assert!(matches!(read(line), Ok(Reading::Text(_))), "{line}");
+            assert!(matches!(read(line), Ok(ParsedLine::Text(_))), "{line}");
         }
     }
 
     #[test]
-    fn what_works_elsewhere_is_not_said_to_the_model() {
+    fn commands_of_the_command_line_are_not_sent_to_the_model() {
         for line in [
             "toolbooth trust x",
             "toolbooth doctor",
@@ -337,8 +341,8 @@ mod tests {
             "toolbooth --token tb_abc servers",
         ] {
             let failure = read(line).expect_err(line);
-            assert_eq!(failure.trouble.code, "usage.shell-outside", "{line}");
-            assert!(!format!("{:?}", failure.trouble).contains("tb_abc"), "{line}");
+            assert_eq!(failure.fault.code, "usage.shell-outside", "{line}");
+            assert!(!format!("{:?}", failure.fault).contains("tb_abc"), "{line}");
         }
     }
 
@@ -353,28 +357,31 @@ mod tests {
             "/call t {\"a\":1} --session s --json -y",
             "/call t a=1 --json",
         ] {
-            let Ok(Reading::Command(read)) = read(line) else { panic!("{line}") };
+            let Ok(ParsedLine::Command(read)) = read(line) else { panic!("{line}") };
             assert!(read.json, "{line}");
         }
     }
 
     #[test]
     fn words_of_a_search_are_one_query() {
-        let Ok(Reading::Command(line)) = read("/mcp search send mail --limit 3 --regex") else { panic!() };
-        let What::Mcp(McpArguments { action: Some(McpAction::Search(what)) }) = line.what else { panic!() };
-        let shown = format!("{:?}", search(&what).expect("it is right"));
+        let Ok(ParsedLine::Command(line)) = read("/mcp search send mail --limit 3 --regex") else { panic!() };
+        let ShellCommand::Mcp(McpArguments { action: Some(McpAction::Search(arguments)) }) = line.command
+        else {
+            panic!()
+        };
+        let shown = format!("{:?}", search(&arguments).expect("the arguments are valid"));
         assert!(shown.contains("queries: [\"send mail\"], regex: true, limit: 3"), "{shown}");
     }
 
     #[test]
     fn help_is_a_page() {
         for line in ["/mcp search x --help", "/mcp search --help", "/call --help", "/call t {} --help"] {
-            assert!(matches!(read(line), Ok(Reading::Page(_))), "{line}");
+            assert!(matches!(read(line), Ok(ParsedLine::Page(_))), "{line}");
         }
     }
 
     #[test]
-    fn a_slip_in_json_is_told_where_it_is() {
+    fn a_json_error_shows_its_position() {
         let cases = [
             ("/call t {\"ä\": \"öü\" x}", "expected `,` or `}` after `{\"ä\": \"öü\"`"),
             ("/call t {\"a\": }", "expected value after `{\"a\":`"),
@@ -382,12 +389,13 @@ mod tests {
         ];
         for (line, expected) in cases {
             let failure = read(line).expect_err(line);
-            assert_eq!(failure.trouble.message, format!("the arguments are no JSON: {expected}"), "{line}");
+            let message = format!("the arguments are not valid JSON: {expected}");
+            assert_eq!(failure.fault.message, message, "{line}");
         }
     }
 
     #[test]
-    fn a_slip_is_told_with_what_was_meant() {
+    fn a_typo_gets_a_suggestion() {
         let cases = [
             ("/mpc", "did you mean `/mcp`?"),
             ("/aprove x", "did you mean `/approve`?"),
@@ -395,7 +403,7 @@ mod tests {
         ];
         for (line, expected) in cases {
             let failure = read(line).expect_err(line);
-            assert_eq!(failure.trouble.hint.as_deref(), Some(expected), "{line}");
+            assert_eq!(failure.fault.hint.as_deref(), Some(expected), "{line}");
         }
     }
 }

@@ -1,9 +1,9 @@
-//! A typed line, taken apart into words as other shells do it: '…' and "…" keep spaces, \ takes what follows as it is.
-//! Between "…" it does so only to signs that mean something there, so that paths and patterns stay what they are.
+//! Splits a line into words like other shells: '…' and "…" keep spaces, and \ quotes the next character.
+//! Inside "…", \ quotes only special characters, so that paths and patterns stay unchanged.
 
 use serde::de::IgnoredAny;
 
-/// The words of a line; nothing if a quote is left open.
+/// The words of a line; `None` if a quote is not closed.
 pub fn words(line: &str) -> Option<Vec<String>> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
@@ -20,7 +20,7 @@ pub fn words(line: &str) -> Option<Vec<String>> {
                 }
                 word.push(next);
             }
-            // At the end there is nothing that it could change.
+            // A backslash at the end is literal.
             (None, '\\') => word.get_or_insert_default().push(letters.next().unwrap_or(letter)),
             (Some(_), letter) => word.get_or_insert_default().push(letter),
             (None, '\'' | '"') => {
@@ -35,18 +35,18 @@ pub fn words(line: &str) -> Option<Vec<String>> {
     quote.is_none().then_some(words)
 }
 
-/// `/call TOOL {…} [OPTIONS]`: a call whose arguments are JSON without quotes around it.
+/// `/call TOOL {…} [OPTIONS]`: a call whose arguments are JSON without quotes.
 #[derive(Debug, PartialEq)]
 pub struct ObjectCall<'a> {
-    /// The tool.
+    /// Name of the tool.
     pub tool: &'a str,
-    /// The object; with all that follows, where it cannot be told where it ends.
+    /// The JSON object, or the rest of the line if the object is not valid.
     pub object: &'a str,
-    /// The options after it.
+    /// The options after the object.
     pub options: &'a str,
 }
 
-/// Reads such a call.
+/// Parses such a call.
 pub fn object_call(line: &str) -> Option<ObjectCall<'_>> {
     let rest = line.trim().strip_prefix("/call")?;
     let (tool, object) =

@@ -1,10 +1,10 @@
-//! What goes wrong says what, where, and what to do next.
+//! Errors name the problem, its place and the fix.
 
 use crate::world::World;
 use expect_test::expect;
 
 #[test]
-fn slips_on_the_command_line_are_explained() {
+fn mistakes_on_the_command_line_are_explained() {
     let world = World::with_server();
     world.check(
         "tools show sh_prob",
@@ -78,7 +78,7 @@ fn slips_on_the_command_line_are_explained() {
         --- on standard error
         error[gateway.not-running]: no gateway is running here
 
-        hint: `toolbooth serve` starts one; --url names one elsewhere
+        hint: `toolbooth serve` starts one; --url names a remote one
         --- exit 1
     "#]],
     );
@@ -88,7 +88,7 @@ fn slips_on_the_command_line_are_explained() {
         --- on standard error
         error[gateway.not-running]: no gateway is running here
 
-        hint: `toolbooth serve` starts one; --url names one elsewhere
+        hint: `toolbooth serve` starts one; --url names a remote one
         --- exit 1
     "#]],
     );
@@ -106,8 +106,7 @@ fn slips_on_the_command_line_are_explained() {
         "call sh_probe n=many",
         expect![[r#"
             --- on standard error
-            error[usage.argument]: `n` of `sh_probe` wants a whole number, but `many` is
-              none
+            error[usage.argument]: `n` of `sh_probe` must be a whole number, not `many`
 
             hint: `toolbooth tools show sh_probe` lists the arguments
             --- exit 2
@@ -117,8 +116,8 @@ fn slips_on_the_command_line_are_explained() {
         "call sh_probe size=huge",
         expect![[r#"
             --- on standard error
-            error[usage.argument]: `size` of `sh_probe` wants one of small|large, but
-              `huge` is none
+            error[usage.argument]: `size` of `sh_probe` must be one of small|large, not
+              `huge`
 
             hint: `toolbooth tools show sh_probe` lists the arguments
             --- exit 2
@@ -136,7 +135,7 @@ fn slips_on_the_command_line_are_explained() {
         "call sh_probe n",
         expect![[r#"
         --- on standard error
-        error[usage.argument]: `n` is no KEY=VALUE
+        error[usage.argument]: `n` is not KEY=VALUE
 
         hint: arguments are written as name=value, or together as --args '{…}'
         --- exit 2
@@ -146,12 +145,12 @@ fn slips_on_the_command_line_are_explained() {
         "call sh_probe --args '{\"n\": 1,, \"tags\": []}'",
         expect![[r#"
         --- on standard error
-        error[usage.args]: --args is no JSON: key must be a string
+        error[usage.args]: --args is not valid JSON: key must be a string
          --> --args:1:9
           |
         1 | {"n": 1,, "tags": []}
           |         ^
-        hint: put the whole into '…', so that the shell leaves the quotes alone
+        hint: put the object into '…', so that the shell keeps the quotes
         --- exit 2
     "#]],
     );
@@ -159,8 +158,7 @@ fn slips_on_the_command_line_are_explained() {
         "call sh_probe --args '[1, 2]'",
         expect![[r#"
             --- on standard error
-            error[usage.args]: the arguments must be a JSON object, but --args holds a
-              list
+            error[usage.args]: the arguments must be a JSON object, but --args is a list
 
             hint: for example --args '{"text": "hello"}'
             --- exit 2
@@ -220,7 +218,7 @@ fn slips_on_the_command_line_are_explained() {
         "config explain servers.hs.command",
         expect![[r#"
             --- on standard error
-            error[config.unknown-key]: `servers.hs.command`: there is no server of that
+            error[config.unknown-key]: `servers.hs.command`: there is no server with that
               name
 
             hint: did you mean `sh`?
@@ -240,10 +238,10 @@ fn slips_on_the_command_line_are_explained() {
         "config import cursor --apply",
         expect![[r#"
             --- on standard error
-            error[import.nothing-found]: cursor has no configuration file here
+            error[import.nothing-found]: no configuration file of cursor was found
 
-            hint: looked for `~/.cursor/mcp.json`, `~/work/.cursor/mcp.json`; name another
-                  file instead
+            hint: looked for `~/.cursor/mcp.json`, `~/work/.cursor/mcp.json`; specify a file
+                  instead
             --- exit 1
         "#]],
     );
@@ -251,7 +249,7 @@ fn slips_on_the_command_line_are_explained() {
         "config import --undo",
         expect![[r#"
         --- on standard error
-        error[import.nothing-to-undo]: no import is there to undo
+        error[import.nothing-to-undo]: there is no import to undo
         --- exit 1
     "#]],
     );
@@ -280,7 +278,7 @@ fn slips_on_the_command_line_are_explained() {
         "serve --set listen",
         expect![[r#"
         --- on standard error
-        error[usage.set]: `--set listen` is no KEY=VALUE
+        error[usage.set]: `--set listen` is not KEY=VALUE
 
         hint: for example --set naming.style=tool
         --- exit 2
@@ -306,9 +304,9 @@ fn slips_on_the_command_line_are_explained() {
         expect![[r#"
         --- on standard error
         error[gateway.unreachable]: the gateway at http://127.0.0.1:PORT cannot be
-          reached: nobody listens there (connection refused)
+          reached: connection refused
 
-        hint: check that it runs there; without --url and TOOLBOOTH_URL the local one is
+        hint: check that it is running; without --url and TOOLBOOTH_URL the local one is
               used
         --- exit 5
     "#]],
@@ -317,23 +315,23 @@ fn slips_on_the_command_line_are_explained() {
         "servers --url nonsense://",
         expect![[r#"
         --- on standard error
-        error[usage.url]: `nonsense://` is no address of a gateway
+        error[usage.url]: `nonsense://` is not a valid gateway URL
 
-        hint: give it as http://HOST:PORT
+        hint: use the form http://HOST:PORT
         --- exit 2
     "#]],
     );
 }
 
 #[test]
-fn a_file_with_arguments_shows_where_it_goes_wrong() {
+fn a_syntax_error_in_an_arguments_file_is_shown_with_its_line() {
     let world = World::with_server();
     world.write("work/args.json", "{\n  \"n\": 1\n  \"flag\": true\n}\n");
     world.check(
         "call sh_probe --args @args.json",
         expect![[r#"
         --- on standard error
-        error[usage.args]: args.json is no JSON: expected `,` or `}`
+        error[usage.args]: args.json is not valid JSON: expected `,` or `}`
          --> args.json:3:3
           |
         3 |   "flag": true
@@ -361,7 +359,7 @@ fn a_port_in_use_is_named() {
 }
 
 #[test]
-fn whoever_answers_must_be_a_gateway() {
+fn an_answer_that_is_not_from_a_gateway_is_an_error() {
     let world = World::new(&[]);
     let stranger = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", stranger.local_addr().unwrap());
@@ -377,7 +375,7 @@ fn whoever_answers_must_be_a_gateway() {
         &format!("servers --url {url}"),
         expect![[r#"
             --- on standard error
-            error[gateway.stranger]: what answered there is no Toolbooth gateway (status
+            error[gateway.stranger]: the answer is not from a Toolbooth gateway (status
               404)
 
             hint: check --url and TOOLBOOTH_URL

@@ -1,4 +1,4 @@
-//! The servers that come with the binary, through the gateway and by themselves.
+//! The bundled servers, through the gateway and as processes.
 
 use crate::world::{World, json, words};
 use base64::Engine as _;
@@ -16,7 +16,7 @@ fn results(world: &World, line: &str) -> Value {
 }
 
 #[test]
-fn nobody_acts_as_somebody_else() {
+fn a_caller_cannot_act_as_another_user() {
     let world = World::new(&[]);
     let whoami = results(&world, "call identity_whoami --json");
     let me = &whoami["user"];
@@ -39,7 +39,7 @@ fn nobody_acts_as_somebody_else() {
 }
 
 #[test]
-fn without_a_model_the_planner_lists_what_may_be_used() {
+fn without_a_model_the_planner_lists_the_tools() {
     let world = World::new(&[]);
     let listed = results(&world, "call planner_plan_task --json task='hash a word'");
     assert_eq!(listed["plan"], Value::Null);
@@ -51,7 +51,7 @@ fn without_a_model_the_planner_lists_what_may_be_used() {
     assert!(!reference.contains("username") && !reference.contains("plan_task"), "{reference}");
 }
 
-/// A bundled server as a process, spoken to as by a client of the older eras.
+/// A bundled server as a process, with a legacy client.
 struct Process {
     child: Child,
     to: ChildStdin,
@@ -112,7 +112,7 @@ fn the_planners_script_runs() {
     let plan = r#"{"steps": [
         {"tool": "demo_hash", "arguments": {"text": "it's $HOME"}, "why": "hash it"},
         {"tool": "demo_slow", "arguments": {"milliseconds": 1}, "why": "rest"}]}"#;
-    assert_eq!(answer(plan), 3, "what was wrong is told");
+    assert_eq!(answer(plan), 3, "the errors are sent to the model");
     let made = planner.hear()["result"]["structuredContent"].clone();
     let script = made["artifacts"][0]["b64"].as_str().unwrap();
     let script = base64::engine::general_purpose::STANDARD.decode(script).unwrap();
@@ -123,7 +123,7 @@ fn the_planners_script_runs() {
     bash.arg("plan.sh").current_dir(world.path("work")).env_clear();
     bash.envs(toolbooth.get_envs().filter_map(|(name, value)| Some((name, value?))));
     let output = bash.env("TOOLBOOTH", toolbooth.get_program()).output().unwrap();
-    // sha256("it's $HOME"): the shell has put nothing in its place.
+    // sha256("it's $HOME"): the shell has not expanded the variable.
     expect_test::expect![[r#"
         2a6de1196a83bbf35f3a71d0c0d1c221fec73be075d569983df50ff90aac6fc4
         waited 1 ms
@@ -158,7 +158,7 @@ fn a_file_is_read_by_its_name() {
     );
     let unknown = world.run("call files_size filename=prose.txt");
     assert!(!unknown.status.success(), "{}", world.shown(&unknown));
-    // The bundled servers are tasks of the gateway: it has started nothing.
+    // The bundled servers are tasks of the gateway, so it has no child processes.
     let children =
         std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", gateway.id())).unwrap_or_default();
     assert_eq!(children.trim(), "");

@@ -24,7 +24,7 @@ fn arguments_take_the_types_of_the_schema() {
 }
 
 #[test]
-fn arguments_that_the_tool_does_not_take_are_warned_of() {
+fn undeclared_arguments_cause_a_warning() {
     let world = World::with_server();
     let output = world.run(r#"call sh_probe --args '{"n": 1, "x": "y"}'"#);
     assert_eq!(String::from_utf8_lossy(&output.stdout), "{\"n\": 1}\n");
@@ -38,7 +38,7 @@ fn arguments_that_the_tool_does_not_take_are_warned_of() {
 }
 
 #[test]
-fn arguments_come_from_files_and_pipes_too() {
+fn arguments_can_come_from_files_and_pipes() {
     let world = World::with_server();
     world.write("work/args.json", "{\"n\": 3}");
     world.check(
@@ -91,7 +91,7 @@ fn a_server_cannot_move_the_cursor() {
             sh_paint  mcp.sh.paint
 
             In quarantine: hidden characters: U+001B (control) in `/description`, and 2
-            more. `toolbooth tools release sh_paint` lets it out.
+            more. `toolbooth tools release sh_paint` releases it.
 
             \u{1b}[2J\u{1b}[31mred\u{202e}
 
@@ -116,7 +116,7 @@ fn a_server_cannot_move_the_cursor() {
 
             ARGUMENT  TYPE                   DESCRIPTION
             n         integer      required  A whole number that is explained at such length
-                                             that it cannot stand on one line.
+                                             that it cannot fit on one line.
             flag      boolean
             tags      string list
             size      small|large
@@ -141,12 +141,12 @@ fn a_server_cannot_move_the_cursor() {
             error[call.unknown-tool]: Unknown tool: sh_paint
 
             hint: it is in quarantine (hidden characters: U+001B (control) in
-                  `/description`, and 2 more); `toolbooth tools release sh_paint` lets it
-                  out
+                  `/description`, and 2 more); `toolbooth tools release sh_paint` releases
+                  it
             --- exit 1
         "#]],
     );
-    // Let out, it is called, and what it answers is shown harmless.
+    // After the release it can be called, and its output is sanitised.
     assert!(world.run("tools release sh_paint").status.success());
     world.check(
         "call paint",
@@ -166,7 +166,7 @@ fn a_server_cannot_move_the_cursor() {
 }
 
 #[test]
-fn a_reader_who_has_seen_enough_is_no_error() {
+fn a_closed_output_pipe_is_not_an_error() {
     let world = World::with_server();
     let mut command = world.command(&words("explain"));
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();

@@ -1,10 +1,10 @@
-//! `toolbooth connect`: clients' own files, changed in one place, with a way back.
+//! `toolbooth connect`: changes one entry of a client's file, with undo.
 
 use crate::world::World;
 use expect_test::expect;
 
 #[test]
-fn every_client_gets_an_entry_in_its_own_words() {
+fn every_client_gets_an_entry_in_its_format() {
     let world = World::new(&[]);
     world.check(
         "connect claude-code --dry-run",
@@ -81,10 +81,10 @@ fn every_client_gets_an_entry_in_its_own_words() {
         "connect claude-desktop --url http://127.0.0.1:8665/",
         expect![[r#"
             --- on standard error
-            error[connect.no-url]: Claude Desktop takes no addresses in its configuration
-              file
+            error[connect.no-url]: the configuration file of Claude Desktop does not
+              support URLs
 
-            hint: leave --url away: it will start `toolbooth stdio`
+            hint: leave out --url: the client then starts `toolbooth stdio`
             --- exit 2
         "#]],
     );
@@ -106,60 +106,60 @@ fn a_client_is_connected_and_disconnected_without_a_trace() {
     for (client, path, before) in cases {
         let world = World::new(&[(path, before)]);
         let report = world.screen(&format!("connect {client}"));
-        assert!(report.contains("knows Toolbooth now"), "{client}: {report}");
+        assert!(report.contains("is connected."), "{client}: {report}");
         assert!(world.read(path).contains("toolbooth"), "{client}");
         assert_eq!(world.read(&format!("{path}.before-toolbooth")), before, "{client}");
         let again = world.screen(&format!("connect {client}"));
-        assert!(again.contains("knows Toolbooth already"), "{client}: {again}");
+        assert!(again.contains("is already connected"), "{client}: {again}");
         let undone = world.screen(&format!("connect {client} --undo"));
-        assert!(undone.contains("no longer knows"), "{client}: {undone}");
+        assert!(undone.contains("is disconnected"), "{client}: {undone}");
         assert_eq!(world.read(path), before, "{client}");
         assert!(!world.path(&format!("{path}.before-toolbooth")).exists(), "{client}");
     }
 }
 
 #[test]
-fn what_is_said() {
+fn connect_and_undo_report_their_changes() {
     let world = World::new(&[(".cursor/mcp.json", "{\"mcpServers\": {}}")]);
     world.check(
         "connect cursor",
         expect![[r#"
-        Cursor knows Toolbooth now. Restart it to see the tools.
+        Cursor is connected. Restart it to see the tools.
           wrote   ~/.cursor/mcp.json
           backup  ~/.cursor/mcp.json.before-toolbooth
 
-        `toolbooth connect cursor --undo` takes it back.
+        `toolbooth connect cursor --undo` undoes the change.
     "#]],
     );
     world.check(
         "connect cursor",
         expect![[r#"
-        Cursor knows Toolbooth already: ~/.cursor/mcp.json
+        Cursor is already connected: ~/.cursor/mcp.json
     "#]],
     );
     world.check(
         "connect cursor --undo --dry-run",
         expect![[r#"
-        The entry `toolbooth` would be taken out of ~/.cursor/mcp.json.
+        The entry `toolbooth` would be removed from ~/.cursor/mcp.json.
     "#]],
     );
     world.check(
         "connect cursor --undo",
         expect![[r#"
-        Cursor no longer knows Toolbooth.
+        Cursor is disconnected.
           wrote   ~/.cursor/mcp.json
     "#]],
     );
     world.check(
         "connect cursor --undo",
         expect![[r#"
-        Cursor does not know Toolbooth; nothing to take back in ~/.cursor/mcp.json.
+        Cursor is not connected; there is nothing to undo in ~/.cursor/mcp.json.
     "#]],
     );
 }
 
 #[test]
-fn a_file_that_was_made_is_removed_again() {
+fn undo_removes_a_file_that_connect_created() {
     let world = World::new(&[]);
     world.run("connect cursor");
     assert!(world.path(".cursor/mcp.json").exists());
@@ -168,7 +168,7 @@ fn a_file_that_was_made_is_removed_again() {
 }
 
 #[test]
-fn what_the_client_wrote_meanwhile_stays() {
+fn undo_keeps_later_changes_of_the_client() {
     let world =
         World::new(&[(".cursor/mcp.json", "{\"mcpServers\": {\"toolbooth\": {\"url\": \"http://old\"}}}")]);
     world.run("connect cursor");
@@ -180,16 +180,16 @@ fn what_the_client_wrote_meanwhile_stays() {
 }
 
 #[test]
-fn a_file_that_cannot_be_read_is_left_alone() {
+fn a_file_with_a_syntax_error_is_not_changed() {
     let world = World::new(&[(".cursor/mcp.json", "{\"mcpServers\": ")]);
     world.check(
         "connect cursor",
         expect![[r#"
         --- on standard error
-        error[connect.unreadable]: the configuration of Cursor, ~/.cursor/mcp.json,
-          cannot be read: it is no JSON (line 1, column 16)
+        error[connect.unreadable]: the configuration file of Cursor,
+          ~/.cursor/mcp.json, cannot be read: it is not valid JSON (line 1, column 16)
 
-        hint: put the file right first; it was not changed
+        hint: correct the file first; it was not changed
         --- exit 1
     "#]],
     );

@@ -1,4 +1,4 @@
-//! Configuration: broken, checked, explained, imported.
+//! Broken, checked, explained and imported configuration.
 
 use crate::world::{World, mode};
 use expect_test::expect;
@@ -12,7 +12,7 @@ const BROKEN: &str = r#"{"mcpServers": {
 }}"#;
 
 #[test]
-fn one_bad_server_spoils_no_other() {
+fn a_broken_server_does_not_affect_others() {
     let world = World::new(&[(".config/toolbooth/mcp.json", BROKEN)]);
     world.check(
         "servers",
@@ -25,10 +25,10 @@ fn one_bad_server_spoils_no_other() {
             typo    config_error
 
             gone: `no-such-program` was not found [server.command-not-found]
-              hint: install `no-such-program`, or give its full path in `command`; looked in
+              hint: install `no-such-program`, or give its full path in `command`; searched
                     /usr/bin:/bin
 
-            good: 1 definition set aside: paint; `toolbooth servers show good` tells why
+            good: 1 definition set aside: paint; `toolbooth servers show good` shows why
 
             token: ~/.config/toolbooth/mcp.json:5:76: server `token`: the variable
               `NO_SUCH_TOKEN` is not set [config.variable]
@@ -39,7 +39,7 @@ fn one_bad_server_spoils_no_other() {
               [config.unknown-key]
               hint: did you mean `groups`?
 
-            No gateway was asked: servers were started for this answer and stopped again.
+            No running gateway was used: the servers were started for this command only.
         "#]],
     );
     world.check(
@@ -51,7 +51,7 @@ fn one_bad_server_spoils_no_other() {
             --- on standard error
 
             Without the tools of gone (error), token (config_error), typo (config_error);
-            `toolbooth servers` tells why.
+            `toolbooth servers` shows why.
         "#]],
     );
     world.check(
@@ -61,7 +61,7 @@ fn one_bad_server_spoils_no_other() {
         error[tool.unknown]: there is no tool `typo_x`
 
         hint: it may belong to gone (error), token (config_error), typo (config_error);
-              `toolbooth servers` tells what is wrong there
+              `toolbooth servers` shows what is wrong there
         --- exit 1
     "#]],
     );
@@ -73,7 +73,7 @@ fn one_bad_server_spoils_no_other() {
           where      no-such-program
           reason     `no-such-program` was not found [server.command-not-found]
           hint       install `no-such-program`, or give its full path in `command`;
-                     looked in /usr/bin:/bin
+                     searched /usr/bin:/bin
     "#]],
     );
     world.check(
@@ -84,7 +84,7 @@ fn one_bad_server_spoils_no_other() {
           where      no-such-program
           reason     `no-such-program` was not found [server.command-not-found]
           hint       install `no-such-program`, or give its full path in `command`;
-                     looked in /usr/bin:/bin
+                     searched /usr/bin:/bin
         --- exit 1
     "#]],
     );
@@ -92,7 +92,7 @@ fn one_bad_server_spoils_no_other() {
         "servers connect typo",
         expect![[r#"
         --- on standard error
-        error[server.not-running]: server `typo` does not run:
+        error[server.not-running]: server `typo` is not running:
           ~/.config/toolbooth/mcp.json:3:28: server `typo`: unknown key `grops`
 
         hint: did you mean `groups`?
@@ -110,19 +110,19 @@ fn one_bad_server_spoils_no_other() {
                            `NO_SUCH_TOKEN` is not set
                            fix: set `NO_SUCH_TOKEN`, name a file with --env-file, or give a
                                 default: `${NO_SUCH_TOKEN:-...}`
-            ok    gateway  not running; 127.0.0.1:PORT is free for it
-            ok    store    opens (state is kept in ~/.local/share/toolbooth)
+            ok    gateway  not running; 127.0.0.1:PORT is available
+            ok    store    can be opened (in ~/.local/share/toolbooth)
             FAIL  server   gone: `no-such-program` was not found
                            fix: install `no-such-program`, or give its full path in
-                                `command`; looked in /usr/bin:/bin
+                                `command`; searched /usr/bin:/bin
             ok    server   good: connected, 2 tools
-            warn  server   good: tool `paint` is in quarantine and offered to nobody: hidden
+            warn  server   good: tool `paint` is in quarantine and not offered: hidden
                            characters: U+001B (control) in `/description`, and 2 more
-                           fix: look at it with `toolbooth tools show good_paint`;
-                                `toolbooth tools release good_paint` lets it out as it is
+                           fix: inspect it with `toolbooth tools show good_paint`;
+                                `toolbooth tools release good_paint` releases it as it is
             ok    server   off: disabled
 
-            3 things to put right, 1 warning.
+            3 errors, 1 warning.
             --- exit 1
         "#]],
     );
@@ -149,7 +149,7 @@ fn one_bad_server_spoils_no_other() {
 }
 
 #[test]
-fn a_syntax_error_stops_with_its_line() {
+fn a_syntax_error_is_shown_with_its_line() {
     let world = World::new(&[(
         ".config/toolbooth/toolbooth.toml",
         "listen = \"127.0.0.1:9000\"\n[servers.a\ncommand = \"x\"\n",
@@ -158,7 +158,7 @@ fn a_syntax_error_stops_with_its_line() {
         "serve",
         expect![[r#"
         --- on standard error
-        error[config.syntax]: this is not TOML: unclosed table, expected `]`
+        error[config.syntax]: invalid TOML: unclosed table, expected `]`
          --> ~/.config/toolbooth/toolbooth.toml:2:11
           |
         2 | [servers.a
@@ -170,7 +170,7 @@ fn a_syntax_error_stops_with_its_line() {
         "servers",
         expect![[r#"
         --- on standard error
-        error[config.syntax]: this is not TOML: unclosed table, expected `]`
+        error[config.syntax]: invalid TOML: unclosed table, expected `]`
          --> ~/.config/toolbooth/toolbooth.toml:2:11
           |
         2 | [servers.a
@@ -181,7 +181,7 @@ fn a_syntax_error_stops_with_its_line() {
     world.check(
         "config check",
         expect![[r#"
-        error[config.syntax]: this is not TOML: unclosed table, expected `]`
+        error[config.syntax]: invalid TOML: unclosed table, expected `]`
          --> ~/.config/toolbooth/toolbooth.toml:2:11
           |
         2 | [servers.a
@@ -194,10 +194,10 @@ fn a_syntax_error_stops_with_its_line() {
     world.check(
         "doctor",
         expect![[r#"
-        FAIL  config   ~/.config/toolbooth/toolbooth.toml:2:11: this is not TOML:
-                       unclosed table, expected `]`
+        FAIL  config   ~/.config/toolbooth/toolbooth.toml:2:11: invalid TOML: unclosed
+                       table, expected `]`
 
-        1 thing to put right.
+        1 error.
         --- exit 1
     "#]],
     );
@@ -217,7 +217,7 @@ fn values_are_explained_with_their_files() {
         expect![[r#"
         drain_seconds = 5
           from ~/work/extra.toml:1:17 (command line)
-          over 3 from ~/.config/toolbooth/toolbooth.toml:1:17 (user)
+          overrides 3 from ~/.config/toolbooth/toolbooth.toml:1:17 (user)
     "#]],
     );
     world.check(
@@ -247,21 +247,21 @@ fn values_are_explained_with_their_files() {
     world.check(
         "config check extra.toml",
         expect![[r#"
-        All is well in 1 file.
+        No problems in 1 file.
           ~/work/extra.toml
     "#]],
     );
     world.check(
         "config check",
         expect![[r#"
-        All is well: 1 server in 1 file.
+        No problems: 1 server in 1 file.
           ~/.config/toolbooth/toolbooth.toml
     "#]],
     );
 }
 
 #[test]
-fn other_clients_servers_are_taken_over_and_given_back() {
+fn servers_of_other_clients_are_imported_and_the_import_undone() {
     let files = [
         (
             ".cursor/mcp.json",
@@ -276,7 +276,7 @@ fn other_clients_servers_are_taken_over_and_given_back() {
         cursor          1 server: sh
         codex           1 server: other
 
-        `toolbooth config import CLIENT` shows what would be written, with --apply it is.
+        `toolbooth config import CLIENT` shows the changes; --apply writes them.
     "#]],
     );
     world.check(
@@ -288,7 +288,7 @@ fn other_clients_servers_are_taken_over_and_given_back() {
         would write ~/.config/toolbooth/imported.json
         would write ~/.config/toolbooth/imported.env
 
-        Nothing was written. Add --apply to do it.
+        Nothing was written. Add --apply to write the files.
     "#]],
     );
     world.check(
@@ -309,7 +309,7 @@ fn other_clients_servers_are_taken_over_and_given_back() {
         Imported 1 server: sh.
           wrote ~/.config/toolbooth/imported.env
           wrote ~/.config/toolbooth/imported.json
-        `toolbooth config import --undo` takes it back.
+        `toolbooth config import --undo` undoes the import.
     "#]],
     );
     assert_eq!(mode(&world.path(".config/toolbooth/imported.env")), 0o600);
@@ -319,23 +319,23 @@ fn other_clients_servers_are_taken_over_and_given_back() {
             SERVER  STATE      TOOLS  TRANSPORT  WHERE
             sh      connected      2  stdio      /bin/sh ~/server.sh
 
-            sh: 1 definition set aside: paint; `toolbooth servers show sh` tells why
+            sh: 1 definition set aside: paint; `toolbooth servers show sh` shows why
 
-            No gateway was asked: servers were started for this answer and stopped again.
+            No running gateway was used: the servers were started for this command only.
         "#]],
     );
     world.check(
         "config import cursor --apply",
         expect![[r#"
         read ~/.cursor/mcp.json
-        - sh: is there already
+        - sh: is already configured
         nothing to import
     "#]],
     );
     world.check(
         "config import --undo",
         expect![[r#"
-        The last import was taken back.
+        The last import was undone.
           removed ~/.config/toolbooth/imported.env
           removed ~/.config/toolbooth/imported.json
     "#]],
@@ -344,7 +344,7 @@ fn other_clients_servers_are_taken_over_and_given_back() {
 }
 
 #[test]
-fn a_server_that_fails_is_quoted() {
+fn the_last_output_of_a_failed_server_is_shown() {
     let text = r#"{"mcpServers": {
         "crash": {"command": "/bin/sh", "args": ["-c", "echo 'No module named mcp' >&2; exit 3"]},
         "mute": {"command": "/bin/sleep", "args": ["60"], "connect_timeout": 1}
@@ -353,7 +353,7 @@ fn a_server_that_fails_is_quoted() {
     for line in ["servers", "servers show crash", "doctor"] {
         let report = world.screen(line).split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(
-            report.contains("its last words were: No module named mcp; `toolbooth servers logs crash`"),
+            report.contains("its last output was: No module named mcp; `toolbooth servers logs crash`"),
             "{report}"
         );
         assert!(line != "servers" || report.contains("mute error stdio /bin/sleep 60"), "{report}");
@@ -378,9 +378,9 @@ fn a_mistake_on_the_command_line_stops_every_command() {
         "serve --set naming.style=zz",
         expect![[r#"
             --- on standard error
-            error[config.unknown-word]: `naming.style`: `zz` is not understood here
+            error[config.unknown-word]: `naming.style`: `zz` is not a valid value
              --> `naming.style` on the command line
-            hint: known here: `server_tool`, `mcp_server_tool`, `mcp.server.tool`, `tool`
+            hint: expected one of `server_tool`, `mcp_server_tool`, `mcp.server.tool`, `tool`
             --- exit 2
         "#]],
     );
@@ -388,7 +388,7 @@ fn a_mistake_on_the_command_line_stops_every_command() {
         "doctor --set retry.attempts=99",
         expect![[r#"
         --- on standard error
-        error[config.out-of-range]: `retry.attempts` is from 1 to 20, not 99
+        error[config.out-of-range]: `retry.attempts` must be from 1 to 20, not 99
          --> `retry.attempts` on the command line
         --- exit 2
     "#]],
@@ -396,7 +396,7 @@ fn a_mistake_on_the_command_line_stops_every_command() {
 }
 
 #[test]
-fn variables_stand_for_arguments_of_every_command() {
+fn environment_variables_set_options_of_every_command() {
     let world = World::new(&[(
         "elsewhere/a.toml",
         "[servers.sh]\ncommand = \"/bin/sh\"\nargs = [\"SERVER\"]\n[personas.narrow]\nallowed_tools = [\"sh_nothing\"]\n",
@@ -413,7 +413,7 @@ fn variables_stand_for_arguments_of_every_command() {
     assert!(!run("tools list", &[file, ("TOOLBOOTH_PERSONA", "narrow")]).contains("sh_probe"));
     assert!(run("tools list --config ~/none.toml", &[file]).contains("config.no-file"));
     assert!(run("config check", &[file, ("TOOLBOOTH_JSON", "1")]).starts_with('{'));
-    assert!(run("config check", &[file, ("TOOLBOOTH_JSON", "0")]).starts_with("All is well: 1 server"));
+    assert!(run("config check", &[file, ("TOOLBOOTH_JSON", "0")]).starts_with("No problems: 1 server"));
     assert!(
         run("config check", &[("TOOLBOOTH_CONFIG", ""), ("TOOLBOOTH_JSON", "")])
             .starts_with("No configuration")
@@ -423,17 +423,17 @@ fn variables_stand_for_arguments_of_every_command() {
 }
 
 #[test]
-fn a_place_for_state_that_cannot_be_is_found_before_the_start() {
+fn an_invalid_store_url_is_found_by_config_check() {
     let world = World::new(&[(".config/toolbooth/toolbooth.toml", "[store]\nurl = \"mysql://x\"\n")]);
     world.check(
         "config check",
         expect![[r#"
-        error[store.bad-url]: `store.url` begins with neither `sqlite:` nor `memory:`
+        error[store.bad-url]: `store.url` must begin with `sqlite:` or `memory:`
          --> ~/.config/toolbooth/toolbooth.toml:2:7
           |
         2 | url = "mysql://x"
           |       ^^^^^^^^^^^
-        hint: write `sqlite:PATH` for a file, or `memory:` to keep nothing
+        hint: write `sqlite:PATH` for a file, or `memory:` for a store that is not persistent
 
         1 error in 1 file.
         --- exit 1

@@ -1,4 +1,4 @@
-//! `toolbooth files`, without a gateway that runs: kept between commands all the same.
+//! `toolbooth files` without a running gateway: files persist between commands.
 
 use crate::world::World;
 use expect_test::expect;
@@ -11,7 +11,7 @@ fn read(world: &World, line: &str) -> Value {
 }
 
 #[test]
-fn files_are_put_listed_fetched_and_removed() {
+fn files_are_uploaded_listed_downloaded_and_removed() {
     let world = World::new(&[("work/a.csv", "a,b\n1,2\n")]);
     world.check(
         "files",
@@ -46,18 +46,18 @@ fn files_are_put_listed_fetched_and_removed() {
     world.check(
         "files rm a.csv",
         expect![[r#"
-            a.csv is gone (2 versions).
+            Removed a.csv (2 versions).
         "#]],
     );
 }
 
 #[test]
-fn what_goes_wrong_with_files_is_told() {
+fn errors_of_files_are_explained() {
     let world = World::new(&[("work/a.csv", "x"), ("work/b.csv", "x")]);
     world.run("files put a.csv");
     world.run("files put b.csv --session s1");
     for (line, words, code) in [
-        ("files get a.csv", "error[usage.file]: a.csv is here already", 1),
+        ("files get a.csv", "error[usage.file]: a.csv already exists", 1),
         ("files get nope", "error[file.unknown]: there is no file `nope`", 1),
         ("files get b.csv -o x", "--session s1", 1),
         ("files rm 01a1de93-0a4b-73f3-b494-d0636a86ce78", "error[file.unknown]", 1),

@@ -1,10 +1,10 @@
-//! A fresh machine: nothing is configured, and everything answers.
+//! A fresh machine: every command works without a configuration.
 
 use crate::world::{World, json};
 use expect_test::expect;
 
 #[test]
-fn nothing_is_needed_to_look_around() {
+fn commands_work_without_a_configuration() {
     let world = World::new(&[]);
     world.check(
         "",
@@ -12,15 +12,15 @@ fn nothing_is_needed_to_look_around() {
             Toolbooth: one endpoint for every tool of your agents.
 
               toolbooth serve                   run the gateway
-              toolbooth connect claude-code     let a client use it (or cursor, vscode, …)
-              toolbooth servers                 how your servers do
-              toolbooth tools list              what they offer
+              toolbooth connect claude-code     connect a client to it (or cursor, vscode, …)
+              toolbooth servers                 show the state of your servers
+              toolbooth tools list              list their tools
               toolbooth call demo_hash text=hi  call a tool
-              toolbooth shell                   all of that, line by line
-              toolbooth doctor                  find out what is wrong
+              toolbooth shell                   run these commands interactively
+              toolbooth doctor                  find problems and suggest fixes
 
-            Servers come from .mcp.json here, or from ~/.config/toolbooth/toolbooth.toml.
-            `toolbooth config import` takes them over from other clients. More: toolbooth --help
+            Servers are defined in .mcp.json here, or in ~/.config/toolbooth/toolbooth.toml.
+            `toolbooth config import` imports them from other clients. More: toolbooth --help
         "#]],
     );
     world.check(
@@ -47,7 +47,7 @@ fn nothing_is_needed_to_look_around() {
             files_make_report              100      89  Makes a small report: a page to loo…
             files_size                     100      63  Reads a file of your session and te…
             identity_create_record         100      58  Makes a record that belongs to you,…
-            identity_override_attempt      100      59  Tries to act as somebody else, and …
+            identity_override_attempt      100      59  Tries to act as another user, and t…
             identity_whoami                100      39  Tells who the gateway says you are,…
             planner_plan_task              100     213  Plans a task with the tools you may…
         "#]],
@@ -119,29 +119,29 @@ fn nothing_is_needed_to_look_around() {
         "doctor",
         expect![[r#"
             ok    config   no file found: bundled servers and defaults apply
-            ok    gateway  not running; 127.0.0.1:PORT is free for it
-            ok    store    opens (state is kept in ~/.local/share/toolbooth)
+            ok    gateway  not running; 127.0.0.1:PORT is available
+            ok    store    can be opened (in ~/.local/share/toolbooth)
             ok    server   demo: connected, 5 tools
             ok    server   files: connected, 2 tools
             ok    server   identity: connected, 3 tools
             ok    server   planner: connected, 1 tool
 
-            All is well.
+            No problems found.
         "#]],
     );
     world.check(
         "config check",
         expect![[r#"
-        No configuration file was found: the bundled servers and every default apply.
+        No configuration file was found: the bundled servers and the defaults apply.
     "#]],
     );
     world.check("config import", expect![[r#"
-        No other client keeps servers here (looked for claude-desktop, claude-code, cursor, vscode, codex, goose).
+        No other client has servers here (looked for claude-desktop, claude-code, cursor, vscode, codex, goose).
     "#]]);
     world.check(
         "trust",
         expect![[r#"
-        Nothing waits for trust in ~/work.
+        There is nothing to trust in ~/work.
     "#]],
     );
     world.check(
@@ -151,8 +151,8 @@ fn nothing_is_needed_to_look_around() {
 
         The program of a server was not found.
 
-        Install it, or give its full path in `command`. It is looked for in the PATH of
-        the gateway, which may differ from your shell's.
+        Install it, or give its full path in `command`. The gateway searches its own
+        PATH, which may differ from that of your shell.
     "#]],
     );
 }
@@ -169,66 +169,62 @@ fn help_is_short() {
 
             Commands:
               serve         Run the gateway
-              stdio         Speak MCP on standard input and output, through a shared gateway
-              shell         Type commands one after another, with history and completion
-              chat          Ask a language model, which may use the tools
-              connect       Let a client use the gateway: writes its configuration, with a
-                            backup
-              servers       List servers, look at one, connect, disconnect or restart it
-              tools         List, search, score, weigh and compare tools
+              stdio         Serve MCP over standard input and output via a shared gateway
+              shell         Run commands interactively, with history and completion
+              chat          Ask a language model that can call the tools
+              connect       Add the gateway to a client's configuration, with a backup
+              servers       List, show, connect, disconnect and restart servers
+              tools         List, search, score and compare tools, and show token costs
               call          Call a tool
-              approvals     Answer for calls that wait for a person
-              plan          Queue calls, read them, and run them in order
-              dead-letters  Calls that failed for good: look at them, make them again, or
-                            give them up
-              files         Upload files, list, fetch and remove them
-              events        Show what happened lately, or follow what happens
-              audit         Show and check the record of calls and decisions
-              exposure      Say what a client is shown of the tools, and why
+              approvals     List, approve and reject held calls
+              plan          Queue calls as a plan, review them and run them in order
+              dead-letters  List, replay and drop calls that failed permanently
+              files         Upload, list, download and remove files
+              events        Show recent events, or follow new ones
+              audit         Show and verify the audit log of calls and decisions
+              exposure      Explain which tools a client is shown, and why
               config        Check, show, explain or import configuration
-              manifest      Check tool manifests, list what they say, print their schema
-              reload        Make the running gateway read its configuration again
-              tokens        Make, list and take back tokens of this gateway
-              login         Keep the token of a gateway elsewhere for all commands
-              trust         Let the servers of a project folder run
-              doctor        Find out what is wrong, and how to put it right
+              manifest      Check tool manifests, list their entries, print their schema
+              reload        Reload the configuration of the running gateway
+              tokens        Create, list and revoke tokens of this gateway
+              login         Store the token of a remote gateway for all commands
+              trust         Trust the servers and settings of a project folder
+              doctor        Find problems and suggest fixes
               explain       Explain a fault code
               completions   Print completions for a shell
               man           Print manual pages
 
             Options:
-                  --config <FILE>   A configuration file; may repeat, later ones win
+                  --config <FILE>   Configuration file; may repeat, later files win
                   --json            Print JSON for programs
-                  --url <URL>       A running gateway to talk to; TOOLBOOTH_TOKEN is its
-                                    token
-                  --persona <NAME>  A persona: a named, narrower view of the tools
+                  --url <URL>       URL of a running gateway; its token is TOOLBOOTH_TOKEN
+                  --persona <NAME>  Persona: a named, restricted view of the tools
               -h, --help            Print help
               -V, --version         Print version
 
             More options of every command:
-              --config-dir DIR         A folder with mcp.json, toolbooth.* and llmconfig.yml
-              --config-overrides DIR   A folder laid over --config-dir
-              --mcp-config FILE        A file of servers
-              --llm-config FILE        A file about the language model
-              --env-file FILE          Variables, loaded first
-              --data-dir DIR           Where state is kept
-              --no-project             Leave the files of this folder out
-              --set KEY=VALUE          One setting, such as naming.style=tool; may repeat
-              --token TOKEN            The token for --url; others can see it there,
-              TOOLBOOTH_TOKEN they cannot
+              --config-dir DIR         Folder with mcp.json, toolbooth.* and llmconfig.yml
+              --config-overrides DIR   Folder whose files override those of --config-dir
+              --mcp-config FILE        File that defines servers
+              --llm-config FILE        File that configures the language model
+              --env-file FILE          File of environment variables, loaded first
+              --data-dir DIR           Folder for the gateway's state
+              --no-project             Ignore the files of the current folder
+              --set KEY=VALUE          Override a setting (naming.style=tool); may repeat
+              --token TOKEN            Token for --url (TOOLBOOTH_TOKEN is safer)
 
-            Variables do the same: TOOLBOOTH_CONFIG, _CONFIG_DIR, _CONFIG_OVERRIDES,
-            _MCP_CONFIG, _LLM_CONFIG, _PERSONA, _JSON and _URL; and TOOLBOOTH_NAMING_STYLE
-            sets `naming.style`, as with every setting.
+            Environment variables for these options: TOOLBOOTH_CONFIG, _CONFIG_DIR,
+            _CONFIG_OVERRIDES, _MCP_CONFIG, _LLM_CONFIG, _PERSONA, _JSON and _URL.
+            TOOLBOOTH_NAMING_STYLE sets `naming.style`, and so on for every setting.
 
-            Exit codes: 0 ok, 1 failed, 2 usage or configuration, 3 refused, 4 held, 5
-            gateway unreachable.
+            Exit codes: 0 ok, 1 failed, 2 usage or configuration error, 3 refused,
+            4 held, 5 gateway unreachable.
         "#]],
     );
     world.check(
         "servers -h",
         expect![[r#"
-            List servers, look at one, connect, disconnect or restart it
+            List, show, connect, disconnect and restart servers
 
             Usage: toolbooth servers [OPTIONS]
                    toolbooth servers <COMMAND>
@@ -237,18 +233,17 @@ fn help_is_short() {
               list        List all servers (the default)
               show        Show one server
               connect     Connect a server now
-              disconnect  Disconnect a server until somebody asks for it
-              restart     Disconnect a server and connect it anew
-              logs        Show the last lines a server wrote to its standard error
+              disconnect  Disconnect a server until the next request
+              restart     Disconnect a server and connect it again
+              logs        Show the last lines a server wrote to standard error
               login       Sign in to a server whose `auth` is `oauth`, in a browser
-              logout      Forget the sign-in to a server
+              logout      Delete the stored sign-in to a server
 
             Options:
-                  --config <FILE>   A configuration file; may repeat, later ones win
+                  --config <FILE>   Configuration file; may repeat, later files win
                   --json            Print JSON for programs
-                  --url <URL>       A running gateway to talk to; TOOLBOOTH_TOKEN is its
-                                    token
-                  --persona <NAME>  A persona: a named, narrower view of the tools
+                  --url <URL>       URL of a running gateway; its token is TOOLBOOTH_TOKEN
+                  --persona <NAME>  Persona: a named, restricted view of the tools
               -h, --help            Print help
         "#]],
     );
@@ -260,22 +255,20 @@ fn help_is_short() {
             Usage: toolbooth call [OPTIONS] <TOOL> [KEY=VALUE]...
 
             Arguments:
-              <TOOL>          The tool, by the name `toolbooth tools list` shows
-              [KEY=VALUE]...  Its arguments; numbers, booleans, lists and objects by the
-                              tool's own schema
+              <TOOL>          Name of the tool, as `toolbooth tools list` shows it
+              [KEY=VALUE]...  Arguments; the tool's schema sets their types
 
             Options:
-                  --args <JSON|@FILE|->  Its arguments as a JSON object: the text itself,
-                                         @FILE, or - for standard input
-                  --session <NAME>       The session it belongs to: what is remembered for a
-                                         session, and plans of one, go by it
-              -y, --yes                  Approve it yourself where a person is asked,
-                                         without being asked here
-                  --config <FILE>        A configuration file; may repeat, later ones win
+                  --args <JSON|@FILE|->  Arguments as JSON, @FILE, or - for standard input
+                  --session <NAME>       Session of the call, for remembered approvals and
+                                         plans of a session
+              -y, --yes                  Approve the call yourself, without a prompt, if it
+                                         needs your approval
+                  --config <FILE>        Configuration file; may repeat, later files win
                   --json                 Print JSON for programs
-                  --url <URL>            A running gateway to talk to; TOOLBOOTH_TOKEN is
-                                         its token
-                  --persona <NAME>       A persona: a named, narrower view of the tools
+                  --url <URL>            URL of a running gateway; its token is
+                                         TOOLBOOTH_TOKEN
+                  --persona <NAME>       Persona: a named, restricted view of the tools
               -h, --help                 Print help
 
             For example:
@@ -286,7 +279,7 @@ fn help_is_short() {
     );
 }
 
-/// What every view of a tool has, and a full one.
+/// The keys of a tool in the summary view and in the full view.
 const TOOL: &str = "name id server tool description token_cost side_effects effect default_timeout allow_parallel \
      requires_consent requires_approval idempotency_key capabilities auth_scopes credentials_configured quality";
 const FULL: &str = "name id server tool description token_cost side_effects effect default_timeout allow_parallel \
@@ -294,7 +287,7 @@ const FULL: &str = "name id server tool description token_cost side_effects effe
      providers parameters definition quality";
 
 #[test]
-fn programs_get_json_of_a_stable_shape() {
+fn json_output_has_stable_keys() {
     let world = World::new(&[]);
     let keys = |line: &str, at: &str| -> String {
         let answer = json(&world.run(line));

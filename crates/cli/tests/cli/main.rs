@@ -1,4 +1,4 @@
-//! The real binary, as people meet it: what they type, what they read, how it ends.
+//! Tests of the real binary: its input, output and exit codes.
 
 #![allow(clippy::unwrap_used)]
 

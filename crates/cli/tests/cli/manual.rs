@@ -13,7 +13,7 @@ fn every_command_has_a_page() {
     for name in ["toolbooth", "toolbooth-shell", "toolbooth-servers-connect", "toolbooth-chat"] {
         assert!(world.read(&format!("work/pages/{name}.1")).contains(".SH SYNOPSIS"), "{name}");
     }
-    assert!(!world.path("work/pages/toolbooth-demo-server.1").exists(), "what is hidden is hidden here too");
+    assert!(!world.path("work/pages/toolbooth-demo-server.1").exists(), "hidden commands have no page");
     world.check(
         "man cal",
         expect![[r#"

@@ -18,20 +18,19 @@ fn the_greeting_says_how_to_connect() {
           {"mcpServers": {"toolbooth": {"url": "http://127.0.0.1:PORT/mcp"}}}
           {"mcpServers": {"toolbooth": {"command": "/bin/toolbooth", "args": ["stdio"]}}}
 
-        No servers are configured yet, so the bundled ones are shown: demo, files, identity, planner.
-        Put yours into .mcp.json here, or into ~/.config/toolbooth/toolbooth.toml.
-        `/bin/toolbooth servers` shows how they do, `/bin/toolbooth tools list` what they offer.
+        No servers are configured yet, so the bundled ones are running: demo, files, identity, planner.
+        Define yours in .mcp.json here, or in ~/.config/toolbooth/toolbooth.toml.
+        `/bin/toolbooth servers` shows their state, `/bin/toolbooth tools list` lists their tools.
     "#]]
     .assert_eq(&gateway.greeting);
     world.check(
         "serve",
         expect![[r#"
             --- on standard error
-            error[serve.already-running]: a gateway is running already:
+            error[serve.already-running]: a gateway is already running:
               http://127.0.0.1:PORT (process PID)
 
-            hint: every command uses it; a second one needs --data-dir and --listen of its
-                  own
+            hint: all commands use it; a second one needs its own --data-dir and --listen
             --- exit 1
         "#]],
     );
@@ -40,7 +39,7 @@ fn the_greeting_says_how_to_connect() {
 }
 
 #[test]
-fn commands_use_the_gateway_that_runs() {
+fn commands_use_the_running_gateway() {
     let world = World::with_server();
     let gateway = world.serve();
     expect![[r#"
@@ -55,7 +54,7 @@ fn commands_use_the_gateway_that_runs() {
           {"mcpServers": {"toolbooth": {"command": "/bin/toolbooth", "args": ["stdio"]}}}
 
         1 server: sh
-        `/bin/toolbooth servers` shows how they do, `/bin/toolbooth tools list` what they offer.
+        `/bin/toolbooth servers` shows their state, `/bin/toolbooth tools list` lists their tools.
     "#]]
     .assert_eq(&gateway.greeting);
     world.check(
@@ -75,7 +74,7 @@ fn commands_use_the_gateway_that_runs() {
             SERVER  STATE      TOOLS  TRANSPORT  WHERE
             sh      connected      2  stdio      /bin/sh ~/server.sh
 
-            sh: 1 definition set aside: paint; `toolbooth servers show sh` tells why
+            sh: 1 definition set aside: paint; `toolbooth servers show sh` shows why
 
             The gateway at http://127.0.0.1:PORT answered.
         "#]],
@@ -117,12 +116,12 @@ fn commands_use_the_gateway_that_runs() {
             ok    config   1 file read, 1 server
             ok    gateway  running at http://127.0.0.1:PORT (process PID)
             ok    server   sh: connected, 2 tools
-            warn  server   sh: tool `paint` is in quarantine and offered to nobody: hidden
+            warn  server   sh: tool `paint` is in quarantine and not offered: hidden
                            characters: U+001B (control) in `/description`, and 2 more
-                           fix: look at it with `toolbooth tools show sh_paint`;
-                                `toolbooth tools release sh_paint` lets it out as it is
+                           fix: inspect it with `toolbooth tools show sh_paint`;
+                                `toolbooth tools release sh_paint` releases it as it is
 
-            Nothing is broken; 1 warning.
+            No errors, 1 warning.
         "#]],
     );
     world.check(
@@ -141,7 +140,7 @@ fn commands_use_the_gateway_that_runs() {
             SERVER  STATE      TOOLS  TRANSPORT  WHERE
             sh      connected      2  stdio      /bin/sh ~/server.sh
 
-            sh: 1 definition set aside: paint; `toolbooth servers show sh` tells why
+            sh: 1 definition set aside: paint; `toolbooth servers show sh` shows why
 
             The gateway at http://127.0.0.1:PORT answered.
         "#]],
@@ -162,22 +161,22 @@ fn commands_use_the_gateway_that_runs() {
 }
 
 #[test]
-fn a_reload_says_what_changed() {
+fn a_reload_reports_what_changed() {
     let world = World::with_server();
     let _gateway = world.serve();
     world.check(
         "reload",
         expect![[r#"
-        Nothing changed: 1 server left alone.
+        Nothing changed (1 server).
     "#]],
     );
     let two = r#"{"mcpServers": {"sh": {"command": "/bin/sh", "args": ["SERVER"]}, "b": {"command": "b", "auto_connect": false}}}"#;
     world.write(".config/toolbooth/mcp.json", two);
     let report = world.screen("reload");
-    // The watcher may have been quicker.
+    // The file watcher may have reloaded first.
     assert!(
-        report.contains("added      b\nleft alone 1 server\n")
-            || report.contains("Nothing changed: 2 servers"),
+        report.contains("added      b\nunchanged  1 server\n")
+            || report.contains("Nothing changed (2 servers)"),
         "{report}"
     );
     world.write(".config/toolbooth/mcp.json", "{\"mcpServers\": {,}}");
@@ -186,8 +185,8 @@ fn a_reload_says_what_changed() {
         expect![[r#"
         --- on standard error
         error[config.syntax]: the configuration was not applied, the last good one
-          stays: ~/.config/toolbooth/mcp.json:1:17: this is not JSON: expected a key,
-          found `,`
+          stays in force: ~/.config/toolbooth/mcp.json:1:17: invalid JSON: expected a
+          key, found `,`
 
         hint: one comma too many?
         --- exit 1
@@ -197,7 +196,7 @@ fn a_reload_says_what_changed() {
 }
 
 #[test]
-fn files_that_are_named_count_even_if_a_gateway_runs_on_others() {
+fn named_files_win_over_a_gateway_that_uses_others() {
     let world = World::with_server();
     let _gateway = world.serve();
     world
@@ -209,17 +208,17 @@ fn files_that_are_named_count_even_if_a_gateway_runs_on_others() {
             other   connected      2  stdio      /bin/sh ~/server.sh
             sh      connected      2  stdio      /bin/sh ~/server.sh
 
-            other: 1 definition set aside: paint; `toolbooth servers show other` tells why
+            other: 1 definition set aside: paint; `toolbooth servers show other` shows why
 
-            sh: 1 definition set aside: paint; `toolbooth servers show sh` tells why
+            sh: 1 definition set aside: paint; `toolbooth servers show sh` shows why
 
-            No gateway was asked: servers were started for this answer and stopped again.
+            No running gateway was used: the servers were started for this command only.
         "#]],
     );
 }
 
 #[test]
-fn the_doctor_looks_at_what_the_gateway_goes_by() {
+fn the_doctor_checks_the_configuration_of_the_running_gateway() {
     let world = World::with_server();
     let file = ".config/toolbooth/mcp.json";
     let good = world.read(file);
@@ -236,36 +235,36 @@ fn the_doctor_looks_at_what_the_gateway_goes_by() {
         ok    gateway  running at http://127.0.0.1:PORT (process PID)
     "#]]
     .assert_eq(&told("doctor"));
-    // An edit that breaks the file leaves the last good configuration in force, and the doctor says so.
+    // A syntax error leaves the last good configuration in force, and the doctor reports it.
     world.write(file, "{\"mcpServers\": ");
     let started = std::time::Instant::now();
-    while !world.screen("doctor").contains("could not read its configuration again") {
+    while !world.screen("doctor").contains("could not reload its configuration") {
         assert!(started.elapsed() < std::time::Duration::from_secs(20), "{}", world.screen("doctor"));
     }
     expect![[r#"
-        FAIL  config   ~/.config/toolbooth/mcp.json:1:14: this is not JSON: the text
-                       ends where a value should be
+        FAIL  config   ~/.config/toolbooth/mcp.json:1:14: invalid JSON: the file ends
+                       where a value is expected
         ok    gateway  running at http://127.0.0.1:PORT
-        FAIL  gateway  the gateway could not read its configuration again, the last good
-                       one is in force: ~/.config/toolbooth/mcp.json:1:14: this is not
-                       JSON: the text ends where a value should be
-                       fix: put it right; the gateway reads it again by itself
+        FAIL  gateway  the gateway could not reload its configuration, the last good one
+                       is in force: ~/.config/toolbooth/mcp.json:1:14: invalid JSON: the
+                       file ends where a value is expected
+                       fix: correct it; the gateway reloads it automatically
 
-        2 things to put right.
+        2 errors.
         --- exit 1
     "#]]
     .assert_eq(&world.screen("doctor"));
     world.write(file, &good);
     let started = std::time::Instant::now();
-    while world.screen("doctor").contains("could not read its configuration again") {
+    while world.screen("doctor").contains("could not reload its configuration") {
         assert!(started.elapsed() < std::time::Duration::from_secs(20), "{}", world.screen("doctor"));
     }
-    // Asked from another folder, the command reads other files than the gateway.
+    // In another folder, the command reads other files than the gateway.
     std::fs::create_dir_all(world.path("other")).unwrap();
     world.write("other/toolbooth.toml", "[naming]\nstyle = \"tool\"\n");
     let mut command = world.command(&crate::world::words("doctor"));
     let shown = world.shown(&command.current_dir(world.path("other")).output().unwrap());
-    assert!(shown.contains("goes by other files"), "{shown}");
+    assert!(shown.contains("uses other files"), "{shown}");
     drop(gateway);
 }
 
@@ -285,23 +284,23 @@ fn the_greeting_can_be_copied() {
           {"mcpServers": {"toolbooth": {"command": "/bin/toolbooth", "args": ["--config", "~/work/../own.toml", "--data-dir", "~/work/state", "stdio"]}}}
 
         1 server: sh
-        `/bin/toolbooth --config ~/work/../own.toml --data-dir ~/work/state servers` shows how they do, `/bin/toolbooth --config ~/work/../own.toml --data-dir ~/work/state tools list` what they offer.
+        `/bin/toolbooth --config ~/work/../own.toml --data-dir ~/work/state servers` shows their state, `/bin/toolbooth --config ~/work/../own.toml --data-dir ~/work/state tools list` lists their tools.
     "#]].assert_eq(&gateway.greeting);
 }
 
 #[test]
-fn what_a_server_prints_by_mistake_is_shown() {
+fn stray_output_of_a_server_is_shown() {
     let world = World::new(&[(
         ".config/toolbooth/mcp.json",
         r#"{"mcpServers": {"sh": {"command": "/bin/sh", "args": ["-c", "echo Listening on 8080; printf '\\033[1mbold\\n'; exec /bin/sh SERVER"]}}}"#,
     )]);
     let screen = world.screen("servers show sh");
     let noise: Vec<&str> = screen.lines().filter(|line| line.contains("noise")).collect();
-    expect!["  noise      2 lines on standard output that are no messages;"].assert_eq(&noise.join("\n"));
+    expect!["  noise      2 lines on standard output that are not messages;"].assert_eq(&noise.join("\n"));
     let logs = world.screen("servers logs sh");
     for line in [
-        "(standard output, no message) Listening on 8080\n",
-        "(standard output, no message) \\x1b[1mbold\n",
+        "(standard output, not a message) Listening on 8080\n",
+        "(standard output, not a message) \\x1b[1mbold\n",
         "up and",
     ] {
         assert!(logs.contains(line), "{line:?} in {logs}");
@@ -309,7 +308,7 @@ fn what_a_server_prints_by_mistake_is_shown() {
 }
 
 #[test]
-fn an_address_that_is_no_mcp_endpoint_is_explained() {
+fn a_url_that_is_not_an_mcp_endpoint_is_explained() {
     use std::io::{Read, Write};
     let cases = [
         ("forbidden", "403 Forbidden", "", ""),
@@ -340,39 +339,40 @@ fn an_address_that_is_no_mcp_endpoint_is_explained() {
                 forbidden: error
                   transport  http
                   where      http://127.0.0.1:PORT/x
-                  reason     server `forbidden` answered with something that is no MCP message:
-                             the handshake failed: HTTP 403 Forbidden and nothing else
+                  reason     server `forbidden` sent an answer that is not an MCP message: the
+                             handshake failed: HTTP 403 Forbidden and an empty body
                              [server.bad-answer]
-                  hint       it does not take the gateway's credential: look at `auth` and
-                             `headers` of the server
+                  hint       it rejects the gateway's credential: check `auth` and `headers` of
+                             the server
             "#]],
             "lost" => expect![[r#"
                 lost: error
                   transport  http
                   where      http://127.0.0.1:PORT/x
-                  reason     server `lost` answered with something that is no MCP message: the
+                  reason     server `lost` sent an answer that is not an MCP message: the
                              handshake failed: HTTP 404 Not Found with an HTML page
                              [server.bad-answer]
-                  hint       nothing there takes MCP messages: check the path of `url`, which is
-                             often `/mcp`
+                  hint       there is no MCP endpoint at this URL: check the path of `url`,
+                             which is often `/mcp`
             "#]],
             "moved" => expect![[r#"
                 moved: error
                   transport  http
                   where      http://127.0.0.1:PORT/x
-                  reason     server `moved` answered with something that is no MCP message: the
+                  reason     server `moved` sent an answer that is not an MCP message: the
                              handshake failed: HTTP 307 Temporary Redirect, a redirect to
                              https://elsewhere.example/mcp [server.bad-answer]
-                  hint       redirects are not followed: put the address it names into `url`
+                  hint       redirects are not followed: set `url` to the address it redirects
+                             to
             "#]],
             "page" => expect![[r#"
                 page: error
                   transport  http
                   where      http://127.0.0.1:PORT/x
-                  reason     server `page` answered with something that is no MCP message: the
+                  reason     server `page` sent an answer that is not an MCP message: the
                              handshake failed: HTTP 200 OK with an HTML page [server.bad-answer]
-                  hint       that is no MCP endpoint: check the path of `url`, which is often
-                             `/mcp`
+                  hint       the URL is not an MCP endpoint: check the path of `url`, which is
+                             often `/mcp`
             "#]],
             _ => expect![[r#"
                 down: error
@@ -380,7 +380,7 @@ fn an_address_that_is_no_mcp_endpoint_is_explained() {
                   where      http://127.0.0.1:PORT/x
                   reason     server `down` failed during start-up: it answered HTTP 502 Bad
                              Gateway [server.start-failed]
-                  hint       the log of the server itself may tell why; the gateway tries again
+                  hint       the server's own log may show the reason; the gateway retries
             "#]],
         };
         expected.assert_eq(&world.screen(&format!("servers show {name}")));

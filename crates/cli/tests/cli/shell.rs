@@ -1,7 +1,6 @@
-//! Sessions of the shell, as transcripts: every line that begins with `> ` was typed, the rest is what came of it.
+//! Sessions of the shell as transcripts: lines that begin with `> ` are input, all others are output.
 //!
-//! A transcript is its own script: it is run again from its typed lines, and the whole has to come out the same.
-//! `UPDATE_EXPECT=1` writes it anew.
+//! A test runs the input lines of a transcript and compares the whole output. `UPDATE_EXPECT=1` rewrites transcripts.
 
 use crate::world::{World, words};
 use expect_test::{ExpectFile, expect, expect_file};
@@ -36,13 +35,13 @@ pub fn without_chance(text: &str) -> String {
 }
 
 impl World {
-    /// Runs a session from a pipe; what came out on both streams, in order, and how it ended.
+    /// Runs a session from a pipe. Returns the output of both streams in order, and the exit code.
     pub fn session(&self, options: &str, input: &str) -> String {
         let (mut reader, writer) = std::io::pipe().unwrap();
         let mut command = self.command(&words(&format!("shell {options}")));
         command.stdin(Stdio::piped()).stdout(writer.try_clone().unwrap()).stderr(writer);
         let mut child = command.spawn().unwrap();
-        // Its ends of the pipe would keep it open.
+        // Otherwise this process would keep the pipe open.
         drop(command);
         let mut typed = child.stdin.take().unwrap();
         let _ = typed.write_all(input.as_bytes());
@@ -59,7 +58,7 @@ impl World {
         }
     }
 
-    /// Plays a transcript again.
+    /// Runs the input of a transcript and compares the output.
     fn play(&self, options: &str, transcript: ExpectFile) {
         let text = transcript.data();
         let typed = text.lines().filter_map(|line| line.strip_prefix("> ")).map(|line| format!("{line}\n"));
@@ -74,7 +73,7 @@ fn a_first_session() {
 }
 
 #[test]
-fn a_session_of_slips() {
+fn a_session_with_mistakes() {
     World::with_server().play("--keep-going", expect_file!["transcripts/slips.txt"]);
 }
 
@@ -96,13 +95,13 @@ fn a_session_at_a_running_gateway() {
 }
 
 #[test]
-fn a_session_for_programs() {
+fn a_session_with_json_output() {
     let world = World::with_server();
     world.play("--json --keep-going", expect_file!["transcripts/json.txt"]);
 }
 
 #[test]
-fn a_held_call_is_answered_by_its_id() {
+fn a_held_call_is_approved_by_its_id() {
     let world = World::new(&[(".config/toolbooth/toolbooth.toml", "[approval]\ndefault = \"writes\"\n")]);
     let held = world.run("call identity_create_record title=one");
     let id = String::from_utf8_lossy(&held.stdout).trim().to_owned();
@@ -112,7 +111,7 @@ fn a_held_call_is_answered_by_its_id() {
         ID            TOOL                    USER  STATE    SINCE    ARGUMENTS
         ID-1  identity_create_record  ME  pending  LATELY  {"title":"one"}
         > /approve ID-1
-        Approved identity_create_record: it ran. `toolbooth approvals show ID-1` shows what came of it.
+        Approved identity_create_record: it ran. `toolbooth approvals show ID-1` shows the result.
         > /approve ID-1
         error[call.already-decided]: held call ID-1
           was already approved by ME
@@ -123,10 +122,10 @@ fn a_held_call_is_answered_by_its_id() {
     expect![[r#"
         > /call identity_create_record title=two
         `identity_create_record` waits for approval as
-        ID-1. It was not run. Once somebody has approved
-        it (`toolbooth approvals approve ID-1`) it runs,
-        and `toolbooth approvals show ID-1` shows what
-        came of it.
+        ID-1. It was not run. When it is approved
+        (`toolbooth approvals approve ID-1`), it runs;
+        `toolbooth approvals show ID-1` shows the
+        result.
         ID-1
         > /call identity_whoami
         {"results":{"user":"ME","received":{"username":"ME","_atlas_user":"ME","_mcp_data":{"demo":["demo_echo","demo_flaky","demo_hash","demo_slow","demo_time"],"files":["files_make_report","files_size"],"identity":["identity_create_record","identity_override_attempt","identity_whoami"],"planner":["planner_plan_task"]}}}}
@@ -156,23 +155,23 @@ fn the_first_failure_ends_a_script() {
 }
 
 #[test]
-fn a_script_that_cannot_be_read_fails() {
+fn a_script_with_unreadable_input_fails() {
     let world = World::with_server();
     let input = format!("/call sh_probe n=1\n/call sh_probe {}\n/call sh_probe n=2\n", "x".repeat(1 << 20));
-    // audit: a 1 MiB line ends the shell. Now only the command fails.
+    // Audit: a 1 MiB line ended the shell. Now only that line fails.
     expect![[r#"
         {"n":1}
-        error[usage.shell-cut]: a line is longer than 1 MiB and was not taken
+        error[usage.shell-cut]: the line is longer than 1 MiB and was skipped
 
-        hint: long arguments can stand in a file: /call TOOL --args @FILE
+        hint: put long arguments into a file: /call TOOL --args @FILE
         --- exit 1
     "#]]
     .assert_eq(&world.session("", &input));
     expect![[r#"
         {"n":1}
-        error[usage.shell-cut]: a line is longer than 1 MiB and was not taken
+        error[usage.shell-cut]: the line is longer than 1 MiB and was skipped
 
-        hint: long arguments can stand in a file: /call TOOL --args @FILE
+        hint: put long arguments into a file: /call TOOL --args @FILE
         {"n":2}
         --- exit 1
     "#]]
@@ -189,7 +188,7 @@ fn a_script_that_cannot_be_read_fails() {
 }
 
 #[test]
-fn an_answer_that_cannot_be_kept_is_not_asked_for() {
+fn an_unwritable_output_file_fails_before_the_model_is_asked() {
     let llm = "[llm]\nbase_url = \"http://127.0.0.1:9/v1\"\nmodel = \"small-1\"\n";
     let world = World::new(&[(".config/toolbooth/toolbooth.toml", llm)]);
     world.check(
@@ -203,7 +202,7 @@ fn an_answer_that_cannot_be_kept_is_not_asked_for() {
     );
     let failed = world.run("chat hello -o answer.txt");
     assert_eq!(failed.status.code(), Some(1));
-    assert!(!world.path("work/answer.txt").exists(), "and no empty file is left");
+    assert!(!world.path("work/answer.txt").exists(), "no empty file is left");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The shell on a real terminal: what is typed key by key.
+//! The shell on a pseudoterminal.
 
 use crate::world::{World, mode, words};
 use nix::pty::{Winsize, openpty};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Somebody at a terminal with a shell.
+/// A command on a pseudoterminal.
 struct Sitting {
     child: Child,
     keys: File,
@@ -32,7 +32,7 @@ impl Sitting {
         Self::typing_ahead(world, line, "")
     }
 
-    /// At a terminal with keys pressed before the command reads them.
+    /// Starts a command with keys pressed before it reads them.
     fn typing_ahead(world: &World, line: &str, keys: &str) -> Self {
         let size = Winsize { ws_row: 24, ws_col: 100, ws_xpixel: 0, ws_ypixel: 0 };
         let pair = openpty(Some(&size), None).unwrap();
@@ -59,7 +59,7 @@ impl Sitting {
         self.keys.write_all(keys.as_bytes()).unwrap();
     }
 
-    /// Waits until a text shows that was not there before.
+    /// Waits for new output that contains a text.
     fn sees(&mut self, text: &str) {
         let started = Instant::now();
         loop {
@@ -95,10 +95,10 @@ impl Drop for Sitting {
 const HASH_OF_HI: &str = "8f434346648f6b96df89dda901c5176b10a6d83961dd3c1ac88b59b2dc327aa4";
 
 #[test]
-fn lines_are_completed_remembered_and_given_up() {
+fn lines_are_completed_stored_and_cancelled() {
     let world = World::new(&[]);
     let mut sitting = Sitting::new(&world);
-    sitting.sees("11 tools of 4 servers, for this shell alone");
+    sitting.sees("11 tools of 4 servers, for this shell only");
     sitting.sees("toolbooth> ");
     sitting.press("/cal\tdemo_h\ttex\thi\r");
     sitting.sees(HASH_OF_HI);
@@ -109,10 +109,10 @@ fn lines_are_completed_remembered_and_given_up() {
     sitting.press("/call demo_echo text=secret password=hunter2\r");
     sitting.sees("takes no argument `password`");
     sitting.sees("toolbooth> ");
-    // A line that is given up is not run.
+    // A cancelled line is not run.
     sitting.press("/quit\u{3}");
     sitting.sees("toolbooth> ");
-    // A call that runs is cancelled, and the shell goes on.
+    // A running call is cancelled, and the shell continues.
     sitting.press("/call demo_slow milliseconds=20000\r");
     std::thread::sleep(Duration::from_millis(700));
     let _ = std::process::Command::new("kill").args(["-INT", &sitting.child.id().to_string()]).status();
@@ -130,7 +130,7 @@ fn lines_are_completed_remembered_and_given_up() {
     );
     let mut sitting = Sitting::new(&world);
     sitting.sees("toolbooth> ");
-    // Three lines up, and once more.
+    // The third last line is run again.
     sitting.press("\u{1b}[A\u{1b}[A\u{1b}[A\r");
     sitting.sees(HASH_OF_HI);
     sitting.sees("toolbooth> ");
@@ -155,7 +155,7 @@ fn an_approval_is_asked_for_in_the_shell() {
     sitting.sees("toolbooth> ");
     sitting.press("/call identity_create_record title=three\r");
     sitting.sees("Run it? [y/N/e(dit)] ");
-    // Who walks away has not said no.
+    // Ctrl-C leaves the call held.
     sitting.press("\u{3}");
     sitting.sees("toolbooth> ");
     sitting.press("/approvals\r");
@@ -165,8 +165,8 @@ fn an_approval_is_asked_for_in_the_shell() {
     assert_eq!(sitting.ends(), Some(0));
 }
 
-/// A gateway that knows its servers and never says what tools they have.
-fn speechless() -> String {
+/// A gateway that answers requests for servers and no others.
+fn gateway_without_tools() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     std::thread::spawn(move || {
@@ -188,12 +188,12 @@ fn speechless() -> String {
 }
 
 #[test]
-fn completion_is_patient_for_a_while_and_quiet() {
+fn completion_times_out_without_output() {
     let world = World::new(&[]);
-    let mut sitting = Sitting::with(&world, &format!("--url {}", speechless()));
+    let mut sitting = Sitting::with(&world, &format!("--url {}", gateway_without_tools()));
     sitting.sees("toolbooth> ");
     let started = Instant::now();
-    // At a space that is more than one byte long, and where the gateway has to be asked.
+    // The first completion follows a space of two bytes; the second needs the gateway.
     sitting.press("/call\u{a0}\t\u{15}/call de\t\u{15}/explain usage.shell-text\r");
     sitting.sees("no language model is configured");
     assert!(started.elapsed() < Duration::from_secs(15), "{:?}", started.elapsed());
@@ -204,7 +204,7 @@ fn completion_is_patient_for_a_while_and_quiet() {
 }
 
 #[test]
-fn trust_is_given_after_looking() {
+fn trust_asks_for_confirmation() {
     let project = r#"{"mcpServers": {"sh": {"command": "/bin/sh", "args": ["SERVER"]}}}"#;
     let world = World::new(&[("work/.mcp.json", project)]);
     for (answer, said, code) in [("\r", "Nothing was trusted.", 1), ("n\r", "Nothing was trusted.", 1)] {
@@ -219,7 +219,7 @@ fn trust_is_given_after_looking() {
     let mut sitting = Sitting::at(&world, "trust");
     sitting.sees("Trust them? [y/N] ");
     sitting.press("y\r");
-    sitting.sees("Trusted from now on, as it stands.");
+    sitting.sees("Trusted in the current version.");
     assert_eq!(sitting.ends(), Some(0));
     assert!(world.path(".local/share/toolbooth/trust.json").exists());
 }

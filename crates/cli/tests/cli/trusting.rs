@@ -1,4 +1,4 @@
-//! Servers of a project folder run when a person has agreed to them, and to what they say.
+//! Servers of a project folder run only after the user has trusted their current definition.
 
 use crate::world::World;
 use expect_test::expect;
@@ -7,7 +7,7 @@ const PROJECT: &str =
     r#"{"mcpServers": {"sh": {"command": "/bin/sh", "args": ["SERVER"], "env": {"MODE": "fast"}}}}"#;
 
 #[test]
-fn trust_is_given_shown_and_taken_back() {
+fn trust_is_given_shown_and_removed() {
     let world = World::new(&[("work/.mcp.json", PROJECT)]);
     world.check(
         "servers",
@@ -15,19 +15,18 @@ fn trust_is_given_shown_and_taken_back() {
             SERVER  STATE        TOOLS  TRANSPORT  WHERE
             sh      needs_trust
 
-            sh: `toolbooth trust` shows what it would run, and asks
+            sh: run `toolbooth trust` to review and trust it
 
-            No gateway was asked: servers were started for this answer and stopped again.
+            No running gateway was used: the servers were started for this command only.
         "#]],
     );
     world.check(
         "servers connect sh",
         expect![[r#"
             --- on standard error
-            error[server.not-running]: server `sh` does not run: nobody has agreed to it
-              yet
+            error[server.not-running]: server `sh` is not running: it is not trusted yet
 
-            hint: `toolbooth trust` shows what it would run, and asks
+            hint: run `toolbooth trust` to review and trust it
             --- exit 1
         "#]],
     );
@@ -37,7 +36,7 @@ fn trust_is_given_shown_and_taken_back() {
             --- on standard error
             error[tool.unknown]: there is no tool `sh_probe`
 
-            hint: it may belong to sh (needs_trust); `toolbooth servers` tells what is wrong
+            hint: it may belong to sh (needs_trust); `toolbooth servers` shows what is wrong
                   there
             --- exit 1
         "#]],
@@ -46,13 +45,13 @@ fn trust_is_given_shown_and_taken_back() {
         "doctor",
         expect![[r#"
             ok    config   1 file read, 1 server
-            warn  trust    sh waits for your trust; it would run with command /bin/sh, args
+            warn  trust    sh is not trusted yet; it would run with command /bin/sh, args
                            ["~/server.sh"], env.MODE fast
-                           fix: `toolbooth trust` shows it and asks you
-            ok    gateway  not running; 127.0.0.1:PORT is free for it
-            ok    store    opens (state is kept in ~/.local/share/toolbooth)
+                           fix: `toolbooth trust` shows it and asks for confirmation
+            ok    gateway  not running; 127.0.0.1:PORT is available
+            ok    store    can be opened (in ~/.local/share/toolbooth)
 
-            Nothing is broken; 1 warning.
+            No errors, 1 warning.
         "#]],
     );
     world.check(
@@ -66,16 +65,16 @@ fn trust_is_given_shown_and_taken_back() {
             args      ["~/server.sh"]
             env.MODE  fast
         --- on standard error
-        error[trust.unattended]: nobody is at a terminal to agree to sh
+        error[trust.unattended]: cannot ask for confirmation without a terminal: sh
 
-        hint: look at it, then run `toolbooth trust --yes`
+        hint: check the entries, then run `toolbooth trust --yes`
         --- exit 2
     "#]],
     );
     world.check(
         "trust --yes",
         expect![[r#"
-        Trusted from now on, as it stands:
+        Trusted in the current version:
 
         ~/work/.mcp.json
           server sh
@@ -87,7 +86,7 @@ fn trust_is_given_shown_and_taken_back() {
     world.check(
         "trust",
         expect![[r#"
-        Nothing waits for trust in ~/work.
+        There is nothing to trust in ~/work.
     "#]],
     );
     world.check(
@@ -96,9 +95,9 @@ fn trust_is_given_shown_and_taken_back() {
             SERVER  STATE      TOOLS  TRANSPORT  WHERE
             sh      connected      2  stdio      /bin/sh ~/server.sh
 
-            sh: 1 definition set aside: paint; `toolbooth servers show sh` tells why
+            sh: 1 definition set aside: paint; `toolbooth servers show sh` shows why
 
-            No gateway was asked: servers were started for this answer and stopped again.
+            No running gateway was used: the servers were started for this command only.
         "#]],
     );
 
@@ -109,17 +108,17 @@ fn trust_is_given_shown_and_taken_back() {
             SERVER  STATE        TOOLS  TRANSPORT  WHERE
             sh      needs_trust
 
-            sh: `toolbooth trust` shows what it would run, and asks
+            sh: run `toolbooth trust` to review and trust it
 
-            No gateway was asked: servers were started for this answer and stopped again.
+            No running gateway was used: the servers were started for this command only.
         "#]],
     );
     world.check(
         "servers show sh",
         expect![[r#"
             sh: needs_trust
-              hint       `toolbooth trust` shows what it would run, and asks
-              would run, by ~/work/.mcp.json
+              hint       run `toolbooth trust` to review and trust it
+              would run, as defined in ~/work/.mcp.json
               - env.MODE  fast
               + env.MODE  slow
         "#]],
@@ -128,19 +127,19 @@ fn trust_is_given_shown_and_taken_back() {
         "doctor",
         expect![[r#"
         ok    config   1 file read, 1 server
-        warn  trust    sh waits for your trust; it would run with env.MODE slow instead
-                       of fast
-                       fix: `toolbooth trust` shows it and asks you
-        ok    gateway  not running; 127.0.0.1:PORT is free for it
-        ok    store    opens (state is kept in ~/.local/share/toolbooth)
+        warn  trust    sh is not trusted yet; it would run with env.MODE slow instead of
+                       fast
+                       fix: `toolbooth trust` shows it and asks for confirmation
+        ok    gateway  not running; 127.0.0.1:PORT is available
+        ok    store    can be opened (in ~/.local/share/toolbooth)
 
-        Nothing is broken; 1 warning.
+        No errors, 1 warning.
     "#]],
     );
     world.check(
         "trust .mcp.json --yes",
         expect![[r#"
-        Trusted from now on, as it stands:
+        Trusted in the current version:
 
         ~/work/.mcp.json
           server sh
@@ -164,8 +163,8 @@ fn trust_is_given_shown_and_taken_back() {
         "servers show sh",
         expect![[r#"
             sh: needs_trust
-              hint       `toolbooth trust` shows what it would run, and asks
-              would run, by ~/work/.mcp.json
+              hint       run `toolbooth trust` to review and trust it
+              would run, as defined in ~/work/.mcp.json
                 command   /bin/sh
                 args      ["~/server.sh"]
                 env.MODE  slow
@@ -174,15 +173,15 @@ fn trust_is_given_shown_and_taken_back() {
 }
 
 #[test]
-fn a_running_gateway_learns_of_trust_at_once() {
+fn a_running_gateway_reloads_when_trust_changes() {
     let world = World::new(&[("work/.mcp.json", PROJECT)]);
     let _gateway = world.serve();
     world.check(
         "servers show sh",
         expect![[r#"
             sh: needs_trust
-              hint       `toolbooth trust` shows what it would run, and asks
-              would run, by ~/work/.mcp.json
+              hint       run `toolbooth trust` to review and trust it
+              would run, as defined in ~/work/.mcp.json
                 command   /bin/sh
                 args      ["~/server.sh"]
                 env.MODE  fast
@@ -191,7 +190,7 @@ fn a_running_gateway_learns_of_trust_at_once() {
     world.check(
         "trust --yes",
         expect![[r#"
-        Trusted from now on, as it stands:
+        Trusted in the current version:
 
         ~/work/.mcp.json
           server sh
@@ -199,7 +198,7 @@ fn a_running_gateway_learns_of_trust_at_once() {
             args      ["~/server.sh"]
             env.MODE  fast
 
-        The running gateway has read its configuration again.
+        The running gateway has reloaded its configuration.
         restarted  sh
     "#]],
     );
@@ -217,30 +216,30 @@ fn a_running_gateway_learns_of_trust_at_once() {
 }
 
 #[test]
-fn nobody_is_told_that_all_is_well_while_servers_wait() {
+fn untrusted_servers_are_reported_by_config_check_and_serve() {
     let world = World::new(&[("work/.mcp.json", PROJECT)]);
     world.check(
         "config check",
         expect![[r#"
-        All is well: 1 server in 1 file.
+        No problems: 1 server in 1 file.
           ~/work/.mcp.json
-        1 server waits for `toolbooth trust`: sh
+        1 server needs `toolbooth trust`: sh
     "#]],
     );
     let gateway = world.serve();
     let last: Vec<&str> = gateway.greeting.lines().rev().take(2).collect();
-    expect!["1 server: sh; 1 waits for `toolbooth trust`: sh"].assert_eq(last[1]);
+    expect!["1 server: sh; 1 needs `toolbooth trust`: sh"].assert_eq(last[1]);
 }
 
 #[test]
-fn trust_sticks_where_a_project_moves_its_state() {
+fn trust_survives_a_project_that_sets_the_data_directory() {
     let config = "data_dir = \"state\"\n[servers.sh]\ncommand = \"/bin/sh\"\nargs = [\"SERVER\"]\n";
     let world = World::new(&[("work/toolbooth.toml", config)]);
     assert_eq!(world.run("trust --yes").status.code(), Some(0));
     world.check(
         "trust",
         expect![[r#"
-            Nothing waits for trust in ~/work.
+            There is nothing to trust in ~/work.
         "#]],
     );
     assert!(world.path(".local/share/toolbooth/trust.json").exists());

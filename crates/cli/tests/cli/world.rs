@@ -1,4 +1,4 @@
-//! A person at a terminal, in a home folder of their own.
+//! A home folder for a test, and commands that run in it.
 
 use expect_test::Expect;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// A server of three tools, written for `/bin/sh`: `probe` returns its arguments, `fail` fails, `paint` tries to
-/// harm the terminal.
+/// A server with three tools, written for `/bin/sh`: `probe` returns its arguments, `fail` fails, and `paint` has control
+/// characters in its description.
 const SERVER: &str = r#"#!/bin/sh
 printf 'up and \033[31mrunning\n' >&2
 answer() { printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$id" "$(printf '%s' "$1" | tr -d '\n')"; }
@@ -17,7 +17,7 @@ while read -r line; do
     *'"initialize"'*) answer '{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"sh","version":"1"}}' ;;
     *'"tools/list"'*) answer '{"tools":[
       {"name":"probe","description":"Returns what it was given.","inputSchema":{"type":"object","required":["n"],"properties":{
-        "n":{"type":"integer","description":"A whole number that is explained at such length that it cannot stand on one line."},
+        "n":{"type":"integer","description":"A whole number that is explained at such length that it cannot fit on one line."},
         "flag":{"type":"boolean"},"tags":{"type":"array","items":{"type":"string"}},"size":{"enum":["small","large"]},
         "more":{"type":"object"},"ratio":{"type":"number"},"note":{"type":["string","null"]}}}},
       {"name":"fail","description":"Fails.","inputSchema":{"type":"object"}},
@@ -37,7 +37,7 @@ pub struct World {
 }
 
 impl World {
-    /// A home with these files; `SERVER` in their text stands for the path of a server's program.
+    /// A home with these files; `SERVER` in their text is replaced by the path of a server's program.
     pub fn new(files: &[(&str, &str)]) -> Self {
         let world = Self { folder: tempfile::tempdir().unwrap() };
         std::fs::create_dir_all(world.path("work")).unwrap();
@@ -57,7 +57,7 @@ impl World {
     }
 
     pub fn path(&self, path: &str) -> PathBuf {
-        // The name the system knows it by, since that is what is printed.
+        // Canonical, because commands print canonical paths.
         self.folder.path().canonicalize().unwrap().join(path)
     }
 
@@ -79,12 +79,12 @@ impl World {
         command
     }
 
-    /// Runs a command line to its end.
+    /// Runs a command line.
     pub fn run(&self, line: &str) -> Output {
         self.run_with(line, "")
     }
 
-    /// Runs a command line to its end, with text on standard input.
+    /// Runs a command line with text on standard input.
     pub fn run_with(&self, line: &str, input: &str) -> Output {
         let mut command = self.command(&words(line));
         let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
@@ -93,12 +93,12 @@ impl World {
         child.wait_with_output().unwrap()
     }
 
-    /// What a person sees of a command line: standard output, standard error, and how it ended.
+    /// The output of a command line: standard output, standard error and the exit code.
     pub fn screen(&self, line: &str) -> String {
         self.shown(&self.run(line))
     }
 
-    /// An output as a person sees it, paths and numbers replaced by names.
+    /// Formats an output, with paths and numbers replaced by names.
     pub fn shown(&self, output: &Output) -> String {
         let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
         let (out, err) = (text(&output.stdout), text(&output.stderr));
@@ -123,12 +123,12 @@ impl World {
         without_numbers(&text, "process ", "PID")
     }
 
-    /// Compares what a person sees.
+    /// Compares the output of a command line.
     pub fn check(&self, line: &str, expected: Expect) {
         expected.assert_eq(&self.screen(line));
     }
 
-    /// The processes whose command line names this home.
+    /// The command lines of processes that contain the path of this home.
     pub fn processes(&self) -> Vec<String> {
         let home = self.path("");
         let home = home.to_str().unwrap().trim_end_matches('/').to_owned();
@@ -140,7 +140,7 @@ impl World {
             .collect()
     }
 
-    /// Waits until a gateway's children are gone.
+    /// Waits until all processes of this home have ended.
     pub fn assert_nothing_runs(&self) {
         let started = Instant::now();
         while !self.processes().is_empty() {
@@ -149,7 +149,7 @@ impl World {
         }
     }
 
-    /// Starts `toolbooth serve` and waits until it greets.
+    /// Starts `toolbooth serve` and waits for its greeting.
     pub fn serve(&self) -> Gateway {
         self.serve_with("")
     }
@@ -161,7 +161,7 @@ impl World {
         let mut child = child.unwrap();
         let mut greeting = String::new();
         let mut out = BufReader::new(child.stdout.take().unwrap());
-        while !greeting.contains("what they offer") {
+        while !greeting.contains("lists their tools") {
             if out.read_line(&mut greeting).unwrap() == 0 {
                 let mut err = String::new();
                 child.stderr.take().unwrap().read_to_string(&mut err).unwrap();
@@ -172,7 +172,7 @@ impl World {
     }
 }
 
-/// A running gateway; ended when it is dropped.
+/// A running gateway, which is killed when dropped.
 pub struct Gateway {
     child: Child,
     pub greeting: String,
@@ -180,12 +180,12 @@ pub struct Gateway {
 }
 
 impl Gateway {
-    /// Its process.
+    /// The process id.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Asks it to end, as Ctrl-C would.
+    /// Stops the gateway with SIGTERM. Returns whether it exited successfully.
     pub fn stop(mut self) -> bool {
         let _ = Command::new("kill").arg("-TERM").arg(self.child.id().to_string()).status();
         self.child.wait().is_ok_and(|status| status.success())
@@ -204,7 +204,7 @@ fn url_in(greeting: &str) -> String {
     greeting[start..].split_whitespace().next().unwrap().to_owned()
 }
 
-/// Takes a command line apart; '…' keeps spaces.
+/// Splits a command line into words; '…' keeps spaces.
 pub fn words(line: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut quoted = false;
@@ -231,13 +231,13 @@ fn without_numbers(text: &str, before: &str, name: &str) -> String {
     out
 }
 
-/// Reads what a command printed as JSON.
+/// Parses the output of a command as JSON.
 pub fn json(output: &Output) -> serde_json::Value {
     let text = String::from_utf8_lossy(&output.stdout);
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
-/// Whether a path is private to its owner.
+/// The permission bits of a path.
 pub fn mode(path: &Path) -> u32 {
     use std::os::unix::fs::PermissionsExt;
     std::fs::metadata(path).unwrap().permissions().mode() & 0o777

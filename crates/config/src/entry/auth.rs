@@ -1,7 +1,7 @@
-//! What the gateway shows to a server, and what it passes on.
+//! The credentials that the gateway sends to a server, and the caller's headers that it forwards.
 
 use super::file::{AuthField, AuthWord, OAuthField, OAuthMap};
-use super::normalise::Desk;
+use super::normalise::EntryContext;
 use crate::fields::{OneOrMany, SecretField};
 use crate::finding::Severity;
 use crate::secrets::hide;
@@ -9,11 +9,11 @@ use serde_json::{Map, Value as Json};
 use std::collections::BTreeMap;
 use toolbooth_core::server::{OAuthEntry, OutboundAuth, Transport};
 
-/// The header that keys travel in when none is named.
+/// The default header of API keys.
 const KEY_HEADER: &str = "X-API-Key";
 
-/// The fields that say what the gateway shows to the server.
-pub(super) struct Credentials {
+/// The fields of an entry that configure credentials.
+pub(super) struct AuthFields {
     pub auth: Option<AuthField>,
     pub auth_type: Option<AuthWord>,
     pub auth_token: Option<SecretField>,
@@ -22,13 +22,13 @@ pub(super) struct Credentials {
     pub scopes: Option<OneOrMany<String>>,
 }
 
-/// The credential that these fields mean, and hints for the manifests of its tools.
+/// Combines the fields into a credential, and into hints for the manifests of the server's tools.
 pub(super) fn choose(
-    desk: &mut Desk<'_>,
-    credentials: Credentials,
+    context: &mut EntryContext<'_>,
+    fields: AuthFields,
     transport: &Transport,
 ) -> Option<(OutboundAuth, Option<Json>)> {
-    let Credentials { auth, auth_type, auth_token, auth_header, oauth, scopes } = credentials;
+    let AuthFields { auth, auth_type, auth_token, auth_header, oauth, scopes } = fields;
     let AuthField {
         kind,
         token,
@@ -42,7 +42,7 @@ pub(super) fn choose(
         docs,
     } = auth.unwrap_or_default();
     let scopes: Vec<String> = more_scopes.into_iter().chain(scopes).flat_map(|field| field.0).collect();
-    // Some dialects write all scopes into one text.
+    // Some dialects write all scopes into one string.
     let scopes: Vec<String> =
         scopes.iter().flat_map(|text| text.split_whitespace()).map(str::to_owned).collect();
     let word = kind.or(auth_type);
@@ -56,9 +56,9 @@ pub(super) fn choose(
     let oauth = match oauth {
         None | Some(OAuthField::Switch(false)) => None,
         Some(OAuthField::Switch(true)) => Some(client.clone()),
-        Some(OAuthField::Client(map)) => Some(with_client(desk, client.clone(), map)),
+        Some(OAuthField::Client(map)) => Some(with_client(context, client.clone(), map)),
     };
-    literal_token(desk);
+    literal_token(context);
     let word = word.unwrap_or(match (&oauth, &token) {
         (Some(_), _) => AuthWord::Oauth,
         (None, Some(_)) => AuthWord::Bearer,
@@ -67,13 +67,13 @@ pub(super) fn choose(
     if word != AuthWord::None && matches!(transport, Transport::Stdio { .. } | Transport::Bundled(_)) {
         let hint = "give a local process its credentials in `env`";
         let sentence = "`auth` is for remote servers and has no effect here";
-        desk.note_with(Severity::Warning, "config.auth-on-stdio", &["auth_type"], sentence, Some(hint));
+        context.note_with(Severity::Warning, "config.auth-on-stdio", &["auth_type"], sentence, Some(hint));
         return Some((OutboundAuth::None, hints));
     }
     let chosen = match (word, token) {
         (AuthWord::None, None) => OutboundAuth::None,
         (AuthWord::None, Some(_)) => {
-            desk.warn(
+            context.warn(
                 "config.unused-token",
                 &["auth_token"],
                 "`auth_token` is not used, because auth is `none`",
@@ -88,30 +88,30 @@ pub(super) fn choose(
         (AuthWord::Bearer | AuthWord::Jwt | AuthWord::ApiKey, None) => {
             let hint = r#"add "auth_token": "${NAME}""#;
             let sentence = "this kind of auth needs `auth_token`";
-            desk.note_with(Severity::Error, "config.no-token", &["auth_type"], sentence, Some(hint));
+            context.note_with(Severity::Error, "config.no-token", &["auth_type"], sentence, Some(hint));
             return None;
         }
     };
     Some((chosen, hints))
 }
 
-/// A token that stands in the file itself is in every copy of the file.
-fn literal_token(desk: &mut Desk<'_>) {
+/// Warns of a literal token, since every copy of the file contains it.
+fn literal_token(context: &mut EntryContext<'_>) {
     for path in [["auth_token"].as_slice(), &["auth", "token"]] {
-        let Some(Json::String(written)) = desk.node.at(path).map(|node| node.shown()) else { continue };
+        let Some(Json::String(written)) = context.node.at(path).map(|node| node.shown()) else { continue };
         if !written.is_empty() && crate::expand::references(&written).is_empty() {
-            let sentence = format!("`{}` stands in the file itself", path.join("."));
-            let hint = r#"put it into a variable, "${NAME}", and the variable into a file of `env_file`"#;
-            desk.note_with(Severity::Warning, "config.literal-secret", path, &sentence, Some(hint));
-            if let Some(finding) = desk.findings.last_mut() {
-                // The line holds what is not to be shown.
+            let sentence = format!("`{}` is written in the file in plain text", path.join("."));
+            let hint = r#"use a variable, "${NAME}", and define it in the file named in `env_file`"#;
+            context.note_with(Severity::Warning, "config.literal-secret", path, &sentence, Some(hint));
+            if let Some(finding) = context.findings.last_mut() {
+                // The line contains the secret.
                 finding.snippet = None;
             }
         }
     }
 }
 
-fn with_client(desk: &mut Desk<'_>, client: OAuthEntry, map: OAuthMap) -> OAuthEntry {
+fn with_client(context: &mut EntryContext<'_>, client: OAuthEntry, map: OAuthMap) -> OAuthEntry {
     let OAuthMap { client_id, client_secret, scopes, client_name, callback_port, auth_server_metadata_url } =
         map;
     let unread = [
@@ -120,8 +120,8 @@ fn with_client(desk: &mut Desk<'_>, client: OAuthEntry, map: OAuthMap) -> OAuthE
         ("auth_server_metadata_url", auth_server_metadata_url.is_some()),
     ];
     for (key, _) in unread.into_iter().filter(|(_, is_set)| *is_set) {
-        let sentence = format!("`oauth.{key}` does nothing here: the gateway finds it out by itself");
-        desk.note_with(Severity::Warning, "config.not-yet", &["oauth"], &sentence, Some("take it away"));
+        let sentence = format!("`oauth.{key}` has no effect: the gateway determines it automatically");
+        context.note_with(Severity::Warning, "config.not-yet", &["oauth"], &sentence, Some("remove it"));
     }
     let mut all = client.scopes;
     let more = scopes.into_iter().flat_map(|field| field.0);
@@ -133,7 +133,7 @@ fn with_client(desk: &mut Desk<'_>, client: OAuthEntry, map: OAuthMap) -> OAuthE
     }
 }
 
-/// What the manifests of discovered tools take over; nothing when the entry says nothing about it.
+/// Hints for the manifests of discovered tools, if the entry has any.
 fn hints(
     required: Option<bool>,
     word: Option<AuthWord>,
@@ -168,9 +168,9 @@ fn hints(
     (!map.is_empty()).then_some(Json::Object(map))
 }
 
-/// Headers of the caller's request that are passed on.
+/// The headers of the caller's request to forward.
 pub(super) fn forwarded(
-    desk: &mut Desk<'_>,
+    context: &mut EntryContext<'_>,
     written: Option<BTreeMap<String, String>>,
     wormhole: Option<bool>,
     transport: &Transport,
@@ -182,26 +182,32 @@ pub(super) fn forwarded(
     for (from, to) in &headers {
         let (wrong, hint) = if !is_header(from) || !is_header(to) {
             (
-                format!("`{from}` or `{to}` is no name of a header"),
-                "letters, digits, `-`, `_` and `.` make one",
+                format!("`{from}` or `{to}` is not a valid header name"),
+                "use letters, digits, `-`, `_` and `.`",
             )
         } else if is_of_the_caller(from) {
-            let wrong = format!("`{from}` belongs to the connection with the caller and is not passed on");
-            (wrong, "leave it out: the gateway shows a server its own, by `auth`")
+            let wrong = format!("`{from}` belongs to the connection with the caller and cannot be forwarded");
+            (wrong, "remove it; the gateway sends its own credentials, as `auth` configures")
         } else if is_of_the_server(to) {
             let wrong =
-                format!("`{to}` belongs to the connection with the server and is not taken from callers");
-            (wrong, "leave it out: the gateway writes it for each connection")
+                format!("`{to}` belongs to the connection with the server and cannot be set by callers");
+            (wrong, "remove it; the gateway sets it for each connection")
         } else {
             continue;
         };
-        desk.note_with(Severity::Error, "config.bad-header", &["forward_headers", from], &wrong, Some(hint));
+        context.note_with(
+            Severity::Error,
+            "config.bad-header",
+            &["forward_headers", from],
+            &wrong,
+            Some(hint),
+        );
     }
     if !headers.is_empty() && !matches!(transport, Transport::Http(_)) {
         let key = if wormhole == Some(true) { "wormhole" } else { "forward_headers" };
         let sentence =
-            format!("`{key}` does nothing here yet: headers reach servers over Streamable HTTP only");
-        desk.note_with(Severity::Warning, "config.not-yet", &[key], &sentence, Some("take it away"));
+            format!("`{key}` has no effect yet: headers are forwarded only to Streamable HTTP servers");
+        context.note_with(Severity::Warning, "config.not-yet", &[key], &sentence, Some("remove it"));
     }
     headers
 }
@@ -211,7 +217,7 @@ fn is_header(name: &str) -> bool {
     (1..=128).contains(&name.len()) && name.bytes().all(fits)
 }
 
-/// These would lend the caller's identity, or speak of another connection.
+/// Whether a header must not be forwarded: it contains the caller's credentials, or belongs to the caller's connection.
 fn is_of_the_caller(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     let connection = ["host", "content-length", "connection", "transfer-encoding"];
@@ -219,7 +225,7 @@ fn is_of_the_caller(name: &str) -> bool {
     connection.contains(&&*name) || identity.contains(&&*name) || name.starts_with("toolbooth-")
 }
 
-/// These say what the gateway itself says to a server.
+/// Whether the gateway itself sets a header on its connection to the server.
 fn is_of_the_server(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     let own = ["host", "content-length", "content-type", "accept", "connection", "transfer-encoding"];

@@ -1,4 +1,4 @@
-//! The fields of a server entry as people write them, every spelling included.
+//! The fields of a server entry as written in a file, with all their aliases.
 
 use super::shapes::{
     ApprovalNames, AuthNames, AuthShape, EraNames, IdempotencyShape, InjectShape, OAuthShape, RestartNames,
@@ -13,27 +13,27 @@ use std::fmt;
 use toolbooth_core::manifest::ApprovalBy;
 use toolbooth_core::server::{EraChoice, Restart, Share, SideEffects};
 
-/// One server entry as written. Every field is optional; what must be there depends on the others.
+/// A server entry as written. Every field is optional; which ones are required depends on the others.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(title = "A server entry")]
 pub(crate) struct ServerFile {
-    /// The program, or program and arguments as a list.
+    /// The program of a local server, or the program and its arguments as a list.
     #[serde(alias = "cmd")]
     #[schemars(with = "Option<TextOrTexts>")]
     pub command: Option<OneOrMany<SecretField>>,
-    /// Arguments of the program.
+    /// The arguments of the program.
     #[serde(alias = "command_args")]
     #[schemars(with = "Option<TextOrTexts>")]
     pub args: Option<OneOrMany<SecretField>>,
-    /// Its working folder; a relative one starts at this file's folder.
+    /// The working folder of the program. A relative path starts at the folder of this file.
     #[serde(alias = "working_directory")]
     #[schemars(with = "Option<String>")]
     pub cwd: Option<SecretField>,
-    /// Variables for it, besides the clean base environment.
+    /// Environment variables of the program, in addition to those that the `environment` setting passes on.
     #[schemars(with = "Option<BTreeMap<String, Scalar>>")]
     pub env: Option<BTreeMap<String, ScalarField>>,
-    /// The address of a remote server.
+    /// The URL of a remote server.
     #[serde(alias = "uri", alias = "endpoint", alias = "serverUrl", alias = "httpUrl")]
     #[schemars(with = "Option<String>")]
     pub url: Option<SecretField>,
@@ -41,75 +41,75 @@ pub(crate) struct ServerFile {
     #[serde(alias = "http_headers")]
     #[schemars(with = "Option<BTreeMap<String, Scalar>>")]
     pub headers: Option<BTreeMap<String, ScalarField>>,
-    /// How it is reached; from `command` and `url` when absent.
+    /// The transport. Default: derived from `command` and `url`.
     #[schemars(with = "Option<TransportNames>")]
     pub transport: Option<TransportWord>,
     /// The older name of `transport`.
     #[serde(rename = "type")]
     #[schemars(with = "Option<TransportNames>")]
     pub kind: Option<TransportWord>,
-    /// The name of a server built into the program.
+    /// The name of a server that is built into the gateway.
     pub bundled: Option<String>,
 
-    /// The credential the gateway shows: a word, or a map.
+    /// The credential that the gateway sends to the server: a kind, or a map.
     #[schemars(with = "Option<AuthShape>")]
     pub auth: Option<AuthField>,
     /// The kind of credential.
     #[schemars(with = "Option<AuthNames>")]
     pub auth_type: Option<AuthWord>,
-    /// The credential, best as `${NAME}`.
+    /// The credential, preferably as `${NAME}`.
     #[schemars(with = "Option<String>")]
     pub auth_token: Option<SecretField>,
-    /// The header an `api_key` travels in.
+    /// The header that carries an `api_key`.
     pub auth_header: Option<String>,
-    /// OAuth: true, or a client registered beforehand.
+    /// Whether the server uses OAuth: true, or a map with a registered client.
     #[serde(alias = "oauth_config")]
     #[schemars(with = "Option<OAuthShape>")]
     pub oauth: Option<OAuthField>,
-    /// Scopes asked for.
+    /// The OAuth scopes to request.
     #[schemars(with = "Option<TextOrTexts>")]
     pub scopes: Option<OneOrMany<String>>,
-    /// Headers of the caller's request that are passed on, by their name upstream.
+    /// Headers of the caller's request to forward: from the caller's header name to the server's header name.
     pub forward_headers: Option<BTreeMap<String, String>>,
-    /// Passes the caller's `x-subtoken` on as `X-Token`.
+    /// Whether the caller's `x-subtoken` header is forwarded as `X-Token`.
     pub wormhole: Option<bool>,
 
-    /// Any of these groups admits a caller; absent means every authenticated one.
+    /// Groups whose members may use the server. Default: every authenticated caller.
     pub groups: Option<Vec<String>>,
-    /// The persona its tools belong to.
+    /// The persona that the tools belong to.
     #[schemars(with = "Option<TextOrTexts>")]
     pub persona: Option<OneOrMany<String>>,
-    /// The personas its tools belong to.
+    /// The personas that the tools belong to.
     #[schemars(with = "Option<TextOrTexts>")]
     pub personas: Option<OneOrMany<String>>,
-    /// What it is, for people and models.
+    /// A description of the server, for people and models.
     pub description: Option<String>,
-    /// One line of it.
+    /// A description in one line.
     pub short_description: Option<String>,
-    /// Who made it.
+    /// The author of the server.
     pub author: Option<String>,
-    /// Whom to ask.
+    /// The e-mail address for help.
     pub help_email: Option<String>,
-    /// The level of data it may see.
+    /// The compliance level of the data that the server may receive.
     pub compliance_level: Option<String>,
 
-    /// False: never started, never listed.
+    /// Whether the server is started and listed.
     pub enabled: Option<bool>,
     /// The opposite of `enabled`.
     pub disabled: Option<bool>,
-    /// Whether it is connected at start.
+    /// Whether the gateway connects to the server at startup.
     #[serde(alias = "autoConnect")]
     pub auto_connect: Option<bool>,
-    /// Whether it is started on its first call.
+    /// Whether the server is started only at its first call.
     #[serde(alias = "lazy_load", alias = "lazyLoad")]
     pub lazy: Option<bool>,
-    /// Which callers share one process or connection: `auto` (the default), `all`, `user` or `session`. `auto` shares
-    /// with everybody in local mode and on stateless remote servers, and gives each user one of their own on processes
-    /// and on remote servers with sessions, which may hold a user's state.
+    /// Which callers share one process or connection: `auto` (the default), `all`, `user` or `session`. With `auto`, all
+    /// callers share it in local mode and on stateless remote servers; otherwise each user has their own process or
+    /// session, because it may contain the user's state.
     #[schemars(with = "Option<ShareNames>")]
     pub share: Option<Share>,
 
-    /// Which of its tools enter the catalog, and how.
+    /// Which tools of the server enter the catalog, and how.
     #[schemars(with = "Option<ToolsShape>")]
     pub tools: Option<ToolsField>,
     /// The same as `tools.allow`.
@@ -123,55 +123,55 @@ pub(crate) struct ServerFile {
     /// The same as `tools.require_approval`.
     pub require_approval: Option<Vec<String>>,
 
-    /// What its tools do to the world.
+    /// The side effects of the tools.
     #[schemars(with = "Option<SideEffectNames>")]
     pub side_effects: Option<SideEffects>,
-    /// Seconds one call of its tools may take.
+    /// The timeout of a tool call, in seconds, for tools without one of their own.
     #[schemars(with = "Option<Time>")]
     pub default_timeout: Option<Seconds>,
-    /// Whether calls of one tool may overlap.
+    /// Whether calls of one tool may run in parallel.
     pub allow_parallel: Option<bool>,
-    /// Whether a person must agree before first use.
+    /// Whether the user must consent before the first use of a tool.
     pub requires_consent: Option<bool>,
-    /// Who must agree to each call of its tools: `none`, `caller` (in person) or `approver` (somebody else than the caller).
+    /// Who must approve each call: `none`, `caller` (in person) or `approver` (a person other than the caller).
     #[schemars(with = "Option<ApprovalNames>")]
     pub approval: Option<ApprovalBy>,
-    /// Whether calls carry a key and may be repeated.
+    /// Whether calls carry an idempotency key, so that they may be repeated.
     #[schemars(with = "Option<IdempotencyShape>")]
     pub idempotency_key: Option<IdempotencyField>,
-    /// Whether its own annotations are believed.
+    /// Whether the server's own tool annotations are trusted.
     pub trust_annotations: Option<bool>,
-    /// The version of tools that name none.
+    /// The version of tools that do not have one.
     pub version: Option<String>,
-    /// Which arguments the gateway supplies.
+    /// Which arguments the gateway injects.
     #[schemars(with = "Option<InjectShape>")]
     pub inject: Option<InjectField>,
 
-    /// Seconds a call may take when nothing else says.
+    /// The timeout of a call, in seconds, if no other setting applies.
     #[serde(alias = "timeout_seconds", alias = "tool_timeout_sec")]
     #[schemars(with = "Option<Time>")]
     pub timeout: Option<Seconds>,
-    /// Seconds that connecting and listing may take.
+    /// The timeout for connecting and listing tools, in seconds.
     #[serde(alias = "startup_timeout_sec")]
     #[schemars(with = "Option<Time>")]
     pub connect_timeout: Option<Seconds>,
-    /// Seconds between probes of a quiet connection.
+    /// The interval between health checks of an idle connection, in seconds.
     #[schemars(with = "Option<Time>")]
     pub health_check_interval: Option<Seconds>,
-    /// What happens when it goes away.
+    /// Whether the server is restarted after it stops or disconnects.
     #[schemars(with = "Option<RestartNames>")]
     pub restart: Option<Restart>,
-    /// Which era of the protocol is spoken with a server that knows both.
+    /// The protocol era to use with a server that supports both.
     #[schemars(with = "Option<EraNames>")]
     pub era: Option<EraChoice>,
 
-    /// Lay this entry over an earlier one of its name, field by field.
+    /// Whether to merge this entry into an earlier one with the same name, field by field.
     pub merge: Option<bool>,
-    /// Project files may not change it.
+    /// Whether project files are prevented from changing this entry.
     pub enforced: Option<bool>,
 }
 
-/// The word for a way to reach a server.
+/// The names of transports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub(crate) enum TransportWord {
     #[serde(rename = "stdio", alias = "local")]
@@ -192,7 +192,7 @@ pub(crate) enum TransportWord {
     WebSocket,
 }
 
-/// The word for a kind of credential.
+/// The names of credential kinds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum AuthWord {
@@ -205,7 +205,7 @@ pub(crate) enum AuthWord {
     Oauth,
 }
 
-/// `auth`: a word, or a map that may also hold hints for manifests.
+/// `auth`: a kind, or a map that may also contain hints for manifests.
 #[derive(Debug, Default)]
 pub(crate) struct AuthField {
     pub kind: Option<AuthWord>,
@@ -214,7 +214,7 @@ pub(crate) struct AuthField {
     pub client_id: Option<SecretField>,
     pub client_secret: Option<SecretField>,
     pub scopes: Option<OneOrMany<String>>,
-    /// What manifests understand: `required`, `env`, `envs`, `docs`.
+    /// Hints for manifests: `required`, `env`, `envs`, `docs`.
     pub required: Option<bool>,
     pub env: Option<serde_json::Value>,
     pub envs: Option<serde_json::Value>,
@@ -292,7 +292,7 @@ impl<'de> Deserialize<'de> for AuthField {
     }
 }
 
-/// `oauth`: true, or what is known beforehand.
+/// `oauth`: a boolean, or a map with a registered client.
 #[derive(Debug)]
 pub(crate) enum OAuthField {
     Switch(bool),
@@ -308,7 +308,7 @@ pub(crate) struct OAuthMap {
     pub client_secret: Option<SecretField>,
     #[serde(default)]
     pub scopes: Option<OneOrMany<String>>,
-    /// Meant for other programs' sign-in pages; ours come from the gateway.
+    /// Used by the sign-in pages of other programs, and ignored here.
     #[serde(default)]
     pub client_name: Option<IgnoredAny>,
     #[serde(default, alias = "callbackPort")]
@@ -339,7 +339,7 @@ impl<'de> Deserialize<'de> for OAuthField {
     }
 }
 
-/// `tools`: rules, or a plain list of the allowed ones.
+/// `tools`: a map of rules, or a list of allowed tools.
 #[derive(Debug, Default)]
 pub(crate) struct ToolsField {
     pub allow: Option<OneOrMany<String>>,
@@ -391,7 +391,7 @@ impl<'de> Deserialize<'de> for ToolsField {
     }
 }
 
-/// `idempotency_key`: a truth value or `{required: true}`.
+/// `idempotency_key`: a boolean or `{required: true}`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct IdempotencyField(pub bool);
 
@@ -424,7 +424,7 @@ impl<'de> Deserialize<'de> for IdempotencyField {
     }
 }
 
-/// `inject`: all, nothing, or a choice.
+/// `inject`: all, nothing, or a selection.
 #[derive(Debug)]
 pub(crate) enum InjectField {
     Switch(bool),

@@ -1,4 +1,4 @@
-//! A server entry: from what was written, in any dialect, to a complete `ServerEntry`.
+//! Server entries: converts an entry as written, in any dialect, to a complete `ServerEntry`.
 
 mod auth;
 mod file;
@@ -9,5 +9,5 @@ mod transport;
 mod view;
 
 pub(crate) use file::ServerFile;
-pub(crate) use normalise::{Context, Expansion, Flavor, normalise};
+pub(crate) use normalise::{EntryInputs, Expansion, Flavor, normalise};
 pub(crate) use view::{Reveal, view};

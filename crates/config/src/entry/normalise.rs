@@ -1,4 +1,4 @@
-//! One written entry to one complete `ServerEntry`, or to the reasons why not.
+//! Converts one written entry to a complete `ServerEntry`, or reports its errors.
 
 use super::file::{InjectField, InjectMap, ServerFile};
 use super::{auth, rules, transport};
@@ -7,61 +7,63 @@ use crate::finding::{Finding, Severity};
 use crate::inputs::Sources;
 use crate::node::{Mark, Node};
 use crate::read::{dotted as dotted_steps, read_all};
-use crate::report::{self, Subject};
-use crate::texts::Texts;
+use crate::report::{self, ReadSubject};
+use crate::texts::SourceTexts;
 use std::time::Duration;
 use toolbooth_core::names::ServerName;
-use toolbooth_core::server::{About, Inject, Restart, ServerEntry, Share, ToolDefaults, Transport};
+use toolbooth_core::server::{
+    Inject, Restart, ServerDescription, ServerEntry, Share, ToolDefaults, Transport,
+};
 
-/// The group that every authenticated caller is in.
-const EVERYBODY: &str = "users";
+/// The group of all authenticated callers.
+const AUTHENTICATED_GROUP: &str = "users";
 
-/// Which family of files an entry came from.
+/// The kind of file that an entry comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Flavor {
-    /// Any file with a map of servers under a key of its own.
+    /// A file with its servers under a key.
     Plain,
-    /// A flat map of servers: these follow the whole injection contract.
+    /// A flat map of servers, which follow the complete injection contract.
     FlatAtlas,
 }
 
-/// Whether `${NAME}` may be looked up for an entry.
+/// Whether the variables of an entry are expanded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Expansion {
-    /// Yes; what is unset is an error.
+    /// Yes; an unset variable is an error.
     Strict,
     /// No: the file is not trusted.
     Withheld,
 }
 
-/// What normalising needs to know besides the entry.
-pub(crate) struct Context<'a> {
+/// The inputs of normalisation besides the entry itself.
+pub(crate) struct EntryInputs<'a> {
     pub sources: &'a Sources,
-    pub texts: &'a Texts,
+    pub texts: &'a SourceTexts,
     pub variables: &'a Variables,
     pub flavor: Flavor,
 }
 
-/// What normalising one entry collects on its way.
-pub(crate) struct Desk<'a> {
-    pub context: &'a Context<'a>,
+/// The state of the normalisation of one entry: its inputs and the findings so far.
+pub(crate) struct EntryContext<'a> {
+    pub inputs: &'a EntryInputs<'a>,
     pub name: &'a ServerName,
     pub node: &'a Node,
     pub findings: Vec<Finding>,
 }
 
-impl Desk<'_> {
-    /// Where a field stands, or the entry when it is not there.
+impl EntryContext<'_> {
+    /// The location of a field, or of the entry if the field is missing.
     pub(crate) fn mark(&self, path: &[&str]) -> Mark {
         self.node.at(path).map_or(self.node.mark, |node| node.mark)
     }
 
-    /// Notes something about a field.
+    /// Adds a finding about a field.
     pub(crate) fn note(&mut self, severity: Severity, code: &'static str, path: &[&str], sentence: &str) {
         self.note_with(severity, code, path, sentence, None);
     }
 
-    /// Notes something about a field, with what to do about it.
+    /// Adds a finding about a field, with an optional hint.
     pub(crate) fn note_with(
         &mut self,
         severity: Severity,
@@ -72,7 +74,7 @@ impl Desk<'_> {
     ) {
         let mark = self.mark(path);
         let mut finding = Finding::error(code, format!("server `{}`: {sentence}", self.name))
-            .at(self.context.texts, mark)
+            .at(self.inputs.texts, mark)
             .about(dotted(self.name, path));
         finding.severity = severity;
         finding.hint = hint.map(str::to_owned);
@@ -97,24 +99,24 @@ fn dotted(name: &ServerName, path: &[&str]) -> String {
     key
 }
 
-/// Reads, expands and completes an entry. Without an entry, at least one finding is an error.
+/// Reads, expands and completes an entry. If it returns no entry, at least one finding is an error.
 pub(crate) fn normalise(
-    context: &Context<'_>,
+    inputs: &EntryInputs<'_>,
     name: &ServerName,
     written: &Node,
     expansion: Expansion,
 ) -> (Option<ServerEntry>, Vec<Finding>) {
     let mut node = written.clone();
     let mut findings = Vec::new();
-    // A server that is switched off needs no variables.
+    // A disabled server does not need its variables.
     let disabled = is_disabled(&node);
     if expansion == Expansion::Strict {
-        for expand::Unexpanded { path, mark, error } in expand::expand_tree(&mut node, context.variables) {
+        for expand::Unexpanded { path, mark, error } in expand::expand_tree(&mut node, inputs.variables) {
             if disabled {
                 continue;
             }
             let mut finding = Finding::error("config.variable", format!("server `{name}`: {error}"))
-                .at(context.texts, mark)
+                .at(inputs.texts, mark)
                 .about(format!("servers.{name}.{}", dotted_steps(&path)));
             finding.hint = error.hint();
             findings.push(finding);
@@ -122,29 +124,29 @@ pub(crate) fn normalise(
     }
     let (file, errors) = read_all::<ServerFile>(&node);
     let subject =
-        Subject { name: &format!("server `{name}`"), key: &format!("servers.{name}"), also_known: &[] };
-    findings.extend(errors.iter().map(|error| report::finding(context.texts, &subject, error)));
+        ReadSubject { name: &format!("server `{name}`"), key: &format!("servers.{name}"), also_known: &[] };
+    findings.extend(errors.iter().map(|error| report::finding(inputs.texts, &subject, error)));
     let Some(file) = file else { return (None, findings) };
     let misread = !errors.is_empty();
-    let mut desk = Desk { context, name, node: &node, findings };
-    let entry = complete(&mut desk, file, disabled);
-    let mut findings = desk.findings;
+    let mut context = EntryContext { inputs, name, node: &node, findings };
+    let entry = complete(&mut context, file, disabled);
+    let mut findings = context.findings;
     if misread {
-        // What a slip took away is not missing: it is misspelt, and that has been said.
+        // A misspelt field is not missing, and has already been reported.
         findings.retain(|finding| !matches!(finding.code, "config.no-transport" | "config.no-token"));
     }
     let broken = findings.iter().any(Finding::is_error);
     (entry.filter(|_| !broken), findings)
 }
 
-/// Whether an entry says that it is switched off.
+/// Whether an entry is disabled.
 pub(crate) fn is_disabled(node: &Node) -> bool {
     let says = |key: &str| node.get(key).and_then(Node::truth);
     says("enabled") == Some(false) || says("disabled") == Some(true)
 }
 
-/// Fills in every default. Every field is named, so that none can be forgotten.
-fn complete(desk: &mut Desk<'_>, file: ServerFile, disabled: bool) -> Option<ServerEntry> {
+/// Fills in the defaults. All fields are destructured, so that none can be forgotten.
+fn complete(context: &mut EntryContext<'_>, file: ServerFile, disabled: bool) -> Option<ServerEntry> {
     let ServerFile {
         command,
         args,
@@ -197,33 +199,37 @@ fn complete(desk: &mut Desk<'_>, file: ServerFile, disabled: bool) -> Option<Ser
         merge: _,    // settled when layers were merged
         enforced: _, // the same
     } = file;
-    let reach = transport::Reach { command, args, cwd, env, url, headers, transport, kind, bundled };
-    let transport = transport::choose(desk, reach, disabled)?;
-    let credentials = auth::Credentials { auth, auth_type, auth_token, auth_header, oauth, scopes };
-    let (auth, auth_hints) = auth::choose(desk, credentials, &transport)?;
+    let fields =
+        transport::TransportFields { command, args, cwd, env, url, headers, transport, kind, bundled };
+    let transport = transport::choose(context, fields, disabled)?;
+    let fields = auth::AuthFields { auth, auth_type, auth_token, auth_header, oauth, scopes };
+    let (auth, auth_hints) = auth::choose(context, fields, &transport)?;
     let defaults = ToolDefaults::default();
     let default_timeout = default_timeout.map(|field| field.0);
-    check_times(desk, default_timeout, timeout.map(|field| field.0));
-    let contract = desk.context.flavor == Flavor::FlatAtlas || matches!(transport, Transport::Bundled(_));
-    let forward_headers = auth::forwarded(desk, forward_headers, wormhole, &transport);
+    check_times(context, default_timeout, timeout.map(|field| field.0));
+    let contract = context.inputs.flavor == Flavor::FlatAtlas || matches!(transport, Transport::Bundled(_));
+    let forward_headers = auth::forwarded(context, forward_headers, wormhole, &transport);
     Some(ServerEntry {
-        name: desk.name.clone(),
+        name: context.name.clone(),
         transport,
         auth,
         forward_headers,
-        groups: admitted(desk, groups),
+        groups: admitted(context, groups),
         personas: persona.into_iter().chain(personas).flat_map(|field| field.0).collect(),
-        about: About {
-            description: spoken(desk, "description", description),
-            short_description: spoken(desk, "short_description", short_description),
-            author: spoken(desk, "author", author),
-            help_email: spoken(desk, "help_email", help_email),
+        about: ServerDescription {
+            description: public_text(context, "description", description),
+            short_description: public_text(context, "short_description", short_description),
+            author: public_text(context, "author", author),
+            help_email: public_text(context, "help_email", help_email),
         },
         enabled: !disabled,
         auto_connect: auto_connect.unwrap_or(true),
         lazy: lazy.unwrap_or(false),
         share: share.unwrap_or(Share::Auto),
-        tools: rules::choose(desk, rules::Written { tools, allow_tools, deny_tools, require_approval }),
+        tools: rules::choose(
+            context,
+            rules::ToolRuleFields { tools, allow_tools, deny_tools, require_approval },
+        ),
         defaults: ToolDefaults {
             side_effects: side_effects.unwrap_or(defaults.side_effects),
             default_timeout,
@@ -245,48 +251,53 @@ fn complete(desk: &mut Desk<'_>, file: ServerFile, disabled: bool) -> Option<Ser
     })
 }
 
-fn check_times(desk: &mut Desk<'_>, default_timeout: Option<Duration>, timeout: Option<Duration>) {
+fn check_times(context: &mut EntryContext<'_>, default_timeout: Option<Duration>, timeout: Option<Duration>) {
     if default_timeout.is_some_and(|time| time < Duration::from_secs(1)) {
-        desk.error("config.wrong-value", &["default_timeout"], "`default_timeout` is at least one second");
+        context.error(
+            "config.wrong-value",
+            &["default_timeout"],
+            "`default_timeout` must be at least one second",
+        );
     }
-    // Some programs count in thousandths; a call of three hours is rarely meant.
+    // Some programs use milliseconds, and a timeout of three hours is rarely intended.
     if timeout.is_some_and(|time| time >= Duration::from_secs(10_000)) {
         let hint = Some("write seconds, or a unit: \"30s\", \"500ms\"");
         let sentence = "`timeout` is almost three hours or more; is it meant in milliseconds?";
-        desk.note_with(Severity::Warning, "config.long-timeout", &["timeout"], sentence, hint);
+        context.note_with(Severity::Warning, "config.long-timeout", &["timeout"], sentence, hint);
     }
     if timeout.is_some_and(|time| time.is_zero()) {
-        desk.error("config.wrong-value", &["timeout"], "`timeout` is more than nothing");
+        context.error("config.wrong-value", &["timeout"], "`timeout` must be greater than zero");
     }
 }
 
-fn admitted(desk: &mut Desk<'_>, groups: Option<Vec<String>>) -> Vec<String> {
+fn admitted(context: &mut EntryContext<'_>, groups: Option<Vec<String>>) -> Vec<String> {
     match groups {
-        None => vec![EVERYBODY.to_owned()],
+        None => vec![AUTHENTICATED_GROUP.to_owned()],
         Some(groups) => {
             if groups.is_empty() {
                 let hint = "leave `groups` out to admit every authenticated caller";
-                let sentence = "`groups` is empty, so nobody may use it";
-                desk.note_with(Severity::Warning, "config.no-groups", &["groups"], sentence, Some(hint));
+                let sentence = "`groups` is empty, so no caller may use the server";
+                context.note_with(Severity::Warning, "config.no-groups", &["groups"], sentence, Some(hint));
             }
             groups
         }
     }
 }
 
-/// A text that people and models will read: what was expanded into it is no secret any more.
-fn spoken(desk: &mut Desk<'_>, key: &str, text: Option<String>) -> Option<String> {
-    let written = desk.node.get(key).map(|node| node.shown());
+/// Warns of variables in a text that people and models can read, since their values are then not secret.
+fn public_text(context: &mut EntryContext<'_>, key: &str, text: Option<String>) -> Option<String> {
+    let written = context.node.get(key).map(|node| node.shown());
     if let Some(serde_json::Value::String(template)) = written
         && !expand::references(&template).is_empty()
     {
-        let sentence = format!("`{key}` is shown to people and models, and what its variables hold with it");
-        desk.warn("config.spoken-variable", &[key], &sentence);
+        let sentence =
+            format!("`{key}` is visible to people and models, including the values of its variables");
+        context.warn("config.spoken-variable", &[key], &sentence);
     }
     text
 }
 
-/// What is supplied; `usual` where nobody says.
+/// The arguments to inject; `usual` if the entry does not specify any.
 fn injected(inject: Option<InjectField>, usual: Inject) -> Inject {
     match inject {
         Some(InjectField::Switch(true)) => Inject::contract(),

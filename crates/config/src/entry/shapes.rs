@@ -1,4 +1,4 @@
-//! The shapes of server fields for the JSON Schema: what may be written, not what it becomes.
+//! The JSON Schemas of server fields, as they may be written in a file.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use std::borrow::Cow;

@@ -1,17 +1,17 @@
-//! How a server is reached: explicit word, then command, then the address.
+//! Selects the transport of a server: by `transport`, then by `command`, then by `url`.
 
 use super::file::TransportWord;
-use super::normalise::Desk;
+use super::normalise::EntryContext;
 use crate::fields::{OneOrMany, ScalarField, SecretField};
 use crate::finding::Severity;
 use crate::secrets::{hide_in_address, hide_in_args, hide_literal};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use toolbooth_core::secret::SecretText;
-use toolbooth_core::server::{Remote, Transport};
+use toolbooth_core::server::{RemoteEndpoint, Transport};
 
-/// The fields that say where a server is.
-pub(super) struct Reach {
+/// The fields of an entry that configure the transport.
+pub(super) struct TransportFields {
     pub command: Option<OneOrMany<SecretField>>,
     pub args: Option<OneOrMany<SecretField>>,
     pub cwd: Option<SecretField>,
@@ -23,9 +23,13 @@ pub(super) struct Reach {
     pub bundled: Option<String>,
 }
 
-/// The transport that these fields mean.
-pub(super) fn choose(desk: &mut Desk<'_>, reach: Reach, disabled: bool) -> Option<Transport> {
-    let Reach { command, args, cwd, env, url, headers, transport, kind, bundled } = reach;
+/// Combines the fields into a transport.
+pub(super) fn choose(
+    context: &mut EntryContext<'_>,
+    fields: TransportFields,
+    disabled: bool,
+) -> Option<Transport> {
+    let TransportFields { command, args, cwd, env, url, headers, transport, kind, bundled } = fields;
     if let Some(name) = bundled {
         return Some(Transport::Bundled(name));
     }
@@ -33,116 +37,132 @@ pub(super) fn choose(desk: &mut Desk<'_>, reach: Reach, disabled: bool) -> Optio
     match (explicit, command, url) {
         (Some(TransportWord::Stdio) | None, Some(command), url) => {
             if url.is_some() {
-                desk.warn(
+                context.warn(
                     "config.two-transports",
                     &["url"],
                     "`command` and `url` are both given; `command` is used",
                 );
             }
-            stdio(desk, Process { command, args, cwd, env }, disabled)
+            stdio(context, StdioFields { command, args, cwd, env }, disabled)
         }
         (Some(TransportWord::Stdio), None, _) => {
-            desk.error("config.no-transport", &[], "a `stdio` server needs `command`");
+            context.error("config.no-transport", &[], "a `stdio` server needs `command`");
             None
         }
         (Some(word), command, Some(url)) => {
             if command.is_some() {
-                let sentence = "`command` and `url` are both given; `transport` says that `url` is used";
-                desk.warn("config.two-transports", &["command"], sentence);
+                let sentence = "`command` and `url` are both given; `url` is used because of `transport`";
+                context.warn("config.two-transports", &["command"], sentence);
             }
-            remote(desk, url, headers, Some(word))
+            remote(context, url, headers, Some(word))
         }
-        (None, None, Some(url)) => remote(desk, url, headers, None),
+        (None, None, Some(url)) => remote(context, url, headers, None),
         (Some(_), _, None) => {
-            desk.error("config.no-transport", &[], "a remote server needs `url`");
+            context.error("config.no-transport", &[], "a remote server needs `url`");
             None
         }
         (None, None, None) => {
-            let sentence = "nothing says how to reach it";
+            let sentence = "neither `command` nor `url` is given";
             let hint = "give `command` (a local process) or `url` (a remote server)";
-            desk.note_with(Severity::Error, "config.no-transport", &[], sentence, Some(hint));
+            context.note_with(Severity::Error, "config.no-transport", &[], sentence, Some(hint));
             None
         }
     }
 }
 
 /// The fields of a local process.
-struct Process {
+struct StdioFields {
     command: OneOrMany<SecretField>,
     args: Option<OneOrMany<SecretField>>,
     cwd: Option<SecretField>,
     env: Option<BTreeMap<String, ScalarField>>,
 }
 
-fn stdio(desk: &mut Desk<'_>, process: Process, disabled: bool) -> Option<Transport> {
-    let Process { command, args, cwd, env } = process;
+fn stdio(context: &mut EntryContext<'_>, fields: StdioFields, disabled: bool) -> Option<Transport> {
+    let StdioFields { command, args, cwd, env } = fields;
     let mut words = command.0.into_iter().map(|field| field.0);
     let program = words.next().filter(|word| !word.expose().trim().is_empty());
     let Some(program) = program else {
-        desk.error("config.no-transport", &["command"], "`command` is empty");
+        context.error("config.no-transport", &["command"], "`command` is empty");
         return None;
     };
     let mut all: Vec<SecretText> = words.collect();
     let bare = args.is_none() && all.is_empty();
     if bare && program.shown().contains(' ') && !Path::new(program.expose()).exists() {
-        let hint = "write the program alone, and its arguments as a list in `args`";
-        let sentence = "`command` holds spaces, but is taken as the name of one program";
-        desk.note_with(Severity::Warning, "config.command-with-spaces", &["command"], sentence, Some(hint));
+        let hint = "write only the program here, and its arguments as a list in `args`";
+        let sentence = "`command` contains spaces, but is used as the name of one program";
+        context.note_with(
+            Severity::Warning,
+            "config.command-with-spaces",
+            &["command"],
+            sentence,
+            Some(hint),
+        );
     }
     all.extend(args.into_iter().flat_map(|field| field.0).map(|field| field.0));
-    one_text_args(desk);
-    let cwd = folder(desk, cwd, disabled);
+    one_text_args(context);
+    let cwd = folder(context, cwd, disabled);
     let env = env.unwrap_or_default();
     if let Some(name) = env.keys().find(|name| name.is_empty() || name.contains(['=', '\0'])) {
-        desk.error("config.wrong-value", &["env", name], "a variable's name may not be empty or hold `=`");
+        context.error(
+            "config.wrong-value",
+            &["env", name],
+            "a variable name may not be empty or contain `=`",
+        );
     }
     let env = env.into_iter().map(|(name, field)| (name.clone(), hide_literal(&name, field.0))).collect();
     Some(Transport::Stdio { command: program, args: hide_in_args(all), cwd, env })
 }
 
-/// `"args": "-y server"` is almost surely meant as two arguments.
-fn one_text_args(desk: &mut Desk<'_>) {
-    let text = desk.node.get("args").and_then(|node| node.text());
+/// Rejects `"args": "-y server"`, which is almost certainly intended as two arguments.
+fn one_text_args(context: &mut EntryContext<'_>) {
+    let text = context.node.get("args").and_then(|node| node.text());
     if text.is_some_and(|text| text.contains(' ')) {
         let hint = r#"write a list: ["-y", "server"]"#;
-        desk.note_with(Severity::Error, "config.wrong-type", &["args"], "`args` is a list", Some(hint));
+        context.note_with(
+            Severity::Error,
+            "config.wrong-type",
+            &["args"],
+            "`args` must be a list",
+            Some(hint),
+        );
     }
 }
 
-fn folder(desk: &mut Desk<'_>, cwd: Option<SecretField>, disabled: bool) -> Option<PathBuf> {
+fn folder(context: &mut EntryContext<'_>, cwd: Option<SecretField>, disabled: bool) -> Option<PathBuf> {
     let written = cwd?.0;
-    let sources = desk.context.sources;
-    let mark = desk.mark(&["cwd"]);
-    let beside = desk.context.texts.folder(mark).unwrap_or(&sources.cwd);
+    let sources = context.inputs.sources;
+    let mark = context.mark(&["cwd"]);
+    let beside = context.inputs.texts.folder(mark).unwrap_or(&sources.cwd);
     let path = sources.resolve(Path::new(written.expose()), beside);
     if !disabled && !path.is_dir() && !written.expose().contains("${") {
         let sentence = format!("the folder `{}` of `cwd` does not exist", written.shown());
-        let hint = "a relative `cwd` starts at the folder of the file it is written in";
-        desk.note_with(Severity::Error, "config.no-folder", &["cwd"], &sentence, Some(hint));
+        let hint = "a relative `cwd` starts at the folder of the file that contains it";
+        context.note_with(Severity::Error, "config.no-folder", &["cwd"], &sentence, Some(hint));
     }
     Some(path)
 }
 
 fn remote(
-    desk: &mut Desk<'_>,
+    context: &mut EntryContext<'_>,
     url: SecretField,
     headers: Option<BTreeMap<String, ScalarField>>,
     word: Option<TransportWord>,
 ) -> Option<Transport> {
-    let url = with_scheme(desk, url.0);
+    let url = with_scheme(context, url.0);
     let headers = headers.unwrap_or_default();
     for (name, value) in &headers {
-        check_header(desk, name, &value.0);
+        check_header(context, name, &value.0);
     }
     let headers =
         headers.into_iter().map(|(name, field)| (name.clone(), hide_literal(&name, field.0))).collect();
-    // An address with an unexpanded variable cannot be judged yet.
+    // A URL with an unexpanded variable cannot be checked yet.
     let withheld = url.expose().contains("${");
     let (scheme, path) = match url::Url::parse(url.expose()) {
         Ok(parsed) => (parsed.scheme().to_owned(), parsed.path().to_owned()),
         Err(_) if withheld => ("http".to_owned(), url.shown().to_owned()),
         Err(_) => {
-            desk.error("config.bad-url", &["url"], "`url` is not an address");
+            context.error("config.bad-url", &["url"], "`url` is not a valid URL");
             return None;
         }
     };
@@ -157,12 +177,12 @@ fn remote(
         _ => false,
     };
     if !fits {
-        let sentence = format!("`{scheme}:` is not an address that this transport can use");
+        let sentence = format!("this transport does not support `{scheme}:` URLs");
         let hint = "use http://, https://, ws:// or wss://";
-        desk.note_with(Severity::Error, "config.bad-url", &["url"], &sentence, Some(hint));
+        context.note_with(Severity::Error, "config.bad-url", &["url"], &sentence, Some(hint));
         return None;
     }
-    let remote = Remote { url: hide_in_address(url), headers };
+    let remote = RemoteEndpoint { url: hide_in_address(url), headers };
     Some(match word {
         TransportWord::Http | TransportWord::Stdio => Transport::Http(remote),
         TransportWord::Sse => Transport::Sse(remote),
@@ -170,30 +190,31 @@ fn remote(
     })
 }
 
-/// `localhost:9000/mcp` is meant as `http://localhost:9000/mcp`.
-fn with_scheme(desk: &mut Desk<'_>, url: SecretText) -> SecretText {
+/// Adds a missing scheme: `localhost:9000/mcp` becomes `http://localhost:9000/mcp`.
+fn with_scheme(context: &mut EntryContext<'_>, url: SecretText) -> SecretText {
     if url.expose().contains("://") || url.expose().contains("${") {
         return url;
     }
-    desk.warn("config.no-scheme", &["url"], "`url` has no scheme; `http://` is taken");
+    context.warn("config.no-scheme", &["url"], "`url` has no scheme; `http://` is assumed");
     SecretText::expanded(format!("http://{}", url.shown()), format!("http://{}", url.expose()))
 }
 
-fn check_header(desk: &mut Desk<'_>, name: &str, value: &SecretText) {
+fn check_header(context: &mut EntryContext<'_>, name: &str, value: &SecretText) {
     let token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
     if name.is_empty() || !name.chars().all(token) {
-        let key = desk.node.get("headers").and_then(|headers| headers.entry(name)).map(|(key, _)| key.mark);
-        let hint = Some("a header's name is of letters, digits and dashes, such as `X-Api-Key`");
-        let sentence = format!("`{name}` is not the name of a header");
-        desk.note_with(Severity::Error, "config.bad-header", &["headers", name], &sentence, hint);
-        // The name is wrong, not what it holds.
-        if let (Some(mark), Some(finding)) = (key, desk.findings.pop()) {
-            desk.findings.push(finding.at(desk.context.texts, mark));
+        let key =
+            context.node.get("headers").and_then(|headers| headers.entry(name)).map(|(key, _)| key.mark);
+        let hint = Some("a header name consists of letters, digits and dashes, such as `X-Api-Key`");
+        let sentence = format!("`{name}` is not a valid header name");
+        context.note_with(Severity::Error, "config.bad-header", &["headers", name], &sentence, hint);
+        // Point at the name, not at the value.
+        if let (Some(mark), Some(finding)) = (key, context.findings.pop()) {
+            context.findings.push(finding.at(context.inputs.texts, mark));
         }
     }
     if value.expose().chars().any(|c| c.is_control() && c != '\t') {
-        let sentence = "the value of a header may not hold line breaks or control characters";
-        let hint = Some("look for line ends in the variable it comes from");
-        desk.note_with(Severity::Error, "config.bad-header", &["headers", name], sentence, hint);
+        let sentence = "a header value may not contain line breaks or control characters";
+        let hint = Some("look for line breaks in the variable that it comes from");
+        context.note_with(Severity::Error, "config.bad-header", &["headers", name], sentence, hint);
     }
 }

@@ -1,4 +1,4 @@
-//! A server entry as JSON: with values for hashing, with templates for showing.
+//! Converts a server entry to JSON: with values for hashing, or with templates for display.
 
 use serde_json::{Value as Json, json};
 use std::collections::BTreeMap;
@@ -6,15 +6,16 @@ use std::time::Duration;
 use toolbooth_core::manifest::ApprovalBy;
 use toolbooth_core::secret::SecretText;
 use toolbooth_core::server::{
-    About, Inject, OAuthEntry, OutboundAuth, Remote, ServerEntry, ToolDefaults, ToolRules, Transport,
+    Inject, OAuthEntry, OutboundAuth, RemoteEndpoint, ServerDescription, ServerEntry, ToolDefaults,
+    ToolRules, Transport,
 };
 
-/// Whether secrets are in the view.
+/// Whether the JSON contains secrets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reveal {
-    /// As written: for people.
+    /// Templates as written, for display.
     Templates,
-    /// As used: for hashing only.
+    /// Expanded values, for hashing only.
     Values,
 }
 
@@ -31,16 +32,16 @@ impl Reveal {
     }
 }
 
-/// Every field of an entry, named as in a file. A new field does not compile until it is here.
+/// All fields of an entry, named as in a file. The destructuring makes a new field fail to compile until it is added.
 pub(crate) fn view(entry: &ServerEntry, reveal: Reveal) -> Json {
     let ServerEntry {
-        name: _, // the key of the map it stands in
+        name: _, // the key of the surrounding map
         transport,
         auth,
         forward_headers,
         groups,
         personas,
-        about: About { description, short_description, author, help_email },
+        about: ServerDescription { description, short_description, author, help_email },
         enabled,
         auto_connect,
         lazy,
@@ -109,8 +110,8 @@ fn seconds(time: Duration) -> Json {
 }
 
 fn transport_view(transport: &Transport, reveal: Reveal) -> Json {
-    let remote = |word: &str, remote: &Remote| {
-        let Remote { url, headers } = remote;
+    let remote = |word: &str, remote: &RemoteEndpoint| {
+        let RemoteEndpoint { url, headers } = remote;
         json!({ "transport": word, "url": reveal.text(url), "headers": reveal.texts(headers) })
     };
     match transport {

@@ -1,6 +1,6 @@
-//! Writing an import, and taking it back.
+//! Writes an import, and undoes it.
 
-use super::{ImportError, Plan};
+use super::{ImportError, ImportPlan};
 use crate::digest;
 use crate::inputs::Sources;
 use serde::{Deserialize, Serialize};
@@ -9,75 +9,75 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// The file of imported secrets, beside the file of imported servers.
+/// The file of imported secrets, next to the file of imported servers.
 pub(super) const ENV_FILE: &str = "imported.env";
-/// What the last import found in the files it wrote.
+/// The file with the previous content of the files that the last import wrote.
 const JOURNAL: &str = "imported.undo.json";
 
-/// What an import wrote.
+/// The result of an import.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Applied {
-    /// The files.
+pub struct AppliedImport {
+    /// The files written.
     pub written: Vec<PathBuf>,
     /// The names of the new servers.
     pub servers: Vec<String>,
 }
 
-/// What an undo put back.
+/// The result of an undo.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Undone {
-    /// Files with their earlier content.
+pub struct UndoneImport {
+    /// Files restored to their earlier content.
     pub restored: Vec<PathBuf>,
-    /// Files that were not there before.
+    /// Files removed, because they did not exist before the import.
     pub removed: Vec<PathBuf>,
 }
 
 #[derive(Serialize, Deserialize)]
-struct Journal {
-    files: Vec<Before>,
+struct UndoJournal {
+    files: Vec<FileBefore>,
 }
 
 #[derive(Serialize, Deserialize)]
-struct Before {
+struct FileBefore {
     path: PathBuf,
-    /// What stood there; absent if there was no file.
+    /// The previous content; absent if the file did not exist.
     content: Option<String>,
-    /// What the import wrote, so that later changes are noticed.
+    /// The digest of the content that the import wrote, so that later changes are detected.
     after: String,
 }
 
-impl Plan {
-    /// Writes what was planned. The files that were read are not touched.
-    pub fn apply(&self) -> Result<Applied, ImportError> {
+impl ImportPlan {
+    /// Writes the plan. The files that were read are not changed.
+    pub fn apply(&self) -> Result<AppliedImport, ImportError> {
         let names: Vec<String> = self.servers.iter().map(|server| server.name.clone()).collect();
         if names.is_empty() {
-            return Ok(Applied { written: Vec::new(), servers: names });
+            return Ok(AppliedImport { written: Vec::new(), servers: names });
         }
         let mut files = vec![(self.target.clone(), self.servers_text()?)];
         if !self.variables.is_empty() {
             files.insert(0, (self.env_file.clone(), self.variables_text()?));
         }
-        let journal = Journal {
+        let journal = UndoJournal {
             files: files
                 .iter()
-                .map(|(path, text)| Before {
+                .map(|(path, text)| FileBefore {
                     path: path.clone(),
                     content: std::fs::read_to_string(path).ok(),
                     after: digest::of_bytes(text.as_bytes()),
                 })
                 .collect(),
         };
-        // The way back is written first: an import that stops half way can be undone.
-        let way_back = self.target.with_file_name(JOURNAL);
+        // Write the undo journal first, so that an interrupted import can be undone.
+        let journal_path = self.target.with_file_name(JOURNAL);
         let text = serde_json::to_string_pretty(&journal).unwrap_or_default();
-        write_private(&way_back, &text)?;
+        write_private(&journal_path, &text)?;
         for (path, text) in &files {
             write_private(path, text)?;
         }
-        Ok(Applied { written: files.into_iter().map(|(path, _)| path).collect(), servers: names })
+        Ok(AppliedImport { written: files.into_iter().map(|(path, _)| path).collect(), servers: names })
     }
 
-    /// Earlier imports stay; a server of the same name cannot be among them.
+    /// The content of the server file. Earlier imports are kept; their names differ from the new ones.
     fn servers_text(&self) -> Result<String, ImportError> {
         let mut servers = existing_servers(&self.target)?;
         servers.extend(self.entries());
@@ -89,14 +89,14 @@ impl Plan {
         whole.insert("servers".into(), Json::Object(servers));
         let text = serde_json::to_string_pretty(&Json::Object(whole)).unwrap_or_default();
         Ok(format!(
-            "// Written by `toolbooth config import`; `toolbooth config import --undo` takes the last one back.\n{text}\n"
+            "// Written by `toolbooth config import`; `toolbooth config import --undo` reverts the last import.\n{text}\n"
         ))
     }
 
     fn variables_text(&self) -> Result<String, ImportError> {
         let mut variables = BTreeMap::new();
         if let Ok(bytes) = std::fs::read(&self.env_file) {
-            let mut texts = crate::texts::Texts::default();
+            let mut texts = crate::texts::SourceTexts::default();
             let earlier = crate::parse::dotenv::parse(&mut texts, &self.env_file, &bytes);
             variables = earlier.map_err(ImportError::Unreadable)?;
         }
@@ -115,7 +115,7 @@ impl Plan {
 
 fn existing_servers(target: &Path) -> Result<Map<String, Json>, ImportError> {
     let Ok(bytes) = std::fs::read(target) else { return Ok(Map::new()) };
-    let mut texts = crate::texts::Texts::default();
+    let mut texts = crate::texts::SourceTexts::default();
     let node = crate::parse::parse(&mut texts, target, &bytes).map_err(ImportError::Unreadable)?;
     match node.get("servers").map(|servers| servers.shown()) {
         Some(Json::Object(servers)) => Ok(servers),
@@ -123,13 +123,13 @@ fn existing_servers(target: &Path) -> Result<Map<String, Json>, ImportError> {
     }
 }
 
-/// Takes the last import back.
-pub fn undo(sources: &Sources) -> Result<Undone, ImportError> {
+/// Undoes the last import.
+pub fn undo(sources: &Sources) -> Result<UndoneImport, ImportError> {
     let user = sources.user_dir().ok_or(ImportError::NoHome)?;
-    let way_back = user.join(JOURNAL);
-    let text = std::fs::read_to_string(&way_back).map_err(|_| ImportError::NothingToUndo)?;
-    let Journal { files } = serde_json::from_str(&text).map_err(|_| ImportError::NothingToUndo)?;
-    for Before { path, after, .. } in &files {
+    let journal_path = user.join(JOURNAL);
+    let text = std::fs::read_to_string(&journal_path).map_err(|_| ImportError::NothingToUndo)?;
+    let UndoJournal { files } = serde_json::from_str(&text).map_err(|_| ImportError::NothingToUndo)?;
+    for FileBefore { path, after, .. } in &files {
         match std::fs::read(path) {
             Ok(bytes) if digest::of_bytes(&bytes) != *after => {
                 return Err(ImportError::ChangedSince { path: path.clone() });
@@ -137,8 +137,8 @@ pub fn undo(sources: &Sources) -> Result<Undone, ImportError> {
             _ => {}
         }
     }
-    let mut undone = Undone { restored: Vec::new(), removed: Vec::new() };
-    for Before { path, content, .. } in files {
+    let mut undone = UndoneImport { restored: Vec::new(), removed: Vec::new() };
+    for FileBefore { path, content, .. } in files {
         match content {
             Some(content) => {
                 write_private(&path, &content)?;
@@ -153,11 +153,11 @@ pub fn undo(sources: &Sources) -> Result<Undone, ImportError> {
             }
         }
     }
-    std::fs::remove_file(&way_back).map_err(|error| ImportError::Write { path: way_back, error })?;
+    std::fs::remove_file(&journal_path).map_err(|error| ImportError::Write { path: journal_path, error })?;
     Ok(undone)
 }
 
-/// Writes a file whole or not at all, readable for its owner only.
+/// Writes a file atomically, readable only by its owner.
 fn write_private(path: &Path, text: &str) -> Result<(), ImportError> {
     let write = || -> std::io::Result<()> {
         let folder = path.parent().unwrap_or(Path::new("."));

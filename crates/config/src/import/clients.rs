@@ -1,11 +1,11 @@
-//! Where each client keeps its servers, and how its fields become ours.
+//! The configuration files of each client, and the conversion of their fields to ours.
 
 use super::Skipped;
 use crate::dialect::{self, FileKind};
 use crate::entry::Flavor;
 use crate::inputs::Sources;
-use crate::node::{Key, Node, Value};
-use crate::texts::Texts;
+use crate::node::{MapKey, Node, Value};
+use crate::texts::SourceTexts;
 use serde::Serialize;
 use serde_json::{Map, Value as Json, json};
 use std::fmt;
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 /// A client whose servers can be imported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Client {
+pub enum ImportClient {
     /// Claude Desktop.
     ClaudeDesktop,
     /// Claude Code.
@@ -29,22 +29,22 @@ pub enum Client {
     Goose,
 }
 
-impl fmt::Display for Client {
+impl fmt::Display for ImportClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
 }
 
-/// A server of another client, in our fields, texts as they stood there.
-pub(super) struct Found {
+/// A server of another client, converted to our fields.
+pub(super) struct FoundServer {
     pub name: String,
     pub entry: Map<String, Json>,
     pub from: PathBuf,
     pub notes: Vec<String>,
 }
 
-impl Client {
-    /// Every client.
+impl ImportClient {
+    /// All clients.
     pub const ALL: [Self; 6] =
         [Self::ClaudeDesktop, Self::ClaudeCode, Self::Cursor, Self::Vscode, Self::Codex, Self::Goose];
 
@@ -60,12 +60,12 @@ impl Client {
         }
     }
 
-    /// The client of that name.
+    /// The client with this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|client| client.as_str() == name)
     }
 
-    /// Where it keeps its servers, on every system.
+    /// The paths of the client's configuration files, on all operating systems.
     pub fn files(self, sources: &Sources) -> Vec<PathBuf> {
         let home = sources.home.clone().unwrap_or_default();
         let config = sources.xdg_config_home.clone().unwrap_or_else(|| home.join(".config"));
@@ -100,7 +100,7 @@ impl Client {
         files
     }
 
-    /// The client whose file has that name, as far as a name can tell.
+    /// The client that a file belongs to, judged by its path.
     pub(super) fn of_file(path: &Path) -> Option<Self> {
         let folder = path.parent()?.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         match (folder, path.file_name()?.to_str()?) {
@@ -114,45 +114,50 @@ impl Client {
         }
     }
 
-    /// Whether `${NAME}` means something in its files.
+    /// Whether the client expands `${NAME}` in its files.
     fn expands(self) -> bool {
         matches!(self, Self::ClaudeCode | Self::Cursor | Self::Vscode)
     }
 }
 
-/// Takes the servers out of a client's file.
+/// Reads the servers of a client's file.
 pub(super) fn servers(
     sources: &Sources,
-    client: Option<Client>,
+    client: Option<ImportClient>,
     path: &Path,
-    texts: &Texts,
+    texts: &SourceTexts,
     node: Node,
-    found: &mut Vec<Found>,
+    found: &mut Vec<FoundServer>,
     skipped: &mut Vec<Skipped>,
 ) {
     for (name, entry) in raw_servers(sources, client, texts, node) {
-        let mut reading = Reading { sources, client, path, notes: Vec::new() };
+        let mut reading = ClientEntryReader { sources, client, path, notes: Vec::new() };
         let fields = match entry.members() {
             Some(members) => reading.fields(members),
             None => Err(format!("its entry is {}", entry.kind())),
         };
         match fields {
-            Ok(entry) => found.push(Found { name, entry, from: path.to_owned(), notes: reading.notes }),
+            Ok(entry) => found.push(FoundServer { name, entry, from: path.to_owned(), notes: reading.notes }),
             Err(reason) => skipped.push(Skipped { name, reason }),
         }
     }
 }
 
-fn raw_servers(sources: &Sources, client: Option<Client>, texts: &Texts, node: Node) -> Vec<(String, Node)> {
+fn raw_servers(
+    sources: &Sources,
+    client: Option<ImportClient>,
+    texts: &SourceTexts,
+    node: Node,
+) -> Vec<(String, Node)> {
     let listed = |node: Option<&Node>| -> Vec<(String, Node)> {
         let members = node.and_then(Node::members).unwrap_or_default();
         members.iter().map(|(key, node)| (key.text.clone(), node.clone())).collect()
     };
     match client {
-        Some(Client::Goose) => listed(node.get("extensions")),
-        Some(Client::Codex) => listed(node.get("mcp_servers")),
-        Some(Client::ClaudeCode) if node.get("projects").is_some() => {
-            // Servers of this project stand beside the user's own.
+        Some(ImportClient::Goose) => listed(node.get("extensions")),
+        Some(ImportClient::Codex) => listed(node.get("mcp_servers")),
+        Some(ImportClient::ClaudeCode) if node.get("projects").is_some() => {
+            // Add the servers of this project to the user's own.
             let project =
                 node.get("projects").and_then(|projects| projects.get(&sources.cwd.to_string_lossy()));
             let mut servers = listed(node.get("mcpServers"));
@@ -171,8 +176,8 @@ fn raw_servers(sources: &Sources, client: Option<Client>, texts: &Texts, node: N
     }
 }
 
-/// Servers of a flat file follow the contract of injected arguments by default. In our file, which is not flat, that
-/// has to be said.
+/// Adds `inject: true` to servers of a flat file, which follow the injection contract by default. The imported file is
+/// not flat, so it must be explicit.
 fn kept_contract(flavor: Flavor, mut node: Node) -> Node {
     if flavor == Flavor::FlatAtlas && node.get("inject").is_none() {
         let mark = node.mark;
@@ -181,17 +186,17 @@ fn kept_contract(flavor: Flavor, mut node: Node) -> Node {
     node
 }
 
-struct Reading<'a> {
+struct ClientEntryReader<'a> {
     sources: &'a Sources,
-    client: Option<Client>,
+    client: Option<ImportClient>,
     path: &'a Path,
     notes: Vec<String>,
 }
 
-impl Reading<'_> {
-    /// The fields of one entry, in our names; an error is the reason why it is left behind.
-    fn fields(&mut self, members: &[(Key, Node)]) -> Result<Map<String, Json>, String> {
-        // goose's older files keep the fields one level deeper.
+impl ClientEntryReader<'_> {
+    /// Converts the fields of one entry; an error is the reason to skip it.
+    fn fields(&mut self, members: &[(MapKey, Node)]) -> Result<Map<String, Json>, String> {
+        // Older goose files have the fields one level deeper.
         let inner = members.iter().find(|(key, _)| key.text == "config").and_then(|(_, node)| node.members());
         let mut entry = Map::new();
         for (key, node) in members
@@ -201,10 +206,10 @@ impl Reading<'_> {
         {
             let value = self.plain(node);
             match (self.client, key.text.as_str()) {
-                (Some(Client::Goose), name) => self.goose(&mut entry, name, value)?,
-                (Some(Client::Codex), name) => self.codex(&mut entry, name, value),
+                (Some(ImportClient::Goose), name) => self.goose(&mut entry, name, value)?,
+                (Some(ImportClient::Codex), name) => self.codex(&mut entry, name, value),
                 (_, "envFile") => {
-                    self.notes.push("its `envFile` is not read; name it with --env-file".into())
+                    self.notes.push("its `envFile` is not imported; pass it with --env-file".into())
                 }
                 (_, "alwaysAllow" | "autoApprove" | "name" | "gallery" | "version" | "dev") => {}
                 (_, name) => {
@@ -221,7 +226,7 @@ impl Reading<'_> {
         }
     }
 
-    /// A relative folder of another client's file starts beside that file, not beside ours.
+    /// Makes a relative `cwd` absolute, since it starts at the folder of the client's file, not of ours.
     fn complete(&self, entry: &mut Map<String, Json>) {
         if let Some(Json::String(cwd)) = entry.get_mut("cwd")
             && !cwd.contains("${")
@@ -240,7 +245,7 @@ impl Reading<'_> {
                     entry.insert("transport".into(), ours.into());
                     return Ok(());
                 }
-                other => return Err(format!("`{}` is a part of the client itself", other.unwrap_or("?"))),
+                other => return Err(format!("`{}` is built into the client", other.unwrap_or("?"))),
             },
             "cmd" => "command",
             "uri" => "url",
@@ -306,13 +311,13 @@ impl Reading<'_> {
             "tool_timeout_sec" => drop(entry.insert("timeout".into(), value)),
             "enabled_tools" => drop(entry.insert("allow_tools".into(), value)),
             "disabled_tools" => drop(entry.insert("deny_tools".into(), value)),
-            // Whether the client itself may go on without it says nothing here.
+            // Whether the client can start without the server does not matter here.
             "required" => {}
             other => drop(entry.insert(other.to_owned(), value)),
         }
     }
 
-    /// A value with its texts in our spelling of variables.
+    /// Converts a value, with variables in our syntax.
     fn plain(&mut self, node: &Node) -> Json {
         match &node.value {
             Value::Text(text) => Json::String(self.text(text.shown())),
@@ -326,7 +331,7 @@ impl Reading<'_> {
 
     fn text(&mut self, text: &str) -> String {
         if self.client.is_some_and(|client| !client.expands()) {
-            // What was plain text there must not become a variable here.
+            // Literal text of the client must not become a variable here.
             return if text.contains("${") || text.contains("$$") {
                 text.replace('$', "$$")
             } else {
@@ -363,7 +368,7 @@ impl Reading<'_> {
             _ => match inside.strip_prefix("input:") {
                 Some(id) => {
                     let name = variable_name(id);
-                    self.notes.push(format!("set `{name}` yourself: the client asks for it"));
+                    self.notes.push(format!("set `{name}` yourself: the client prompts for it"));
                     format!("${{{name}}}")
                 }
                 None => format!("${{{inside}}}"),
@@ -372,7 +377,7 @@ impl Reading<'_> {
     }
 }
 
-/// A text as the name of a variable.
+/// Converts a text to a variable name.
 pub(super) fn variable_name(text: &str) -> String {
     let name: String =
         text.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' }).collect();

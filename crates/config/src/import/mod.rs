@@ -1,21 +1,22 @@
-//! Import of other clients' servers: a plan first, secrets moved out, originals untouched, and a way back.
+//! Imports the servers of other clients: makes a plan, moves secrets to an env file, leaves the original files
+//! unchanged, and can be undone.
 
 mod apply;
 mod clients;
-mod rescue;
+mod extract_secrets;
 
-pub use apply::{Applied, Undone, undo};
-pub use clients::Client;
+pub use apply::{AppliedImport, UndoneImport, undo};
+pub use clients::ImportClient;
 
 use crate::digest;
 use crate::entry::ServerFile;
 use crate::finding::Finding;
 use crate::inputs::Sources;
-use crate::load::{Loaded, load, unreadable};
+use crate::load::{LoadedConfig, load, unreadable};
 use crate::schema::known_keys;
-use crate::texts::Texts;
-use clients::Found;
-use rescue::Rescue;
+use crate::texts::SourceTexts;
+use clients::FoundServer;
+use extract_secrets::SecretExtractor;
 use serde::Serialize;
 use serde_json::{Map, Value as Json};
 use std::collections::BTreeMap;
@@ -24,11 +25,11 @@ use std::path::PathBuf;
 use toolbooth_core::fault::{Blame, Fault};
 use toolbooth_core::names::ServerName;
 
-/// What is imported.
+/// The source of an import.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ImportFrom {
-    /// The usual files of a client.
-    Client(Client),
+    /// The configuration files of a client.
+    Client(ImportClient),
     /// One file, in any dialect.
     File(PathBuf),
 }
@@ -37,85 +38,85 @@ impl std::str::FromStr for ImportFrom {
     type Err = std::convert::Infallible;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Ok(Client::named(text).map_or_else(|| Self::File(PathBuf::from(text)), Self::Client))
+        Ok(ImportClient::named(text).map_or_else(|| Self::File(PathBuf::from(text)), Self::Client))
     }
 }
 
-/// What an import would do.
+/// The plan of an import.
 #[derive(Clone, Serialize)]
-pub struct Plan {
+pub struct ImportPlan {
     /// The files that were read; they are not changed.
     pub read: Vec<PathBuf>,
     /// The file that servers are written to.
     pub target: PathBuf,
     /// The file that secrets are written to.
     pub env_file: PathBuf,
-    /// The servers, by name.
+    /// The servers to write.
     pub servers: Vec<PlannedServer>,
-    /// What is not taken over, and why.
+    /// Servers that are not imported, with the reasons.
     pub skipped: Vec<Skipped>,
     #[serde(skip)]
     variables: BTreeMap<String, String>,
 }
 
-/// A server that would be written.
+/// A server of an import plan.
 #[derive(Debug, Clone, Serialize)]
 pub struct PlannedServer {
-    /// Its name.
+    /// The name of the server.
     pub name: String,
-    /// Its entry, secrets as `${NAME}`.
+    /// The entry, with secrets as `${NAME}`.
     pub entry: Json,
-    /// Where it was found.
+    /// The file that contains the server.
     pub from: PathBuf,
-    /// Secrets that move to the file of variables.
+    /// The secrets that move to the env file.
     pub moved: Vec<MovedSecret>,
-    /// What a reader should know.
+    /// Remarks for the user.
     pub notes: Vec<String>,
 }
 
-/// A secret that moves to the file of variables.
+/// A secret that moves to the env file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct MovedSecret {
-    /// The field it stood in.
+    /// The field that contained it.
     pub field: String,
     /// The variable that holds it now.
     pub variable: String,
 }
 
-/// Something that is not taken over.
+/// A server that is not imported.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Skipped {
-    /// Its name.
+    /// The name of the server.
     pub name: String,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 
-impl fmt::Debug for Plan {
+impl fmt::Debug for ImportPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The variables are the secrets.
-        f.debug_struct("Plan")
+        // The variables contain the secrets.
+        f.debug_struct("ImportPlan")
             .field("target", &self.target)
             .field("servers", &self.servers)
             .finish_non_exhaustive()
     }
 }
 
-/// An import that could not be planned, done or undone.
+/// An error of an import or of its undo.
 #[derive(Debug, thiserror::Error)]
 pub enum ImportError {
-    /// No file of the client is there.
-    #[error("{client} has no configuration file here")]
+    /// The client has no configuration file.
+    #[error("no configuration file of {client} was found")]
     NothingFound {
         /// The client.
-        client: Client,
-        /// Where it was looked for.
+        client: ImportClient,
+        /// The paths that were checked.
         looked: Vec<PathBuf>,
     },
     /// A file could not be read.
     #[error("{0}")]
     Unreadable(Box<Finding>),
-    /// There is no folder for the user's configuration.
+    /// The user has no home directory.
     #[error("there is no home folder to import into")]
     NoHome,
     /// A file could not be written.
@@ -123,13 +124,13 @@ pub enum ImportError {
     Write {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         error: std::io::Error,
     },
     /// There is nothing to undo.
-    #[error("no import is there to undo")]
+    #[error("there is no import to undo")]
     NothingToUndo,
-    /// The file was changed since it was written.
+    /// The file was changed after the import.
     #[error("`{}` was changed after the import", path.display())]
     ChangedSince {
         /// The file.
@@ -157,66 +158,67 @@ impl Fault for ImportError {
         match self {
             Self::NothingFound { looked, .. } => {
                 let places: Vec<String> = looked.iter().map(|path| format!("`{}`", path.display())).collect();
-                Some(format!("looked for {}; name another file instead", places.join(", ")))
+                Some(format!("looked for {}; specify a file instead", places.join(", ")))
             }
             Self::Unreadable(finding) => finding.hint.clone(),
-            Self::ChangedSince { .. } => Some("remove by hand what you do not want".into()),
+            Self::ChangedSince { .. } => Some("remove the unwanted entries by hand".into()),
             Self::NoHome | Self::Write { .. } | Self::NothingToUndo => None,
         }
     }
 }
 
-/// Reads other clients' files and says what would be written. Nothing is changed.
-pub fn plan(sources: &Sources, from: &ImportFrom) -> Result<Plan, ImportError> {
+/// Reads the files of other clients and plans the import. Changes nothing.
+pub fn plan(sources: &Sources, from: &ImportFrom) -> Result<ImportPlan, ImportError> {
     let user = sources.user_dir().ok_or(ImportError::NoHome)?;
     let (read, found, mut skipped) = gather(sources, from)?;
-    let mut rescue = Rescue::new(&user.join(apply::ENV_FILE));
+    let mut extractor = SecretExtractor::new(&user.join(apply::ENV_FILE));
     let loaded = load(sources).ok();
     let taken = loaded.as_ref().map(existing).unwrap_or_default();
     let door = loaded.as_ref().map(|loaded| loaded.settings.listen.0.to_string());
     let mut servers: Vec<PlannedServer> = Vec::new();
-    for Found { name, entry, from, notes } in found {
+    for FoundServer { name, entry, from, notes } in found {
         let mut planned = PlannedServer { name, entry: Json::Object(entry), from, moved: Vec::new(), notes };
-        drop_strangers(&mut planned);
+        drop_unknown_keys(&mut planned);
         if is_ourselves(&planned.entry, door.as_deref()) {
             skipped.push(Skipped { name: planned.name, reason: "is this gateway".to_owned() });
             continue;
         }
         if planned.name.parse::<ServerName>().is_err() {
             let plain = plain_name(&planned.name);
-            planned.notes.push(format!("called `{}` there", planned.name));
+            planned.notes.push(format!("named `{}` in the client's file", planned.name));
             planned.name = plain;
         }
-        rescue.take_from(&mut planned);
+        extractor.take_from(&mut planned);
         match settle_name(&planned, &taken, &servers) {
             Ok(name) if name == planned.name => servers.push(planned),
             Ok(name) => {
-                planned.notes.push(format!("`{}` is another server already", planned.name));
+                planned.notes.push(format!("another server is already named `{}`", planned.name));
                 planned.name = name;
                 servers.push(planned);
             }
             Err(reason) => skipped.push(Skipped { name: planned.name, reason }),
         }
     }
-    Ok(Plan {
+    Ok(ImportPlan {
         read,
         target: user.join(crate::layers::IMPORTED),
         env_file: user.join(apply::ENV_FILE),
         servers,
         skipped,
-        variables: rescue.variables,
+        variables: extractor.variables,
     })
 }
 
-type Gathered = (Vec<PathBuf>, Vec<Found>, Vec<Skipped>);
+/// The files that were read, the servers found in them, and the servers skipped.
+type ImportInput = (Vec<PathBuf>, Vec<FoundServer>, Vec<Skipped>);
 
-fn gather(sources: &Sources, from: &ImportFrom) -> Result<Gathered, ImportError> {
+fn gather(sources: &Sources, from: &ImportFrom) -> Result<ImportInput, ImportError> {
     let looked = match from {
         ImportFrom::Client(client) => client.files(sources),
         ImportFrom::File(path) => vec![sources.absolute(path)],
     };
-    let mut texts = Texts::default();
-    let mut gathered: Gathered = (Vec::new(), Vec::new(), Vec::new());
+    let mut texts = SourceTexts::default();
+    let mut gathered: ImportInput = (Vec::new(), Vec::new(), Vec::new());
     for path in &looked {
         let bytes = match std::fs::read(path) {
             Ok(bytes) => bytes,
@@ -232,7 +234,7 @@ fn gather(sources: &Sources, from: &ImportFrom) -> Result<Gathered, ImportError>
         let node = crate::parse::parse(&mut texts, path, &bytes).map_err(ImportError::Unreadable)?;
         let client = match from {
             ImportFrom::Client(client) => Some(*client),
-            ImportFrom::File(path) => Client::of_file(path),
+            ImportFrom::File(path) => ImportClient::of_file(path),
         };
         clients::servers(sources, client, path, &texts, node, &mut gathered.1, &mut gathered.2);
         gathered.0.push(path.clone());
@@ -245,13 +247,13 @@ fn gather(sources: &Sources, from: &ImportFrom) -> Result<Gathered, ImportError>
     }
 }
 
-/// Digests of the entries that are configured already, by name.
-fn existing(loaded: &Loaded) -> BTreeMap<String, String> {
-    loaded.history.iter().map(|(name, said)| (name.to_string(), digest::of(&said.node.shown()))).collect()
+/// Digests of the configured entries, by server name.
+fn existing(loaded: &LoadedConfig) -> BTreeMap<String, String> {
+    loaded.history.iter().map(|(name, entry)| (name.to_string(), digest::of(&entry.node.shown()))).collect()
 }
 
-/// Whether an entry leads a client to this gateway, as `toolbooth connect` writes it. Made a server, it would offer its
-/// own tools to itself.
+/// Whether an entry connects a client to this gateway, as `toolbooth connect` writes it. As a server, the gateway would
+/// offer its own tools to itself.
 fn is_ourselves(entry: &Json, door: Option<&str>) -> bool {
     let text = |key: &str| entry.get(key).and_then(Json::as_str);
     let runs_us = text("command").is_some_and(|command| {
@@ -263,14 +265,14 @@ fn is_ourselves(entry: &Json, door: Option<&str>) -> bool {
     (runs_us && joins) || (authority.is_some() && authority == door)
 }
 
-/// Keys that only the other client understands are left behind, and said.
-fn drop_strangers(planned: &mut PlannedServer) {
+/// Removes keys that only the other client knows, and adds a note for each.
+fn drop_unknown_keys(planned: &mut PlannedServer) {
     let known = known_keys::<ServerFile>();
     let Json::Object(entry) = &mut planned.entry else { return };
-    let strangers: Vec<String> = entry.keys().filter(|key| !known.contains(&key.as_str())).cloned().collect();
-    for key in strangers {
+    let unknown: Vec<String> = entry.keys().filter(|key| !known.contains(&key.as_str())).cloned().collect();
+    for key in unknown {
         entry.shift_remove(&key);
-        planned.notes.push(format!("`{key}` is not taken over"));
+        planned.notes.push(format!("`{key}` is not imported"));
     }
 }
 
@@ -284,7 +286,7 @@ fn plain_name(name: &str) -> String {
     if plain.is_empty() { "server".to_owned() } else { plain }
 }
 
-/// A free name, or why the server is not needed.
+/// A free name for the server, or the reason to skip it.
 fn settle_name(
     planned: &PlannedServer,
     taken: &BTreeMap<String, String>,
@@ -301,14 +303,14 @@ fn settle_name(
                 servers.iter().find(|server| server.name == name).map(|server| digest::of(&server.entry));
             match configured.or(planned) {
                 None => Some(Ok(name)),
-                Some(other) if other == digest => Some(Err("is there already".to_owned())),
+                Some(other) if other == digest => Some(Err("is already configured".to_owned())),
                 Some(_) => None,
             }
         })
         .unwrap_or_else(|| Err("no free name".to_owned()))
 }
 
-impl fmt::Display for Plan {
+impl fmt::Display for ImportPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for path in &self.read {
             writeln!(f, "read {}", path.display())?;
@@ -338,8 +340,8 @@ impl fmt::Display for Plan {
     }
 }
 
-impl Plan {
-    /// The servers as they would stand in the file.
+impl ImportPlan {
+    /// The server entries to write, by name.
     pub fn entries(&self) -> Map<String, Json> {
         self.servers.iter().map(|server| (server.name.clone(), server.entry.clone())).collect()
     }

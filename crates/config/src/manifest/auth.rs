@@ -1,6 +1,6 @@
-//! `auth` of an entry: names of variables and what they must allow.
+//! `auth` of a manifest entry: the names of the variables with credentials.
 
-use super::fields::{Extras, Reader, Spot};
+use super::fields::{EntryReader, Extras, LocatedNode};
 use crate::node::Value;
 use crate::parse::dotenv::is_variable_name;
 use serde_json::{Map, Value as Json};
@@ -8,8 +8,8 @@ use toolbooth_core::manifest::AuthHints;
 
 const KNOWN: [&str; 6] = ["required", "type", "env", "envs", "scopes", "docs"];
 
-/// Reads `auth`: a yes or no, or a map.
-pub(super) fn read(reader: &mut Reader<'_>, spot: Option<Spot<'_>>) -> Option<AuthHints> {
+/// Reads `auth`: a boolean, or a map.
+pub(super) fn read(reader: &mut EntryReader<'_>, spot: Option<LocatedNode<'_>>) -> Option<AuthHints> {
     let spot = spot.filter(|spot| !spot.is_null())?;
     if spot.node.members().is_none() {
         let required = reader.flag(Some(spot.clone()))?;
@@ -30,7 +30,7 @@ pub(super) fn read(reader: &mut Reader<'_>, spot: Option<Spot<'_>>) -> Option<Au
         put(key, reader.text(spot.member(key)).map(Json::from));
     }
     let scopes = spot.member("scopes");
-    // Scopes stand in one text, with spaces, wherever OAuth is spoken.
+    // OAuth writes scopes as one string, separated by spaces.
     put(
         "scopes",
         match scopes.as_ref().map(|scopes| &scopes.node.value) {
@@ -44,14 +44,14 @@ pub(super) fn read(reader: &mut Reader<'_>, spot: Option<Spot<'_>>) -> Option<Au
     let hints = AuthHints::read(&Json::Object(fields));
     for env in &hints.envs {
         if !is_variable_name(&env.name) {
-            reader.error(&spot, format_args!("`{}` in `auth` does not name a variable", env.name));
+            reader.error(&spot, format_args!("`{}` in `auth` is not a valid variable name", env.name));
         }
     }
     Some(hints)
 }
 
-/// One name, several, or a map from names to what is said of them.
-fn envs(reader: &mut Reader<'_>, spot: Option<Spot<'_>>) -> Option<Json> {
+/// Reads variable names: one name, a list of names, or a map from names to their attributes.
+fn envs(reader: &mut EntryReader<'_>, spot: Option<LocatedNode<'_>>) -> Option<Json> {
     let spot = spot.filter(|spot| !spot.is_null())?;
     let Some(members) = spot.node.members() else {
         return match spot.node.value {
@@ -69,8 +69,8 @@ fn envs(reader: &mut Reader<'_>, spot: Option<Spot<'_>>) -> Option<Json> {
                 let one = reader.map(Some(one))?;
                 let mut about = Map::new();
                 for flag in ["required", "optional"] {
-                    if let Some(said) = reader.flag(one.member(flag)) {
-                        about.insert(flag.to_owned(), Json::from(said));
+                    if let Some(value) = reader.flag(one.member(flag)) {
+                        about.insert(flag.to_owned(), Json::from(value));
                     }
                 }
                 if let Some(name) = reader.text(one.member("name")) {

@@ -1,7 +1,7 @@
-//! One file of manifests: its entries, and everything that is wrong with it.
+//! Checks manifest files: reads their entries and reports all errors.
 
-use super::claims::{Claim, Claims};
-use super::fields::{Reader, Spot};
+use super::claims::{ToolClaim, ToolClaims};
+use super::fields::{EntryReader, LocatedNode};
 use super::gather::at_entry;
 use super::{Pointer, entry, folder};
 use crate::expand::Variables;
@@ -9,38 +9,38 @@ use crate::finding::Finding;
 use crate::load::{read_bounded, unreadable};
 use crate::node::{Node, Value};
 use crate::parse;
-use crate::texts::Texts;
+use crate::texts::SourceTexts;
 use std::path::Path;
-use toolbooth_core::manifest::{Manifest, Scope};
+use toolbooth_core::manifest::{Manifest, ManifestScope};
 
-/// The most entries of one file.
+/// The maximum number of entries in one file.
 const MAX_ENTRIES: usize = 2000;
 
-/// What a file of manifests holds.
+/// The result of checking manifest files.
 #[derive(Debug, Clone, Default)]
-pub struct Checked {
-    /// The entries that can be used.
+pub struct CheckedManifests {
+    /// The valid entries.
     pub entries: Vec<Manifest>,
-    /// How many cannot.
+    /// The number of invalid entries.
     pub set_aside: usize,
-    /// What is wrong, and what is only written loosely.
+    /// Errors and warnings.
     pub findings: Vec<Finding>,
 }
 
-/// Checks a file by itself.
-pub fn check(path: &Path, variables: &Variables) -> Checked {
+/// Checks one file.
+pub fn check(path: &Path, variables: &Variables) -> CheckedManifests {
     check_all(&[path], variables)
 }
 
-/// Checks files by themselves, and whether two of their entries speak of one tool.
-pub fn check_all<P: AsRef<Path>>(paths: &[P], variables: &Variables) -> Checked {
-    let mut all = Checked::default();
-    let mut claims = Claims::default();
+/// Checks files, and whether two of their entries describe the same tool.
+pub fn check_all<P: AsRef<Path>>(paths: &[P], variables: &Variables) -> CheckedManifests {
+    let mut all = CheckedManifests::default();
+    let mut claims = ToolClaims::default();
     for path in paths.iter().map(AsRef::as_ref) {
-        let mut texts = Texts::default();
+        let mut texts = SourceTexts::default();
         let checked = match read_node(&mut texts, path) {
             Ok(node) => entries(&texts, &node, &folder::scope_of(path), variables),
-            Err(finding) => Checked { findings: vec![*finding], ..Checked::default() },
+            Err(finding) => CheckedManifests { findings: vec![*finding], ..CheckedManifests::default() },
         };
         all.findings.extend(checked.findings);
         all.set_aside += checked.set_aside;
@@ -57,18 +57,18 @@ pub fn check_all<P: AsRef<Path>>(paths: &[P], variables: &Variables) -> Checked 
     all
 }
 
-/// That an entry speaks of a tool that another spoke of before.
-pub(super) fn duplicate(entry: &Manifest, earlier: &Claim) -> Finding {
-    let Claim { name, origin } = earlier;
+/// The finding for an entry that describes the same tool as an earlier one.
+pub(super) fn duplicate(entry: &Manifest, earlier: &ToolClaim) -> Finding {
+    let ToolClaim { name, origin } = earlier;
     let sentence = match *name == entry.name {
-        true => format!("tool `{name}` is described twice; the first stands at {origin}"),
-        false => format!("tool `{}` is the tool that `{name}` at {origin} describes already", entry.name),
+        true => format!("tool `{name}` is defined twice; the first definition is at {origin}"),
+        false => format!("tool `{}` is already defined by `{name}` at {origin}", entry.name),
     };
     at_entry(Finding::error("manifest.duplicate", sentence), entry).hint("rename or remove one")
 }
 
-/// Reads a file into a tree.
-pub(super) fn read_node(texts: &mut Texts, path: &Path) -> Result<Node, Box<Finding>> {
+/// Parses a manifest file.
+pub(super) fn read_node(texts: &mut SourceTexts, path: &Path) -> Result<Node, Box<Finding>> {
     match read_bounded(path) {
         Ok(bytes) => parse::parse(texts, path, &bytes).map_err(|finding| {
             let code = if finding.code == "config.syntax" { "manifest.syntax" } else { finding.code };
@@ -78,9 +78,14 @@ pub(super) fn read_node(texts: &mut Texts, path: &Path) -> Result<Node, Box<Find
     }
 }
 
-/// The entries of a tree: one object, a list of them, or a map from names to them.
-pub(super) fn entries(texts: &Texts, root: &Node, scope: &Scope, variables: &Variables) -> Checked {
-    let mut checked = Checked::default();
+/// Reads the entries of a file: one entry, a list of entries, or a map from names to entries.
+pub(super) fn entries(
+    texts: &SourceTexts,
+    root: &Node,
+    scope: &ManifestScope,
+    variables: &Variables,
+) -> CheckedManifests {
+    let mut checked = CheckedManifests::default();
     let written = written(root);
     let spots = match written {
         Ok(spots) => spots,
@@ -94,11 +99,11 @@ pub(super) fn entries(texts: &Texts, root: &Node, scope: &Scope, variables: &Var
             Some(key) => format!("entry `{key}`"),
             None => format!("entry {}", number + 1),
         };
-        let mut reader = Reader { texts, variables, subject, findings: Vec::new() };
+        let mut reader = EntryReader { texts, variables, subject, findings: Vec::new() };
         if number >= MAX_ENTRIES {
             reader.error(
                 &spot,
-                format_args!("a file has at most {MAX_ENTRIES} entries; this and what follows is left out"),
+                format_args!("a file may contain at most {MAX_ENTRIES} entries; this one and the following ones are ignored"),
             );
             checked.findings.append(&mut reader.findings);
             break;
@@ -112,37 +117,41 @@ pub(super) fn entries(texts: &Texts, root: &Node, scope: &Scope, variables: &Var
     checked
 }
 
-type Written<'n> = Vec<(Option<&'n str>, Spot<'n>)>;
+/// The entries of a file as written, with their keys if the file is a map.
+type WrittenEntries<'n> = Vec<(Option<&'n str>, LocatedNode<'n>)>;
 
-fn written(root: &Node) -> Result<Written<'_>, String> {
-    let top = Spot { node: root, pointer: Pointer::default(), field: String::new() };
+fn written(root: &Node) -> Result<WrittenEntries<'_>, String> {
+    let top = LocatedNode { node: root, pointer: Pointer::default(), field: String::new() };
     match &root.value {
         Value::List(elements) => Ok(listed(&top.pointer, elements)),
         Value::Map(_) if root.get("name").is_some_and(|name| name.members().is_none()) => {
             Ok(vec![(None, top)])
         }
         Value::Map(members) => {
-            // TOML has no list at the top; one under such a key stands for it.
+            // TOML has no top-level list, so a list under one of these keys is accepted.
             for key in ["tools", "functions"] {
                 if let Some(elements) = root.get(key).and_then(Node::elements) {
                     return Ok(listed(&top.pointer.key(key), elements));
                 }
             }
             let named = members.iter().filter(|(key, _)| key.text != "$schema");
-            let spot = |key: &str, node| Spot { node, pointer: top.pointer.key(key), field: String::new() };
+            let spot =
+                |key: &str, node| LocatedNode { node, pointer: top.pointer.key(key), field: String::new() };
             Ok(named.map(|(key, node)| (Some(key.text.as_str()), spot(&key.text, node))).collect())
         }
         Value::Null => Ok(Vec::new()),
         _ => {
             let kinds = "an entry, a list of entries or a map from names to entries";
-            Err(format!("a manifest is {kinds}, found {}", root.kind()))
+            Err(format!("a manifest must be {kinds}, found {}", root.kind()))
         }
     }
 }
 
-fn listed<'n>(pointer: &Pointer, elements: &'n [Node]) -> Written<'n> {
+fn listed<'n>(pointer: &Pointer, elements: &'n [Node]) -> WrittenEntries<'n> {
     let spots = elements.iter().enumerate();
     spots
-        .map(|(index, node)| (None, Spot { node, pointer: pointer.index(index), field: String::new() }))
+        .map(|(index, node)| {
+            (None, LocatedNode { node, pointer: pointer.index(index), field: String::new() })
+        })
         .collect()
 }

@@ -1,31 +1,31 @@
-//! Which tools the entries of manifests speak of, so that a second entry for one tool is noticed.
+//! Detects a second manifest entry for the same tool.
 
 use std::collections::BTreeMap;
 use toolbooth_core::catalog::Naming;
-use toolbooth_core::manifest::{Manifest, Scope};
+use toolbooth_core::manifest::{Manifest, ManifestScope};
 
-/// The tools that entries speak of so far, under every spelling that can be known without a server's list.
+/// The tools that entries describe so far, under every name form that is known without the server's tool list.
 #[derive(Default)]
-pub(super) struct Claims {
-    said: BTreeMap<(Scope, String), Claim>,
+pub(super) struct ToolClaims {
+    entries: BTreeMap<(ManifestScope, String), ToolClaim>,
 }
 
-/// Which entry spoke of a tool first.
+/// The first entry that describes a tool.
 #[derive(Clone)]
-pub(super) struct Claim {
+pub(super) struct ToolClaim {
     /// The entry's name.
     pub name: String,
-    /// Where it stands.
+    /// The location of the entry.
     pub origin: String,
 }
 
-impl Claims {
-    /// Notes an entry. Another of the same scope that speaks of the same tool came before, and counts.
-    pub(super) fn note(&mut self, entry: &Manifest) -> Option<Claim> {
+impl ToolClaims {
+    /// Adds an entry. Returns the earlier entry of the same scope that describes the same tool, if there is one.
+    pub(super) fn note(&mut self, entry: &Manifest) -> Option<ToolClaim> {
         let mut earlier = None;
         for spelling in spellings(entry) {
-            let claim = Claim { name: entry.name.clone(), origin: entry.origin.clone() };
-            let known = self.said.entry((entry.scope.clone(), spelling)).or_insert_with(|| claim.clone());
+            let claim = ToolClaim { name: entry.name.clone(), origin: entry.origin.clone() };
+            let known = self.entries.entry((entry.scope.clone(), spelling)).or_insert_with(|| claim.clone());
             if known.origin != entry.origin && earlier.is_none() {
                 earlier = Some(known.clone());
             }
@@ -34,7 +34,7 @@ impl Claims {
     }
 }
 
-/// An entry that wraps a tool speaks of that tool, whatever the entry is called.
+/// All names of the tool that an entry describes. An entry that wraps a tool describes that tool.
 fn spellings(entry: &Manifest) -> Vec<String> {
     let mut spellings = vec![entry.name.clone()];
     if let Some((server, tool)) = entry.wrapped() {

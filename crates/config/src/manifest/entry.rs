@@ -1,24 +1,24 @@
-//! One entry of a manifest.
+//! Reads one entry of a manifest.
 
 use super::auth;
-use super::fields::{Extras, Reader, Spot};
+use super::fields::{EntryReader, Extras, LocatedNode};
 use super::provider;
 use crate::node::Value;
 use toolbooth_core::effects::understated;
 use toolbooth_core::json::RawJson;
 use toolbooth_core::lint::{disguise, reserved};
 use toolbooth_core::manifest::{
-    ApprovalBy, Cost, Manifest, Overlay, SafetyLevel, Scope, Version, read_version,
+    ApprovalBy, Cost, Manifest, ManifestScope, Overlay, SafetyLevel, Version, read_version,
 };
 use toolbooth_core::schema::{Coverage, Patterns, SchemaFault, survey};
 use toolbooth_core::server::SideEffects;
 
-/// The largest schema of arguments.
+/// The maximum size of the JSON Schema of the arguments.
 const MAX_PARAMETERS: usize = 512 * 1024;
-/// The longest name.
+/// The maximum length of a name.
 const MAX_NAME: usize = 256;
 
-/// Every field that means something.
+/// All fields with a meaning.
 pub(crate) const KNOWN: [&str; 19] = [
     "name",
     "description",
@@ -41,7 +41,7 @@ pub(crate) const KNOWN: [&str; 19] = [
     "providers",
 ];
 
-/// Fields that others write and that mean nothing to the gateway.
+/// Fields of other programs that the gateway ignores.
 pub(crate) const EXTRAS: [&str; 12] = [
     "$schema",
     "examples",
@@ -62,21 +62,21 @@ pub(crate) const SIDE_EFFECTS: [&str; 8] =
 pub(crate) const APPROVALS: [&str; 3] = ["none", "caller", "approver"];
 pub(crate) const SAFETY_LEVELS: [&str; 3] = ["low", "medium", "high"];
 
-/// Reads an entry; what is wrong with it is in the reader's findings.
+/// Reads an entry. Errors are added to the reader's findings.
 pub(crate) fn read(
-    reader: &mut Reader<'_>,
-    spot: &Spot<'_>,
+    reader: &mut EntryReader<'_>,
+    spot: &LocatedNode<'_>,
     key: Option<&str>,
-    scope: &Scope,
+    scope: &ManifestScope,
 ) -> Option<Manifest> {
     if spot.node.members().is_none() {
-        reader.error(spot, format_args!("an entry is a map of fields, found {}", spot.node.kind()));
+        reader.error(spot, format_args!("an entry must be a map of fields, found {}", spot.node.kind()));
         return None;
     }
     let name = name(reader, spot, key)?;
     reader.subject = format!("tool `{name}`");
     reader.keys(spot, &KNOWN, Extras::These(&EXTRAS));
-    let place = reader.texts.place(spot.node.mark);
+    let location = reader.texts.location(spot.node.mark);
     let overlay = overlay(reader, spot, &name);
     let description = reader.text(spot.member("description"));
     let parameters = parameters(reader, spot);
@@ -85,7 +85,7 @@ pub(crate) fn read(
     let manifest = Manifest {
         name,
         scope: scope.clone(),
-        origin: place.to_string(),
+        origin: location.to_string(),
         overlay,
         description,
         parameters,
@@ -93,19 +93,21 @@ pub(crate) fn read(
         providers,
     };
     if manifest.takes_foreign_id() {
-        let hint =
-            "name that tool among its providers, leave `providers` out, or give the entry another name";
+        let hint = "add that tool to the providers, remove `providers`, or rename the entry";
         let named = spot.member("name").unwrap_or_else(|| spot.clone());
-        let sentence = format!("`{}` is the id of a server's tool, and only others serve it", manifest.name);
+        let sentence = format!(
+            "`{}` is the ID of a server's tool, but none of the providers is that tool",
+            manifest.name
+        );
         reader.error_with(&named, sentence, hint);
     }
     (!reader.is_broken()).then_some(manifest)
 }
 
-fn name(reader: &mut Reader<'_>, spot: &Spot<'_>, key: Option<&str>) -> Option<String> {
+fn name(reader: &mut EntryReader<'_>, spot: &LocatedNode<'_>, key: Option<&str>) -> Option<String> {
     let written = spot.member("name").filter(|name| !name.is_null());
     let Some(name) = written.or_else(|| Some(spot.clone()).filter(|_| key.is_some())) else {
-        reader.error_with(spot, "`name` is missing", "every entry has a `name`, and needs nothing else");
+        reader.error_with(spot, "`name` is missing", "`name` is the only required field of an entry");
         return None;
     };
     let text = match (spot.member("name"), key) {
@@ -114,24 +116,29 @@ fn name(reader: &mut Reader<'_>, spot: &Spot<'_>, key: Option<&str>) -> Option<S
         _ => return None,
     };
     if text.is_empty() || text.chars().count() > MAX_NAME || text.chars().any(char::is_control) {
-        reader.error(&name, format_args!("a name has 1 to {MAX_NAME} characters that can be printed"));
+        reader.error(&name, format_args!("a name must have 1 to {MAX_NAME} printable characters"));
         return None;
     }
     if let Some(own) = reserved(&text) {
         let sentence =
-            format!("`{own}` is a tool of the gateway's own, and no entry may take or imitate its name");
-        reader.error_with(&name, sentence, "give the entry another name");
+            format!("`{own}` is a built-in tool of the gateway; an entry may not use or imitate its name");
+        reader.error_with(&name, sentence, "rename the entry");
         return None;
     }
     if let Some(why) = disguise(&text) {
-        let hint = Some("write it in letters of one script, unless it is meant so");
-        reader.doubt("manifest.lookalike-name", &name, format_args!("the name may deceive: {why}"), hint);
+        let hint = Some("use letters of one script only, unless this is intended");
+        reader.doubt(
+            "manifest.lookalike-name",
+            &name,
+            format_args!("the name may be misleading: {why}"),
+            hint,
+        );
     }
     Some(text)
 }
 
-/// What an entry says of the tool of a name.
-pub(super) fn overlay(reader: &mut Reader<'_>, spot: &Spot<'_>, name: &str) -> Overlay {
+/// Reads the fields of an entry that describe the tool `name`.
+pub(super) fn overlay(reader: &mut EntryReader<'_>, spot: &LocatedNode<'_>, name: &str) -> Overlay {
     let label = reader.word(spot.member("side_effects"), &SIDE_EFFECTS);
     warn_of_label(reader, spot, name, label.and_then(of_word::<SideEffects>));
     let approval = reader.word(spot.member("approval"), &APPROVALS);
@@ -153,15 +160,20 @@ pub(super) fn overlay(reader: &mut Reader<'_>, spot: &Spot<'_>, name: &str) -> O
     }
 }
 
-/// Plan mode and policies go by the label, so a label that promises too much is said.
-fn warn_of_label(reader: &mut Reader<'_>, spot: &Spot<'_>, name: &str, label: Option<SideEffects>) {
+/// Warns if the label claims weaker side effects than the name suggests, since policies and plan mode use the label.
+fn warn_of_label(
+    reader: &mut EntryReader<'_>,
+    spot: &LocatedNode<'_>,
+    name: &str,
+    label: Option<SideEffects>,
+) {
     let Some((label, spot)) = label.zip(spot.member("side_effects")) else { return };
     let Some(named) = understated("", name, label) else { return };
     let sentence = format!(
-        "`side_effects` says `{}`, and the name `{name}` says `{named}`; policies and plan mode go by the label",
+        "`side_effects` is `{}`, but the name `{name}` suggests `{named}`; policies and plan mode use the label",
         label.as_str()
     );
-    let hint = Some("write what the tool does, unless it really changes nothing");
+    let hint = Some("correct the label, unless the tool really changes nothing");
     reader.doubt("manifest.label-below-name", &spot, sentence, hint);
 }
 
@@ -169,11 +181,11 @@ fn of_word<T: serde::de::DeserializeOwned>(word: &str) -> Option<T> {
     serde_json::from_value(serde_json::Value::from(word)).ok()
 }
 
-fn version(reader: &mut Reader<'_>, spot: &Spot<'_>) -> Option<Version> {
+fn version(reader: &mut EntryReader<'_>, spot: &LocatedNode<'_>) -> Option<Version> {
     let spot = spot.member("version").filter(|spot| !spot.is_null())?;
     let text = match &spot.node.value {
         Value::Number(number) => {
-            reader.warn(&spot, format_args!("`version` is read as the text \"{number}\""));
+            reader.warn(&spot, format_args!("`version` is read as the string \"{number}\""));
             number.to_string()
         }
         _ => reader.text(Some(spot.clone()))?,
@@ -182,14 +194,14 @@ fn version(reader: &mut Reader<'_>, spot: &Spot<'_>) -> Option<Version> {
     if version.is_none() {
         reader.error_with(
             &spot,
-            format_args!("`{text}` is no version"),
+            format_args!("`{text}` is not a valid version"),
             "write it as 1.2.3; 1.2 means 1.2.0",
         );
     }
     version
 }
 
-fn idempotency_key(reader: &mut Reader<'_>, spot: &Spot<'_>) -> Option<bool> {
+fn idempotency_key(reader: &mut EntryReader<'_>, spot: &LocatedNode<'_>) -> Option<bool> {
     let spot = spot.member("idempotency_key")?;
     match spot.node.value {
         Value::Map(_) => {
@@ -203,19 +215,19 @@ fn idempotency_key(reader: &mut Reader<'_>, spot: &Spot<'_>) -> Option<bool> {
     }
 }
 
-fn cost(reader: &mut Reader<'_>, spot: &Spot<'_>) -> Option<Cost> {
+fn cost(reader: &mut EntryReader<'_>, spot: &LocatedNode<'_>) -> Option<Cost> {
     let unit = reader.text(spot.member("cost_unit"));
     let spot = spot.member("cost_per_call").filter(|spot| !spot.is_null())?;
     let per_call = reader.number(&spot)?;
     if per_call < 0.0 {
-        reader.error(&spot, "`cost_per_call` is not negative");
+        reader.error(&spot, "`cost_per_call` must not be negative");
         return None;
     }
     Some(Cost { per_call, unit: unit.unwrap_or_else(|| "USD".to_owned()) })
 }
 
-/// A schema of arguments, as written: nothing in it is expanded.
-fn parameters(reader: &mut Reader<'_>, spot: &Spot<'_>) -> Option<RawJson> {
+/// Reads the JSON Schema of the arguments. Variables in it are not expanded.
+fn parameters(reader: &mut EntryReader<'_>, spot: &LocatedNode<'_>) -> Option<RawJson> {
     let spot = reader.map(spot.member("parameters"))?;
     if let Some(kind) = spot.member("type")
         && kind.node.text() != Some("object")
@@ -244,7 +256,7 @@ fn parameters(reader: &mut Reader<'_>, spot: &Spot<'_>) -> Option<RawJson> {
     Some(text)
 }
 
-/// Arguments that cannot be checked are left to whoever serves the tool, as with servers' own schemas.
+/// The warning about arguments that the gateway cannot validate; the provider validates them.
 fn unchecked(fault: &SchemaFault) -> String {
     format!("not every argument is checked: {fault}")
 }

@@ -1,49 +1,49 @@
-//! Single fields of an entry: read as they are meant, with a warning where they are not written as such.
+//! Reads single fields of an entry, and accepts a wrong type with a warning if the meaning is clear.
 
 use super::Pointer;
 use crate::expand::Variables;
 use crate::finding::Finding;
 use crate::node::{Mark, Node, Value};
 use crate::suggest::nearest;
-use crate::texts::Texts;
+use crate::texts::SourceTexts;
 use std::time::Duration;
 
-/// The longest text of a field.
+/// The maximum length of a string.
 const MAX_TEXT: usize = 64 * 1024;
-/// The most elements of a list.
+/// The maximum number of elements of a list.
 const MAX_LIST: usize = 1000;
 
-/// Reads one entry, and collects what is wrong with it.
-pub(crate) struct Reader<'a> {
-    pub texts: &'a Texts,
+/// Reads one entry, and collects its findings.
+pub(crate) struct EntryReader<'a> {
+    pub texts: &'a SourceTexts,
     pub variables: &'a Variables,
-    /// What the entry is called in sentences.
+    /// The name of the entry in messages.
     pub subject: String,
     pub findings: Vec<Finding>,
 }
 
-/// A value with the way to it.
+/// A value with its path.
 #[derive(Clone)]
-pub(crate) struct Spot<'n> {
+pub(crate) struct LocatedNode<'n> {
     pub node: &'n Node,
     pub pointer: Pointer,
-    /// The field as sentences name it, such as `auth.required`.
+    /// The name of the field in messages, such as `auth.required`.
     pub field: String,
 }
 
-impl<'n> Spot<'n> {
-    pub(crate) fn member(&self, key: &str) -> Option<Spot<'n>> {
+impl<'n> LocatedNode<'n> {
+    pub(crate) fn member(&self, key: &str) -> Option<LocatedNode<'n>> {
         let node = self.node.get(key)?;
         Some(self.inside(key, node))
     }
 
-    pub(crate) fn inside(&self, key: &str, node: &'n Node) -> Spot<'n> {
+    pub(crate) fn inside(&self, key: &str, node: &'n Node) -> LocatedNode<'n> {
         let field = if self.field.is_empty() { key.to_owned() } else { format!("{}.{key}", self.field) };
-        Spot { node, pointer: self.pointer.key(key), field }
+        LocatedNode { node, pointer: self.pointer.key(key), field }
     }
 
-    pub(crate) fn element(&self, index: usize, node: &'n Node) -> Spot<'n> {
-        Spot { node, pointer: self.pointer.index(index), field: format!("{}[{index}]", self.field) }
+    pub(crate) fn element(&self, index: usize, node: &'n Node) -> LocatedNode<'n> {
+        LocatedNode { node, pointer: self.pointer.index(index), field: format!("{}[{index}]", self.field) }
     }
 
     pub(crate) fn is_null(&self) -> bool {
@@ -51,18 +51,18 @@ impl<'n> Spot<'n> {
     }
 }
 
-impl Reader<'_> {
-    /// Notes an error: the entry cannot be used.
-    pub(crate) fn error(&mut self, spot: &Spot<'_>, sentence: impl std::fmt::Display) {
+impl EntryReader<'_> {
+    /// Adds an error, which makes the entry invalid.
+    pub(crate) fn error(&mut self, spot: &LocatedNode<'_>, sentence: impl std::fmt::Display) {
         let finding =
             self.finding(Finding::error("manifest.bad-entry", ""), spot.node.mark, &spot.pointer, &sentence);
         self.findings.push(finding);
     }
 
-    /// Notes an error with what to do about it.
+    /// Adds an error with a hint.
     pub(crate) fn error_with(
         &mut self,
-        spot: &Spot<'_>,
+        spot: &LocatedNode<'_>,
         sentence: impl std::fmt::Display,
         hint: impl Into<String>,
     ) {
@@ -71,16 +71,16 @@ impl Reader<'_> {
         self.findings.push(finding.hint(hint));
     }
 
-    /// Notes something that was read as it is meant.
-    pub(crate) fn warn(&mut self, spot: &Spot<'_>, sentence: impl std::fmt::Display) {
+    /// Adds a warning about a value of the wrong type that was accepted.
+    pub(crate) fn warn(&mut self, spot: &LocatedNode<'_>, sentence: impl std::fmt::Display) {
         self.doubt("manifest.loosely-written", spot, sentence, None);
     }
 
-    /// Notes something that may be wrong although it can be read.
+    /// Adds a warning about a valid but suspicious value.
     pub(crate) fn doubt(
         &mut self,
         code: &'static str,
-        spot: &Spot<'_>,
+        spot: &LocatedNode<'_>,
         sentence: impl std::fmt::Display,
         hint: Option<&str>,
     ) {
@@ -102,18 +102,18 @@ impl Reader<'_> {
         Finding { message, ..finding }.at(self.texts, mark).about(pointer.as_str())
     }
 
-    fn wrong_type(&mut self, spot: &Spot<'_>, expected: &str) {
+    fn wrong_type(&mut self, spot: &LocatedNode<'_>, expected: &str) {
         let sentence = format!("`{}` must be {expected}, found {}", spot.field, spot.node.kind());
         self.error(spot, sentence);
     }
 
-    /// Whether anything is wrong so far.
+    /// Whether there is an error so far.
     pub(crate) fn is_broken(&self) -> bool {
         self.findings.iter().any(Finding::is_error)
     }
 
-    /// Warns of keys that nothing understands, and refuses keys that stand twice.
-    pub(crate) fn keys(&mut self, spot: &Spot<'_>, known: &[&str], extras: Extras<'_>) {
+    /// Warns of unknown keys, and rejects duplicate keys.
+    pub(crate) fn keys(&mut self, spot: &LocatedNode<'_>, known: &[&str], extras: Extras<'_>) {
         let members = spot.node.members().unwrap_or_default();
         for (index, (key, node)) in members.iter().enumerate() {
             let text = key.text.as_str();
@@ -131,7 +131,7 @@ impl Reader<'_> {
                 (Extras::All, None) => continue,
                 _ => {}
             }
-            let sentence = format!("`{}` is not understood, and is left out", inside.field);
+            let sentence = format!("`{}` is unknown and ignored", inside.field);
             let finding = Finding::warning("manifest.unknown-field", "");
             let mut finding = self.finding(finding, key.mark, &inside.pointer, &sentence);
             if let Some(near) = near {
@@ -142,8 +142,8 @@ impl Reader<'_> {
         }
     }
 
-    /// True or false, also as a word.
-    pub(crate) fn flag(&mut self, spot: Option<Spot<'_>>) -> Option<bool> {
+    /// Reads a boolean, also from a number or a string.
+    pub(crate) fn flag(&mut self, spot: Option<LocatedNode<'_>>) -> Option<bool> {
         let spot = spot.filter(|spot| !spot.is_null())?;
         let read = match &spot.node.value {
             Value::Bool(flag) => return Some(*flag),
@@ -166,8 +166,8 @@ impl Reader<'_> {
         read
     }
 
-    /// A number, also as a text.
-    pub(crate) fn number(&mut self, spot: &Spot<'_>) -> Option<f64> {
+    /// Reads a number, also from a string.
+    pub(crate) fn number(&mut self, spot: &LocatedNode<'_>) -> Option<f64> {
         let read = match &spot.node.value {
             Value::Number(number) => return number.as_f64(),
             Value::Text(text) => text.shown().trim().parse::<f64>().ok().filter(|number| number.is_finite()),
@@ -180,40 +180,44 @@ impl Reader<'_> {
         read
     }
 
-    /// A time in seconds, within bounds.
-    pub(crate) fn seconds(&mut self, spot: Option<Spot<'_>>, least: f64) -> Option<Duration> {
+    /// Reads a duration in seconds, of at least `least` and at most one day.
+    pub(crate) fn seconds(&mut self, spot: Option<LocatedNode<'_>>, least: f64) -> Option<Duration> {
         let spot = spot.filter(|spot| !spot.is_null())?;
         let seconds = self.number(&spot)?;
         if !(least..=86_400.0).contains(&seconds) {
             let sentence =
-                format!("`{}` is a number of seconds from {least} to 86400, not {seconds}", spot.field);
+                format!("`{}` must be a number of seconds from {least} to 86400, not {seconds}", spot.field);
             self.error(&spot, sentence);
             return None;
         }
         Duration::try_from_secs_f64(seconds).ok()
     }
 
-    /// A text, trimmed and not empty.
-    pub(crate) fn text(&mut self, spot: Option<Spot<'_>>) -> Option<String> {
+    /// Reads a string; trims it and rejects an empty one.
+    pub(crate) fn text(&mut self, spot: Option<LocatedNode<'_>>) -> Option<String> {
         let spot = spot.filter(|spot| !spot.is_null())?;
         let Value::Text(text) = &spot.node.value else {
-            self.wrong_type(&spot, "a text");
+            self.wrong_type(&spot, "a string");
             return None;
         };
         let text = text.shown().trim();
         if text.is_empty() || text.len() > MAX_TEXT {
-            self.error(&spot, format_args!("`{}` is a text of 1 to {MAX_TEXT} bytes", spot.field));
+            self.error(&spot, format_args!("`{}` must be a string of 1 to {MAX_TEXT} bytes", spot.field));
             return None;
         }
         Some(text.to_owned())
     }
 
-    /// One of a few words, spelled exactly. Policies go by these words, so nothing is guessed: not from another
-    /// spelling, and not from null.
-    pub(crate) fn word(&mut self, spot: Option<Spot<'_>>, known: &[&'static str]) -> Option<&'static str> {
+    /// Reads one of the known words. The spelling must be exact and null is an error, because policies depend on these
+    /// words.
+    pub(crate) fn word(
+        &mut self,
+        spot: Option<LocatedNode<'_>>,
+        known: &[&'static str],
+    ) -> Option<&'static str> {
         let spot = spot?;
         let Value::Text(text) = &spot.node.value else {
-            self.wrong_type(&spot, "a text");
+            self.wrong_type(&spot, "a string");
             return None;
         };
         let text = text.shown();
@@ -221,21 +225,23 @@ impl Reader<'_> {
         if word.is_none() {
             let listed = known.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ");
             let plain = text.trim().to_ascii_lowercase().replace(['-', ' '], "_");
-            let hint = nearest(&plain, known.iter().copied())
-                .map_or_else(|| format!("it is one of {listed}"), |near| format!("did you mean `{near}`?"));
+            let hint = nearest(&plain, known.iter().copied()).map_or_else(
+                || format!("expected one of {listed}"),
+                |near| format!("did you mean `{near}`?"),
+            );
             let shown: String = text.chars().take(80).collect();
-            self.error_with(&spot, format_args!("`{shown}` is not a value of `{}`", spot.field), hint);
+            self.error_with(&spot, format_args!("`{shown}` is not a valid value of `{}`", spot.field), hint);
         }
         word
     }
 
-    /// A list of texts; one text stands for a list of one.
-    pub(crate) fn texts(&mut self, spot: Option<Spot<'_>>) -> Option<Vec<String>> {
+    /// Reads a list of strings; a single string is accepted as a list with one element.
+    pub(crate) fn texts(&mut self, spot: Option<LocatedNode<'_>>) -> Option<Vec<String>> {
         let spot = spot.filter(|spot| !spot.is_null())?;
         match &spot.node.value {
             Value::Text(_) => {
                 let one = self.text(Some(spot.clone()))?;
-                self.warn(&spot, format_args!("`{}` is read as a list of one", spot.field));
+                self.warn(&spot, format_args!("`{}` is read as a list with one element", spot.field));
                 Some(vec![one])
             }
             Value::List(elements) if elements.len() > MAX_LIST => {
@@ -247,14 +253,14 @@ impl Reader<'_> {
                 Some(read.filter_map(|(index, node)| self.text(Some(spot.element(index, node)))).collect())
             }
             _ => {
-                self.wrong_type(&spot, "a list of texts");
+                self.wrong_type(&spot, "a list of strings");
                 None
             }
         }
     }
 
-    /// A map.
-    pub(crate) fn map<'n>(&mut self, spot: Option<Spot<'n>>) -> Option<Spot<'n>> {
+    /// Reads a map.
+    pub(crate) fn map<'n>(&mut self, spot: Option<LocatedNode<'n>>) -> Option<LocatedNode<'n>> {
         let spot = spot.filter(|spot| !spot.is_null())?;
         if spot.node.members().is_none() {
             self.wrong_type(&spot, "a map");
@@ -264,11 +270,11 @@ impl Reader<'_> {
     }
 }
 
-/// Keys besides the known ones.
+/// How unknown keys are treated.
 #[derive(Clone, Copy)]
 pub(crate) enum Extras<'a> {
-    /// These may stand there and mean nothing to the gateway.
+    /// These keys are ignored without a warning.
     These(&'a [&'a str]),
-    /// Any may, unless it looks like a slip.
+    /// All keys are ignored, except those that look like a typo.
     All,
 }

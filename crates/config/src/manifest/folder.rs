@@ -1,19 +1,19 @@
-//! Folders of manifests: which files stand in them, in the order of their names.
+//! Lists the files of manifest folders, sorted by name.
 
 use std::path::{Path, PathBuf};
-use toolbooth_core::manifest::Scope;
+use toolbooth_core::manifest::ManifestScope;
 
-/// The most personas that one folder may hold.
+/// The maximum number of personas in one folder.
 const MAX_PERSONAS: usize = 500;
 const EXTENSIONS: [&str; 5] = ["json", "jsonc", "yaml", "yml", "toml"];
 
-/// A folder of manifests, and whom they are for.
-pub(super) struct Shelf {
-    pub folder: PathBuf,
-    pub scope: Scope,
+/// A folder of manifests, with the scope of their entries.
+pub(super) struct ManifestFolder {
+    pub path: PathBuf,
+    pub scope: ManifestScope,
 }
 
-/// The files of a folder; a missing folder has none.
+/// The manifest files of a folder; empty if the folder does not exist.
 pub(super) fn files(folder: &Path) -> Vec<PathBuf> {
     let is_manifest = |path: &PathBuf| {
         let extension = path.extension().and_then(|extension| extension.to_str());
@@ -24,18 +24,18 @@ pub(super) fn files(folder: &Path) -> Vec<PathBuf> {
     listed(folder).into_iter().filter(is_manifest).take(super::MAX_FILES + 1).collect()
 }
 
-/// The folders of the personas below a folder.
-pub(super) fn personas(folder: &Path) -> Vec<Shelf> {
+/// The manifest folders of the personas in a folder.
+pub(super) fn personas(folder: &Path) -> Vec<ManifestFolder> {
     let folders = listed(folder).into_iter().filter(|path| path.is_dir() && !is_hidden(path));
-    let shelves = folders.filter_map(|path| {
+    let folders = folders.filter_map(|path| {
         let name = path.file_name()?.to_str()?.to_owned();
-        Some(Shelf { folder: path.join("tools"), scope: Scope::Persona(name) })
+        Some(ManifestFolder { path: path.join("tools"), scope: ManifestScope::Persona(name) })
     });
-    shelves.take(MAX_PERSONAS).collect()
+    folders.take(MAX_PERSONAS).collect()
 }
 
-/// Whom the entries of a file are for, by where it stands.
-pub(super) fn scope_of(file: &Path) -> Scope {
+/// The scope of the entries of a file, derived from its path.
+pub(super) fn scope_of(file: &Path) -> ManifestScope {
     let name = |path: &Path| path.file_name().and_then(|name| name.to_str()).map(str::to_owned);
     let folder = file.parent().filter(|folder| {
         name(folder).is_some_and(|name| name == "tools" || name.eq_ignore_ascii_case("toolbox"))
@@ -43,8 +43,10 @@ pub(super) fn scope_of(file: &Path) -> Scope {
     let persona = folder.and_then(Path::parent);
     let above = persona.and_then(Path::parent).and_then(name);
     match (above, persona.and_then(name)) {
-        (Some(above), Some(persona)) if above.eq_ignore_ascii_case("personas") => Scope::Persona(persona),
-        _ => Scope::Shared,
+        (Some(above), Some(persona)) if above.eq_ignore_ascii_case("personas") => {
+            ManifestScope::Persona(persona)
+        }
+        _ => ManifestScope::Shared,
     }
 }
 

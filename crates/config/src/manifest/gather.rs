@@ -1,14 +1,14 @@
-//! The manifests of a configuration: those of all folders, each name once.
+//! Gathers the manifest entries of all folders, each name once.
 
-use super::check::{Checked, duplicate, entries, read_node};
-use super::claims::{Claim, Claims};
-use super::folder::{self, Shelf};
+use super::check::{CheckedManifests, duplicate, entries, read_node};
+use super::claims::{ToolClaim, ToolClaims};
+use super::folder::{self, ManifestFolder};
 use super::{GoodManifests, MAX_ENTRIES, MAX_FILES};
 use crate::digest;
 use crate::expand::Variables;
 use crate::finding::Finding;
 use crate::layer::Layer;
-use crate::load::{Desk, Document, UntrustedSettings};
+use crate::load::{ConfigDocument, LoadContext, UntrustedSettings};
 use crate::lookup::masked;
 use crate::node::Node;
 use crate::ownership;
@@ -16,122 +16,125 @@ use crate::settings::Settings;
 use crate::trust::{Preview, SETTINGS};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use toolbooth_core::manifest::{Manifest, ProviderKind, Scope};
+use toolbooth_core::manifest::{Manifest, ManifestScope, ProviderKind};
 use toolbooth_core::names::ServerName;
 
-/// What is gathered from.
-pub(crate) struct Gathering<'a> {
-    pub documents: &'a [Document],
+/// The inputs of inputs.
+pub(crate) struct ManifestInputs<'a> {
+    pub documents: &'a [ConfigDocument],
     pub settings: &'a Settings,
     pub variables: &'a Variables,
-    /// The servers that some file names.
+    /// The names of the configured servers.
     pub servers: Vec<&'a ServerName>,
 }
 
-/// The manifests of a configuration.
+/// The gathered manifests of a configuration.
 #[derive(Default)]
-pub(crate) struct Manifests {
+pub(crate) struct GatheredManifests {
     pub entries: Vec<Manifest>,
-    /// What each file held when it could be read.
+    /// The last valid entries of each file.
     pub good: GoodManifests,
-    /// Files of which the last good content counts.
+    /// Files that are broken or not trusted now, and whose last valid entries are in use.
     pub kept: Vec<PathBuf>,
 }
 
 /// Gathers the entries of all folders.
 pub(crate) fn gather(
-    desk: &mut Desk<'_>,
-    gathering: &Gathering<'_>,
+    context: &mut LoadContext<'_>,
+    inputs: &ManifestInputs<'_>,
     untrusted: &mut Vec<UntrustedSettings>,
-) -> Manifests {
-    let mut shelves: Vec<Shelf> = Vec::new();
-    let manifests = &gathering.settings.manifests;
-    shelves
-        .extend(manifests.tools.iter().map(|folder| Shelf { folder: folder.clone(), scope: Scope::Shared }));
+) -> GatheredManifests {
+    let manifests = &inputs.settings.manifests;
+    let shared = |folder: &PathBuf| ManifestFolder { path: folder.clone(), scope: ManifestScope::Shared };
+    let mut folders: Vec<ManifestFolder> = manifests.tools.iter().map(shared).collect();
     for folder in &manifests.personas {
-        desk.files.push(folder.clone());
-        shelves.extend(folder::personas(folder));
+        context.files.push(folder.clone());
+        folders.extend(folder::personas(folder));
     }
     let mut all = Collected::default();
     let (mut good, mut kept) = (GoodManifests::new(), Vec::new());
     let mut count = 0;
-    for shelf in shelves {
-        desk.files.push(shelf.folder.clone());
-        let files = folder::files(&shelf.folder);
+    for folder in folders {
+        context.files.push(folder.path.clone());
+        let files = folder::files(&folder.path);
         if !files.is_empty() {
-            warn_of_persona(desk, gathering.settings, &shelf);
+            warn_of_persona(context, inputs.settings, &folder);
         }
         for file in files {
-            desk.files.push(file.clone());
+            context.files.push(file.clone());
             count += 1;
             if count == MAX_FILES + 1 {
-                let sentence =
-                    format!("there are more than {MAX_FILES} manifests; this and what follows is left out");
-                desk.findings.push(Finding::error("manifest.too-many", sentence).in_file(&file));
+                let sentence = format!(
+                    "there are more than {MAX_FILES} manifest files; this one and the following ones are ignored"
+                );
+                context.findings.push(Finding::error("manifest.too-many", sentence).in_file(&file));
             }
             if count > MAX_FILES {
                 break;
             }
-            let Some((read, source)) = read_file(desk, gathering, &shelf, &file, untrusted) else { continue };
-            if source == Source::Memory {
+            let Some((read, source)) = read_file(context, inputs, &folder, &file, untrusted) else {
+                continue;
+            };
+            if source == EntrySource::Memory {
                 kept.push(file.clone());
             }
             for entry in &read {
-                all.take(desk, entry, &shelf.folder);
+                all.take(context, entry, &folder.path);
             }
             good.insert(file, read);
         }
     }
-    warn_of_servers(desk, gathering, &all.entries);
-    warn_of_aliases(desk, &all.entries);
-    Manifests { entries: all.entries, good, kept }
+    warn_of_servers(context, inputs, &all.entries);
+    warn_of_aliases(context, &all.entries);
+    GatheredManifests { entries: all.entries, good, kept }
 }
 
-/// Where the entries of a file come from.
+/// The source of the entries of a file.
 #[derive(PartialEq)]
-enum Source {
+enum EntrySource {
     File,
     Memory,
 }
 
-/// The entries of a file, the last good ones where it cannot be read any more.
+/// The entries of a file, or its last valid entries if it cannot be read any more.
 fn read_file(
-    desk: &mut Desk<'_>,
-    gathering: &Gathering<'_>,
-    shelf: &Shelf,
+    context: &mut LoadContext<'_>,
+    inputs: &ManifestInputs<'_>,
+    folder: &ManifestFolder,
     file: &Path,
     untrusted: &mut Vec<UntrustedSettings>,
-) -> Option<(Vec<Manifest>, Source)> {
-    let is_of_project = is_of_project(gathering.documents, file);
-    // A manifest of the operator's own sends data and secrets where it says, like a configuration file.
-    let refusal = if is_of_project { None } else { ownership::refusal(desk.sources, file) };
-    let read = refusal.map_or_else(|| read_node(&mut desk.texts, file), |refusal| Err(Box::new(refusal)));
+) -> Option<(Vec<Manifest>, EntrySource)> {
+    let is_of_project = is_of_project(inputs.documents, file);
+    // Like a configuration file, a manifest of the operator decides where data and secrets are sent.
+    let refusal = if is_of_project { None } else { ownership::refusal(context.sources, file) };
+    let read = refusal.map_or_else(|| read_node(&mut context.texts, file), |refusal| Err(Box::new(refusal)));
     let node = match read {
         Ok(node) => node,
         Err(finding) => {
-            let kept = desk.sources.good_manifests.get(file).cloned();
+            let kept = context.sources.good_manifests.get(file).cloned();
             let sentence = match &kept {
-                Some(_) => format!("{}; what it said before stays in force", finding.message),
+                Some(_) => format!("{}; its previous version remains in effect", finding.message),
                 None => finding.message.clone(),
             };
-            desk.findings.push(Finding { message: sentence, ..*finding });
-            return kept.map(|kept| (kept, Source::Memory));
+            context.findings.push(Finding { message: sentence, ..*finding });
+            return kept.map(|kept| (kept, EntrySource::Memory));
         }
     };
-    if is_of_project && !is_trusted(desk, file, &node, untrusted) {
-        // An edit must not take away what was agreed to, such as who may use a tool; taking trust back does.
-        let was_trusted = desk.sources.trust.knows(file, SETTINGS);
-        let kept = desk.sources.good_manifests.get(file).filter(|_| was_trusted).cloned();
-        return kept.map(|kept| (kept, Source::Memory));
+    if is_of_project && !is_trusted(context, file, &node, untrusted) {
+        // An edit must not remove trusted entries, which may restrict a tool. Revoking the trust does.
+        let was_trusted = context.sources.trust.knows(file, SETTINGS);
+        let kept = context.sources.good_manifests.get(file).filter(|_| was_trusted).cloned();
+        return kept.map(|kept| (kept, EntrySource::Memory));
     }
-    let Checked { entries, findings, .. } = entries(&desk.texts, &node, &shelf.scope, gathering.variables);
-    desk.findings.extend(findings);
-    Some((entries, Source::File))
+    let CheckedManifests { entries, findings, .. } =
+        entries(&context.texts, &node, &folder.scope, inputs.variables);
+    context.findings.extend(findings);
+    Some((entries, EntrySource::File))
 }
 
-/// Whether a file stands beside a project's configuration and not beside one of the user's own.
-fn is_of_project(documents: &[Document], file: &Path) -> bool {
-    let beside = |document: &&Document| {
+/// Whether a file belongs to a project: the nearest configuration file above it is a project file.
+fn is_of_project(documents: &[ConfigDocument], file: &Path) -> bool {
+    let beside = |document: &&ConfigDocument| {
         let folder = document.path.as_deref().and_then(Path::parent);
         folder.is_some_and(|folder| file.starts_with(folder))
     };
@@ -143,15 +146,21 @@ fn is_of_project(documents: &[Document], file: &Path) -> bool {
     nearest.is_some_and(|document| document.layer == Layer::Project)
 }
 
-/// A manifest of a project can send data and secrets anywhere, so each is agreed to as it stands.
-fn is_trusted(desk: &mut Desk<'_>, file: &Path, node: &Node, untrusted: &mut Vec<UntrustedSettings>) -> bool {
+/// Whether a project manifest is trusted; otherwise reports it. Each version needs trust, because a manifest can send
+/// data and secrets anywhere.
+fn is_trusted(
+    context: &mut LoadContext<'_>,
+    file: &Path,
+    node: &Node,
+    untrusted: &mut Vec<UntrustedSettings>,
+) -> bool {
     let preview = preview(node);
-    if desk.sources.trust.is_trusted(file, SETTINGS, &preview.digest) {
+    if context.sources.trust.is_trusted(file, SETTINGS, &preview.digest) {
         return true;
     }
-    let sentence = "this manifest of a project waits for trust";
+    let sentence = "this project manifest waits for trust";
     let finding = Finding::warning("config.needs-trust", sentence).in_file(file);
-    desk.findings.push(finding.hint("look at the file, then run `toolbooth trust`"));
+    context.findings.push(finding.hint("review the file, then run `toolbooth trust`"));
     let keys = preview.fields.keys().cloned().collect();
     untrusted.push(UntrustedSettings { file: file.to_owned(), preview, keys });
     false
@@ -177,44 +186,44 @@ fn preview(node: &Node) -> Preview {
     Preview { fields, digest: digest::of(&node.shown()) }
 }
 
-fn warn_of_persona(desk: &mut Desk<'_>, settings: &Settings, shelf: &Shelf) {
-    if let Scope::Persona(name) = &shelf.scope
+fn warn_of_persona(context: &mut LoadContext<'_>, settings: &Settings, folder: &ManifestFolder) {
+    if let ManifestScope::Persona(name) = &folder.scope
         && !settings.personas.contains_key(name)
     {
-        let sentence = format!("there is no persona `{name}`, so nobody can use its tools");
-        let finding = Finding::warning("manifest.no-persona", sentence).in_file(&shelf.folder);
-        desk.findings.push(finding.hint(format!("name it in the settings: [personas.{name}]")));
+        let sentence = format!("there is no persona `{name}`, so no caller can use its tools");
+        let finding = Finding::warning("manifest.no-persona", sentence).in_file(&folder.path);
+        context.findings.push(finding.hint(format!("add it to the settings: [personas.{name}]")));
     }
 }
 
-fn warn_of_servers(desk: &mut Desk<'_>, gathering: &Gathering<'_>, all: &[Manifest]) {
-    if gathering.servers.is_empty() {
+fn warn_of_servers(context: &mut LoadContext<'_>, inputs: &ManifestInputs<'_>, all: &[Manifest]) {
+    if inputs.servers.is_empty() {
         return;
     }
     for entry in all {
         for provider in &entry.providers {
             let ProviderKind::Mcp { server, .. } = &provider.kind else { continue };
-            if gathering.servers.contains(&server) {
+            if inputs.servers.contains(&server) {
                 continue;
             }
             let near =
-                crate::suggest::nearest(server.as_str(), gathering.servers.iter().map(|name| name.as_str()));
+                crate::suggest::nearest(server.as_str(), inputs.servers.iter().map(|name| name.as_str()));
             let sentence = format!("tool `{}`: there is no server `{server}`", entry.name);
             let mut finding = at_entry(Finding::warning("manifest.no-server", sentence), entry);
             finding.hint = near.map(|near| format!("did you mean `{near}`?"));
-            desk.findings.push(finding);
+            context.findings.push(finding);
         }
     }
 }
 
-/// Entries of other names for one tool. Each name is there once by now.
-fn warn_of_aliases(desk: &mut Desk<'_>, all: &[Manifest]) {
-    let mut claims = Claims::default();
+/// Reports entries with different names for one tool. Duplicate names are already removed.
+fn warn_of_aliases(context: &mut LoadContext<'_>, all: &[Manifest]) {
+    let mut claims = ToolClaims::default();
     let clashes = all.iter().filter_map(|entry| Some(duplicate(entry, &claims.note(entry)?)));
-    desk.findings.extend(clashes.collect::<Vec<_>>());
+    context.findings.extend(clashes.collect::<Vec<_>>());
 }
 
-/// Puts a finding where an entry stands.
+/// Sets the location of a finding to an entry.
 pub(super) fn at_entry(finding: Finding, entry: &Manifest) -> Finding {
     let mut parts = entry.origin.rsplitn(3, ':');
     let column = parts.next().and_then(|text| text.parse().ok());
@@ -225,16 +234,17 @@ pub(super) fn at_entry(finding: Finding, entry: &Manifest) -> Finding {
     }
 }
 
-/// The entries so far, and where each stands.
+/// The entries so far, with the folder of each.
 #[derive(Default)]
 struct Collected {
     entries: Vec<Manifest>,
-    places: BTreeMap<(Scope, String), (usize, PathBuf)>,
+    places: BTreeMap<(ManifestScope, String), (usize, PathBuf)>,
 }
 
 impl Collected {
-    /// Takes an entry in. Of two in one folder the first counts; a later folder is of a higher layer, and wins.
-    fn take(&mut self, desk: &mut Desk<'_>, entry: &Manifest, folder: &Path) {
+    /// Adds an entry. Of two in one folder the first is used; an entry of a later folder, which belongs to a higher
+    /// layer, replaces an earlier one.
+    fn take(&mut self, context: &mut LoadContext<'_>, entry: &Manifest, folder: &Path) {
         if self.entries.len() >= MAX_ENTRIES {
             return;
         }
@@ -246,12 +256,12 @@ impl Collected {
         };
         let other = &self.entries[*index].origin;
         if *earlier == folder {
-            let earlier = Claim { name: entry.name.clone(), origin: other.clone() };
-            desk.findings.push(duplicate(entry, &earlier));
+            let earlier = ToolClaim { name: entry.name.clone(), origin: other.clone() };
+            context.findings.push(duplicate(entry, &earlier));
             return;
         }
         let sentence = format!("tool `{}` replaces the one at {other}", entry.name);
-        desk.findings.push(at_entry(Finding::warning("manifest.replaced", sentence), entry));
+        context.findings.push(at_entry(Finding::warning("manifest.replaced", sentence), entry));
         let index = *index;
         self.entries[index] = entry.clone();
         self.places.insert(key, (index, folder.to_owned()));

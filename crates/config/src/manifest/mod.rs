@@ -1,7 +1,7 @@
-//! Manifests: files that describe tools, to entries of the domain.
+//! Manifests: reads the files that describe tools into manifest entries.
 //!
-//! What is written loosely and means one thing is read, with a warning. What is wrong is said with file, place
-//! and pointer; an entry with anything wrong in it is set aside, and its siblings load.
+//! A value with the wrong type but a clear meaning is accepted with a warning. Errors are reported with file, line and
+//! JSON pointer; an entry with an error is ignored, and the other entries load.
 
 mod auth;
 mod check;
@@ -14,24 +14,23 @@ pub(crate) mod overrides;
 mod provider;
 mod schema;
 
-pub use check::{Checked, check, check_all};
-pub(crate) use gather::{Gathering, Manifests, gather};
+pub use check::{CheckedManifests, check, check_all};
+pub(crate) use gather::{GatheredManifests, ManifestInputs, gather};
 pub use schema::schema;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use toolbooth_core::manifest::Manifest;
 
-/// The most files of manifests that are read.
+/// The maximum number of manifest files.
 const MAX_FILES: usize = 2000;
-/// The most entries that are read, of all files.
+/// The maximum number of entries in all files.
 const MAX_ENTRIES: usize = 10_000;
 
-/// The entries of each file, as they were when the file could last be read. What a broken edit would take away
-/// stays.
+/// The last valid entries of each file. They remain in use if an edit breaks the file.
 pub type GoodManifests = BTreeMap<PathBuf, Vec<Manifest>>;
 
-/// A JSON pointer, grown from above.
+/// A JSON pointer.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Pointer(String);
 

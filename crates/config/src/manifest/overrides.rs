@@ -1,16 +1,16 @@
-//! `tools.overrides` of a server entry: what a manifest says of a tool, said where its server stands.
+//! `tools.overrides` of a server entry: manifest fields of a tool, written in the entry of its server.
 
 use super::Pointer;
 use super::entry::{self, EXTRAS};
-use super::fields::{Reader, Spot};
+use super::fields::{EntryReader, LocatedNode};
 use crate::expand::{self, Variables};
 use crate::finding::Finding;
-use crate::node::{Node, Text, Typing, Value};
+use crate::node::{Node, TemplateText, Typing, Value};
 use crate::suggest::nearest;
-use crate::texts::Texts;
+use crate::texts::SourceTexts;
 use serde_json::{Map, Value as Json};
 
-/// The fields that are read here.
+/// The fields that can be overridden.
 pub(crate) const KNOWN: [&str; 13] = [
     "version",
     "side_effects",
@@ -27,21 +27,21 @@ pub(crate) const KNOWN: [&str; 13] = [
     "cost_unit",
 ];
 
-/// The override of one tool as it is meant, and what is wrong with it. Places are pointers inside the override.
-pub(crate) fn read(texts: &Texts, node: &Node, tool: &str, subject: String) -> (Json, Vec<Finding>) {
+/// Reads the override of one tool. The keys of the findings are JSON pointers inside the override.
+pub(crate) fn read(texts: &SourceTexts, node: &Node, tool: &str, subject: String) -> (Json, Vec<Finding>) {
     let Some(settled) = settled(node) else {
-        // It waits for trust, and its variables with it.
+        // The entry waits for trust, so its variables are not expanded.
         return (node.shown(), Vec::new());
     };
     let variables = Variables::default();
-    let mut reader = Reader { texts, variables: &variables, subject, findings: Vec::new() };
-    let spot = Spot { node: &settled, pointer: Pointer::default(), field: String::new() };
+    let mut reader = EntryReader { texts, variables: &variables, subject, findings: Vec::new() };
+    let spot = LocatedNode { node: &settled, pointer: Pointer::default(), field: String::new() };
     let fields = match settled.members() {
         Some(_) => fields(&mut reader, &spot, tool),
         None => {
             reader.error(
                 &spot,
-                format_args!("an override is a map of manifest fields, found {}", settled.kind()),
+                format_args!("an override must be a map of manifest fields, found {}", settled.kind()),
             );
             Map::new()
         }
@@ -53,8 +53,8 @@ pub(crate) fn read(texts: &Texts, node: &Node, tool: &str, subject: String) -> (
     (Json::Object(fields), findings)
 }
 
-fn fields(reader: &mut Reader<'_>, spot: &Spot<'_>, tool: &str) -> Map<String, Json> {
-    strangers(reader, spot);
+fn fields(reader: &mut EntryReader<'_>, spot: &LocatedNode<'_>, tool: &str) -> Map<String, Json> {
+    report_unknown_fields(reader, spot);
     let overlay = entry::overlay(reader, spot, tool);
     let word = |key: &str| {
         let written = spot.member(key).and_then(|spot| spot.node.text().map(str::to_owned))?;
@@ -65,7 +65,7 @@ fn fields(reader: &mut Reader<'_>, spot: &Spot<'_>, tool: &str) -> Map<String, J
         _ => Json::from(time.as_secs_f64()),
     });
     let cost = overlay.cost.as_ref();
-    let said = [
+    let overridden = [
         ("version", overlay.version.as_ref().map(|version| Json::from(version.to_string()))),
         ("side_effects", overlay.side_effects.and_then(|_| word("side_effects"))),
         ("default_timeout", seconds),
@@ -80,11 +80,11 @@ fn fields(reader: &mut Reader<'_>, spot: &Spot<'_>, tool: &str) -> Map<String, J
         ("cost_per_call", cost.map(|cost| Json::from(cost.per_call))),
         ("cost_unit", cost.map(|cost| Json::from(cost.unit.as_str()))),
     ];
-    said.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect()
+    overridden.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect()
 }
 
-/// Fields that are not read here, and those that nothing reads: both were meant to do something.
-fn strangers(reader: &mut Reader<'_>, spot: &Spot<'_>) {
+/// Reports fields that cannot be overridden, and unknown fields.
+fn report_unknown_fields(reader: &mut EntryReader<'_>, spot: &LocatedNode<'_>) {
     let members = spot.node.members().unwrap_or_default();
     for (key, _) in members {
         let text = key.text.as_str();
@@ -102,17 +102,16 @@ fn strangers(reader: &mut Reader<'_>, spot: &Spot<'_>) {
         let finding = finding.about(spot.pointer.key(text).as_str());
         reader.findings.push(match nearest(text, KNOWN) {
             _ if of_manifest => finding
-                .hint(format!("a tool manifest can say `{text}`; `toolbooth manifest check` reads one")),
+                .hint(format!("set `{text}` in a tool manifest; `toolbooth manifest check` validates one")),
             Some(near) => {
                 finding.label(format!("did you mean `{near}`?")).hint(format!("did you mean `{near}`?"))
             }
-            None => finding.hint(format!("known here: `{}`", KNOWN.join("`, `"))),
+            None => finding.hint(format!("expected one of `{}`", KNOWN.join("`, `"))),
         });
     }
 }
 
-/// The same with every text as it is used, and what came from the command line as what it means. Nothing where
-/// a variable has not been looked up.
+/// The tree with expanded strings, and with typed values from the command line. `None` if a variable is not expanded.
 fn settled(node: &Node) -> Option<Node> {
     let value = match &node.value {
         Value::Text(text) if !text.is_expanded() && !expand::references(text.shown()).is_empty() => {
@@ -121,9 +120,9 @@ fn settled(node: &Node) -> Option<Node> {
         Value::Text(text) if text.typing() == Typing::Loose => match text.used().parse::<Json>() {
             Ok(Json::Bool(truth)) => Value::Bool(truth),
             Ok(Json::Number(number)) => Value::Number(number),
-            _ => Value::Text(Text::written(text.used())),
+            _ => Value::Text(TemplateText::written(text.used())),
         },
-        Value::Text(text) => Value::Text(Text::written(text.used())),
+        Value::Text(text) => Value::Text(TemplateText::written(text.used())),
         Value::List(elements) => Value::List(elements.iter().map(settled).collect::<Option<_>>()?),
         Value::Map(members) => Value::Map(
             members.iter().map(|(key, node)| Some((key.clone(), settled(node)?))).collect::<Option<_>>()?,

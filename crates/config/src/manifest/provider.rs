@@ -1,34 +1,35 @@
-//! `providers` of an entry: who serves the tool.
+//! `providers` of a manifest entry: the servers and services that execute the tool.
 
 use super::auth;
-use super::fields::{Extras, Reader, Spot};
+use super::fields::{EntryReader, Extras, LocatedNode};
 use crate::expand::{expand, references};
 use crate::finding::Finding;
 use crate::node::Value;
 use crate::secrets::{hide_in_address, hide_literal};
 use std::time::Duration;
 use toolbooth_core::manifest::{
-    AuthHints, Credential, HttpMethod, HttpRequest, Mapping, Need, ProviderKind, ProviderSpec,
+    AuthHints, CredentialNeed, CredentialVariable, HttpMethod, HttpRequest, Mapping, ProviderKind,
+    ProviderSpec,
 };
 use toolbooth_core::names::ServerName;
 use toolbooth_core::secret::SecretText;
 
-/// The most providers of one tool.
+/// The maximum number of providers of one tool.
 const MAX_PROVIDERS: usize = 32;
-/// How often a provider is looked at when its entry does not say.
+/// The default interval between health checks of a provider.
 const HEALTH_CHECK: Duration = Duration::from_secs(60);
 
-/// The kinds that the gateway knows.
+/// The supported kinds of providers.
 pub(super) const KINDS: [&str; 4] = ["mcp", "http", "openai", "builtin"];
 const KNOWN: [&str; 8] =
     ["name", "priority", "config", "health_check_interval", "mappings", "arguments", "result", "auth"];
 
 /// Reads the providers of an entry.
-pub(super) fn read_all(reader: &mut Reader<'_>, spot: &Spot<'_>) -> Vec<ProviderSpec> {
+pub(super) fn read_all(reader: &mut EntryReader<'_>, spot: &LocatedNode<'_>) -> Vec<ProviderSpec> {
     let Some(spot) = spot.member("providers").filter(|spot| !spot.is_null()) else { return Vec::new() };
-    let written: Vec<Spot<'_>> = match &spot.node.value {
+    let written: Vec<LocatedNode<'_>> = match &spot.node.value {
         Value::Map(_) => {
-            reader.warn(&spot, "`providers` is read as a list of one");
+            reader.warn(&spot, "`providers` is read as a list with one element");
             vec![spot.clone()]
         }
         Value::List(elements) => {
@@ -40,7 +41,7 @@ pub(super) fn read_all(reader: &mut Reader<'_>, spot: &Spot<'_>) -> Vec<Provider
         }
     };
     if written.len() > MAX_PROVIDERS {
-        reader.error(&spot, format_args!("a tool has at most {MAX_PROVIDERS} providers"));
+        reader.error(&spot, format_args!("a tool may have at most {MAX_PROVIDERS} providers"));
         return Vec::new();
     }
     let mut providers: Vec<ProviderSpec> = Vec::new();
@@ -55,8 +56,8 @@ pub(super) fn read_all(reader: &mut Reader<'_>, spot: &Spot<'_>) -> Vec<Provider
     providers
 }
 
-/// What tells a provider from those of other kinds and servers. Counting is left to those that are alike, so
-/// that a change of one does not rename others.
+/// The ID of a provider, derived from its kind and server. Only providers with equal IDs are numbered, so that a change
+/// of one does not rename the others.
 fn base_id(kind: &ProviderKind) -> String {
     match kind {
         ProviderKind::Mcp { server, .. } => format!("mcp:{server}"),
@@ -67,7 +68,7 @@ fn base_id(kind: &ProviderKind) -> String {
     }
 }
 
-fn read(reader: &mut Reader<'_>, spot: &Spot<'_>) -> Option<ProviderSpec> {
+fn read(reader: &mut EntryReader<'_>, spot: &LocatedNode<'_>) -> Option<ProviderSpec> {
     let spot = &reader.map(Some(spot.clone()))?;
     if spot.member("name").is_none() {
         reader.error(spot, format_args!("`{}` has no `name`", spot.field));
@@ -93,7 +94,7 @@ fn read(reader: &mut Reader<'_>, spot: &Spot<'_>) -> Option<ProviderSpec> {
             let config = needed(reader, spot, config, "url")?;
             result = result.or_else(|| config.member("result").map(|result| Mapping(result.node.shown())));
             let (request, variables) = http(reader, &config)?;
-            // What the request is made with must be there before it can be made.
+            // The request needs the values of its variables.
             if !variables.is_empty() {
                 let hints = auth.get_or_insert_with(AuthHints::default);
                 hints.required = true;
@@ -102,7 +103,7 @@ fn read(reader: &mut Reader<'_>, spot: &Spot<'_>) -> Option<ProviderSpec> {
                     .filter(|name| hints.envs.iter().all(|env| env.name != *name))
                     .collect::<Vec<_>>()
                 {
-                    hints.envs.push(Credential { name, need: Need::Required });
+                    hints.envs.push(CredentialVariable { name, need: CredentialNeed::Required });
                 }
             }
             ProviderKind::Http(Box::new(request))
@@ -121,7 +122,7 @@ fn read(reader: &mut Reader<'_>, spot: &Spot<'_>) -> Option<ProviderSpec> {
         _ => {
             let known = KINDS.iter().map(|kind| format!("`{kind}`")).collect::<Vec<_>>().join(", ");
             let sentence =
-                format!("this gateway knows no provider `{name}`, so it serves nothing (known: {known})");
+                format!("the provider `{name}` is not supported and is never used (supported: {known})");
             reader.warn(spot, sentence);
             ProviderKind::Unknown(name)
         }
@@ -130,24 +131,24 @@ fn read(reader: &mut Reader<'_>, spot: &Spot<'_>) -> Option<ProviderSpec> {
     Some(ProviderSpec { id: base_id(&kind), kind, priority, health_check_interval, auth, arguments, result })
 }
 
-fn priority(reader: &mut Reader<'_>, spot: Option<Spot<'_>>) -> i64 {
+fn priority(reader: &mut EntryReader<'_>, spot: Option<LocatedNode<'_>>) -> i64 {
     let Some(spot) = spot.filter(|spot| !spot.is_null()) else { return 0 };
     let Some(number) = reader.number(&spot) else { return 0 };
     if number.fract() != 0.0 || number.abs() > 1e9 {
-        reader.error(&spot, format_args!("`{}` is a whole number, lower goes first", spot.field));
+        reader.error(&spot, format_args!("`{}` must be an integer; lower values come first", spot.field));
         return 0;
     }
-    // Whole and small, so nothing is lost.
+    // The number is an integer and small, so the cast is exact.
     number as i64
 }
 
-/// The configuration of a provider that cannot do without a key of it.
+/// The `config` of a provider, or an error if the required key is missing.
 fn needed<'n>(
-    reader: &mut Reader<'_>,
-    spot: &Spot<'n>,
-    config: Option<Spot<'n>>,
+    reader: &mut EntryReader<'_>,
+    spot: &LocatedNode<'n>,
+    config: Option<LocatedNode<'n>>,
     key: &str,
-) -> Option<Spot<'n>> {
+) -> Option<LocatedNode<'n>> {
     let found = config.filter(|config| config.member(key).is_some());
     if found.is_none() {
         reader.error(spot, format_args!("`{}.config` needs `{key}`", spot.field));
@@ -155,7 +156,11 @@ fn needed<'n>(
     found
 }
 
-fn mcp<'n>(reader: &mut Reader<'_>, spot: &Spot<'n>, config: Option<Spot<'n>>) -> Option<ProviderKind> {
+fn mcp<'n>(
+    reader: &mut EntryReader<'_>,
+    spot: &LocatedNode<'n>,
+    config: Option<LocatedNode<'n>>,
+) -> Option<ProviderKind> {
     let config = needed(reader, spot, config, "server")?;
     reader.keys(&config, &["server", "tool"], Extras::All);
     let config = needed(reader, spot, Some(config), "tool")?;
@@ -165,14 +170,14 @@ fn mcp<'n>(reader: &mut Reader<'_>, spot: &Spot<'n>, config: Option<Spot<'n>>) -
     match server.parse::<ServerName>() {
         Ok(server) => Some(ProviderKind::Mcp { server, tool }),
         Err(error) => {
-            reader.error(&written, format_args!("`{server}` cannot name a server: {error}"));
+            reader.error(&written, format_args!("`{server}` is not a valid server name: {error}"));
             None
         }
     }
 }
 
-/// A request and the variables it cannot be made without.
-fn http(reader: &mut Reader<'_>, config: &Spot<'_>) -> Option<(HttpRequest, Vec<String>)> {
+/// Reads an HTTP request, and the variables that it requires.
+fn http(reader: &mut EntryReader<'_>, config: &LocatedNode<'_>) -> Option<(HttpRequest, Vec<String>)> {
     reader.keys(
         config,
         &["method", "url", "headers", "query", "body", "result", "allow_private"],
@@ -189,12 +194,12 @@ fn http(reader: &mut Reader<'_>, config: &Spot<'_>) -> Option<(HttpRequest, Vec<
         reader.map(config.member("headers")).as_ref().and_then(|map| map.node.members()).unwrap_or_default()
     {
         let spot = config.inside(&format!("headers.{}", key.text), node);
-        let spot = Spot { pointer: config.pointer.key("headers").key(&key.text), ..spot };
+        let spot = LocatedNode { pointer: config.pointer.key("headers").key(&key.text), ..spot };
         let Some(value) = scalar(reader, &spot, &mut variables) else { continue };
         let token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
         let is_plain = !value.expose().chars().any(|c| c.is_control() && c != '\t');
         if key.text.is_empty() || !key.text.chars().all(token) || !is_plain {
-            reader.error(&spot, format_args!("`{}` is no header that can be sent", key.text));
+            reader.error(&spot, format_args!("`{}` is not a valid header", key.text));
             continue;
         }
         headers.push((key.text.clone(), hide_literal(&key.text, value)));
@@ -207,8 +212,10 @@ fn http(reader: &mut Reader<'_>, config: &Spot<'_>) -> Option<(HttpRequest, Vec<
                 Value::Text(text) => Some((key.text.clone(), text.shown().to_owned())),
                 Value::Bool(_) | Value::Number(_) => Some((key.text.clone(), node.shown().to_string())),
                 _ => {
-                    reader
-                        .error(&spot, format_args!("`{}` must be a text, found {}", spot.field, node.kind()));
+                    reader.error(
+                        &spot,
+                        format_args!("`{}` must be a string, found {}", spot.field, node.kind()),
+                    );
                     None
                 }
             }
@@ -221,8 +228,8 @@ fn http(reader: &mut Reader<'_>, config: &Spot<'_>) -> Option<(HttpRequest, Vec<
     Some((HttpRequest { method, url, headers, query, body, allow_private }, variables))
 }
 
-/// Methods are written in capitals as often as not.
-fn method(reader: &mut Reader<'_>, spot: Option<Spot<'_>>) -> Option<HttpMethod> {
+/// Reads an HTTP method in any case.
+fn method(reader: &mut EntryReader<'_>, spot: Option<LocatedNode<'_>>) -> Option<HttpMethod> {
     let spot = spot.filter(|spot| !spot.is_null())?;
     let written = reader.text(Some(spot.clone()))?;
     Some(match written.to_ascii_uppercase().as_str() {
@@ -233,14 +240,18 @@ fn method(reader: &mut Reader<'_>, spot: Option<Spot<'_>>) -> Option<HttpMethod>
         "PATCH" => HttpMethod::Patch,
         "DELETE" => HttpMethod::Delete,
         _ => {
-            let sentence = format!("`{written}` is no value of `{}`", spot.field);
-            reader.error_with(&spot, sentence, "it is one of GET, HEAD, POST, PUT, PATCH, DELETE");
+            let sentence = format!("`{written}` is not a valid value of `{}`", spot.field);
+            reader.error_with(&spot, sentence, "expected one of GET, HEAD, POST, PUT, PATCH, DELETE");
             return None;
         }
     })
 }
 
-fn url(reader: &mut Reader<'_>, spot: &Spot<'_>, variables: &mut Vec<String>) -> Option<SecretText> {
+fn url(
+    reader: &mut EntryReader<'_>,
+    spot: &LocatedNode<'_>,
+    variables: &mut Vec<String>,
+) -> Option<SecretText> {
     let written = scalar(reader, spot, variables)?;
     let is_withheld = written.expose().contains("${");
     let rest = written.expose().strip_prefix("http://").or_else(|| written.expose().strip_prefix("https://"));
@@ -252,11 +263,11 @@ fn url(reader: &mut Reader<'_>, spot: &Spot<'_>, variables: &mut Vec<String>) ->
         }
         Some(rest) => {
             let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
-            // An argument that could choose the host could send the operator's headers anywhere.
+            // An argument in the host could send the operator's headers to any server.
             if host.is_empty() || (!is_withheld && host.contains(['{', '}', ' '])) {
                 reader.error(
                     spot,
-                    format_args!("`{}` needs a host of its own; arguments may stand behind it", spot.field),
+                    format_args!("`{}` needs a fixed host; arguments may only appear after it", spot.field),
                 );
                 return None;
             }
@@ -265,13 +276,17 @@ fn url(reader: &mut Reader<'_>, spot: &Spot<'_>, variables: &mut Vec<String>) ->
     Some(hide_in_address(written))
 }
 
-/// A text with its variables; what has no value yet stays as it is written.
-fn scalar(reader: &mut Reader<'_>, spot: &Spot<'_>, variables: &mut Vec<String>) -> Option<SecretText> {
+/// Reads and expands a string. If a variable is not set, the string stays as written.
+fn scalar(
+    reader: &mut EntryReader<'_>,
+    spot: &LocatedNode<'_>,
+    variables: &mut Vec<String>,
+) -> Option<SecretText> {
     let text = match &spot.node.value {
         Value::Text(text) => text.shown().to_owned(),
         Value::Bool(_) | Value::Number(_) => return Some(SecretText::plain(spot.node.shown().to_string())),
         _ => {
-            reader.error(spot, format_args!("`{}` must be a text, found {}", spot.field, spot.node.kind()));
+            reader.error(spot, format_args!("`{}` must be a string, found {}", spot.field, spot.node.kind()));
             return None;
         }
     };
@@ -284,7 +299,7 @@ fn scalar(reader: &mut Reader<'_>, spot: &Spot<'_>, variables: &mut Vec<String>)
         }
         Err(crate::expand::ExpandError::Unset(name)) => {
             let sentence = format!(
-                "{}: `{}`: the variable `{name}` is not set, so this provider is left out",
+                "{}: `{}`: the variable `{name}` is not set, so this provider is not used",
                 reader.subject, spot.field
             );
             let finding = Finding::warning("manifest.variable", sentence).at(reader.texts, spot.node.mark);

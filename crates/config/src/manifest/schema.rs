@@ -39,30 +39,30 @@ fn entry() -> Value {
         "type": "object",
         "properties": {
             "name": { "type": "string", "minLength": 1, "maxLength": 256,
-                "description": "A name of its own, or the exposed or canonical name of the tool it is laid over." },
+                "description": "The name of the tool. For an overlay, the exposed or canonical name of an existing tool." },
             "description": { "type": "string", "minLength": 1,
-                "description": "What models are told, in place of the server's words." },
+                "description": "The description that models see, in place of the server's description." },
             "parameters": { "type": "object", "description": "The JSON Schema of the arguments.",
                 "properties": {
                     "type": { "const": "object" },
                     "properties": { "type": "object" },
                     "required": { "type": "array", "items": { "type": "string" } }
                 } },
-            "version": { "type": "string", "description": "A semantic version; 1.2 means 1.2.0.",
+            "version": { "type": "string", "description": "The semantic version of the tool; 1.2 means 1.2.0.",
                 "pattern": "^[vV]?(0|[1-9][0-9]*)(\\.(0|[1-9][0-9]*)){0,2}([-+][0-9A-Za-z.+-]+)?$" },
-            "side_effects": { "enum": SIDE_EFFECTS, "description": "The strongest thing it does to the world." },
+            "side_effects": { "enum": SIDE_EFFECTS, "description": "The strongest side effect of the tool." },
             "default_timeout": { "type": "number", "minimum": 1, "maximum": 86400,
-                "description": "Seconds that one call may take." },
+                "description": "The timeout of a call, in seconds." },
             "hedge_after": { "type": "number", "minimum": 0.01, "maximum": 86400,
-                "description": "Seconds after which the next provider is asked, too, where asking twice does no harm." },
+                "description": "Seconds without an answer after which the next provider is called as well, if repeating the call is safe." },
             "auth": { "$ref": "#/$defs/auth" },
-            "allow_parallel": { "type": "boolean", "description": "Whether its calls may overlap." },
+            "allow_parallel": { "type": "boolean", "description": "Whether calls of the tool may run in parallel." },
             "requires_consent": { "type": "boolean",
-                "description": "Whether a person must agree before its first use." },
+                "description": "Whether the user must consent before the first use of the tool." },
             "approval": { "enum": APPROVALS,
-                "description": "Who must agree to each of its calls: the caller in person, or an approver other than the caller." },
+                "description": "Who must approve each call: the caller in person, or an approver other than the caller." },
             "idempotency_key": {
-                "description": "Whether its calls carry a key that makes repeating them harmless.",
+                "description": "Whether calls carry an idempotency key, so that they may be repeated.",
                 "anyOf": [
                     { "type": "boolean" },
                     { "type": "object", "required": ["required"],
@@ -71,13 +71,13 @@ fn entry() -> Value {
             },
             "capabilities": { "$ref": "#/$defs/texts" },
             "persona_allowlist": { "$ref": "#/$defs/texts",
-                "description": "Only callers with one of these personas see it." },
-            "groups": { "$ref": "#/$defs/texts", "description": "Any of these groups admits a caller." },
+                "description": "Only callers with one of these personas see the tool." },
+            "groups": { "$ref": "#/$defs/texts", "description": "Only members of one of these groups may use the tool." },
             "safety_level": { "enum": SAFETY_LEVELS },
             "cost_per_call": { "type": "number", "minimum": 0 },
             "cost_unit": { "type": "string" },
             "providers": { "type": "array", "maxItems": 32, "items": { "$ref": "#/$defs/provider" },
-                "description": "What serves it, by ascending priority; none means that it is laid over a tool." },
+                "description": "The providers of the tool, by ascending priority. An entry without providers is an overlay over an existing tool." },
             "examples": { "type": "array" },
             "notes": { "type": "string" }
         }
@@ -93,7 +93,7 @@ fn auth() -> Value {
         { "type": "object", "additionalProperties": { "anyOf": [{ "type": "string" }, needed] } }
     ] });
     json!({
-        "description": "What credentials it needs: names of variables, never values.",
+        "description": "The credentials that the tool needs: names of variables, never values.",
         "type": "object",
         "properties": {
             "required": { "type": "boolean" },
@@ -118,12 +118,12 @@ fn provider() -> Value {
         "required": ["name"],
         "properties": {
             "name": { "type": "string", "examples": KINDS },
-            "priority": { "type": "integer", "default": 0, "description": "Lower goes first." },
+            "priority": { "type": "integer", "default": 0, "description": "Providers with a lower priority value are used first." },
             "health_check_interval": { "type": "number", "minimum": 0, "maximum": 86400, "default": 60 },
             "config": { "type": "object" },
             "auth": { "$ref": "#/$defs/auth" },
             "mappings": { "type": "object",
-                "description": "`arguments`: from the tool's to the provider's; `result`: from the provider's to the tool's." }
+                "description": "`arguments` maps the tool's arguments to the provider's; `result` maps the provider's result to the tool's." }
         },
         "allOf": [
             of_kind("mcp", json!({ "required": ["server", "tool"],
@@ -134,7 +134,7 @@ fn provider() -> Value {
                 "headers": { "type": "object" },
                 "query": { "type": "object" },
                 "allow_private": { "type": "boolean",
-                    "description": "Whether the host's name may lead into private networks, or to the gateway's machine." } } })),
+                    "description": "Whether the host may resolve to an address in a private network or on the gateway's machine." } } })),
             of_kind("openai", json!({ "properties": {
                 "model": { "type": "string" }, "prompt": { "type": "string" } } })),
             of_kind("builtin", json!({ "required": ["tool"], "properties": { "tool": { "type": "string" } } }))

@@ -1,16 +1,20 @@
-//! `.env` files: one `NAME=value` per line.
+//! A parser for `.env` files: one `NAME=value` per line.
 
 use super::MAX_BYTES;
 use crate::finding::Finding;
 use crate::node::Mark;
-use crate::texts::{TextName, Texts};
+use crate::texts::{SourceTexts, TextName};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Reads the variables of a file; the first line that makes no sense is the error.
-pub fn parse(texts: &mut Texts, path: &Path, bytes: &[u8]) -> Result<BTreeMap<String, String>, Box<Finding>> {
+/// Parses the variables of a file; the first invalid line is the error.
+pub fn parse(
+    texts: &mut SourceTexts,
+    path: &Path,
+    bytes: &[u8],
+) -> Result<BTreeMap<String, String>, Box<Finding>> {
     if bytes.len() > MAX_BYTES {
-        let finding = Finding::error("config.too-large", "the file of variables is too large").in_file(path);
+        let finding = Finding::error("config.too-large", "the env file is too large").in_file(path);
         return Err(Box::new(finding));
     }
     let text = String::from_utf8_lossy(bytes);
@@ -25,7 +29,7 @@ pub fn parse(texts: &mut Texts, path: &Path, bytes: &[u8]) -> Result<BTreeMap<St
             }
             Ok(None) => {}
             Err(message) => {
-                // Values are secrets, so the line itself is not kept for showing.
+                // Values may be secrets, so the finding does not quote the line.
                 let id = texts.add(TextName::File(path.to_owned()), text);
                 let mut finding = Finding::error("config.env-file", message)
                     .at(texts, Mark::new(id, start, start))
@@ -39,7 +43,7 @@ pub fn parse(texts: &mut Texts, path: &Path, bytes: &[u8]) -> Result<BTreeMap<St
     Ok(variables)
 }
 
-/// Whether a text can be the name of a variable.
+/// Whether a text is a valid variable name.
 pub(crate) fn is_variable_name(name: &str) -> bool {
     let mut characters = name.chars();
     characters.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_')
@@ -54,7 +58,7 @@ fn assignment(line: &str) -> Result<Option<(String, String)>, &'static str> {
     let Some((name, value)) = line.split_once('=') else { return Err("this line has no `=`") };
     let name = name.trim();
     if !is_variable_name(name) {
-        return Err("a variable's name is made of letters, digits and `_`, and does not start with a digit");
+        return Err("a variable name consists of letters, digits and `_`, and does not start with a digit");
     }
     Ok(Some((name.to_owned(), unquote(value.trim())?)))
 }
@@ -67,7 +71,7 @@ fn unquote(value: &str) -> Result<String, &'static str> {
             Ok(inner[..end].to_owned())
         }
         Some('"') => double_quoted(&value[1..]),
-        // A comment after a bare value needs a space, so that `pass#word` stays whole.
+        // A comment after an unquoted value needs a space before it, so that `pass#word` is one value.
         _ => Ok(value.find(" #").map_or(value, |at| &value[..at]).trim_end().to_owned()),
     }
 }

@@ -1,15 +1,13 @@
-//! JSON with comments and trailing commas, with the position of every value.
+//! A parser for JSON with comments and trailing commas that records the position of every value.
 
-use super::{MAX_DEPTH, MAX_NODES, SyntaxError};
-use crate::node::{Key, Mark, Node, Text, TextId, Value};
+use super::{MAX_DEPTH, MAX_NODES, ParseResult, SyntaxError};
+use crate::node::{MapKey, Mark, Node, TemplateText, TextId, Value};
 use serde_json::Number;
 
-type Parsed<T> = Result<T, SyntaxError>;
-
-/// Reads one JSON document; an empty one is an empty map.
-pub(super) fn parse(text: &str, id: TextId) -> Parsed<Node> {
+/// Parses a JSON document; an empty document is an empty map.
+pub(super) fn parse(text: &str, id: TextId) -> ParseResult<Node> {
     let start = if text.starts_with('\u{feff}') { 3 } else { 0 };
-    let mut reader = Reader { text, bytes: text.as_bytes(), at: start, id, nodes: 0 };
+    let mut reader = JsonReader { text, bytes: text.as_bytes(), at: start, id, nodes: 0 };
     reader.skip_blank()?;
     if reader.peek().is_none() {
         return Ok(Node::empty_map(reader.mark(reader.at)));
@@ -18,11 +16,11 @@ pub(super) fn parse(text: &str, id: TextId) -> Parsed<Node> {
     reader.skip_blank()?;
     match reader.peek() {
         None => Ok(node),
-        Some(_) => Err(reader.error("there is more text after the end of the value")),
+        Some(_) => Err(reader.error("unexpected text after the end of the value")),
     }
 }
 
-struct Reader<'a> {
+struct JsonReader<'a> {
     text: &'a str,
     bytes: &'a [u8],
     at: usize,
@@ -30,7 +28,7 @@ struct Reader<'a> {
     nodes: usize,
 }
 
-impl Reader<'_> {
+impl JsonReader<'_> {
     fn peek(&self) -> Option<u8> {
         self.bytes.get(self.at).copied()
     }
@@ -43,8 +41,8 @@ impl Reader<'_> {
         SyntaxError::new(message, self.at)
     }
 
-    /// Skips white space and comments.
-    fn skip_blank(&mut self) -> Parsed<()> {
+    /// Skips whitespace and comments.
+    fn skip_blank(&mut self) -> ParseResult<()> {
         loop {
             let rest = &self.bytes[self.at..];
             match rest {
@@ -54,37 +52,39 @@ impl Reader<'_> {
                 }
                 [b'/', b'*', ..] => match self.text[self.at + 2..].find("*/") {
                     Some(length) => self.at += length + 4,
-                    None => return Err(self.error("this comment has no end").hint("close it with `*/`")),
+                    None => return Err(self.error("this comment is not closed").hint("close it with `*/`")),
                 },
                 _ => return Ok(()),
             }
         }
     }
 
-    fn value(&mut self, depth: usize) -> Parsed<Node> {
+    fn value(&mut self, depth: usize) -> ParseResult<Node> {
         self.nodes += 1;
         if depth > MAX_DEPTH {
-            return Err(self.error(format!("lists and maps nest deeper than {MAX_DEPTH}")));
+            return Err(self.error(format!("lists and maps are nested deeper than {MAX_DEPTH}")));
         }
         if self.nodes > MAX_NODES {
-            return Err(self.error(format!("the file holds more than {MAX_NODES} values")));
+            return Err(self.error(format!("the file contains more than {MAX_NODES} values")));
         }
         let start = self.at;
         let value = match self.peek() {
             Some(b'{') => self.map(depth)?,
             Some(b'[') => self.list(depth)?,
-            Some(b'"') => Value::Text(Text::written(self.string()?)),
+            Some(b'"') => Value::Text(TemplateText::written(self.string()?)),
             Some(b'-' | b'0'..=b'9') => Value::Number(self.number()?),
             Some(b'\'') => {
-                return Err(self.error("a value cannot start with `'`").hint("write texts in double quotes"));
+                return Err(self
+                    .error("a value cannot start with `'`")
+                    .hint("write strings in double quotes"));
             }
             Some(_) => self.word()?,
-            None => return Err(self.error("the text ends where a value should be")),
+            None => return Err(self.error("the file ends where a value is expected")),
         };
         Ok(Node { value, mark: self.mark(start) })
     }
 
-    fn word(&mut self) -> Parsed<Value> {
+    fn word(&mut self) -> ParseResult<Value> {
         let start = self.at;
         let rest = &self.text[start..];
         let length = rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
@@ -99,14 +99,14 @@ impl Reader<'_> {
         let mut error = SyntaxError::new(format!("expected a value, found `{found}`"), start);
         error.end = start + found.len();
         Err(match found.as_str() {
-            "True" | "False" | "None" => error.hint("write true, false or null in small letters"),
+            "True" | "False" | "None" => error.hint("write true, false or null in lowercase"),
             "," => error.hint("one comma too many?"),
-            _ if length > 0 => error.hint("write texts in double quotes"),
+            _ if length > 0 => error.hint("write strings in double quotes"),
             _ => error,
         })
     }
 
-    fn map(&mut self, depth: usize) -> Parsed<Value> {
+    fn map(&mut self, depth: usize) -> ParseResult<Value> {
         let open = self.at;
         self.at += 1;
         let mut members = Vec::new();
@@ -126,7 +126,7 @@ impl Reader<'_> {
             }
             let start = self.at;
             let text = self.string()?;
-            let key = Key { text, mark: self.mark(start) };
+            let key = MapKey { text, mark: self.mark(start) };
             self.skip_blank()?;
             match self.peek() {
                 Some(b':') => self.at += 1,
@@ -140,7 +140,7 @@ impl Reader<'_> {
         }
     }
 
-    fn list(&mut self, depth: usize) -> Parsed<Value> {
+    fn list(&mut self, depth: usize) -> ParseResult<Value> {
         let open = self.at;
         self.at += 1;
         let mut elements = Vec::new();
@@ -159,8 +159,8 @@ impl Reader<'_> {
         }
     }
 
-    /// After a member: a comma, or the closing bracket in sight.
-    fn separator(&mut self, open: usize, close: u8) -> Parsed<()> {
+    /// Reads the comma after a member, unless the closing bracket follows.
+    fn separator(&mut self, open: usize, close: u8) -> ParseResult<()> {
         let after_value = self.at;
         self.skip_blank()?;
         match self.peek() {
@@ -170,7 +170,7 @@ impl Reader<'_> {
             }
             Some(byte) if byte == close => Ok(()),
             None => Err(self.unclosed(open, if close == b'}' { '{' } else { '[' })),
-            // The comma is missing where the value ends, not where the next one starts.
+            // Report the missing comma at the end of the value, not at the start of the next one.
             Some(b'"' | b'{' | b'[' | b'-' | b'0'..=b'9' | b't' | b'f' | b'n') => {
                 Err(SyntaxError::new("a comma is missing after this value", after_value))
             }
@@ -181,13 +181,13 @@ impl Reader<'_> {
     fn unclosed(&self, open: usize, bracket: char) -> SyntaxError {
         let line = self.text[..open].bytes().filter(|byte| *byte == b'\n').count() + 1;
         SyntaxError::new(
-            format!("the text ends before the `{bracket}` of line {line} is closed"),
+            format!("the file ends before the `{bracket}` of line {line} is closed"),
             self.text.len(),
         )
         .hint(format!("add the missing `{}`", if bracket == '{' { '}' } else { ']' }))
     }
 
-    fn number(&mut self) -> Parsed<Number> {
+    fn number(&mut self) -> ParseResult<Number> {
         let start = self.at;
         let rest = &self.bytes[start..];
         let length = rest
@@ -197,7 +197,7 @@ impl Reader<'_> {
         let text = &self.text[start..self.at];
         let number = serde_json::from_str::<Number>(text).ok();
         let number = match number {
-            // The standard library rounds correctly, serde_json's quick way does not.
+            // The standard library rounds correctly; serde_json's fast path does not.
             Some(number) if number.is_f64() => text.parse().ok().and_then(Number::from_f64),
             other => other,
         };
@@ -207,14 +207,14 @@ impl Reader<'_> {
         })
     }
 
-    fn string(&mut self) -> Parsed<String> {
+    fn string(&mut self) -> ParseResult<String> {
         let open = self.at;
         self.at += 1;
         let mut out = String::new();
         loop {
             let rest = &self.text[self.at..];
             let Some(stop) = rest.find(|c: char| c == '"' || c == '\\' || (c as u32) < 0x20) else {
-                return Err(SyntaxError::new("this text has no closing quote", open));
+                return Err(SyntaxError::new("this string has no closing quote", open));
             };
             out.push_str(&rest[..stop]);
             self.at += stop;
@@ -224,18 +224,22 @@ impl Reader<'_> {
                     return Ok(out);
                 }
                 b'\\' => out.push(self.escape()?),
-                b'\n' | b'\r' => return Err(SyntaxError::new("this text has no closing quote", open)),
+                b'\n' | b'\r' => return Err(SyntaxError::new("this string has no closing quote", open)),
                 byte => {
-                    return Err(self.error(format!("a text may not hold the control character {byte:#04x}")));
+                    return Err(
+                        self.error(format!("a string may not contain the control character {byte:#04x}"))
+                    );
                 }
             }
         }
     }
 
-    fn escape(&mut self) -> Parsed<char> {
+    fn escape(&mut self) -> ParseResult<char> {
         let start = self.at;
         self.at += 1;
-        let Some(byte) = self.peek() else { return Err(self.error("the text ends inside an escape")) };
+        let Some(byte) = self.peek() else {
+            return Err(self.error("the file ends inside an escape sequence"));
+        };
         self.at += 1;
         Ok(match byte {
             b'"' | b'\\' | b'/' => char::from(byte),
@@ -246,13 +250,16 @@ impl Reader<'_> {
             b't' => '\t',
             b'u' => return self.unicode_escape(start),
             _ => {
-                return Err(SyntaxError { end: start + 2, ..SyntaxError::new("unknown escape", start) }
-                    .hint("write a backslash as `\\\\`, as in `C:\\\\Users`"));
+                return Err(SyntaxError {
+                    end: start + 2,
+                    ..SyntaxError::new("unknown escape sequence", start)
+                }
+                .hint("write a backslash as `\\\\`, as in `C:\\\\Users`"));
             }
         })
     }
 
-    fn unicode_escape(&mut self, start: usize) -> Parsed<char> {
+    fn unicode_escape(&mut self, start: usize) -> ParseResult<char> {
         let bad = || SyntaxError::new("a `\\u` escape needs four hexadecimal digits of a character", start);
         let first = self.hex().ok_or_else(bad)?;
         let code = match first {

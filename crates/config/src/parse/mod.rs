@@ -1,4 +1,4 @@
-//! Texts to trees: JSON with comments, TOML, YAML and `.env` files, all bounded and all with positions.
+//! Parsers for JSON with comments, TOML, YAML and `.env` files, with size limits and source positions.
 
 pub mod dotenv;
 mod json;
@@ -7,14 +7,14 @@ mod yaml;
 
 use crate::finding::Finding;
 use crate::node::{Mark, Node, TextId};
-use crate::texts::{TextName, Texts};
+use crate::texts::{SourceTexts, TextName};
 use std::path::Path;
 
-/// The largest configuration file that is read.
+/// The maximum size of a configuration file.
 pub const MAX_BYTES: usize = 4 * 1024 * 1024;
-/// How deep lists and maps may nest.
+/// The maximum nesting depth of lists and maps.
 pub const MAX_DEPTH: usize = 64;
-/// How many values one file may hold, YAML aliases counted as often as they are used.
+/// The maximum number of values in one file. YAML aliases count each time they are used.
 pub const MAX_NODES: usize = 200_000;
 
 /// The syntax of a file.
@@ -29,7 +29,7 @@ pub enum Syntax {
 }
 
 impl Syntax {
-    /// The syntax a file's name promises; anything unknown is read as JSON.
+    /// The syntax of a file, by its extension; other extensions are read as JSON.
     pub fn of(path: &Path) -> Self {
         match path.extension().and_then(|ext| ext.to_str()) {
             Some("toml") => Self::Toml,
@@ -39,7 +39,7 @@ impl Syntax {
     }
 }
 
-/// Where a text stops making sense, and why.
+/// A syntax error, with its byte range.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SyntaxError {
     pub message: String,
@@ -59,13 +59,21 @@ impl SyntaxError {
     }
 }
 
-/// Reads a text that was taken from `path` into a tree.
-pub fn parse(texts: &mut Texts, path: &Path, bytes: &[u8]) -> Result<Node, Box<Finding>> {
+/// The result of parsing a text or a part of it.
+type ParseResult<T> = Result<T, SyntaxError>;
+
+/// Parses the content of the file `path`, with the syntax of its extension.
+pub fn parse(texts: &mut SourceTexts, path: &Path, bytes: &[u8]) -> Result<Node, Box<Finding>> {
     parse_as(texts, path, bytes, Syntax::of(path))
 }
 
-/// Reads a text in a known syntax into a tree.
-pub fn parse_as(texts: &mut Texts, path: &Path, bytes: &[u8], syntax: Syntax) -> Result<Node, Box<Finding>> {
+/// Parses the content of a file in a given syntax.
+pub fn parse_as(
+    texts: &mut SourceTexts,
+    path: &Path,
+    bytes: &[u8],
+    syntax: Syntax,
+) -> Result<Node, Box<Finding>> {
     if bytes.len() > MAX_BYTES {
         let sentence =
             format!("the file has {} bytes, more than {} MiB", bytes.len(), MAX_BYTES / 1024 / 1024);
@@ -82,7 +90,7 @@ pub fn parse_as(texts: &mut Texts, path: &Path, bytes: &[u8], syntax: Syntax) ->
         Syntax::Yaml => yaml::parse(text, id),
     };
     parsed.map_err(|mut error| {
-        // An error at the end of the text is shown at its last word, not on an empty line after it.
+        // Show an error at the end of the text at its last character, not on an empty line.
         let last = text.trim_end().char_indices().next_back().map_or(0, |(at, _)| at);
         if error.start > last {
             (error.start, error.end) = (last, last + 1);
@@ -94,38 +102,38 @@ pub fn parse_as(texts: &mut Texts, path: &Path, bytes: &[u8], syntax: Syntax) ->
             Syntax::Yaml => "YAML",
         };
         let mut finding =
-            Finding::error("config.syntax", format!("this is not {name}: {}", error.message)).at(texts, mark);
+            Finding::error("config.syntax", format!("invalid {name}: {}", error.message)).at(texts, mark);
         finding.hint = error.hint;
         if !is_configuration(path) {
-            // What the parser met is a part of the text.
-            finding.message = format!("this is not {name}");
+            // The message of the parser may quote the text.
+            finding.message = format!("invalid {name}");
         }
-        Box::new(discreet(finding, path))
+        Box::new(without_quote(finding, path))
     })
 }
 
-/// Whether a file's name says that it is a configuration. Of any other file nothing is shown: it may be one that
-/// only the gateway's user can read.
+/// Whether a file has the extension of a configuration file. Findings do not quote other files, since they may be
+/// readable only for the gateway's user.
 fn is_configuration(path: &Path) -> bool {
     let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let extension = real.extension().and_then(|extension| extension.to_str()).map(str::to_ascii_lowercase);
     matches!(extension.as_deref(), Some("json" | "jsonc" | "json5" | "toml" | "yaml" | "yml"))
 }
 
-/// A finding without the line it is about, unless the file is a configuration by its name.
-pub(crate) fn discreet(mut finding: Finding, path: &Path) -> Finding {
+/// Removes the quoted line from a finding, unless the file has the extension of a configuration file.
+pub(crate) fn without_quote(mut finding: Finding, path: &Path) -> Finding {
     if !is_configuration(path) {
         finding.snippet = None;
         finding.label = None;
-        finding.hint = Some("a configuration file ends in .json, .toml or .yaml".into());
+        finding.hint = Some("the name of a configuration file ends in .json, .toml or .yaml".into());
     }
     finding
 }
 
-fn not_utf8(texts: &mut Texts, path: &Path, bytes: &[u8], valid: usize) -> Finding {
+fn not_utf8(texts: &mut SourceTexts, path: &Path, bytes: &[u8], valid: usize) -> Finding {
     let id: TextId = texts.add(TextName::File(path.to_owned()), String::from_utf8_lossy(bytes).as_ref());
     let finding = Finding::error("config.syntax", "the file is not UTF-8 text")
         .at(texts, Mark::new(id, valid, valid + 1))
         .hint("save it as UTF-8");
-    discreet(finding, path)
+    without_quote(finding, path)
 }

@@ -1,56 +1,57 @@
-//! TOML, with the position of every value.
+//! A TOML parser that records the position of every value.
 
-use super::{MAX_NODES, SyntaxError};
-use crate::node::{Key, Mark, Node, Text, TextId, Value};
+use super::{MAX_NODES, ParseResult, SyntaxError};
+use crate::node::{MapKey, Mark, Node, TemplateText, TextId, Value};
 use serde_json::Number;
 use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue};
 
-type Parsed<T> = Result<T, SyntaxError>;
-
-/// Reads one TOML document.
-pub(super) fn parse(text: &str, id: TextId) -> Parsed<Node> {
+/// Parses a TOML document.
+pub(super) fn parse(text: &str, id: TextId) -> ParseResult<Node> {
     let table = DeTable::parse(text).map_err(|error| {
         let span = error.span().unwrap_or(0..0);
-        // The parser's own sentences are short and speak of the text alone.
+        // The messages of the parser are short and refer only to the text.
         SyntaxError { end: span.end.max(span.start + 1), ..SyntaxError::new(error.message(), span.start) }
     })?;
-    let mut builder = Builder { id, nodes: 0 };
+    let mut builder = TomlBuilder { id, nodes: 0 };
     let span = table.span();
     let mut node = builder.table(table.get_ref())?;
     node.mark = Mark::new(id, span.start, span.end);
     Ok(node)
 }
 
-struct Builder {
+struct TomlBuilder {
     id: TextId,
     nodes: usize,
 }
 
-impl Builder {
-    fn table(&mut self, table: &DeTable<'_>) -> Parsed<Node> {
+impl TomlBuilder {
+    fn table(&mut self, table: &DeTable<'_>) -> ParseResult<Node> {
         let mut members = Vec::with_capacity(table.len());
         for (key, value) in table.iter() {
             members.push((self.key(key), self.value(value)?));
         }
-        // The map behind is sorted by name; people think in the order of the file.
+        // The parser sorts the keys by name; restore the order of the file.
         members.sort_by_key(|(key, _)| key.mark.start);
         Ok(Node { value: Value::Map(members), mark: Mark::new(self.id, 0, 0) })
     }
 
-    fn key(&self, key: &Spanned<DeString<'_>>) -> Key {
+    fn key(&self, key: &Spanned<DeString<'_>>) -> MapKey {
         let span = key.span();
-        Key { text: key.get_ref().to_string(), mark: Mark::new(self.id, span.start, span.end) }
+        MapKey { text: key.get_ref().to_string(), mark: Mark::new(self.id, span.start, span.end) }
     }
 
-    fn value(&mut self, spanned: &Spanned<DeValue<'_>>) -> Parsed<Node> {
+    fn value(&mut self, spanned: &Spanned<DeValue<'_>>) -> ParseResult<Node> {
         self.nodes += 1;
         let span = spanned.span();
         if self.nodes > MAX_NODES {
-            return Err(SyntaxError::new(format!("the file holds more than {MAX_NODES} values"), span.start));
+            return Err(SyntaxError::new(
+                format!("the file contains more than {MAX_NODES} values"),
+                span.start,
+            ));
         }
         let value = match spanned.get_ref() {
-            DeValue::String(text) => Value::Text(Text::written(text.as_ref())),
+            DeValue::String(text) => Value::Text(TemplateText::written(text.as_ref())),
             DeValue::Boolean(truth) => Value::Bool(*truth),
             DeValue::Integer(number) => {
                 let parsed = i64::from_str_radix(number.as_str(), number.radix());
@@ -60,11 +61,11 @@ impl Builder {
             }
             DeValue::Float(number) => match number.as_str().parse().ok().and_then(Number::from_f64) {
                 Some(number) => Value::Number(number),
-                None => return Err(SyntaxError::new("only finite numbers are understood", span.start)),
+                None => return Err(SyntaxError::new("only finite numbers are supported", span.start)),
             },
-            DeValue::Datetime(time) => Value::Text(Text::written(time.to_string())),
+            DeValue::Datetime(time) => Value::Text(TemplateText::written(time.to_string())),
             DeValue::Array(elements) => {
-                Value::List(elements.iter().map(|element| self.value(element)).collect::<Parsed<_>>()?)
+                Value::List(elements.iter().map(|element| self.value(element)).collect::<ParseResult<_>>()?)
             }
             DeValue::Table(table) => self.table(table)?.value,
         };

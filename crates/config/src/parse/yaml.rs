@@ -1,19 +1,17 @@
-//! YAML, with the position of every value.
+//! A YAML parser that records the position of every value.
 
-use super::{MAX_DEPTH, MAX_NODES, SyntaxError};
-use crate::node::{Key, Mark, Node, Text, TextId, Value};
+use super::{MAX_DEPTH, MAX_NODES, ParseResult, SyntaxError};
+use crate::node::{MapKey, Mark, Node, TemplateText, TextId, Value};
 use saphyr_parser::{Event, Parser, ScalarStyle, Span, StrInput, Tag};
 use serde_json::Number;
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-type Parsed<T> = Result<T, SyntaxError>;
-
-/// Reads one YAML document; an empty one is an empty map.
-pub(super) fn parse(text: &str, id: TextId) -> Parsed<Node> {
+/// Parses a YAML document; an empty document is an empty map.
+pub(super) fn parse(text: &str, id: TextId) -> ParseResult<Node> {
     let offsets = text.char_indices().map(|(at, _)| at).chain([text.len()]).collect();
     let mut builder =
-        Builder { events: Parser::new_from_str(text), id, offsets, anchors: HashMap::new(), nodes: 0 };
+        YamlBuilder { events: Parser::new_from_str(text), id, offsets, anchors: HashMap::new(), nodes: 0 };
     let mut document = None;
     loop {
         let (event, span) = builder.next()?;
@@ -21,7 +19,7 @@ pub(super) fn parse(text: &str, id: TextId) -> Parsed<Node> {
             Event::StreamEnd => break,
             Event::StreamStart | Event::DocumentStart(_) | Event::DocumentEnd | Event::Nothing => {}
             _ if document.is_some() => {
-                return Err(builder.error("only one document may stand in a file", span));
+                return Err(builder.error("a file may contain only one document", span));
             }
             event => document = Some(builder.node(event, span, 0)?),
         }
@@ -33,17 +31,17 @@ pub(super) fn parse(text: &str, id: TextId) -> Parsed<Node> {
     }
 }
 
-struct Builder<'a> {
+struct YamlBuilder<'a> {
     events: Parser<'a, StrInput<'a>>,
     id: TextId,
-    /// The parser counts characters, marks count bytes.
+    /// The byte offset of each character: the parser counts characters, marks count bytes.
     offsets: Vec<usize>,
     anchors: HashMap<usize, Node>,
     nodes: usize,
 }
 
-impl<'a> Builder<'a> {
-    fn next(&mut self) -> Parsed<(Event<'a>, Span)> {
+impl<'a> YamlBuilder<'a> {
+    fn next(&mut self) -> ParseResult<(Event<'a>, Span)> {
         match self.events.next_event() {
             Some(Ok(pair)) => Ok(pair),
             Some(Err(error)) => Err(SyntaxError::new(error.info(), self.offset(error.marker().index()))),
@@ -63,10 +61,10 @@ impl<'a> Builder<'a> {
         SyntaxError::new(message, self.offset(span.start.index()))
     }
 
-    fn node(&mut self, event: Event<'a>, span: Span, depth: usize) -> Parsed<Node> {
+    fn node(&mut self, event: Event<'a>, span: Span, depth: usize) -> ParseResult<Node> {
         self.count(1, span)?;
         if depth > MAX_DEPTH {
-            return Err(self.error(format!("lists and maps nest deeper than {MAX_DEPTH}"), span));
+            return Err(self.error(format!("lists and maps are nested deeper than {MAX_DEPTH}"), span));
         }
         let mark = self.mark(span);
         let (anchor, node) = match event {
@@ -79,7 +77,7 @@ impl<'a> Builder<'a> {
                 let Some(node) = self.anchors.get(&anchor).cloned() else {
                     return Err(self.error("this alias refers to itself or to nothing", span));
                 };
-                // An alias of aliases grows with every use: what it brings is counted in full.
+                // Nested aliases can grow exponentially, so count the full size of each use.
                 self.count(size(&node), span)?;
                 return Ok(node);
             }
@@ -91,15 +89,15 @@ impl<'a> Builder<'a> {
         Ok(node)
     }
 
-    fn count(&mut self, nodes: usize, span: Span) -> Parsed<()> {
+    fn count(&mut self, nodes: usize, span: Span) -> ParseResult<()> {
         self.nodes = self.nodes.saturating_add(nodes);
         if self.nodes > MAX_NODES {
-            return Err(self.error(format!("the file holds more than {MAX_NODES} values"), span));
+            return Err(self.error(format!("the file contains more than {MAX_NODES} values"), span));
         }
         Ok(())
     }
 
-    fn list(&mut self, depth: usize) -> Parsed<Value> {
+    fn list(&mut self, depth: usize) -> ParseResult<Value> {
         let mut elements = Vec::new();
         loop {
             match self.next()? {
@@ -109,8 +107,8 @@ impl<'a> Builder<'a> {
         }
     }
 
-    fn map(&mut self, depth: usize) -> Parsed<Value> {
-        let mut members: Vec<(Key, Node)> = Vec::new();
+    fn map(&mut self, depth: usize) -> ParseResult<Value> {
+        let mut members: Vec<(MapKey, Node)> = Vec::new();
         let mut inherited = Vec::new();
         loop {
             let (event, span) = self.next()?;
@@ -118,9 +116,9 @@ impl<'a> Builder<'a> {
                 break;
             }
             let Event::Scalar(key, ..) = event else {
-                return Err(self.error("keys must be plain texts", span));
+                return Err(self.error("keys must be strings", span));
             };
-            let key = Key { text: key.into_owned(), mark: self.mark(span) };
+            let key = MapKey { text: key.into_owned(), mark: self.mark(span) };
             let (event, span) = self.next()?;
             let node = self.node(event, span, depth + 1)?;
             match (key.text.as_str(), node.value) {
@@ -156,17 +154,17 @@ fn size(node: &Node) -> usize {
     }
 }
 
-/// YAML 1.2: only a handful of plain words are not text, so `no` stays Norway.
+/// Reads a scalar as YAML 1.2 does: only a few plain words are not strings, and `no` is a string.
 fn scalar(text: &str, style: ScalarStyle, tag: Option<&Cow<'_, Tag>>) -> Value {
     let tagged_text = tag.is_some_and(|tag| tag.is_yaml_core_schema() && tag.suffix == "str");
     if style != ScalarStyle::Plain || tagged_text {
-        return Value::Text(Text::written(text));
+        return Value::Text(TemplateText::written(text));
     }
     match text {
         "" | "~" | "null" | "Null" | "NULL" => Value::Null,
         "true" | "True" | "TRUE" => Value::Bool(true),
         "false" | "False" | "FALSE" => Value::Bool(false),
-        _ => number(text).map_or_else(|| Value::Text(Text::written(text)), Value::Number),
+        _ => number(text).map_or_else(|| Value::Text(TemplateText::written(text)), Value::Number),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Settings about doors and callers: `listen`, `auth`, `groups`, `personas`.
+//! Settings of the listener and of callers: `listen`, `auth`, `groups`, `personas`.
 
 use crate::fields::{Seconds, SecretField, one_or_many, secret_option};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -11,10 +11,10 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 use toolbooth_core::secret::SecretText;
 
-/// The port used when none is named.
+/// The default port.
 pub const DEFAULT_PORT: u16 = 8665;
 
-/// Where the gateway listens.
+/// The address the gateway listens on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct Listen(pub SocketAddr);
@@ -26,7 +26,7 @@ impl Default for Listen {
 }
 
 impl Listen {
-    /// Whether only this machine can reach it.
+    /// Whether the address is reachable from this machine only.
     pub fn is_loopback(&self) -> bool {
         self.0.ip().is_loopback()
     }
@@ -85,27 +85,28 @@ impl JsonSchema for Listen {
     }
 }
 
-/// How callers are recognised.
+/// Settings of caller authentication.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub struct Auth {
-    /// The way callers say who they are.
+#[schemars(rename = "Auth")]
+pub struct AuthSettings {
+    /// How callers authenticate.
     pub mode: AuthMode,
-    /// For `local`: which users of this machine are let in.
-    pub local_users: LocalUsers,
-    /// For `header`: what a trusted proxy sends.
+    /// For `local`: which users of this machine may connect.
+    pub local_users: LocalUsersSetting,
+    /// For `header`: the headers that a trusted proxy sends.
     pub header: HeaderAuth,
-    /// For `jwt`: whose tokens are taken.
+    /// For `jwt`: which tokens are accepted.
     pub jwt: JwtAuth,
-    /// Members of this group see and decide everything.
+    /// The group of administrators, who may see and decide everything.
     pub admin_group: String,
 }
 
-impl Default for Auth {
+impl Default for AuthSettings {
     fn default() -> Self {
         Self {
             mode: AuthMode::Local,
-            local_users: LocalUsers::Own,
+            local_users: LocalUsersSetting::Own,
             header: HeaderAuth::default(),
             jwt: JwtAuth::default(),
             admin_group: "admin".into(),
@@ -113,39 +114,40 @@ impl Default for Auth {
     }
 }
 
-/// The way callers say who they are.
+/// How callers authenticate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum AuthMode {
-    /// The user of this machine; loopback only.
+    /// No credentials: callers on this machine, over loopback only.
     Local,
-    /// A trusted proxy names the user in a header.
+    /// A trusted proxy sends the user's name in a header.
     Header,
-    /// Bearer tokens made by `toolbooth tokens create`.
+    /// Bearer tokens created with `toolbooth tokens create`.
     Token,
-    /// Signed tokens of an identity provider.
+    /// JSON Web Tokens of an identity provider.
     Jwt,
 }
 
-/// Which users of this machine a gateway in `local` mode lets in.
+/// Which users of this machine may connect in `local` mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum LocalUsers {
-    /// The user who runs the gateway, and root; the kernel says who owns a connection.
+#[schemars(rename = "LocalUsers")]
+pub enum LocalUsersSetting {
+    /// Only the user who runs the gateway, and root. The kernel reports the owner of each connection.
     Own,
-    /// Every user of this machine, each as the gateway's owner.
+    /// Every user of this machine, each with the rights of the gateway's owner.
     Any,
 }
 
-/// What a trusted proxy sends.
+/// The headers that a trusted proxy sends.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct HeaderAuth {
-    /// The header that names the user.
+    /// The header that holds the user's name.
     pub name: String,
-    /// The header that proves it is the proxy.
+    /// The header that authenticates the proxy.
     pub secret_header: String,
-    /// What that header must hold; 16 characters or more.
+    /// The value that `secret_header` must have; at least 16 characters.
     #[serde(with = "secret_option")]
     #[schemars(with = "Option<String>")]
     pub secret: Option<SecretText>,
@@ -157,71 +159,72 @@ impl Default for HeaderAuth {
     }
 }
 
-/// Whose signed tokens are taken.
+/// Which JSON Web Tokens are accepted.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct JwtAuth {
-    /// The `iss` that tokens must carry.
+    /// The required value of `iss`.
     pub issuer: Option<String>,
-    /// One of these must be in `aud`.
+    /// The accepted values of `aud`; a token needs one of them.
     #[serde(with = "one_or_many")]
     #[schemars(with = "crate::fields::TextOrTexts")]
     pub audience: Vec<String>,
-    /// Where the keys are; discovered from the issuer when absent.
+    /// The URL of the signing keys. Default: discovered from the issuer.
     pub jwks_url: Option<String>,
-    /// Which claims hold what.
-    pub claims: Claims,
+    /// The names of the claims to read.
+    pub claims: ClaimSettings,
 }
 
-/// Which claims of a token hold what.
+/// The names of the claims to read from a token.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub struct Claims {
-    /// The user.
+#[schemars(rename = "Claims")]
+pub struct ClaimSettings {
+    /// The claim with the user's name.
     pub user: String,
-    /// The user's groups.
+    /// The claim with the user's groups.
     pub groups: String,
-    /// The persona, if tokens name one.
+    /// The claim with the persona, if tokens have one.
     pub persona: Option<String>,
-    /// The compliance level, if tokens name one.
+    /// The claim with the compliance level, if tokens have one.
     pub compliance_level: Option<String>,
 }
 
-impl Default for Claims {
+impl Default for ClaimSettings {
     fn default() -> Self {
         Self { user: "sub".into(), groups: "groups".into(), persona: None, compliance_level: None }
     }
 }
 
-/// Who is in which group: a map in the file, a service, or both.
+/// Group membership: a map in the file, a service, or both.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
-pub struct Groups {
+pub struct GroupSettings {
     /// Users by group.
     #[serde(flatten)]
     pub members: BTreeMap<String, Vec<String>>,
-    /// Where membership is asked: `POST {user_id, group_id}` answers `{is_member}`.
+    /// The URL of a membership service: `POST {user_id, group_id}` answers `{is_member}`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub service_url: Option<String>,
-    /// The bearer token for asking.
+    /// The bearer token for the membership service.
     #[serde(with = "secret_option", skip_serializing_if = "Option::is_none")]
     pub service_token: Option<SecretText>,
-    /// How long an answer is believed.
+    /// How long an answer of the service is cached.
     #[serde(with = "crate::fields::seconds_option", skip_serializing_if = "Option::is_none")]
     pub cache_seconds: Option<Duration>,
 }
 
-impl<'de> Deserialize<'de> for Groups {
+impl<'de> Deserialize<'de> for GroupSettings {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct GroupsVisitor;
         impl<'de> Visitor<'de> for GroupsVisitor {
-            type Value = Groups;
+            type Value = GroupSettings;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a map from group names to lists of users")
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Groups, A::Error> {
-                let mut groups = Groups::default();
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<GroupSettings, A::Error> {
+                let mut groups = GroupSettings::default();
                 while let Some(name) = map.next_key::<String>()? {
                     match name.as_str() {
                         "service_url" => groups.service_url = Some(map.next_value()?),
@@ -239,7 +242,7 @@ impl<'de> Deserialize<'de> for Groups {
     }
 }
 
-impl JsonSchema for Groups {
+impl JsonSchema for GroupSettings {
     fn schema_name() -> Cow<'static, str> {
         "Groups".into()
     }
@@ -247,7 +250,7 @@ impl JsonSchema for Groups {
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
             "type": "object",
-            "description": "Users by group, or a service that knows.",
+            "description": "Users by group, or the URL of a service that answers membership queries.",
             "properties": {
                 "service_url": { "type": "string" },
                 "service_token": { "type": "string" },
@@ -258,30 +261,32 @@ impl JsonSchema for Groups {
     }
 }
 
-/// A named view of the catalog.
+/// Settings of a persona: a named restriction of the catalog.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub struct Persona {
-    /// Globs of the tools it may use; absent means none, unless it inherits.
+#[schemars(rename = "Persona")]
+pub struct PersonaSettings {
+    /// Globs of the tools that the persona may use. Default: none, unless `inherit` is set.
     pub allowed_tools: Option<Vec<String>>,
-    /// Skills it may use. Nothing acts on it yet.
+    /// Skills that the persona may use. Not implemented yet.
     pub allowed_skills: Option<Vec<String>>,
-    /// Whether the shared tools are part of it.
-    pub inherit: Option<Inherit>,
-    /// Groups whose members may pick it; absent means everybody.
+    /// Which tools the persona inherits.
+    pub inherit: Option<InheritSetting>,
+    /// Groups whose members may select the persona. Default: every caller.
     pub groups: Option<Vec<String>>,
-    /// Conditions on its calls. Nothing acts on them yet.
+    /// Conditions on the persona's calls. Not implemented yet.
     pub flags: BTreeMap<String, serde_json::Value>,
-    /// What it is for.
+    /// The purpose of the persona.
     pub description: Option<String>,
-    /// What the model is told. Nothing acts on it yet.
+    /// Instructions for the model. Not implemented yet.
     pub prompt: Option<String>,
 }
 
-/// What a persona takes over.
+/// The tools that a persona inherits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Inherit {
+#[schemars(rename = "Inherit")]
+pub enum InheritSetting {
     /// Every shared tool.
     Shared,
 }

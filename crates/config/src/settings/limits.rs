@@ -1,4 +1,4 @@
-//! Settings about bounds and keeping: `limits`, `files`, `audit`, `dead_letters`.
+//! Settings of limits and retention: `limits`, `results`, `files`, `audit`, `dead_letters`.
 
 use crate::fields::{seconds, seconds_option, secret_option};
 use schemars::JsonSchema;
@@ -6,43 +6,45 @@ use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use toolbooth_core::secret::SecretText;
 
-/// Bounds on calls, results and requests.
+/// Limits on calls, results and requests.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub struct Limits {
-    /// Tokens of a result that reach the model; a longer one becomes an artifact. 0 means any.
+#[schemars(rename = "Limits")]
+pub struct LimitSettings {
+    /// The maximum number of tokens of a result that reaches the model; a longer result becomes an artifact. 0 means no
+    /// limit.
     pub result_tokens: u32,
-    /// The longest a call may take, progress included.
+    /// The maximum duration of a call, even if the server reports progress.
     #[serde(with = "seconds")]
     #[schemars(with = "crate::fields::Time")]
     pub max_call_seconds: Duration,
-    /// The largest request body.
+    /// The maximum size of a request body.
     pub body_bytes: u64,
-    /// The largest message from a server.
+    /// The maximum size of a message from a server.
     pub upstream_bytes: u64,
-    /// Calls per caller and minute.
+    /// The maximum number of calls per caller and minute. Default: no limit.
     pub calls_per_minute: Option<u32>,
-    /// Seconds of tool time of one user per day (UTC).
+    /// The maximum tool run time per user and day (UTC), in seconds. Default: no limit.
     #[serde(with = "seconds_option")]
     #[schemars(with = "Option<crate::fields::Time>")]
     pub runtime_seconds: Option<Duration>,
-    /// Cost of one user per day (UTC), in the units of manifests.
+    /// The maximum cost per user and day (UTC), in the unit that manifests use. Default: no limit.
     pub cost: Option<f64>,
-    /// Artifacts of one call.
+    /// The maximum number of artifacts of one call.
     pub artifacts: u32,
-    /// Bytes of artifacts of one call.
+    /// The maximum total size of the artifacts of one call, in bytes.
     pub artifact_bytes: u64,
-    /// Bytes of `_mcp_data`.
+    /// The maximum size of `_mcp_data`, in bytes.
     pub mcp_data_bytes: u64,
-    /// Calls that may wait for one tool.
+    /// The maximum number of calls that wait for one tool.
     pub queue: u32,
-    /// Tools taken from one server; those beyond are set aside.
+    /// The maximum number of tools of one server; the gateway ignores the rest.
     pub tools_per_server: u32,
-    /// Client sessions held at once.
+    /// The maximum number of concurrent client sessions.
     pub sessions: u32,
 }
 
-impl Default for Limits {
+impl Default for LimitSettings {
     fn default() -> Self {
         Self {
             result_tokens: 25_000,
@@ -62,53 +64,56 @@ impl Default for Limits {
     }
 }
 
-/// What becomes of results.
+/// Settings of result processing.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub struct Results {
-    /// Whether they are looked into: files in them are kept, and what the contract keeps from models is taken out.
+#[schemars(rename = "Results")]
+pub struct ResultSettings {
+    /// Whether the gateway inspects results: it stores the files in them, and removes the fields that the result
+    /// contract hides from models.
     pub inspect: bool,
 }
 
-impl Default for Results {
+impl Default for ResultSettings {
     fn default() -> Self {
         Self { inspect: true }
     }
 }
 
-/// Uploaded files and temporary addresses.
+/// Settings of uploaded files and their temporary URLs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub struct Files {
-    /// The key that signs temporary addresses; made in the data directory when absent.
+#[schemars(rename = "Files")]
+pub struct FileSettings {
+    /// The key that signs temporary URLs. Default: generated in the data directory.
     #[serde(with = "secret_option")]
     #[schemars(with = "Option<String>")]
     pub key: Option<SecretText>,
-    /// How long a temporary address lives.
+    /// The lifetime of a temporary URL.
     #[serde(with = "seconds")]
     #[schemars(with = "crate::fields::Time")]
     pub url_seconds: Duration,
-    /// How long it outlives its call.
+    /// How long a temporary URL remains valid after its call has ended.
     #[serde(with = "seconds")]
     #[schemars(with = "crate::fields::Time")]
     pub grace_seconds: Duration,
-    /// The largest upload.
+    /// The maximum size of an upload.
     pub max_upload_bytes: u64,
-    /// How many bytes of files one user may keep, older versions included.
+    /// The maximum total size of a user's files, older versions included.
     pub user_bytes: u64,
-    /// How many files one user may keep, older versions included; 10,000 at the most.
+    /// The maximum number of a user's files, older versions included; at most 10,000.
     pub user_files: u64,
-    /// How many days files are kept; for good when absent.
+    /// The number of days that files are kept. Default: forever.
     pub keep_days: Option<u32>,
-    /// Whether an address works once only.
+    /// Whether a temporary URL can be used only once.
     pub single_use: bool,
-    /// How often an address works at the most.
+    /// How many times a temporary URL can be used.
     pub max_uses: u32,
-    /// What happens to a file name that names no file of the session.
+    /// What happens if an argument names a file that the session does not have.
     pub unknown: UnknownFile,
 }
 
-impl Default for Files {
+impl Default for FileSettings {
     fn default() -> Self {
         Self {
             key: None,
@@ -125,57 +130,59 @@ impl Default for Files {
     }
 }
 
-/// What happens to a file name that names no file of the session.
+/// The handling of file names that the session does not have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum UnknownFile {
-    /// The model is told.
+    /// Refuse the call with an error.
     Refuse,
-    /// It is handed on as it is.
+    /// Pass the name on to the tool unchanged.
     PassThrough,
 }
 
-/// Which calls are remembered, and for how long. Decisions always are.
+/// Settings of the audit log. Decisions are always recorded.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub struct Audit {
-    /// Which calls leave a row.
+#[schemars(rename = "Audit")]
+pub struct AuditSettings {
+    /// Which calls are recorded.
     pub calls: AuditedCalls,
-    /// Days; absent means a year.
+    /// The number of days that records are kept. Default: one year.
     pub keep_days: Option<u32>,
-    /// Bytes; absent means 2 GiB. The oldest rows go first.
+    /// The maximum size of the audit log, in bytes; the oldest records are deleted first. Default: 2 GiB.
     pub keep_bytes: Option<u64>,
 }
 
-/// Which calls leave a row in the audit.
+/// Which calls the audit log records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum AuditedCalls {
     /// Every call.
     #[default]
     All,
-    /// Those that may change something.
+    /// Calls that may change something.
     Writes,
-    /// None.
+    /// No call.
     None,
 }
 
-/// What becomes of calls that failed for good.
+/// Settings of dead letters: calls that failed permanently.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub struct DeadLetters {
-    /// How often a safe call is tried again by itself.
+#[schemars(rename = "DeadLetters")]
+pub struct DeadLetterSettings {
+    /// How many times the gateway replays a safe call automatically.
     pub max_replays: u32,
-    /// After how many seconds, by how often that was done before; further ones wait as long as the last.
+    /// The delays before each automatic replay, in seconds; the last one applies to all further replays.
     #[schemars(length(max = 32))]
     pub schedule_seconds: Vec<u32>,
-    /// The key that kept arguments are encrypted with; made in the store when absent.
+    /// The key that encrypts stored arguments. Default: generated in the store.
     #[serde(with = "secret_option")]
     #[schemars(with = "Option<String>")]
     pub key: Option<SecretText>,
 }
 
-impl Default for DeadLetters {
+impl Default for DeadLetterSettings {
     fn default() -> Self {
         Self { max_replays: 3, schedule_seconds: vec![60, 300, 900, 1800, 3600], key: None }
     }

@@ -1,4 +1,4 @@
-//! Every setting that is not a server entry, typed, with its default.
+//! All settings other than server entries, with their types and defaults.
 
 mod access;
 mod limits;
@@ -20,93 +20,96 @@ use std::path::PathBuf;
 use std::time::Duration;
 use toolbooth_core::secret::SecretText;
 
-/// All settings, merged from every layer, defaults filled in.
+/// All settings, merged from every layer and completed with defaults.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(title = "Toolbooth settings")]
 pub struct Settings {
-    /// Where the gateway listens: `HOST:PORT`, or a port alone.
+    /// The address the gateway listens on: `HOST:PORT`, or only a port.
     pub listen: Listen,
-    /// The address that clients and tool servers reach it by; from `listen` when absent.
+    /// The URL at which clients and tool servers reach the gateway. Default: derived from `listen`.
     pub public_url: Option<String>,
-    /// Where state is kept; absent only before loading has filled it in.
+    /// The directory for the gateway's state. Loading always fills it in.
     #[schemars(with = "Option<String>")]
     pub data_dir: PathBuf,
     /// The database.
-    pub store: Store,
-    /// Where files and artifacts are kept.
-    pub blobs: Blobs,
-    /// How callers are recognised.
-    pub auth: Auth,
-    /// Who is in which group.
-    pub groups: Groups,
-    /// Named views of the catalog.
-    pub personas: BTreeMap<String, Persona>,
-    /// What may be done, and what is asked first.
-    pub policy: Policy,
-    /// How held calls are asked about.
-    pub approval: Approval,
-    /// What clients are shown.
-    pub exposure: Exposure,
-    /// How tools are searched.
-    pub search: Search,
-    /// How tools are named toward clients.
-    pub naming: Naming,
-    /// What a tool needs to pass the lint.
-    pub lint: Lint,
-    /// Bounds on calls, results and requests.
-    pub limits: Limits,
-    /// What becomes of results.
-    pub results: Results,
-    /// Uploaded files and temporary addresses.
-    pub files: Files,
-    /// What tools may show in the canvas.
-    pub display: Display,
-    /// Which levels of data may meet.
-    pub compliance: Compliance,
+    pub store: StoreSettings,
+    /// The storage for the content of files and artifacts.
+    pub blobs: BlobSettings,
+    /// How the gateway authenticates callers.
+    pub auth: AuthSettings,
+    /// The members of each group.
+    pub groups: GroupSettings,
+    /// Personas by name. A persona restricts which tools a caller sees and uses.
+    pub personas: BTreeMap<String, PersonaSettings>,
+    /// Rules that allow, plan, ask about, deny or hide calls.
+    pub policy: PolicySettings,
+    /// Approval of held calls.
+    pub approval: ApprovalSettings,
+    /// Which tools `tools/list` returns, and in which form.
+    pub exposure: ExposureSettings,
+    /// Tool search.
+    pub search: SearchSettings,
+    /// The names under which clients see tools.
+    pub naming: NamingSettings,
+    /// Requirements of `toolbooth tools lint`.
+    pub lint: LintSettings,
+    /// Limits on calls, results and requests.
+    pub limits: LimitSettings,
+    /// How the gateway processes tool results.
+    pub results: ResultSettings,
+    /// Uploaded files and their temporary URLs.
+    pub files: FileSettings,
+    /// Limits on what tools may display in the canvas.
+    pub display: DisplaySettings,
+    /// Compliance levels, and which of them may be combined.
+    pub compliance: ComplianceSettings,
     /// The language model that gateway features use.
-    pub llm: Llm,
-    /// Where events are sent.
-    pub events: Events,
-    /// How long calls are remembered.
-    pub audit: Audit,
-    /// What becomes of calls that failed for good.
-    pub dead_letters: DeadLetters,
-    /// Where traces are sent.
-    pub telemetry: Telemetry,
+    pub llm: LlmSettings,
+    /// Delivery of events.
+    pub events: EventSettings,
+    /// Which calls the audit log records, and how long it keeps them.
+    pub audit: AuditSettings,
+    /// Handling of calls that failed permanently.
+    pub dead_letters: DeadLetterSettings,
+    /// Export of traces.
+    pub telemetry: TelemetrySettings,
     /// Folders of tool, persona, skill, job and task manifests.
-    pub manifests: Manifests,
-    /// A file of variables, beside the file that names it.
+    pub manifests: ManifestSettings,
+    /// A `.env` file with variables. A relative path starts at the folder of this file.
     #[serde(with = "text_option")]
     #[schemars(with = "Option<String>")]
     pub env_file: Option<SecretText>,
-    /// Only these tools enter the catalog; empty means all. Globs on any form of a tool's name with its server's in it.
+    /// Only matching tools enter the catalog; empty means all. Globs, matched against every form of a tool's name that
+    /// includes the server's name.
     #[serde(with = "one_or_many")]
     #[schemars(with = "crate::fields::TextOrTexts")]
     pub allow_tools: Vec<String>,
-    /// These tools enter nothing; wins over `allow_tools`. Globs on any form of a tool's name. Every layer adds to it.
+    /// Matching tools never enter the catalog, even if `allow_tools` matches them. Globs, matched against every form of
+    /// a tool's name. The lists of all layers are combined.
     #[serde(with = "one_or_many")]
     #[schemars(with = "crate::fields::TextOrTexts")]
     pub deny_tools: Vec<String>,
-    /// Names of the variables that a child process gets besides its own `env`; `LC_*` means every name so beginning.
+    /// Names of the environment variables that a child process inherits in addition to its own `env`. A name that ends
+    /// in `*`, such as `LC_*`, matches by prefix.
     #[serde(with = "one_or_many")]
     #[schemars(with = "crate::fields::TextOrTexts")]
     pub environment: Vec<String>,
-    /// Folders told to servers that ask for roots.
+    /// Folders that servers receive when they request roots.
     #[serde(with = "one_or_many")]
     #[schemars(with = "crate::fields::TextOrTexts")]
     pub roots: Vec<String>,
-    /// Host names the gateway answers to besides loopback and `public_url`.
+    /// Host names that the gateway accepts in addition to loopback names and the host of `public_url`.
     #[serde(with = "one_or_many")]
     #[schemars(with = "crate::fields::TextOrTexts")]
     pub allowed_hosts: Vec<String>,
-    /// Web origins that may call it.
+    /// Web origins that may send requests to the gateway.
     #[serde(with = "one_or_many")]
     #[schemars(with = "crate::fields::TextOrTexts")]
     pub allowed_origins: Vec<String>,
-    /// How failed calls are tried again.
-    pub retry: Retry,
-    /// How long a stopping gateway waits for running calls.
+    /// Retries of failed calls.
+    pub retry: RetrySettings,
+    /// How long the gateway waits for running calls when it stops.
     #[serde(with = "seconds")]
     #[schemars(with = "crate::fields::Time")]
     pub drain_seconds: Duration,
@@ -118,28 +121,28 @@ impl Default for Settings {
             listen: Listen::default(),
             public_url: None,
             data_dir: PathBuf::new(),
-            store: Store::default(),
-            blobs: Blobs::default(),
-            auth: Auth::default(),
-            groups: Groups::default(),
+            store: StoreSettings::default(),
+            blobs: BlobSettings::default(),
+            auth: AuthSettings::default(),
+            groups: GroupSettings::default(),
             personas: BTreeMap::new(),
-            policy: Policy::default(),
-            approval: Approval::default(),
-            exposure: Exposure::default(),
-            search: Search::default(),
-            naming: Naming::default(),
-            lint: Lint::default(),
-            limits: Limits::default(),
-            results: Results::default(),
-            files: Files::default(),
-            display: Display::default(),
-            compliance: Compliance::default(),
-            llm: Llm::default(),
-            events: Events::default(),
-            audit: Audit::default(),
-            dead_letters: DeadLetters::default(),
-            telemetry: Telemetry::default(),
-            manifests: Manifests::default(),
+            policy: PolicySettings::default(),
+            approval: ApprovalSettings::default(),
+            exposure: ExposureSettings::default(),
+            search: SearchSettings::default(),
+            naming: NamingSettings::default(),
+            lint: LintSettings::default(),
+            limits: LimitSettings::default(),
+            results: ResultSettings::default(),
+            files: FileSettings::default(),
+            display: DisplaySettings::default(),
+            compliance: ComplianceSettings::default(),
+            llm: LlmSettings::default(),
+            events: EventSettings::default(),
+            audit: AuditSettings::default(),
+            dead_letters: DeadLetterSettings::default(),
+            telemetry: TelemetrySettings::default(),
+            manifests: ManifestSettings::default(),
             env_file: None,
             allow_tools: Vec::new(),
             deny_tools: Vec::new(),
@@ -147,39 +150,41 @@ impl Default for Settings {
             roots: Vec::new(),
             allowed_hosts: Vec::new(),
             allowed_origins: Vec::new(),
-            retry: Retry::default(),
+            retry: RetrySettings::default(),
             drain_seconds: Duration::from_secs(10),
         }
     }
 }
 
-/// The database.
+/// Settings of the database.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub struct Store {
-    /// `sqlite:PATH`, `postgres://…` or `memory:`; a file in the data directory when absent.
+#[schemars(rename = "Store")]
+pub struct StoreSettings {
+    /// `sqlite:PATH`, `postgres://…` or `memory:`. Default: a SQLite file in the data directory.
     #[serde(with = "text_option")]
     #[schemars(with = "Option<String>")]
     pub url: Option<SecretText>,
 }
 
-/// Where files and artifacts are kept.
+/// Settings of the storage for files and artifacts.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub struct Blobs {
-    /// `file:PATH` or `s3://bucket/prefix`; a folder in the data directory when absent.
+#[schemars(rename = "Blobs")]
+pub struct BlobSettings {
+    /// `file:PATH` or `s3://bucket/prefix`. Default: a folder in the data directory.
     #[serde(with = "text_option")]
     #[schemars(with = "Option<String>")]
     pub url: Option<SecretText>,
-    /// Where the bucket is, unless it is Amazon's; `AWS_ENDPOINT_URL` when absent.
+    /// The endpoint of an S3-compatible service other than Amazon's. Default: `AWS_ENDPOINT_URL`.
     pub endpoint: Option<String>,
-    /// The bucket's region; `AWS_REGION` when absent.
+    /// The region of the bucket. Default: `AWS_REGION`.
     pub region: Option<String>,
-    /// The id of the key that opens the bucket; `AWS_ACCESS_KEY_ID` when absent.
+    /// The access key ID. Default: `AWS_ACCESS_KEY_ID`.
     #[serde(with = "secret_option")]
     #[schemars(with = "Option<String>")]
     pub access_key: Option<SecretText>,
-    /// The key itself; `AWS_SECRET_ACCESS_KEY` when absent.
+    /// The secret access key. Default: `AWS_SECRET_ACCESS_KEY`.
     #[serde(with = "secret_option")]
     #[schemars(with = "Option<String>")]
     pub secret_key: Option<SecretText>,

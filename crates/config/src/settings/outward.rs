@@ -1,4 +1,4 @@
-//! Settings about what goes out: `llm`, `events`, `telemetry`.
+//! Settings of outgoing connections: `llm`, `events`, `telemetry`.
 
 use crate::fields::{seconds, secret, secret_map, secret_option, text_option};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -13,34 +13,35 @@ use toolbooth_core::secret::SecretText;
 /// The language model that gateway features use: any OpenAI-compatible endpoint.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub struct Llm {
-    /// Its address, up to and including `/v1`.
+#[schemars(rename = "Llm")]
+pub struct LlmSettings {
+    /// The base URL, up to and including `/v1`.
     #[serde(with = "text_option")]
     #[schemars(with = "Option<String>")]
     pub base_url: Option<SecretText>,
-    /// The key.
+    /// The API key.
     #[serde(with = "secret_option")]
     #[schemars(with = "Option<String>")]
     pub api_key: Option<SecretText>,
-    /// The model's name.
+    /// The name of the model.
     pub model: Option<String>,
-    /// Globs of the servers that may ask it questions through the gateway.
+    /// Globs of the servers that may send sampling requests to the model.
     pub allow: Vec<String>,
-    /// Models that servers may prefer to `model`.
+    /// Models that servers may request in place of `model`.
     pub models: Vec<String>,
-    /// The most tokens of one answer.
+    /// The maximum number of tokens in one answer.
     pub max_tokens: u32,
-    /// The most questions that a server may ask during one call.
+    /// The maximum number of sampling requests that a server may send during one call.
     pub requests_per_call: u32,
-    /// The most tokens that servers may use in a day (UTC), questions and answers together.
+    /// The maximum number of tokens that servers may use per day (UTC), requests and answers together.
     pub tokens_per_day: u64,
-    /// How long one answer may take.
+    /// The timeout of one request.
     #[serde(with = "seconds")]
     #[schemars(with = "crate::fields::Time")]
     pub timeout_seconds: Duration,
 }
 
-impl Default for Llm {
+impl Default for LlmSettings {
     fn default() -> Self {
         Self {
             base_url: None,
@@ -56,31 +57,32 @@ impl Default for Llm {
     }
 }
 
-/// Where events are sent.
+/// Settings of event delivery.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub struct Events {
-    /// Addresses that every event is posted to.
-    pub webhooks: Vec<Webhook>,
-    /// Events kept for those who reconnect.
+#[schemars(rename = "Events")]
+pub struct EventSettings {
+    /// Webhooks that the gateway posts events to.
+    pub webhooks: Vec<WebhookSettings>,
+    /// The number of recent events kept, so that a client that reconnects can catch up.
     pub ring: u32,
 }
 
-impl Default for Events {
+impl Default for EventSettings {
     fn default() -> Self {
         Self { webhooks: Vec::new(), ring: 10_000 }
     }
 }
 
-/// One address that events are posted to.
+/// A webhook: a URL that the gateway posts events to.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Webhook {
-    /// The address; it may hold a secret.
+pub struct WebhookSettings {
+    /// The URL; it may contain a secret.
     #[serde(with = "secret")]
     pub url: SecretText,
-    /// Globs of the events it wants; empty means all.
+    /// Globs of the event types to send; empty means all.
     pub types: Vec<String>,
-    /// The key that signs what is sent.
+    /// The key that signs each request.
     #[serde(with = "secret_option")]
     pub secret: Option<SecretText>,
 }
@@ -96,35 +98,35 @@ struct WebhookFile {
     secret: Option<SecretText>,
 }
 
-impl<'de> Deserialize<'de> for Webhook {
+impl<'de> Deserialize<'de> for WebhookSettings {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct WebhookVisitor;
         impl<'de> Visitor<'de> for WebhookVisitor {
-            type Value = Webhook;
+            type Value = WebhookSettings;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an address, or a map with `url`, `types`, `secret`")
+                f.write_str("a URL, or a map with `url`, `types`, `secret`")
             }
 
-            fn visit_str<E: de::Error>(self, url: &str) -> Result<Webhook, E> {
-                Ok(Webhook {
+            fn visit_str<E: de::Error>(self, url: &str) -> Result<WebhookSettings, E> {
+                Ok(WebhookSettings {
                     url: SecretText::expanded(crate::fields::HIDDEN, url),
                     types: Vec::new(),
                     secret: None,
                 })
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Webhook, A::Error> {
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<WebhookSettings, A::Error> {
                 let WebhookFile { url, types, secret } =
                     WebhookFile::deserialize(de::value::MapAccessDeserializer::new(map))?;
-                Ok(Webhook { url, types, secret })
+                Ok(WebhookSettings { url, types, secret })
             }
         }
         deserializer.deserialize_any(WebhookVisitor)
     }
 }
 
-impl JsonSchema for Webhook {
+impl JsonSchema for WebhookSettings {
     fn schema_name() -> Cow<'static, str> {
         "Webhook".into()
     }
@@ -148,15 +150,16 @@ impl JsonSchema for Webhook {
     }
 }
 
-/// Where traces are sent.
+/// Settings of trace export.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub struct Telemetry {
-    /// An OTLP endpoint.
+#[schemars(rename = "Telemetry")]
+pub struct TelemetrySettings {
+    /// The URL of an OTLP endpoint.
     #[serde(with = "text_option")]
     #[schemars(with = "Option<String>")]
     pub otlp_url: Option<SecretText>,
-    /// Headers for it.
+    /// Headers sent to the endpoint.
     #[serde(with = "secret_map")]
     #[schemars(with = "BTreeMap<String, String>")]
     pub headers: BTreeMap<String, SecretText>,

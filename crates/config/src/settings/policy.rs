@@ -1,4 +1,4 @@
-//! Settings about what may be done: `policy`, `approval`, `compliance`.
+//! Settings of what callers may do: `policy`, `approval`, `compliance`.
 
 use crate::fields::{one_or_many, seconds};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -9,19 +9,20 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-/// What may be done, and what is asked first.
+/// Settings of the policy: rules that allow, plan, ask about, deny or hide calls.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub struct Policy {
-    /// Whose prompt counts as consent; from the auth mode when absent.
-    pub consent: Option<Consent>,
-    /// What plan mode lets pass.
-    pub plan: Plan,
-    /// What happens at the first call of a tool whose definition changed.
-    pub on_change: OnChange,
-    /// Rules of one file, the first match wins. After loading, `layers` holds those of every layer.
-    pub rules: Vec<Rule>,
-    /// The rules of each layer, lowest first; across layers the strictest wins.
+#[schemars(rename = "Policy")]
+pub struct PolicySettings {
+    /// Whose prompt counts as consent to the first use of a tool. Default: depends on `auth.mode`.
+    pub consent: Option<ConsentSetting>,
+    /// Plan mode.
+    pub plan: PlanSettings,
+    /// What happens when a tool is called whose definition has changed.
+    pub on_change: OnChangeSetting,
+    /// The rules of this file; the first match wins. After loading, `layers` holds the rules of every layer.
+    pub rules: Vec<RuleSettings>,
+    /// The rules of each layer, lowest layer first; across layers the strictest rule wins.
     #[serde(skip_deserializing)]
     #[schemars(skip)]
     pub layers: Vec<RuleLayer>,
@@ -30,97 +31,102 @@ pub struct Policy {
 /// The rules of one layer.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RuleLayer {
-    /// Which layer.
+    /// The layer.
     pub layer: crate::layer::Layer,
-    /// Its rules, the first match wins.
-    pub rules: Vec<Rule>,
+    /// The rules; the first match wins.
+    pub rules: Vec<RuleSettings>,
 }
 
 /// Whose prompt counts as consent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Consent {
-    /// The calling client's own.
+#[schemars(rename = "Consent")]
+pub enum ConsentSetting {
+    /// The prompt of the calling client.
     Client,
-    /// The gateway's.
+    /// The prompt of the gateway.
     Gateway,
 }
 
-/// What plan mode lets pass.
+/// Settings of plan mode, which runs reads and adds all other calls to a plan.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub struct Plan {
-    /// How a read is recognised; from the auth mode when absent.
-    pub reads: Option<PlanReads>,
+#[schemars(rename = "Plan")]
+pub struct PlanSettings {
+    /// How plan mode recognises a read. Default: depends on `auth.mode`.
+    pub reads: Option<PlanReadsSetting>,
 }
 
 /// How plan mode recognises a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum PlanReads {
-    /// A reading verb in the name is enough.
+#[schemars(rename = "PlanReads")]
+pub enum PlanReadsSetting {
+    /// By a verb in the tool's name that means reading.
     Names,
-    /// A manifest or a trusted annotation must say so.
+    /// By a manifest or a trusted annotation.
     Trusted,
 }
 
-/// What happens when a tool's definition changed.
+/// What happens when a tool is called whose definition has changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum OnChange {
-    /// Nothing.
+#[schemars(rename = "OnChange")]
+pub enum OnChangeSetting {
+    /// The call runs.
     Allow,
-    /// The next call is held once.
+    /// The first call after the change is held for approval.
     #[default]
     Ask,
-    /// Calls are refused until somebody releases it.
+    /// Calls are refused until the new definition is released.
     Block,
 }
 
-/// One rule.
+/// A policy rule.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Rule {
-    /// Whom it is about: `group:X`, `user:X`, `persona:X`, `client:X` or `*`.
-    #[serde(default = "everybody")]
-    pub subject: Subject,
-    /// Which tools it is about.
+#[schemars(rename = "Rule")]
+pub struct RuleSettings {
+    /// The callers that the rule applies to: `group:X`, `user:X`, `persona:X`, `client:X` or `*`.
+    #[serde(default = "every_caller")]
+    pub subject: SubjectSetting,
+    /// The tools that the rule applies to.
     #[serde(default)]
-    pub tools: ToolMatch,
-    /// Regular expressions that arguments must match, by JSON pointer. They see values, not spellings: strings are
-    /// decoded, and numbers are plain decimals (`9.999e3` is `9999`).
+    pub tools: ToolMatchSettings,
+    /// Regular expressions that arguments must match, by JSON pointer. They match decoded values: strings without JSON
+    /// escapes, and numbers as plain decimals (`9.999e3` is `9999`).
     #[serde(default)]
     pub arguments: BTreeMap<String, String>,
-    /// What it does.
-    pub effect: Effect,
-    /// With `effect: ask`: who must agree, the caller in person (the default) or an approver other than the caller.
+    /// The effect on a call that matches.
+    pub effect: EffectSetting,
+    /// With `effect: ask`: who must approve, the caller in person (the default) or an approver other than the caller.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval: Option<RuleApproval>,
-    /// Why, for the one who is refused.
+    /// The reason that a refused caller sees.
     #[serde(default)]
     pub reason: Option<String>,
 }
 
-fn everybody() -> Subject {
-    Subject::Everybody
+fn every_caller() -> SubjectSetting {
+    SubjectSetting::Everybody
 }
 
-/// Whom a rule is about.
+/// The callers that a rule applies to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Subject {
+pub enum SubjectSetting {
     /// Every caller.
     Everybody,
     /// Members of a group.
     Group(String),
     /// One user.
     User(String),
-    /// Callers in a persona.
+    /// Callers with a persona.
     Persona(String),
-    /// Calls through a client.
+    /// Callers that use a client.
     Client(String),
 }
 
-impl fmt::Display for Subject {
+impl fmt::Display for SubjectSetting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Everybody => f.write_str("*"),
@@ -132,13 +138,13 @@ impl fmt::Display for Subject {
     }
 }
 
-impl Serialize for Subject {
+impl Serialize for SubjectSetting {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
 }
 
-impl<'de> Deserialize<'de> for Subject {
+impl<'de> Deserialize<'de> for SubjectSetting {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
         let subject = match text.split_once(':') {
@@ -157,7 +163,7 @@ impl<'de> Deserialize<'de> for Subject {
     }
 }
 
-impl JsonSchema for Subject {
+impl JsonSchema for SubjectSetting {
     fn schema_name() -> Cow<'static, str> {
         "Subject".into()
     }
@@ -167,18 +173,18 @@ impl JsonSchema for Subject {
     }
 }
 
-/// Which tools a rule is about: all conditions that are given must hold.
+/// The tools that a rule applies to; a tool must meet all given conditions.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
-pub struct ToolMatch {
-    /// Globs on names; empty means any.
+pub struct ToolMatchSettings {
+    /// Globs of tool names; empty means any.
     pub names: Vec<String>,
-    /// Capability tags, one of which the tool must carry; empty means any.
+    /// Capability tags, one of which the tool must have; empty means any.
     pub capability: Vec<String>,
-    /// Manifest labels or steps of the ladder (`read`, `destructive`, ...); empty means any.
+    /// Manifest labels or levels of side effects (`read`, `destructive`, ...); empty means any.
     pub side_effects: Vec<String>,
 }
 
-/// Labels and steps that `side_effects` of a rule may name.
+/// The labels and levels that `side_effects` of a rule accepts.
 const SIDE_EFFECTS: [&str; 10] = [
     "none",
     "read",
@@ -192,30 +198,30 @@ const SIDE_EFFECTS: [&str; 10] = [
     "system",
 ];
 
-impl<'de> Deserialize<'de> for ToolMatch {
+impl<'de> Deserialize<'de> for ToolMatchSettings {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct ToolMatchVisitor;
         impl<'de> Visitor<'de> for ToolMatchVisitor {
-            type Value = ToolMatch;
+            type Value = ToolMatchSettings;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a glob, a list of globs, or a map with `names`, `capability`, `side_effects`")
             }
 
-            fn visit_str<E: de::Error>(self, glob: &str) -> Result<ToolMatch, E> {
-                Ok(ToolMatch { names: vec![glob.to_owned()], ..ToolMatch::default() })
+            fn visit_str<E: de::Error>(self, glob: &str) -> Result<ToolMatchSettings, E> {
+                Ok(ToolMatchSettings { names: vec![glob.to_owned()], ..ToolMatchSettings::default() })
             }
 
-            fn visit_seq<A: SeqAccess<'de>>(self, mut globs: A) -> Result<ToolMatch, A::Error> {
+            fn visit_seq<A: SeqAccess<'de>>(self, mut globs: A) -> Result<ToolMatchSettings, A::Error> {
                 let mut names = Vec::new();
                 while let Some(glob) = globs.next_element()? {
                     names.push(glob);
                 }
-                Ok(ToolMatch { names, ..ToolMatch::default() })
+                Ok(ToolMatchSettings { names, ..ToolMatchSettings::default() })
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<ToolMatch, A::Error> {
-                let mut tools = ToolMatch::default();
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<ToolMatchSettings, A::Error> {
+                let mut tools = ToolMatchSettings::default();
                 while let Some(key) = map.next_key::<String>()? {
                     let words = || -> Result<Vec<String>, A::Error> {
                         Ok(map.next_value::<crate::fields::OneOrMany<String>>()?.0)
@@ -247,7 +253,7 @@ fn known_effects<E: de::Error>(words: Vec<String>) -> Result<Vec<String>, E> {
     }
 }
 
-impl JsonSchema for ToolMatch {
+impl JsonSchema for ToolMatchSettings {
     fn schema_name() -> Cow<'static, str> {
         "ToolMatch".into()
     }
@@ -273,23 +279,24 @@ impl JsonSchema for ToolMatch {
     }
 }
 
-/// What a rule does.
+/// The effect of a rule on a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Effect {
-    /// Let it run.
+#[schemars(rename = "Effect")]
+pub enum EffectSetting {
+    /// Run the call.
     Allow,
-    /// Put it on the plan.
+    /// Add the call to a plan.
     Plan,
-    /// Ask first.
+    /// Hold the call until it is approved.
     Ask,
-    /// Refuse it.
+    /// Refuse the call.
     Deny,
     /// Behave as if the tool did not exist.
     Hide,
 }
 
-/// Who must agree to what a rule asks about.
+/// Who must approve a call that a rule holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RuleApproval {
@@ -299,27 +306,28 @@ pub enum RuleApproval {
     Approver,
 }
 
-/// How held calls are asked about.
+/// Settings of the approval of held calls.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub struct Approval {
-    /// Which calls are asked about when nothing else says.
+#[schemars(rename = "Approval")]
+pub struct ApprovalSettings {
+    /// Which calls need approval if no rule or manifest decides.
     pub default: AskDefault,
-    /// How long a question stands.
+    /// How long a held call waits for a decision before it expires.
     #[serde(with = "seconds")]
     #[schemars(with = "crate::fields::Time")]
     pub expires_seconds: Duration,
-    /// How long a call waits for its answer before it returns with the held call's id.
+    /// How long the caller's request waits for the decision before it returns the ID of the held call.
     #[serde(with = "seconds")]
     #[schemars(with = "crate::fields::Time")]
     pub wait_seconds: Duration,
-    /// Groups whose members may answer for others, besides admins.
+    /// Groups whose members may decide for other users, in addition to administrators.
     #[serde(with = "one_or_many")]
     #[schemars(with = "crate::fields::TextOrTexts")]
     pub approvers: Vec<String>,
 }
 
-impl Default for Approval {
+impl Default for ApprovalSettings {
     fn default() -> Self {
         Self {
             default: AskDefault::Never,
@@ -330,15 +338,15 @@ impl Default for Approval {
     }
 }
 
-/// Which calls are asked about when nothing else says.
+/// Which calls need approval by default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AskDefault {
-    /// None.
+    /// No call.
     Never,
-    /// Those that change something.
+    /// Calls that change something.
     Writes,
-    /// All.
+    /// Every call.
     Always,
 }
 
@@ -379,27 +387,28 @@ impl JsonSchema for AskDefault {
     }
 }
 
-/// Which levels of data may meet.
+/// Settings of compliance levels.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub struct Compliance {
-    /// The levels.
+#[schemars(rename = "Compliance")]
+pub struct ComplianceSettings {
+    /// The known levels.
     pub levels: Vec<ComplianceLevel>,
 }
 
-/// One level of data.
+/// A compliance level.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ComplianceLevel {
-    /// Its name.
+    /// The name of the level.
     pub name: String,
-    /// What it stands for.
+    /// The meaning of the level.
     #[serde(default)]
     pub description: Option<String>,
-    /// Other spellings of its name.
+    /// Other names of the level.
     #[serde(default)]
     pub aliases: Vec<String>,
-    /// Levels that somebody of this level may use.
+    /// Levels that a caller of this level may use.
     #[serde(default)]
     pub allowed_with: Vec<String>,
 }

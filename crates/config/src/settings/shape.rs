@@ -1,4 +1,5 @@
-//! Settings about what clients see: `exposure`, `search`, `naming`, `lint`, `display`, `manifests`.
+//! Settings of the tools that clients see, and of retries: `exposure`, `search`, `naming`, `lint`, `display`,
+//! `manifests`, `retry`.
 
 use crate::fields::{one_or_many, seconds, secret_option, text_option};
 use schemars::JsonSchema;
@@ -8,32 +9,33 @@ use std::path::PathBuf;
 use std::time::Duration;
 use toolbooth_core::secret::SecretText;
 
-/// What clients are shown.
+/// Settings of tool exposure: which tools `tools/list` returns, and in which form.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub struct Exposure {
-    /// The mode when no client or persona says otherwise.
+#[schemars(rename = "Exposure")]
+pub struct ExposureSettings {
+    /// The mode for clients and personas that are not listed below.
     pub mode: ExposureMode,
     /// Modes by client name.
     pub clients: BTreeMap<String, ExposureMode>,
     /// Modes by persona.
     pub personas: BTreeMap<String, ExposureMode>,
-    /// Globs of tools that are always listed in full.
+    /// Globs of the tools that are always listed in full.
     #[serde(alias = "alwaysLoadTools")]
     pub always_load_tools: Vec<String>,
-    /// Characters of a description in a summary.
+    /// The maximum number of characters of a description in a summary.
     #[serde(alias = "summaryDescriptionLimit")]
     #[schemars(range(min = 1, max = 10000))]
     pub summary_description_limit: u32,
-    /// Hits of a search that names no limit.
+    /// The number of search results if the request sets no limit.
     #[serde(alias = "maxToolsPerSearch")]
     #[schemars(range(min = 1, max = 50))]
     pub max_tools_per_search: u32,
-    /// Tokens of tool definitions that `auto` may list before it turns to searching.
+    /// The number of tokens of tool definitions above which `auto` switches to `search`.
     pub tool_tokens: u32,
 }
 
-impl Default for Exposure {
+impl Default for ExposureSettings {
     fn default() -> Self {
         Self {
             mode: ExposureMode::Auto,
@@ -47,31 +49,32 @@ impl Default for Exposure {
     }
 }
 
-/// What `tools/list` holds.
+/// The exposure mode: what `tools/list` returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ExposureMode {
-    /// Chosen by client and catalog.
+    /// Chosen by the client and the size of the catalog.
     Auto,
-    /// Every permitted tool.
+    /// Every permitted tool, with its full definition.
     Full,
-    /// Every permitted tool, shortened.
+    /// Every permitted tool, with a shortened definition.
     Summary,
-    /// The meta tools and pinned ones.
+    /// Only the meta tools and the tools that are always loaded.
     Search,
 }
 
-/// How tools are searched.
+/// Settings of tool search.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub struct Search {
-    /// Tokens of one answer.
+#[schemars(rename = "Search")]
+pub struct SearchSettings {
+    /// The maximum number of tokens of one search answer.
     pub answer_tokens: u32,
-    /// An endpoint whose embeddings are fused with the built-in ranking.
-    pub embeddings: Option<Embeddings>,
+    /// An embeddings endpoint whose ranking is combined with the built-in one.
+    pub embeddings: Option<EmbeddingSettings>,
 }
 
-impl Default for Search {
+impl Default for SearchSettings {
     fn default() -> Self {
         Self { answer_tokens: 500, embeddings: None }
     }
@@ -80,39 +83,42 @@ impl Default for Search {
 /// An OpenAI-compatible embeddings endpoint.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub struct Embeddings {
-    /// Its address.
+#[schemars(rename = "Embeddings")]
+pub struct EmbeddingSettings {
+    /// The URL of the endpoint.
     #[serde(with = "text_option")]
     #[schemars(with = "Option<String>")]
     pub url: Option<SecretText>,
-    /// The model's name.
+    /// The name of the model.
     pub model: Option<String>,
-    /// The key.
+    /// The API key.
     #[serde(with = "secret_option", alias = "api_key")]
     #[schemars(with = "Option<String>")]
     pub key: Option<SecretText>,
 }
 
-/// How tools are named toward clients.
+/// Settings of the names under which clients see tools.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub struct Naming {
-    /// The form of exposed names.
-    pub style: NamingStyle,
-    /// The longest name a client takes; longer ones are cut and given a hash.
+#[schemars(rename = "Naming")]
+pub struct NamingSettings {
+    /// The form of tool names.
+    pub style: NamingStyleSetting,
+    /// The maximum length of a tool name; longer names are truncated and end in a hash.
     #[schemars(range(min = 16, max = 256))]
     pub max_length: u16,
 }
 
-impl Default for Naming {
+impl Default for NamingSettings {
     fn default() -> Self {
-        Self { style: NamingStyle::ServerTool, max_length: 64 }
+        Self { style: NamingStyleSetting::ServerTool, max_length: 64 }
     }
 }
 
-/// The form of exposed names.
+/// The form of tool names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub enum NamingStyle {
+#[schemars(rename = "NamingStyle")]
+pub enum NamingStyleSetting {
     /// `server_tool`.
     #[serde(rename = "server_tool")]
     ServerTool,
@@ -130,56 +136,60 @@ pub enum NamingStyle {
     Tool,
 }
 
-/// What a tool needs to pass the lint.
+/// Settings of `toolbooth tools lint`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub struct Lint {
-    /// The pass mark, of 100.
+#[schemars(rename = "Lint")]
+pub struct LintSettings {
+    /// The minimum score, from 0 to 100, with which a tool passes.
     #[schemars(range(min = 0, max = 100))]
     pub min_score: u8,
 }
 
-impl Default for Lint {
+impl Default for LintSettings {
     fn default() -> Self {
         Self { min_score: 40 }
     }
 }
 
-/// What tools may show in the canvas.
+/// Limits on what tools may display in the canvas.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub struct Display {
-    /// Hosts whose pages may stand in a frame.
+#[schemars(rename = "Display")]
+pub struct DisplaySettings {
+    /// Hosts whose pages may be embedded in a frame.
     pub iframe_hosts: Vec<String>,
 }
 
-/// Folders of manifests. As written, they stand beside the file that names them; after loading, paths are whole.
+/// Folders of manifests. A relative path starts at the folder of the file that contains it. Loading makes all paths
+/// absolute.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub struct Manifests {
-    /// Shared tool manifests.
+#[schemars(rename = "Manifests")]
+pub struct ManifestSettings {
+    /// Folders of shared tool manifests.
     #[serde(with = "one_or_many")]
     #[schemars(with = "crate::fields::TextOrTexts")]
     pub tools: Vec<PathBuf>,
-    /// Persona folders, each with its own `tools`.
+    /// Folders of personas, each of which has a `tools` folder.
     #[serde(with = "one_or_many")]
     #[schemars(with = "crate::fields::TextOrTexts")]
     pub personas: Vec<PathBuf>,
-    /// Skills.
+    /// Folders of skills. Not implemented yet.
     #[serde(with = "one_or_many")]
     #[schemars(with = "crate::fields::TextOrTexts")]
     pub skills: Vec<PathBuf>,
-    /// Jobs.
+    /// Folders of jobs. Not implemented yet.
     #[serde(with = "one_or_many")]
     #[schemars(with = "crate::fields::TextOrTexts")]
     pub jobs: Vec<PathBuf>,
-    /// Tasks.
+    /// Folders of tasks. Not implemented yet.
     #[serde(with = "one_or_many")]
     #[schemars(with = "crate::fields::TextOrTexts")]
     pub tasks: Vec<PathBuf>,
 }
 
-impl Default for Manifests {
+impl Default for ManifestSettings {
     fn default() -> Self {
         let folder = |name: &str| vec![PathBuf::from(name)];
         Self {
@@ -192,45 +202,47 @@ impl Default for Manifests {
     }
 }
 
-/// How failed calls are tried again.
+/// Settings of the retries of failed calls.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub struct Retry {
-    /// Tries in all.
+#[schemars(rename = "Retry")]
+pub struct RetrySettings {
+    /// The maximum number of attempts, the first one included.
     #[schemars(range(min = 1, max = 20))]
     pub attempts: u32,
-    /// The pause before the second try.
+    /// The delay before the second attempt.
     #[serde(with = "seconds")]
     #[schemars(with = "crate::fields::Time")]
     pub base: Duration,
-    /// By what each pause is longer than the last.
+    /// The factor by which the delay grows after each attempt.
     pub factor: f64,
-    /// The longest pause.
+    /// The maximum delay.
     #[serde(with = "seconds")]
     #[schemars(with = "crate::fields::Time")]
     pub max: Duration,
-    /// How pauses are spread.
-    pub jitter: Jitter,
+    /// How delays are randomised.
+    pub jitter: JitterSetting,
 }
 
-impl Default for Retry {
+impl Default for RetrySettings {
     fn default() -> Self {
         Self {
             attempts: 3,
             base: Duration::from_secs(1),
             factor: 2.0,
             max: Duration::from_secs(10),
-            jitter: Jitter::Full,
+            jitter: JitterSetting::Full,
         }
     }
 }
 
-/// How pauses are spread.
+/// How retry delays are randomised.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Jitter {
-    /// Anywhere from zero to the pause.
+#[schemars(rename = "Jitter")]
+pub enum JitterSetting {
+    /// A random delay between zero and the computed one.
     Full,
-    /// Not at all.
+    /// The computed delay.
     None,
 }

@@ -1,4 +1,4 @@
-//! Every dialect in use gives the same servers.
+//! All dialects are read into the same servers.
 
 use crate::world::World;
 use expect_test::expect;
@@ -7,7 +7,7 @@ use toolbooth_core::server::{Inject, Share};
 const ENTRY: &str = r#"{"command": "npx", "args": ["-y", "fs"]}"#;
 
 #[test]
-fn every_wrapping_is_understood() {
+fn every_dialect_is_read() {
     let cases = [
         ("work/a.json", format!(r#"{{"servers": {{"fs": {ENTRY}}}}}"#)),
         ("work/a.json", format!(r#"{{"mcpServers": {{"fs": {ENTRY}}}}}"#)),
@@ -32,7 +32,7 @@ fn every_wrapping_is_understood() {
 }
 
 #[test]
-fn only_a_flat_map_follows_the_whole_injection_contract() {
+fn only_a_flat_map_follows_the_complete_injection_contract() {
     let inject = |text: &str| {
         let world = World::config("work/mcp.json", text);
         let loaded = world.load().unwrap();
@@ -47,7 +47,7 @@ fn only_a_flat_map_follows_the_whole_injection_contract() {
 }
 
 #[test]
-fn the_entry_of_the_seeds_loads() {
+fn an_atlas_entry_loads() {
     let world = World::config(
         "work/mcp.json",
         r#"{
@@ -72,13 +72,13 @@ fn a_flat_map_may_use_the_names_of_settings() {
         World::config("work/mcp.json", r#"{"files": {"command": ["x"]}, "search": {"url": "http://s/mcp"}}"#);
     expect![[r#"
         files ready Stdio { command: "x", args: [], cwd: None, env: {} }
-        search ready Http(Remote { url: "http://s/mcp", headers: {} })
+        search ready Http(RemoteEndpoint { url: "http://s/mcp", headers: {} })
     "#]]
     .assert_eq(&world.servers());
 }
 
 #[test]
-fn a_flat_map_with_a_slip_is_still_a_flat_map() {
+fn a_flat_map_with_a_typo_is_still_a_flat_map() {
     let world = World::config("work/mcp.json", r#"{"a": {"comand": ["x"]}}"#);
     expect![[r#"
         error[config.unknown-key]: server `a`: unknown key `comand`
@@ -91,7 +91,7 @@ fn a_flat_map_with_a_slip_is_still_a_flat_map() {
 }
 
 #[test]
-fn transports_are_chosen_by_word_then_command_then_address() {
+fn the_transport_is_chosen_by_transport_then_command_then_url() {
     let cases = [
         (r#""command": "x""#, "Stdio"),
         (r#""command": "x", "url": "http://h/sse""#, "Stdio"),
@@ -118,7 +118,7 @@ fn transports_are_chosen_by_word_then_command_then_address() {
 }
 
 #[test]
-fn attocode_options_are_settings_of_exposure() {
+fn attocode_options_become_exposure_settings() {
     let world = World::config(
         "work/mcp.json",
         r#"{"servers": {}, "lazyLoading": true, "alwaysLoadTools": ["search"], "maxToolsPerSearch": 7,
@@ -126,7 +126,7 @@ fn attocode_options_are_settings_of_exposure() {
     );
     let loaded = world.load().unwrap();
     expect![[r#"
-        Exposure {
+        ExposureSettings {
             mode: Search,
             clients: {},
             personas: {},
@@ -143,7 +143,7 @@ fn attocode_options_are_settings_of_exposure() {
 }
 
 #[test]
-fn the_settings_of_tools_mcp_reach_its_servers() {
+fn defaults_in_tools_mcp_apply_to_its_servers() {
     let world = World::config(
         "work/a.yaml",
         "tools:\n  mcp:\n    enabled: true\n    timeout_seconds: 12\n    deny_tools: [rm]\n    servers:\n      a: {command: x}\n      b: {command: y, timeout: 3}\n",
@@ -172,11 +172,11 @@ fn llm_files_of_other_programs_are_read() {
     world.sources.llm_config = Some("llmconfig.yml".into());
     let llm = world.load().unwrap().settings.llm;
     assert_eq!(llm.api_key.as_ref().unwrap().expose(), "k1");
-    expect![[r#"Llm { base_url: Some("https://llm.example/v1"), api_key: Some("${KEY}"), model: Some("gpt-x"), allow: [], models: [], max_tokens: 8192, requests_per_call: 5, tokens_per_day: 1000000, timeout_seconds: 120s }"#]].assert_eq(&format!("{llm:?}"));
+    expect![[r#"LlmSettings { base_url: Some("https://llm.example/v1"), api_key: Some("${KEY}"), model: Some("gpt-x"), allow: [], models: [], max_tokens: 8192, requests_per_call: 5, tokens_per_day: 1000000, timeout_seconds: 120s }"#]].assert_eq(&format!("{llm:?}"));
 }
 
 #[test]
-fn a_config_folder_is_read_whole_and_overrides_lie_above_it() {
+fn config_overrides_take_precedence_over_the_config_folder() {
     let mut world = World::new(&[
         ("work/conf/mcp.json", r#"{"a": {"command": ["one"]}, "b": {"command": ["one"]}}"#),
         (

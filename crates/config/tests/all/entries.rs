@@ -1,11 +1,11 @@
-//! Every field of an entry, and every spelling of it.
+//! All fields of a server entry and their aliases.
 
 use crate::world::World;
 use expect_test::expect;
-use toolbooth_config::{View, show};
+use toolbooth_config::{ShowMode, show};
 
 #[test]
-fn every_field_of_the_table_is_taken_over() {
+fn every_field_of_an_entry_is_read() {
     let world = World::config(
         "work/mcp.json",
         r#"{"servers": {"all": {
@@ -28,7 +28,7 @@ fn every_field_of_the_table_is_taken_over() {
     .env(&[("T", "secret")]);
     let loaded = world.load().unwrap();
     assert!(loaded.findings.is_empty(), "{:?}", loaded.findings);
-    let shown = show(&loaded, View::Resolved);
+    let shown = show(&loaded, ShowMode::Resolved);
     let text = world.short(&serde_json::to_string_pretty(&shown["servers"]["all"]).unwrap());
     expect![[r#"
         {
@@ -119,7 +119,7 @@ fn every_field_of_the_table_is_taken_over() {
 }
 
 #[test]
-fn credentials_are_understood_in_every_spelling() {
+fn every_form_of_credentials_is_read() {
     let cases = [
         (r#""auth_token": "${T}""#, r#"Bearer("${T}")"#),
         (r#""auth_type": "bearer", "auth_token": "${T}""#, r#"Bearer("${T}")"#),
@@ -150,7 +150,7 @@ fn credentials_are_understood_in_every_spelling() {
 }
 
 #[test]
-fn switched_off_servers_need_neither_variables_nor_folders() {
+fn disabled_servers_need_neither_variables_nor_folders() {
     let world = World::config(
         "work/mcp.json",
         r#"{"servers": {
@@ -167,7 +167,7 @@ fn switched_off_servers_need_neither_variables_nor_folders() {
 }
 
 #[test]
-fn a_relative_folder_starts_beside_its_file() {
+fn a_relative_cwd_starts_at_the_folder_of_its_file() {
     let world = World::new(&[("user/toolbooth.toml", "[servers.a]\ncommand = \"x\"\ncwd = \"sub\"\n")]);
     std::fs::create_dir_all(world.path("user/sub")).unwrap();
     expect![[r#"
@@ -177,7 +177,7 @@ fn a_relative_folder_starts_beside_its_file() {
 }
 
 #[test]
-fn numbers_in_env_are_their_text() {
+fn numbers_and_booleans_in_env_become_strings() {
     let world = World::config(
         "work/a.yaml",
         "servers:\n  a:\n    command: x\n    env: {PORT: 3000, ON: true, N: 1.5}\n",
@@ -189,7 +189,7 @@ fn numbers_in_env_are_their_text() {
 }
 
 #[test]
-fn comments_of_other_programs_are_no_keys() {
+fn comment_keys_of_other_programs_are_ignored() {
     let world = World::config(
         "work/mcp.json",
         r#"{"$schema": "x", "//": "note", "servers": {"_comment": "y", "a": {"command": "x", "_comment": "z", "//x": 1}}}"#,

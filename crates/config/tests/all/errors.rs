@@ -1,4 +1,4 @@
-//! What people read when something is wrong.
+//! Messages for invalid configurations.
 
 use crate::world::World;
 use expect_test::{Expect, expect};
@@ -8,7 +8,7 @@ fn check(name: &str, text: &str, expected: Expect) {
 }
 
 #[test]
-fn a_misspelt_key_is_named_with_the_nearest_known_one() {
+fn an_unknown_key_is_reported_with_the_most_similar_key() {
     check(
         "work/mcp.json",
         "{\n  \"servers\": {\n    \"fs\": {\n      \"command\": \"npx\",\n      \"grops\": [\"staff\"]\n    }\n  }\n}",
@@ -23,7 +23,7 @@ fn a_misspelt_key_is_named_with_the_nearest_known_one() {
 }
 
 #[test]
-fn all_problems_of_an_entry_are_found_in_one_go() {
+fn all_errors_of_an_entry_are_reported_at_once() {
     check(
         "work/mcp.json",
         r#"{"servers": {"fs": {
@@ -37,7 +37,7 @@ fn all_problems_of_an_entry_are_found_in_one_go() {
   "enabled": "yes"
 }}}"#,
         expect![[r#"
-            error[config.wrong-type]: server `fs`, `groups`: expected a list, found a text
+            error[config.wrong-type]: server `fs`, `groups`: expected a list, found a string
              --> work/mcp.json:3:13
               |
             3 |   "groups": "staff",
@@ -49,18 +49,18 @@ fn all_problems_of_an_entry_are_found_in_one_go() {
             4 |   "autoconnect": true,
               |   ^^^^^^^^^^^^^ did you mean `auto_connect`?
 
-            error[config.wrong-value]: server `fs`, `timeout`: times are given in seconds, from 0 to 86400
+            error[config.wrong-value]: server `fs`, `timeout`: expected a number of seconds from 0 to 86400
              --> work/mcp.json:5:14
               |
             5 |   "timeout": 60000000,
               |              ^^^^^^^^
 
-            error[config.unknown-word]: server `fs`, `share`: `everybody` is not understood here
+            error[config.unknown-word]: server `fs`, `share`: `everybody` is not a valid value
              --> work/mcp.json:6:12
               |
             6 |   "share": "everybody",
               |            ^^^^^^^^^^^
-            hint: known here: `auto`, `all`, `user`, `session`
+            hint: expected one of `auto`, `all`, `user`, `session`
 
             error[config.unknown-key]: server `fs`: unknown key `alow` in `tools`
              --> work/mcp.json:7:13
@@ -68,13 +68,13 @@ fn all_problems_of_an_entry_are_found_in_one_go() {
             7 |   "tools": {"alow": ["x"]},
               |             ^^^^^^ did you mean `allow`?
 
-            error[config.wrong-type]: server `fs`, `inject.identity`: expected a list, found a text
+            error[config.wrong-type]: server `fs`, `inject.identity`: expected a list, found a string
              --> work/mcp.json:8:26
               |
             8 |   "inject": {"identity": "username"},
               |                          ^^^^^^^^^^ expected a list
 
-            error[config.wrong-type]: server `fs`, `enabled`: expected true or false, found a text
+            error[config.wrong-type]: server `fs`, `enabled`: expected true or false, found a string
              --> work/mcp.json:9:14
               |
             9 |   "enabled": "yes"
@@ -84,13 +84,13 @@ fn all_problems_of_an_entry_are_found_in_one_go() {
 }
 
 #[test]
-fn a_name_that_stands_twice_is_an_error_for_that_name_only() {
+fn a_duplicate_server_name_disables_only_that_server() {
     let world = World::config(
         "work/mcp.json",
         "{\"servers\": {\n  \"a\": {\"command\": \"x\"},\n  \"b\": {\"command\": \"y\"},\n  \"a\": {\"command\": \"z\"}\n}}",
     );
     expect![[r#"
-        error[config.duplicate-name]: server `a` stands in this file twice
+        error[config.duplicate-name]: server `a` is defined twice in this file
          --> work/mcp.json:4:3
           |
         4 |   "a": {"command": "z"}
@@ -106,12 +106,12 @@ fn a_name_that_stands_twice_is_an_error_for_that_name_only() {
 }
 
 #[test]
-fn names_are_short_and_plain() {
+fn an_invalid_server_name_is_reported() {
     check(
         "work/mcp.json",
         "{\"servers\": {\n  \"my server\": {\"command\": \"x\"},\n  \"ok\": {\"command\": \"y\"}\n}}",
         expect![[r#"
-            error[config.bad-name]: `my server` cannot name a server: a server name may hold A-Z a-z 0-9 _ - . but not ' '
+            error[config.bad-name]: `my server` is not a valid server name: a server name may contain A-Z a-z 0-9 _ - . but not ' '
              --> work/mcp.json:2:3
               |
             2 |   "my server": {"command": "x"},
@@ -121,7 +121,7 @@ fn names_are_short_and_plain() {
 }
 
 #[test]
-fn an_unset_variable_breaks_its_server_only() {
+fn an_unset_variable_disables_only_its_server() {
     let world = World::config(
         "work/mcp.json",
         "{\"servers\": {\n  \"a\": {\"command\": \"x\", \"env\": {\n    \"TOKEN\": \"${MISSING_TOKEN}\"\n  }},\n  \"b\": {\"command\": \"y\"}\n}}",
@@ -143,7 +143,7 @@ fn an_unset_variable_breaks_its_server_only() {
 }
 
 #[test]
-fn unreachable_servers_say_what_is_missing() {
+fn invalid_entries_are_reported_with_a_reason() {
     check(
         "work/mcp.json",
         r#"{"servers": {
@@ -161,7 +161,7 @@ fn unreachable_servers_say_what_is_missing() {
   "a_list": [1, 2]
 }}"#,
         expect![[r#"
-            error[config.no-transport]: server `nothing`: nothing says how to reach it
+            error[config.no-transport]: server `nothing`: neither `command` nor `url` is given
              --> work/mcp.json:2:14
               |
             2 |   "nothing": {"description": "x"},
@@ -180,13 +180,13 @@ fn unreachable_servers_say_what_is_missing() {
             4 |   "no_command": {"type": "stdio", "url": "http://x/"},
               |                 ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 
-            error[config.bad-url]: server `bad_url`: `url` is not an address
+            error[config.bad-url]: server `bad_url`: `url` is not a valid URL
              --> work/mcp.json:5:22
               |
             5 |   "bad_url": {"url": "http://"},
               |                      ^^^^^^^^^
 
-            error[config.bad-url]: server `bad_scheme`: `ftp:` is not an address that this transport can use
+            error[config.bad-url]: server `bad_scheme`: this transport does not support `ftp:` URLs
              --> work/mcp.json:6:25
               |
             6 |   "bad_scheme": {"url": "ftp://x/y"},
@@ -198,7 +198,7 @@ fn unreachable_servers_say_what_is_missing() {
               |
             7 |   "no_folder": {"command": "x", "cwd": "nowhere"},
               |                                        ^^^^^^^^^
-            hint: a relative `cwd` starts at the folder of the file it is written in
+            hint: a relative `cwd` starts at the folder of the file that contains it
 
             error[config.no-token]: server `no_token`: this kind of auth needs `auth_token`
              --> work/mcp.json:8:49
@@ -213,28 +213,28 @@ fn unreachable_servers_say_what_is_missing() {
             9 |   "empty": {"command": []},
               |                        ^^
 
-            error[config.wrong-type]: server `text_args`: `args` is a list
+            error[config.wrong-type]: server `text_args`: `args` must be a list
               --> work/mcp.json:10:43
                |
             10 |   "text_args": {"command": "npx", "args": "-y server"},
                |                                           ^^^^^^^^^^^
             hint: write a list: ["-y", "server"]
 
-            error[config.bad-header]: server `bad_header`: `a b` is not the name of a header
+            error[config.bad-header]: server `bad_header`: `a b` is not a valid header name
               --> work/mcp.json:11:50
                |
             11 |   "bad_header": {"url": "http://x/", "headers": {"a b": "c"}},
                |                                                  ^^^^^
-            hint: a header's name is of letters, digits and dashes, such as `X-Api-Key`
+            hint: a header name consists of letters, digits and dashes, such as `X-Api-Key`
 
-            error[config.bad-glob]: server `bad_glob`: `[a` is not a pattern for tool names
+            error[config.bad-glob]: server `bad_glob`: `[a` is not a valid glob for tool names
               --> work/mcp.json:12:51
                |
             12 |   "bad_glob": {"command": "x", "tools": {"allow": ["[a"]}},
                |                                                   ^^^^^^
-            hint: `*` stands for any characters, `?` for one, `[ab]` and `{a,b}` for a choice
+            hint: `*` matches any characters, `?` one character, `[ab]` and `{a,b}` one of several
 
-            error[config.wrong-type]: server `a_list` is a map of fields, found a list
+            error[config.wrong-type]: server `a_list` must be a map of fields, found a list
               --> work/mcp.json:13:13
                |
             13 |   "a_list": [1, 2]
@@ -244,7 +244,7 @@ fn unreachable_servers_say_what_is_missing() {
 }
 
 #[test]
-fn doubtful_entries_are_warned_about() {
+fn suspicious_entries_cause_warnings() {
     check(
         "work/mcp.json",
         r#"{"servers": {
@@ -256,7 +256,7 @@ fn doubtful_entries_are_warned_about() {
   "unasked": {"command": "x", "alwaysAllow": ["a"]}
 }}"#,
         expect![[r#"
-            warning[config.no-groups]: server `nobody`: `groups` is empty, so nobody may use it
+            warning[config.no-groups]: server `nobody`: `groups` is empty, so no caller may use the server
              --> work/mcp.json:2:40
               |
             2 |   "nobody": {"command": "x", "groups": []},
@@ -269,14 +269,14 @@ fn doubtful_entries_are_warned_about() {
             3 |   "both": {"command": "x", "url": "http://x/"},
               |                                   ^^^^^^^^^^^
 
-            warning[config.command-with-spaces]: server `spaces`: `command` holds spaces, but is taken as the name of one program
+            warning[config.command-with-spaces]: server `spaces`: `command` contains spaces, but is used as the name of one program
              --> work/mcp.json:4:25
               |
             4 |   "spaces": {"command": "npx -y server"},
               |                         ^^^^^^^^^^^^^^^
-            hint: write the program alone, and its arguments as a list in `args`
+            hint: write only the program here, and its arguments as a list in `args`
 
-            warning[config.no-scheme]: server `no_scheme`: `url` has no scheme; `http://` is taken
+            warning[config.no-scheme]: server `no_scheme`: `url` has no scheme; `http://` is assumed
              --> work/mcp.json:5:24
               |
             5 |   "no_scheme": {"url": "localhost:9000/mcp"},
@@ -289,22 +289,22 @@ fn doubtful_entries_are_warned_about() {
               |                                               ^^^^^^^^
             hint: give a local process its credentials in `env`
 
-            warning[config.literal-secret]: server `stdio_auth`: `auth_token` stands in the file itself
+            warning[config.literal-secret]: server `stdio_auth`: `auth_token` is written in the file in plain text
              --> work/mcp.json:6:71
-            hint: put it into a variable, "${NAME}", and the variable into a file of `env_file`
+            hint: use a variable, "${NAME}", and define it in the file named in `env_file`
 
-            warning[config.ignored-key]: server `unasked`: `alwaysAllow` is not taken over
+            warning[config.ignored-key]: server `unasked`: `alwaysAllow` is ignored
              --> work/mcp.json:7:31
               |
             7 |   "unasked": {"command": "x", "alwaysAllow": ["a"]}
               |                               ^^^^^^^^^^^^^
-            hint: who is asked before a call is decided by `policy` and `tools.require_approval`
+            hint: `policy` and `tools.require_approval` decide which calls need approval
         "#]],
     );
 }
 
 #[test]
-fn settings_are_checked_too() {
+fn invalid_settings_are_reported() {
     check(
         "work/toolbooth.toml",
         r#"lisen = 9000
@@ -330,18 +330,18 @@ command = "x"
             1 | lisen = 9000
               | ^^^^^ did you mean `listen`?
 
-            error[config.wrong-type]: `drain_seconds`: expected a number of seconds, found a text
+            error[config.wrong-type]: `drain_seconds`: expected a number of seconds, found a string
              --> work/toolbooth.toml:2:17
               |
             2 | drain_seconds = "soon"
               |                 ^^^^^^ expected a number of seconds
 
-            error[config.unknown-word]: `exposure.mode`: `everything` is not understood here
+            error[config.unknown-word]: `exposure.mode`: `everything` is not a valid value
              --> work/toolbooth.toml:4:8
               |
             4 | mode = "everything"
               |        ^^^^^^^^^^^^
-            hint: known here: `auto`, `full`, `summary`, `search`
+            hint: expected one of `auto`, `full`, `summary`, `search`
 
             error[config.unknown-key]: unknown key `max_tools_per_serch` in `exposure`
              --> work/toolbooth.toml:5:1
@@ -349,25 +349,25 @@ command = "x"
             5 | max_tools_per_serch = 3
               | ^^^^^^^^^^^^^^^^^^^ did you mean `max_tools_per_search`?
 
-            error[config.out-of-range]: `retry.attempts` is from 1 to 20, not 0
+            error[config.out-of-range]: `retry.attempts` must be from 1 to 20, not 0
              --> work/toolbooth.toml:7:12
               |
             7 | attempts = 0
               |            ^
 
-            error[config.wrong-type]: `limits.body_bytes`: expected a whole number that is not negative, found -1
+            error[config.wrong-type]: `limits.body_bytes`: expected a non-negative integer, found -1
              --> work/toolbooth.toml:9:14
               |
             9 | body_bytes = -1
-              |              ^^ expected a whole number that is not negative
+              |              ^^ expected a non-negative integer
 
-            error[config.unknown-word]: `naming.style`: `server.tool` is not understood here
+            error[config.unknown-word]: `naming.style`: `server.tool` is not a valid value
               --> work/toolbooth.toml:11:9
                |
             11 | style = "server.tool"
                |         ^^^^^^^^^^^^^ did you mean `server_tool`?
 
-            error[config.bad-url]: `llm.base_url` is not an http or https address
+            error[config.bad-url]: `llm.base_url` is not an http or https URL
               --> work/toolbooth.toml:13:12
                |
             13 | base_url = "not an address"
@@ -377,7 +377,7 @@ command = "x"
 }
 
 #[test]
-fn a_server_at_the_top_is_told_where_it_belongs() {
+fn a_server_at_the_top_level_is_reported_with_a_hint() {
     check(
         "work/toolbooth.json",
         "{\n  \"listen\": 9000,\n  \"fs\": {\"command\": \"npx\"}\n}",
@@ -393,17 +393,17 @@ fn a_server_at_the_top_is_told_where_it_belongs() {
 }
 
 #[test]
-fn missing_files_that_were_named_stop_the_load() {
+fn missing_files_of_the_command_line_stop_the_load() {
     let mut world = World::new(&[]);
     world.sources.config_files = vec!["gone.json".into()];
     world.sources.env_file = Some("gone.env".into());
     world.sources.config_dir = Some("gone".into());
     assert!(world.load().is_err());
     expect![[r#"
-        error[config.no-folder]: the folder of --config-dir does not exist
+        error[config.no-folder]: the folder given with --config-dir does not exist
          --> work/gone
 
-        error[config.no-file]: the file of variables does not exist
+        error[config.no-file]: the env file does not exist
          --> work/gone.env
 
         error[config.no-file]: the configuration file does not exist
@@ -413,7 +413,7 @@ fn missing_files_that_were_named_stop_the_load() {
 }
 
 #[test]
-fn an_env_file_says_which_line_is_wrong_but_not_what_it_holds() {
+fn an_invalid_line_of_an_env_file_is_reported_but_not_quoted() {
     let mut world = World::new(&[("work/x.env", "A=1\nexport B='two'\nhunter2\n")]);
     world.sources.env_file = Some("x.env".into());
     expect![[r#"
@@ -425,7 +425,7 @@ fn an_env_file_says_which_line_is_wrong_but_not_what_it_holds() {
 }
 
 #[test]
-fn a_file_cannot_move_the_cursor() {
+fn control_characters_of_a_file_are_not_printed() {
     let world =
         World::config("work/mcp.json", "{\"servers\": {\"a\u{1b}[2J\": {\"command\": \"\u{202e}x\"}}}");
     let report = world.report();

@@ -1,4 +1,4 @@
-//! `${NAME}` and its kin.
+//! Expansion of `${NAME}` and its variants.
 
 use crate::world::World;
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ fn variables() -> Variables {
 }
 
 #[test]
-fn texts_are_expanded_once() {
+fn strings_are_expanded_once() {
     let cases = [
         ("${A}", "one"),
         ("pre-${A}-post", "pre-one-post"),
@@ -42,7 +42,7 @@ fn texts_are_expanded_once() {
 }
 
 #[test]
-fn what_cannot_be_expanded_is_an_error() {
+fn invalid_references_are_errors() {
     let cases = [
         ("${UNSET}", "the variable `UNSET` is not set"),
         ("${A", "`${` has no closing `}`"),
@@ -58,7 +58,7 @@ fn what_cannot_be_expanded_is_an_error() {
 }
 
 #[test]
-fn expansion_is_bounded() {
+fn the_length_of_an_expansion_is_limited() {
     let long = Variables::new([("A".to_owned(), "x".repeat(100_000))].into());
     assert_eq!(
         expand(&"${A}".repeat(20), &long).unwrap_err().to_string(),
@@ -67,12 +67,12 @@ fn expansion_is_bounded() {
 }
 
 #[test]
-fn references_are_names() {
+fn references_lists_variable_names() {
     assert_eq!(references("a${B}c${env:D:-x}$${E}"), ["B", "D"]);
 }
 
 #[test]
-fn every_text_field_is_expanded_and_secrets_are_not_printed() {
+fn all_string_fields_are_expanded_and_secrets_are_not_printed() {
     let world = World::config(
         "work/mcp.json",
         r#"{"servers": {
@@ -91,7 +91,7 @@ fn every_text_field_is_expanded_and_secrets_are_not_printed() {
 }
 
 #[test]
-fn secrets_that_are_written_out_are_not_printed_either() {
+fn literal_secrets_are_not_printed() {
     let world = World::config(
         "work/toolbooth.yaml",
         "files: {key: hunter2hunter2hunter2hunter2hunter2}\nllm: {api_key: hunter2}\nstore: {url: 'memory:'}\n\
@@ -100,14 +100,14 @@ fn secrets_that_are_written_out_are_not_printed_either() {
     );
     let loaded = world.load().unwrap();
     assert_eq!(loaded.servers.len(), 2);
-    let shown = [toolbooth_config::View::Written, toolbooth_config::View::Resolved]
+    let shown = [toolbooth_config::ShowMode::Written, toolbooth_config::ShowMode::Resolved]
         .map(|view| toolbooth_config::show(&loaded, view).to_string());
     let printed = format!("{loaded:?} {shown:?}");
     assert!(!printed.contains("hunter2"), "{printed}");
 }
 
 #[test]
-fn children_get_a_clean_environment() {
+fn child_processes_inherit_only_listed_variables() {
     let world = World::config("work/a.json", "{}").env(&[
         ("PATH", "/bin"),
         ("LC_ALL", "C"),
@@ -120,7 +120,7 @@ fn children_get_a_clean_environment() {
 }
 
 #[test]
-fn the_environment_wins_over_files_of_variables() {
+fn the_environment_takes_precedence_over_env_files() {
     let text =
         r#"{"env_file": "own.env", "servers": {"a": {"command": "x", "args": ["${A}", "${B}", "${C}"]}}}"#;
     let mut world = World::config("work/mcp.json", text).env(&[("A", "process")]);

@@ -1,8 +1,8 @@
-//! Other clients' servers: planned, written, loaded, taken back.
+//! Imports of other clients' servers: plan, apply, load and undo.
 
 use crate::world::World;
 use expect_test::{Expect, expect};
-use toolbooth_config::import::{Client, ImportFrom, plan, undo};
+use toolbooth_config::import::{ImportClient, ImportFrom, plan, undo};
 
 fn dry_run(world: &World, from: &str) -> String {
     let plan = plan(&world.sources, &from.parse().unwrap()).unwrap();
@@ -30,7 +30,7 @@ fn claude_desktop() {
         + github: "npx"
             `env.GITHUB_TOKEN` moves to ${GITHUB_TOKEN}
         + my-files: "fs"
-            note: called `my files` there
+            note: named `my files` in the client's file
         would write user/toolbooth/imported.json
         would write user/toolbooth/imported.env
         {
@@ -104,7 +104,7 @@ fn cursor() {
         + a: "work/run"
             `args.0` moves to ${A_API_KEY}
             `args.2` moves to ${A_TOKEN}
-            note: its `envFile` is not read; name it with --env-file
+            note: its `envFile` is not imported; pass it with --env-file
         would write user/toolbooth/imported.json
         would write user/toolbooth/imported.env
         {
@@ -140,7 +140,7 @@ fn vscode() {
         read work/.vscode/mcp.json
         + gh: "https://gh/mcp?api_key=${GH_API_KEY}&x=1"
             `url?api_key` moves to ${GH_API_KEY}
-            note: set `GH_TOKEN` yourself: the client asks for it
+            note: set `GH_TOKEN` yourself: the client prompts for it
         would write user/toolbooth/imported.json
         would write user/toolbooth/imported.env
         {
@@ -183,7 +183,7 @@ env_http_headers = { "X-Org" = "R_ORG" }
             read home/.codex/config.toml
             + docs: "npx"
                 `env.DOCS_KEY` moves to ${DOCS_KEY}
-                note: `supports_parallel_tool_calls` is not taken over
+                note: `supports_parallel_tool_calls` is not imported
             + remote: "https://r/mcp"
             would write user/toolbooth/imported.json
             would write user/toolbooth/imported.env
@@ -247,7 +247,7 @@ extensions:
                 `env.GIT_TOKEN` moves to ${GIT_TOKEN}
                 note: set GH_KEY yourself: the client keeps them in its key store
             + web: "https://w/mcp"
-            - developer: `builtin` is a part of the client itself
+            - developer: `builtin` is built into the client
             would write user/toolbooth/imported.json
             would write user/toolbooth/imported.env
             {
@@ -300,7 +300,7 @@ fn any_file() {
 }
 
 #[test]
-fn what_is_written_loads_and_can_be_taken_back() {
+fn an_applied_import_loads_and_can_be_undone() {
     let text = r#"{"mcpServers": {"gh": {"command": "gh", "env": {"GH_TOKEN": "hunter2$x\"y"}}}}"#;
     let world = World::new(&[("home/.cursor/mcp.json", text)]);
     let from: ImportFrom = "cursor".parse().unwrap();
@@ -317,15 +317,15 @@ fn what_is_written_loads_and_can_be_taken_back() {
     assert_eq!(env["GH_TOKEN"].expose(), "hunter2$x\"y");
     assert_eq!(env["GH_TOKEN"].shown(), "${GH_TOKEN}");
     let again = plan(&world.sources, &from).unwrap();
-    assert_eq!(again.skipped[0].reason, "is there already");
+    assert_eq!(again.skipped[0].reason, "is already configured");
     let undone = undo(&world.sources).unwrap();
     assert_eq!((undone.restored.len(), undone.removed.len()), (0, 2));
     assert!(world.load().unwrap().servers.is_empty());
-    assert_eq!(undo(&world.sources).unwrap_err().to_string(), "no import is there to undo");
+    assert_eq!(undo(&world.sources).unwrap_err().to_string(), "there is no import to undo");
 }
 
 #[test]
-fn the_gateway_is_not_made_its_own_server() {
+fn the_gateway_is_not_imported_as_its_own_server() {
     let text = r#"{"mcpServers": {
         "toolbooth": {"command": "/opt/bin/toolbooth", "args": ["--data-dir", "x", "stdio"]},
         "booth": {"url": "http://127.0.0.1:8665/mcp"},
@@ -341,7 +341,7 @@ fn the_gateway_is_not_made_its_own_server() {
 }
 
 #[test]
-fn a_second_import_keeps_the_first_and_its_undo_restores_it() {
+fn a_second_import_keeps_the_first_and_can_be_undone() {
     let world = World::new(&[
         ("work/one.json", r#"{"servers": {"a": {"command": "one", "env": {"TOKEN": "hunter2"}}}}"#),
         (
@@ -356,7 +356,7 @@ fn a_second_import_keeps_the_first_and_its_undo_restores_it() {
         read work/two.json
         + a-2: "two"
             `env.TOKEN` moves to ${TOKEN_2}
-            note: `a` is another server already
+            note: another server is already named `a`
         + b: "b"
         would write user/toolbooth/imported.json
         would write user/toolbooth/imported.env
@@ -374,7 +374,7 @@ fn a_second_import_keeps_the_first_and_its_undo_restores_it() {
 }
 
 #[test]
-fn a_file_that_was_edited_since_is_not_thrown_away() {
+fn an_undo_does_not_discard_later_edits() {
     let world = World::new(&[("work/one.json", r#"{"servers": {"a": {"command": "one"}}}"#)]);
     plan(&world.sources, &"one.json".parse().unwrap()).unwrap().apply().unwrap();
     world.write("user/imported.json", "{}");
@@ -386,13 +386,13 @@ fn a_file_that_was_edited_since_is_not_thrown_away() {
 }
 
 #[test]
-fn a_client_without_files_says_where_it_was_looked_for() {
+fn a_client_without_files_is_reported_with_the_checked_paths() {
     use toolbooth_core::fault::Fault;
     let world = World::new(&[]);
-    let error = plan(&world.sources, &ImportFrom::Client(Client::Codex)).unwrap_err();
-    assert_eq!(error.to_string(), "codex has no configuration file here");
+    let error = plan(&world.sources, &ImportFrom::Client(ImportClient::Codex)).unwrap_err();
+    assert_eq!(error.to_string(), "no configuration file of codex was found");
     assert_eq!(
         world.short(&error.hint().unwrap()),
-        "looked for `home/.codex/config.toml`, `work/.codex/config.toml`; name another file instead"
+        "looked for `home/.codex/config.toml`, `work/.codex/config.toml`; specify a file instead"
     );
 }

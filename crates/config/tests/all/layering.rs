@@ -1,11 +1,11 @@
-//! Who wins over whom.
+//! The precedence of layers.
 
 use crate::world::World;
 use expect_test::expect;
-use toolbooth_config::{Discovery, Layer, TrustBook, explain};
+use toolbooth_config::{FileDiscovery, Layer, TrustBook, explain};
 
 #[test]
-fn later_layers_win_setting_by_setting() {
+fn higher_layers_override_single_settings() {
     let mut world = World::new(&[
         (
             "etc/toolbooth.toml",
@@ -33,7 +33,7 @@ fn later_layers_win_setting_by_setting() {
 }
 
 #[test]
-fn a_later_server_replaces_the_earlier_one_whole() {
+fn an_entry_of_a_higher_layer_replaces_the_lower_one_completely() {
     let world = World::new(&[
         ("etc/mcp.json", r#"{"servers": {"fs": {"command": "old", "env": {"TOKEN": "${SYSTEM_SECRET}"}}}}"#),
         ("user/mcp.json", r#"{"servers": {"fs": {"command": "new"}, "other": {"command": "x"}}}"#),
@@ -44,12 +44,12 @@ fn a_later_server_replaces_the_earlier_one_whole() {
     "#]]
     .assert_eq(&world.servers());
     expect![[r#"
-        warning[config.replaced]: server `fs` replaces the one at etc/mcp.json:1:14 whole
+        warning[config.replaced]: server `fs` replaces the entry at etc/mcp.json:1:14 completely
          --> user/toolbooth/mcp.json:1:14
           |
         1 | {"servers": {"fs": {"command": "new"}, "other": {"command": "x"}}}
           |              ^^^^
-        hint: add "merge": true here to lay it over the other one field by field
+        hint: add "merge": true here to merge the two entries field by field
     "#]]
     .assert_eq(&world.report());
     let loaded = world.load().unwrap();
@@ -58,7 +58,7 @@ fn a_later_server_replaces_the_earlier_one_whole() {
 }
 
 #[test]
-fn merge_lays_one_entry_over_the_other() {
+fn merge_combines_two_entries() {
     let world = World::new(&[
         (
             "etc/mcp.json",
@@ -89,13 +89,13 @@ fn a_project_may_not_merge_into_a_lower_layer() {
           |
         1 | {"servers": {"fs": {"merge": true, "command": "steal"}}}
           |              ^^^^
-        hint: the entry at user/toolbooth/mcp.json:1:14 stays in force
+        hint: the entry at user/toolbooth/mcp.json:1:14 remains in effect
     "#]]
     .assert_eq(&world.report());
 }
 
 #[test]
-fn a_project_may_not_change_what_is_enforced() {
+fn a_project_may_not_change_enforced_settings() {
     let mut world = World::new(&[
         (
             "etc/toolbooth.toml",
@@ -124,21 +124,21 @@ fn a_project_may_not_change_what_is_enforced() {
           |
         3 | [servers.scan]
           |          ^^^^
-        hint: the entry at etc/toolbooth.toml:4:10 stays in force
+        hint: the entry at etc/toolbooth.toml:4:10 remains in effect
     "#]]
     .assert_eq(&world.report());
     assert_eq!(format!("{:?}", world.load().unwrap().settings.exposure.mode), "Search");
 }
 
 #[test]
-fn the_user_may_change_what_is_enforced() {
+fn the_user_may_change_enforced_settings() {
     let world = World::new(&[("etc/toolbooth.toml", "[exposure]\nenforced = true\nmode = \"search\"\n")])
         .env(&[("TOOLBOOTH_EXPOSURE__MODE", "full")]);
     assert_eq!(format!("{:?}", world.load().unwrap().settings.exposure.mode), "Full");
 }
 
 #[test]
-fn rules_and_denials_of_all_layers_count() {
+fn rules_and_denied_tools_of_all_layers_are_combined() {
     let world = World::new(&[
         (
             "etc/toolbooth.toml",
@@ -156,9 +156,9 @@ fn rules_and_denials_of_all_layers_count() {
             RuleLayer {
                 layer: System,
                 rules: [
-                    Rule {
+                    RuleSettings {
                         subject: Everybody,
-                        tools: ToolMatch {
+                        tools: ToolMatchSettings {
                             names: [
                                 "shell.*",
                             ],
@@ -175,11 +175,11 @@ fn rules_and_denials_of_all_layers_count() {
             RuleLayer {
                 layer: User,
                 rules: [
-                    Rule {
+                    RuleSettings {
                         subject: User(
                             "ann",
                         ),
-                        tools: ToolMatch {
+                        tools: ToolMatchSettings {
                             names: [],
                             capability: [],
                             side_effects: [
@@ -210,15 +210,15 @@ fn a_project_file_named_on_the_command_line_is_read_once_and_trusted() {
 }
 
 #[test]
-fn only_named_files_are_read_when_asked() {
+fn discovery_can_be_limited_to_named_files() {
     let mut world = World::config("work/one.json", r#"{"servers": {"a": {"command": "x"}}}"#);
     world.write("user/mcp.json", "not json");
-    world.sources.discovery = Discovery::NamedOnly;
+    world.sources.discovery = FileDiscovery::NamedOnly;
     assert_eq!(world.load().unwrap().servers.len(), 1);
 }
 
 #[test]
-fn arguments_reach_into_servers() {
+fn arguments_can_set_fields_of_servers() {
     let mut world = World::config("work/one.json", r#"{"servers": {"a.b": {"command": "x"}}}"#);
     world.sources.overrides =
         vec![("servers.a.b.enabled".into(), "false".into()), ("servers.a.b.args".into(), "-v,-x".into())];
@@ -235,7 +235,7 @@ fn arguments_reach_into_servers() {
 }
 
 #[test]
-fn variables_are_settings_of_any_type() {
+fn variables_can_set_settings_of_any_type() {
     let world = World::new(&[]).env(&[
         ("TOOLBOOTH_AUTH_ADMIN_GROUP", "root"),
         ("TOOLBOOTH_ENVIRONMENT", "PATH, HOME"),
@@ -266,7 +266,7 @@ fn variables_are_settings_of_any_type() {
 }
 
 #[test]
-fn nothing_anywhere_is_said() {
+fn an_empty_configuration_loads_without_findings() {
     let loaded = World::new(&[]).load().unwrap();
     assert!(loaded.is_empty_of_servers() && loaded.findings.is_empty());
     assert_eq!(loaded.settings.listen.0.to_string(), "127.0.0.1:8665");
@@ -274,7 +274,7 @@ fn nothing_anywhere_is_said() {
 }
 
 #[test]
-fn every_file_that_could_come_is_watched() {
+fn files_that_do_not_exist_yet_are_watched() {
     let world = World::new(&[]);
     let files = crate::world::file_names(&world.load().unwrap().files);
     for name in [".mcp.json", "toolbooth.toml", "toolbooth.yaml", "toolbooth.json", "mcp.json"] {
@@ -283,18 +283,18 @@ fn every_file_that_could_come_is_watched() {
 }
 
 #[test]
-fn two_whole_files_in_one_folder_are_warned_about() {
+fn two_toolbooth_files_in_one_folder_cause_a_warning() {
     let world =
         World::new(&[("user/toolbooth.toml", "listen = 1\n"), ("user/toolbooth.yaml", "listen: 2\n")]);
     expect![[r#"
-        warning[config.two-files]: `toolbooth.toml` stands beside this file; both are read, and this one wins
+        warning[config.two-files]: `toolbooth.toml` is in the same folder; both files are read, and this one takes precedence
          --> user/toolbooth/toolbooth.yaml
     "#]]
     .assert_eq(&world.report());
 }
 
 #[test]
-fn standing_in_ones_own_folder_changes_nothing() {
+fn the_users_folder_as_working_folder_stays_trusted() {
     let mut world =
         World::new(&[("user/toolbooth.toml", "data_dir = \"d\"\n[servers.a]\ncommand = \"x\"\n")]);
     world.sources.cwd = world.path("user/").canonicalize().unwrap();

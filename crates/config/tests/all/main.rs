@@ -1,4 +1,4 @@
-//! The crate from outside, one module per subject.
+//! Tests of the public API, one module per subject.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod dialects;
@@ -14,7 +14,7 @@ mod reload;
 mod schema;
 mod settings;
 mod showing;
-mod slips;
 mod trusting;
+mod typos;
 mod watching;
 mod world;

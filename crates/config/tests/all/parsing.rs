@@ -1,14 +1,14 @@
-//! Whatever stands in a file, reading it ends in a tree or an error.
+//! Parsing any file ends with a tree or an error.
 
 use crate::world::World;
 use proptest::prelude::*;
 use std::path::Path;
 use toolbooth_config::parse::{self, Syntax, parse_as};
 use toolbooth_config::render;
-use toolbooth_config::texts::Texts;
+use toolbooth_config::texts::SourceTexts;
 
 fn read(bytes: &[u8], syntax: Syntax) -> Result<serde_json::Value, String> {
-    let mut texts = Texts::default();
+    let mut texts = SourceTexts::default();
     parse_as(&mut texts, Path::new("f.json"), bytes, syntax)
         .map(|node| node.shown())
         .map_err(|finding| render(&finding))
@@ -29,7 +29,7 @@ proptest! {
         for syntax in ALL {
             let _ = read(&bytes, syntax);
         }
-        let _ = parse::dotenv::parse(&mut Texts::default(), Path::new("f"), &bytes);
+        let _ = parse::dotenv::parse(&mut SourceTexts::default(), Path::new("f"), &bytes);
     }
 
     #[test]
@@ -54,14 +54,14 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 80, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_file_with_any_slip_loads_or_says_why(at in 0usize..400, cut in 0usize..6, put in "[\\[\\]{}\",:0-9a-z$]{0,4}") {
+    fn a_file_with_any_edit_loads_or_reports_an_error(at in 0usize..400, cut in 0usize..6, put in "[\\[\\]{}\",:0-9a-z$]{0,4}") {
         let mut text = WHOLE.to_owned();
         let at = at.min(text.len());
         text.replace_range(at..(at + cut).min(text.len()), &put);
         let world = World::config("work/toolbooth.json", &text);
         match world.load() {
             Ok(loaded) => {
-                let _ = toolbooth_config::show(&loaded, toolbooth_config::View::Resolved);
+                let _ = toolbooth_config::show(&loaded, toolbooth_config::ShowMode::Resolved);
                 let _ = toolbooth_config::explain(&loaded, "servers.a.env");
             }
             Err(failure) => prop_assert!(failure.findings.iter().any(|finding| finding.is_error())),
@@ -71,7 +71,7 @@ proptest! {
 }
 
 #[test]
-fn depth_and_size_are_bounded() {
+fn depth_and_size_are_limited() {
     for (open, close) in [("[", "]"), ("{\"a\":", "}")] {
         let deep = format!("{}1{}", open.repeat(100_000), close.repeat(100_000));
         assert!(read(deep.as_bytes(), Syntax::Json).unwrap_err().contains("deeper than 64"));
@@ -88,7 +88,7 @@ fn depth_and_size_are_bounded() {
 }
 
 #[test]
-fn a_bomb_of_aliases_is_refused() {
+fn exponential_yaml_aliases_are_refused() {
     let mut text = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
     for level in 1..10 {
         let inner = vec![format!("*a{}", level - 1); 10].join(", ");
@@ -98,7 +98,7 @@ fn a_bomb_of_aliases_is_refused() {
 }
 
 #[test]
-fn yaml_words_are_what_version_1_2_says() {
+fn yaml_scalars_follow_version_1_2() {
     let value = read(
         b"a: no\nb: true\nc: ~\nd: 0x1F\ne: 1.50\nf: '1'\ng: 012\nh: 1e3\ni: .inf\nj: 2026-01-01\nk: -7\n",
         Syntax::Yaml,
@@ -107,7 +107,7 @@ fn yaml_words_are_what_version_1_2_says() {
 }
 
 #[test]
-fn empty_files_hold_nothing() {
+fn empty_files_are_empty_maps() {
     for (text, syntax) in [
         ("", Syntax::Json),
         ("// c\n", Syntax::Json),
@@ -120,7 +120,7 @@ fn empty_files_hold_nothing() {
 }
 
 #[test]
-fn escapes_are_read_as_json_says() {
+fn escape_sequences_follow_json() {
     let value = read(br#"{"a": "\u00e9\ud83d\ude00\n\/\\\"\t"}"#, Syntax::Json).unwrap();
     assert_eq!(value["a"], "é😀\n/\\\"\t");
     for bad in [

@@ -1,4 +1,4 @@
-//! Equal hash, no restart.
+//! Changes between two loads: a server with an equal hash is not restarted.
 
 use crate::world::World;
 use toolbooth_config::ServerChanges;
@@ -12,7 +12,7 @@ fn hash(name: &str, text: &str, env: &[(&str, &str)]) -> String {
 }
 
 #[test]
-fn the_hash_is_of_the_meaning() {
+fn equivalent_entries_have_equal_hashes() {
     let base = hash(
         "work/a.json",
         r#"{"servers": {"a": {"command": "x", "args": ["1"], "env": {"A": "1", "B": "2"}, "tools": {"overrides": {"t": {"cost_per_call": 1, "allow_parallel": true}}}}}}"#,
@@ -54,7 +54,7 @@ fn the_hash_is_of_the_meaning() {
 }
 
 #[test]
-fn a_rotated_secret_is_a_change() {
+fn a_changed_secret_changes_the_hash() {
     let text = r#"{"servers": {"a": {"command": "x", "env": {"T": "${T}"}}}}"#;
     assert_ne!(hash("work/a.json", text, &[("T", "1")]), hash("work/a.json", text, &[("T", "2")]));
     let written = r#"{"servers": {"a": {"command": "x", "env": {"TOKEN": "1"}}}}"#;
@@ -62,7 +62,7 @@ fn a_rotated_secret_is_a_change() {
 }
 
 #[test]
-fn only_what_changed_is_touched() {
+fn changes_list_added_removed_and_changed_servers() {
     let world = World::config(
         "work/a.json",
         r#"{"servers": {"same": {"command": "x"}, "other": {"command": "x"}, "gone": {"command": "x"}}}"#,
@@ -82,7 +82,7 @@ fn only_what_changed_is_touched() {
 }
 
 #[test]
-fn a_typo_leaves_the_last_good_configuration_to_the_caller() {
+fn a_syntax_error_fails_the_load() {
     let world = World::config("work/a.json", r#"{"servers": {"a": {"command": "x"}}}"#);
     let good = world.load().unwrap();
     world.write("work/a.json", r#"{"servers": {"a": {"command": "x"}"#);
@@ -93,7 +93,7 @@ fn a_typo_leaves_the_last_good_configuration_to_the_caller() {
 
 /// Audit A2: a file that was reduced to comments counted as filled.
 #[test]
-fn a_file_of_comments_holds_nothing() {
+fn a_file_with_only_comments_is_blank() {
     let cases = [
         ("work/a.toml", "# [auth]\n# mode = \"token\"\n", true),
         ("work/a.toml", "deny_tools = []\n", false),

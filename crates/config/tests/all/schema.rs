@@ -1,4 +1,4 @@
-//! The published schema knows what the reader knows.
+//! The published JSON Schema accepts the same files as the reader.
 
 use crate::world::World;
 use serde_json::Value;
@@ -14,7 +14,7 @@ fn the_schema_covers_every_section_and_every_server_field() {
         assert!(settings.contains_key(key), "{key}");
     }
     let server = schema["$defs"]["Server"]["properties"].as_object().unwrap();
-    // The reader names every key it knows when it meets one that it does not.
+    // The reader rejects keys that the schema does not contain.
     let world = World::config("work/a.json", r#"{"servers": {"a": {"command": "x", "zzzzzzzz": 1}}}"#);
     assert!(world.report().contains("unknown key `zzzzzzzz`"));
     for key in [
@@ -69,7 +69,7 @@ fn the_schema_covers_every_section_and_every_server_field() {
 }
 
 #[test]
-fn every_reference_leads_somewhere() {
+fn every_reference_resolves() {
     fn references(value: &Value, found: &mut Vec<String>) {
         match value {
             Value::Object(map) => {
@@ -95,7 +95,7 @@ fn validator() -> jsonschema::Validator {
 }
 
 #[test]
-fn what_loads_also_validates() {
+fn files_that_load_are_valid() {
     let files = [
         serde_json::json!({ "servers": { "a": { "command": ["x"], "timeout": "5s", "auth": "none", "env": { "P": 1 } } } }),
         serde_json::json!({ "mcpServers": { "a": { "type": "streamable-http", "url": "http://h/", "oauth": true } } }),
@@ -115,7 +115,7 @@ fn what_loads_also_validates() {
 }
 
 #[test]
-fn what_does_not_load_does_not_validate() {
+fn files_that_do_not_load_are_invalid() {
     let files = [
         serde_json::json!({ "servers": { "a": { "command": "x", "grops": [] } } }),
         serde_json::json!({ "servers": { "a": { "command": "x", "groups": "staff" } } }),

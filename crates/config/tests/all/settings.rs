@@ -1,4 +1,4 @@
-//! Every setting, its default, and its types.
+//! All settings with their types and defaults.
 
 use crate::world::World;
 use expect_test::expect;
@@ -55,7 +55,7 @@ drain_seconds: 3
     let loaded = world.load().map_err(|failure| failure.to_string()).unwrap();
     let unread: Vec<_> =
         loaded.findings.iter().map(|finding| (finding.code, finding.key.as_deref())).collect();
-    // Skills are not there yet, and a persona's settings for them are warned about.
+    // Skills are not implemented yet, so a persona's settings for them cause warnings.
     let expected = ["personas.dev.flags", "personas.dev.prompt"].map(|key| ("config.not-yet", Some(key)));
     assert_eq!(unread, expected, "{}", world.report());
     let shown = by_section(&loaded.settings);
@@ -159,7 +159,7 @@ fn addresses_to_listen_on() {
 }
 
 #[test]
-fn manifest_folders_stand_beside_the_file_that_names_them() {
+fn manifest_folders_are_relative_to_the_file_that_names_them() {
     let world = World::new(&[
         ("user/toolbooth.toml", "[manifests]\ntools = [\"mine\", \"gone\"]\n"),
         ("etc/toolbooth.toml", "listen = 9000\n"),
@@ -168,7 +168,7 @@ fn manifest_folders_stand_beside_the_file_that_names_them() {
     std::fs::create_dir_all(world.path("user/mine")).unwrap();
     let manifests = world.load().unwrap().settings.manifests;
     expect![[r#"
-        Manifests {
+        ManifestSettings {
             tools: [
                 "user/toolbooth/mine",
                 "user/toolbooth/gone",
@@ -203,13 +203,13 @@ fn manifest_folders_stand_beside_the_file_that_names_them() {
           |
         1 | listen = 9001
           | ^^^^^^
-        hint: look at the file, then run `toolbooth trust`; or name it with --config
+        hint: review the file, then run `toolbooth trust`, or name the file with --config
     "#]]
     .assert_eq(&world.report());
 }
 
 #[test]
-fn the_store_stands_in_the_data_directory_or_beside_its_file() {
+fn storage_paths_are_in_the_data_directory_or_relative_to_their_file() {
     let store = |text: &str| {
         let world = World::config("work/toolbooth.toml", text);
         let settings = world.load().unwrap().settings;
@@ -226,7 +226,7 @@ fn the_store_stands_in_the_data_directory_or_beside_its_file() {
 }
 
 #[test]
-fn protective_settings_stop_the_load() {
+fn errors_in_protective_settings_stop_the_load() {
     let cases = [
         "listen = \"0.0.0.0:9000\"\n",
         "[auth]\nmode = \"header\"\n",
@@ -247,24 +247,24 @@ fn protective_settings_stop_the_load() {
         all.push_str(&world.report());
     }
     expect![[r#"
-        error[config.open-door]: with `auth.mode` `local`, everybody who can reach the gateway would be its owner
+        error[config.open-door]: with `auth.mode` `local`, every client that can reach the gateway would have its owner's rights
          --> work/toolbooth.toml:1:10
           |
         1 | listen = "0.0.0.0:9000"
           |          ^^^^^^^^^^^^^^
         hint: listen on 127.0.0.1, or set `auth.mode` to `token`, `header` or `jwt`
-        error[config.no-proxy-secret]: `auth.mode` `header` needs `auth.header.secret`, or anybody could name any user
+        error[config.no-proxy-secret]: `auth.mode` `header` needs `auth.header.secret`; without it, any client could impersonate any user
          --> work/toolbooth.toml:1:1
           |
         1 | [auth]
           | ^^^^^^
-        hint: set it to the text that your proxy sends in `auth.header.secret_header`
+        hint: set it to the value that your proxy sends in the header `auth.header.secret_header`
         error[config.jwt-incomplete]: `auth.mode` `jwt` needs `auth.jwt.issuer` and `auth.jwt.audience`
          --> work/toolbooth.toml:1:1
           |
         1 | [auth]
           | ^^^^^^
-        error[config.unknown-word]: `auth.mode`: `tokn` is not understood here
+        error[config.unknown-word]: `auth.mode`: `tokn` is not a valid value
          --> work/toolbooth.toml:2:8
           |
         2 | mode = "tokn"
@@ -279,7 +279,7 @@ fn protective_settings_stop_the_load() {
           |
         2 | key = "short"
           |       ^^^^^^^
-        hint: make one: `openssl rand -hex 32`
+        hint: generate one with `openssl rand -hex 32`
         error[config.variable]: `files.key`: the variable `UNSET_KEY` is not set
          --> work/toolbooth.toml:2:7
           |
@@ -303,15 +303,15 @@ fn protective_settings_stop_the_load() {
           | ^^^^^^^^^^^^^^^^
         hint: did you mean `/path`?
 
-        error[config.bad-regex]: `policy.rules`: `(` is not a regular expression
+        error[config.bad-regex]: `policy.rules`: `(` is not a valid regular expression
          --> work/toolbooth.toml:1:1
           |
         1 | [[policy.rules]]
           | ^^^^^^^^^^^^^^^^
-        error[config.wrong-type]: `deny_tools`: expected a text, found a number
+        error[config.wrong-type]: `deny_tools`: expected a string, found a number
          --> work/toolbooth.toml:1:14
           |
         1 | deny_tools = 5
-          |              ^ expected a text
+          |              ^ expected a string
     "#]].assert_eq(&all);
 }

@@ -2,7 +2,7 @@
 
 use crate::world::World;
 use expect_test::expect;
-use toolbooth_config::{View, explain, show};
+use toolbooth_config::{ShowMode, explain, show};
 
 fn world() -> World {
     World::new(&[
@@ -20,7 +20,7 @@ fn world() -> World {
 }
 
 #[test]
-fn explanations_name_the_winner_and_the_others() {
+fn an_explanation_lists_the_effective_and_the_overridden_values() {
     let world = world();
     let loaded = world.load().unwrap();
     let keys = [
@@ -40,26 +40,26 @@ fn explanations_name_the_winner_and_the_others() {
     expect![[r#"
         servers.fs.env.TOKEN = "${USER_TOKEN}"
           from user/toolbooth/mcp.json:3:12 (user)
-          over "${SYSTEM_TOKEN}" from etc/toolbooth.toml:5:9 (system)
-          note: the entry at user/toolbooth/mcp.json:2:2 counts whole; nothing of the others is in it
+          overrides "${SYSTEM_TOKEN}" from etc/toolbooth.toml:5:9 (system)
+          note: the entry at user/toolbooth/mcp.json:2:2 replaces the other entries completely
         servers.fs.env.API_KEY = "(hidden)"
           from user/toolbooth/mcp.json:4:14 (user)
-          note: the entry at user/toolbooth/mcp.json:2:2 counts whole; nothing of the others is in it
+          note: the entry at user/toolbooth/mcp.json:2:2 replaces the other entries completely
         servers.fs.timeout = 30
           the default
-          note: the entry at user/toolbooth/mcp.json:2:2 counts whole; nothing of the others is in it
+          note: the entry at user/toolbooth/mcp.json:2:2 replaces the other entries completely
         servers.fs = {"command":"new","env":{"TOKEN":"${USER_TOKEN}","API_KEY":"(hidden)"}}
           from user/toolbooth/mcp.json:2:8 (user)
-          over {"command":"old","env":{"TOKEN":"${SYSTEM_TOKEN}"}} from etc/toolbooth.toml:2:1 (system)
-          note: the entry at user/toolbooth/mcp.json:2:2 counts whole; nothing of the others is in it
+          overrides {"command":"old","env":{"TOKEN":"${SYSTEM_TOKEN}"}} from etc/toolbooth.toml:2:1 (system)
+          note: the entry at user/toolbooth/mcp.json:2:2 replaces the other entries completely
         servers.mine.command = "x"
           from work/.mcp.json:1:34 (project)
           note: the server is `needs_trust`
         servers.fz.command is not set
-          note: there is no server of that name; did you mean `fs`?
+          note: there is no server with that name; did you mean `fs`?
         listen = 9001
           from user/toolbooth/mcp.json:1:12 (user)
-          over 9000 from etc/toolbooth.toml:1:10 (system)
+          overrides 9000 from etc/toolbooth.toml:1:10 (system)
         llm.api_key = "(hidden)"
           from user/toolbooth/mcp.json:1:37 (user)
         exposure.mode = "auto"
@@ -71,10 +71,10 @@ fn explanations_name_the_winner_and_the_others() {
 }
 
 #[test]
-fn shown_configurations_hold_no_secret() {
+fn the_shown_configuration_contains_no_secrets() {
     let world = world();
     let loaded = world.load().unwrap();
-    let written = serde_json::to_string_pretty(&show(&loaded, View::Written)).unwrap();
+    let written = serde_json::to_string_pretty(&show(&loaded, ShowMode::Written)).unwrap();
     expect![[r#"
         {
           "listen": 9001,
@@ -95,7 +95,7 @@ fn shown_configurations_hold_no_secret() {
           }
         }"#]]
     .assert_eq(&world.short(&written));
-    let resolved = show(&loaded, View::Resolved);
+    let resolved = show(&loaded, ShowMode::Resolved);
     assert_eq!(resolved["servers"]["fs"]["env"]["TOKEN"], "${USER_TOKEN}");
     assert_eq!(resolved["servers"]["fs"]["env"]["API_KEY"], "(hidden)");
     assert_eq!(resolved["servers"]["mine"]["state"], "needs_trust");
@@ -109,7 +109,7 @@ fn shown_configurations_hold_no_secret() {
 }
 
 #[test]
-fn every_written_setting_has_an_origin() {
+fn every_configured_setting_has_an_origin() {
     let world = world();
     let origins = world.load().unwrap().origins();
     let lines: String = origins.iter().map(|(key, origin)| format!("{key}: {origin}\n")).collect();

@@ -1,4 +1,4 @@
-//! Project files are somebody else's until a person agrees.
+//! Project files have no effect until the user trusts them.
 
 use crate::world::World;
 use expect_test::expect;
@@ -41,7 +41,7 @@ fn an_untrusted_server_is_listed_but_nothing_is_expanded() {
 }
 
 #[test]
-fn trust_makes_it_ready_and_a_change_takes_it_back() {
+fn a_trusted_server_is_ready_until_its_entry_changes() {
     let mut world = world();
     trust_all(&mut world);
     expect![[r#"
@@ -58,7 +58,7 @@ fn trust_makes_it_ready_and_a_change_takes_it_back() {
     expect![[r#"
         Some(
             [
-                Change {
+                TrustChange {
                     field: "args",
                     before: Some(
                         "[\"-y\",\"x\"]",
@@ -74,7 +74,7 @@ fn trust_makes_it_ready_and_a_change_takes_it_back() {
 }
 
 #[test]
-fn a_hidden_change_is_still_a_change() {
+fn a_change_of_a_masked_value_is_reported() {
     let mut world = world();
     trust_all(&mut world);
     world.write("work/.mcp.json", &PROJECT.replace("lit", "other"));
@@ -86,7 +86,7 @@ fn a_hidden_change_is_still_a_change() {
 }
 
 #[test]
-fn harmless_changes_keep_trust() {
+fn changes_of_unbound_fields_keep_trust() {
     let mut world = world();
     trust_all(&mut world);
     let text = PROJECT.replace("\"command\"", "\"description\": \"better\", \"timeout\": 5, \"command\"");
@@ -95,7 +95,7 @@ fn harmless_changes_keep_trust() {
 }
 
 #[test]
-fn trust_belongs_to_one_file() {
+fn trust_applies_to_one_file() {
     let mut first = world();
     trust_all(&mut first);
     let mut second = world();
@@ -104,7 +104,7 @@ fn trust_belongs_to_one_file() {
 }
 
 #[test]
-fn the_book_is_kept_for_its_owner_only() {
+fn the_trust_file_is_readable_only_by_its_owner() {
     let mut world = world();
     let data_dir = world.load().unwrap().settings.data_dir;
     let loaded = world.load().unwrap();
@@ -127,7 +127,7 @@ fn the_book_is_kept_for_its_owner_only() {
 }
 
 #[test]
-fn a_trusted_project_may_move_its_state_but_not_the_book() {
+fn a_trusted_project_may_move_the_data_directory_but_not_the_trust_file() {
     let mut world =
         World::new(&[("work/toolbooth.toml", "data_dir = \"state\"\n[servers.a]\ncommand = \"x\"\n")]);
     for _ in 0..3 {
@@ -168,7 +168,7 @@ effect = "allow"
           |
         2 | listen = 9001
           | ^^^^^^
-        hint: look at the file, then run `toolbooth trust`; or name it with --config
+        hint: review the file, then run `toolbooth trust`, or name the file with --config
     "#]].assert_eq(&world.report());
     let loaded = world.load().unwrap();
     assert_eq!(loaded.settings.listen.0.port(), 8665);
@@ -185,13 +185,13 @@ effect = "allow"
 }
 
 #[test]
-fn an_open_door_in_an_untrusted_file_is_no_door() {
+fn listen_in_an_untrusted_file_has_no_effect() {
     let world = World::new(&[("work/toolbooth.toml", "listen = \"0.0.0.0:9001\"\n")]);
     assert_eq!(world.load().unwrap().settings.listen.0.to_string(), "127.0.0.1:8665");
 }
 
 #[test]
-fn trust_sticks_where_a_trusted_file_moves_the_data_directory() {
+fn trust_persists_if_a_trusted_file_moves_the_data_directory() {
     let mut world =
         World::new(&[("work/toolbooth.toml", "data_dir = \"state\"\n[servers.a]\ncommand = \"npx\"\n")]);
     let loaded = load_with_trust(&mut world.sources).unwrap();

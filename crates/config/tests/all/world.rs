@@ -1,7 +1,7 @@
-//! A machine in a temporary folder: files in, a loaded configuration out, paths made short.
+//! A test machine in a temporary folder, with files to load and short paths in the output.
 
 use std::path::{Path, PathBuf};
-use toolbooth_config::{Finding, LoadFailure, Loaded, Sources, load, render};
+use toolbooth_config::{Finding, LoadFailure, LoadedConfig, Sources, load, render};
 
 pub struct World {
     root: tempfile::TempDir,
@@ -9,7 +9,7 @@ pub struct World {
 }
 
 impl World {
-    /// Files by path: `etc/…` is the system folder, `user/…` the user's, `work/…` the project.
+    /// Creates files: `etc/…` is the system folder, `user/…` the user's folder, `work/…` the project.
     pub fn new(files: &[(&str, &str)]) -> Self {
         let root = tempfile::tempdir().unwrap();
         let base = root.path().canonicalize().unwrap();
@@ -30,7 +30,7 @@ impl World {
         world
     }
 
-    /// The usual case: one file named with `--config`.
+    /// Creates one file that is named with `--config`.
     pub fn config(name: &str, text: &str) -> Self {
         let mut world = Self::new(&[(name, text)]);
         world.sources.config_files.push(world.path(name));
@@ -56,17 +56,17 @@ impl World {
         self
     }
 
-    pub fn load(&self) -> Result<Loaded, LoadFailure> {
+    pub fn load(&self) -> Result<LoadedConfig, LoadFailure> {
         load(&self.sources)
     }
 
-    /// A text with this world's folder taken out of it.
+    /// Removes the temporary folder from paths in a text.
     pub fn short(&self, text: &str) -> String {
         let base = self.root.path().canonicalize().unwrap();
         text.replace(&format!("{}/", base.display()), "").replace(&base.display().to_string(), "")
     }
 
-    /// Every finding, drawn.
+    /// All findings, rendered.
     pub fn report(&self) -> String {
         let findings: Vec<Finding> = match self.load() {
             Ok(loaded) => loaded.findings,

@@ -1,31 +1,31 @@
-//! An encoder's vectors, made elsewhere: what search is like with an embeddings endpoint.
+//! Vectors from an external encoder: measures search with an embeddings endpoint.
 //!
-//! `--texts FILE` writes all texts that an encoder is given, a JSON string a line; `--vectors FILE` reads what it made
-//! of them: little-endian 32-bit floats, in the same order and all of one width.
+//! `--texts FILE` writes all texts for the encoder, one JSON string per line; `--vectors FILE` reads its vectors:
+//! little-endian 32-bit floats, in the same order and all of one width.
 
-use super::sets::{Collection, Set};
+use super::sets::{Collection, EvalSet};
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 use std::sync::Arc;
-use toolbooth_core::search::{Given, Standing, Vector, text_of, texts_of};
+use toolbooth_core::search::{EncodedQuery, EncodedTools, Vector, query_texts, tool_text};
 
-/// Every text that an encoder is given, once.
-pub fn texts(sets: &[Set], collections: &[Collection]) -> Vec<String> {
+/// Every text for the encoder, once.
+pub fn texts(sets: &[EvalSet], collections: &[Collection]) -> Vec<String> {
     let tools = collections.iter().flat_map(|collection| collection.catalog.search_index().tools());
-    let mut all: BTreeSet<String> = tools.map(|tool| text_of(tool)).collect();
+    let mut all: BTreeSet<String> = tools.map(|tool| tool_text(tool)).collect();
     for query in sets.iter().flat_map(|set| &set.queries) {
-        all.extend(texts_of(&query.text).into_iter().map(str::to_owned));
+        all.extend(query_texts(&query.text).into_iter().map(str::to_owned));
     }
     all.into_iter().collect()
 }
 
-/// Writes texts for an encoder.
+/// Writes the texts for an encoder.
 pub fn write(texts: &[String], file: &Path) -> Result<(), String> {
     let lines: Vec<String> = texts.iter().map(|text| serde_json::json!(text).to_string()).collect();
     std::fs::write(file, lines.join("\n") + "\n").map_err(|error| format!("{}: {error}", file.display()))
 }
 
-/// What an encoder made of texts.
+/// The encoder's vectors by text.
 pub struct Encoded(HashMap<String, Arc<Vector>>);
 
 impl Encoded {
@@ -44,15 +44,18 @@ impl Encoded {
     }
 
     /// The vectors of a collection's tools.
-    pub fn standing(&self, collection: &Collection) -> Option<Arc<Standing>> {
+    pub fn encoded_tools(&self, collection: &Collection) -> Option<Arc<EncodedTools>> {
         let tools = collection.catalog.search_index().tools();
-        let vectors: Vec<_> = tools.map(|tool| self.0.get(&text_of(tool)).cloned()).collect();
-        Standing::of(vectors.into_iter()).map(Arc::new)
+        let vectors: Vec<_> = tools.map(|tool| self.0.get(&tool_text(tool)).cloned()).collect();
+        EncodedTools::of(vectors.into_iter()).map(Arc::new)
     }
 
-    /// The encoder's word on one query.
-    pub fn given(&self, tools: &Arc<Standing>, query: &str) -> Given {
+    /// The encoder's vectors for one query.
+    pub fn query(&self, tools: &Arc<EncodedTools>, query: &str) -> EncodedQuery {
         let known = |text: &str| Some((text.to_owned(), self.0.get(text)?.clone()));
-        Given { tools: tools.clone(), texts: texts_of(query).into_iter().filter_map(known).collect() }
+        EncodedQuery {
+            tools: tools.clone(),
+            texts: query_texts(query).into_iter().filter_map(known).collect(),
+        }
     }
 }

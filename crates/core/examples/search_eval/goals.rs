@@ -1,14 +1,14 @@
 //! The goals, and whether they are met.
 
 use super::measure::{Figures, mean};
-use super::sets::Set;
+use super::sets::EvalSet;
 use super::speed::Speed;
 use std::fmt::Write as _;
 use std::time::Duration;
 
 /// One line for each goal.
 pub fn judge(
-    sets: &[Set],
+    sets: &[EvalSet],
     ours: &[Figures],
     (spellings, first): (usize, usize),
     speeds: &[Speed],

@@ -1,4 +1,4 @@
-//! How good and how fast tool search is, over collections of tools and queries with known answers.
+//! Measures how good and how fast tool search is, with collections of tools and queries with known answers.
 //!
 //! Run it as `cargo xtask search-eval [FOLDER]`. It uses the catalog and its search as the gateway does.
 
@@ -12,12 +12,12 @@ mod speed;
 use encoded::Encoded;
 use measure::{Figures, mean};
 use rivals::{Bm25, Substrings};
-use sets::{Collection, Set};
+use sets::{Collection, EvalSet};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// The gateway's: what is measured here is to take as long there.
+/// The gateway's allocator, so that times are comparable.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -58,7 +58,7 @@ fn run() -> Result<(), String> {
     let collections: Result<Vec<_>, _> = files.iter().map(|file| Collection::read(&folder, file)).collect();
     let collections = collections?;
     if speed_alone {
-        // For profilers: nothing but what is measured.
+        // For profilers: nothing but the measured code.
         speeds(&sets, &collections).iter().for_each(|speed| println!("{speed}"));
         return Ok(());
     }
@@ -72,10 +72,11 @@ fn run() -> Result<(), String> {
     let (mut ours, mut plain, mut seed) = (Vec::new(), Vec::new(), Vec::new());
     for set in &sets {
         let collection = collections.iter().find(|one| one.file == set.tools).ok_or("no tools")?;
-        let standing = encoded.as_ref().and_then(|encoded| Some((encoded, encoded.standing(collection)?)));
+        let encoded_tools =
+            encoded.as_ref().and_then(|encoded| Some((encoded, encoded.encoded_tools(collection)?)));
         let search = |text: &str| {
-            let given = standing.as_ref().map(|(encoded, tools)| encoded.given(tools, text));
-            collection.search(text, given.as_ref())
+            let encoded = encoded_tools.as_ref().map(|(encoded, tools)| encoded.query(tools, text));
+            collection.search(text, encoded.as_ref())
         };
         let ranked: Vec<Vec<String>> = set.queries.iter().map(|query| search(&query.text)).collect();
         if let Some(runs) = &runs {
@@ -103,11 +104,11 @@ fn run() -> Result<(), String> {
     Ok(())
 }
 
-fn speeds(sets: &[Set], collections: &[Collection]) -> Vec<speed::Speed> {
+fn speeds(sets: &[EvalSet], collections: &[Collection]) -> Vec<speed::Speed> {
     [5_000, 10_000].into_iter().filter_map(|size| speed::measure(sets, collections, size)).collect()
 }
 
-fn table(sets: &[Set], ours: &[Figures], plain: &[Figures], seed: &[Figures]) -> String {
+fn table(sets: &[EvalSet], ours: &[Figures], plain: &[Figures], seed: &[Figures]) -> String {
     let mut text = format!(
         "{:14} {:>5} {:>5}  {:>5} {:>5} {:>5} {:>5} {:>5} {:>6}   {:>9} {:>7}\n",
         "set", "tools", "asked", "r@1", "r@3", "r@5", "r@10", "MRR", "nDCG@5", "BM25 r@5", "old r@5"
@@ -133,8 +134,8 @@ fn table(sets: &[Set], ours: &[Figures], plain: &[Figures], seed: &[Figures]) ->
     text
 }
 
-/// A file that other scorers can read.
-fn write_run(folder: &Path, set: &Set, ranked: &[Vec<String>]) -> Result<(), String> {
+/// Writes a file that other scorers can read.
+fn write_run(folder: &Path, set: &EvalSet, ranked: &[Vec<String>]) -> Result<(), String> {
     let lines = set
         .queries
         .iter()

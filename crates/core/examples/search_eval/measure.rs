@@ -1,6 +1,6 @@
-//! The measures, the same as in the collections' own scorer.
+//! The metrics, the same as in the collections' own scorer.
 
-use super::sets::{Collection, Set};
+use super::sets::{Collection, EvalSet};
 use std::collections::HashMap;
 use toolbooth_core::catalog::Naming;
 use toolbooth_core::search::Query;
@@ -16,7 +16,7 @@ pub struct Figures {
 const CUTS: [usize; 4] = [1, 3, 5, 10];
 
 impl Figures {
-    pub fn of(set: &Set, ranked: &[Vec<String>]) -> Self {
+    pub fn of(set: &EvalSet, ranked: &[Vec<String>]) -> Self {
         let all: Vec<Self> =
             set.queries.iter().zip(ranked).map(|(query, ranked)| one(ranked, &query.relevant)).collect();
         mean(&all)
@@ -57,7 +57,7 @@ pub fn mean(all: &[Figures]) -> Figures {
     mean
 }
 
-/// How many spellings of names there are, and how many lead to a tool of that name first.
+/// The number of spellings of names, and the number of those that find a tool of that name first.
 pub fn exact_names(collections: &[Collection]) -> (usize, usize) {
     let (mut all, mut first) = (0, 0);
     for collection in collections {

@@ -1,13 +1,13 @@
-//! What search is compared with: plain BM25, and adding points for words inside words.
+//! The baselines that search is compared with: plain BM25, and points for substring matches.
 
-use super::sets::{Collection, Listed};
+use super::sets::{Collection, EvalTool};
 use std::collections::{HashMap, HashSet};
 
-const KEPT: usize = 50;
+const MAX_HITS: usize = 50;
 
-/// BM25 over name and description, words as they are written.
+/// BM25 over name and description, with words as they are written.
 pub struct Bm25<'a> {
-    tools: &'a [Listed],
+    tools: &'a [EvalTool],
     postings: HashMap<String, Vec<(usize, f64)>>,
     lengths: Vec<f64>,
     usual: f64,
@@ -48,7 +48,7 @@ impl<'a> Bm25<'a> {
 
 /// Points for words inside names and the first hundred characters of descriptions.
 pub struct Substrings<'a> {
-    tools: &'a [Listed],
+    tools: &'a [EvalTool],
     texts: Vec<[String; 3]>,
 }
 
@@ -96,10 +96,10 @@ fn words(text: &str) -> impl Iterator<Item = String> {
     words.into_iter()
 }
 
-fn best(scores: HashMap<usize, f64>, tools: &[Listed]) -> Vec<String> {
+fn best(scores: HashMap<usize, f64>, tools: &[EvalTool]) -> Vec<String> {
     let mut all: Vec<(usize, f64)> = scores.into_iter().collect();
     all.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
     let mut seen = HashSet::new();
     let ids = all.into_iter().map(|(place, _)| tools[place].id.clone());
-    ids.filter(|id| seen.insert(id.clone())).take(KEPT).collect()
+    ids.filter(|id| seen.insert(id.clone())).take(MAX_HITS).collect()
 }

@@ -9,21 +9,21 @@ use toolbooth_core::caller::Caller;
 use toolbooth_core::catalog::{Catalog, Discovery, Naming, admit};
 use toolbooth_core::json::{ObjectWriter, RawJson};
 use toolbooth_core::names::ServerName;
-use toolbooth_core::search::{Given, MAX_HITS, Query};
+use toolbooth_core::search::{EncodedQuery, MAX_HITS, Query};
 use toolbooth_core::secret::SecretText;
 use toolbooth_core::server::{ServerEntry, Transport};
 
 /// Queries over one collection of tools.
-pub struct Set {
+pub struct EvalSet {
     pub name: String,
     pub tools: String,
     pub size: usize,
-    pub queries: Vec<Asked>,
+    pub queries: Vec<EvalQuery>,
 }
 
-/// A query; each group is a list of tools that would do, and all groups are wanted.
+/// A query. Each group lists tools that fit; one of every group is expected.
 #[derive(Deserialize)]
-pub struct Asked {
+pub struct EvalQuery {
     #[serde(rename = "qid")]
     pub id: String,
     #[serde(rename = "query")]
@@ -31,9 +31,9 @@ pub struct Asked {
     pub relevant: Vec<Vec<String>>,
 }
 
-/// A tool as it is written in a collection.
+/// A tool as written in a collection.
 #[derive(Deserialize)]
-pub struct Listed {
+pub struct EvalTool {
     pub id: String,
     pub server: String,
     #[serde(default)]
@@ -48,13 +48,13 @@ pub struct Listed {
 /// Tools, and a catalog of them.
 pub struct Collection {
     pub file: String,
-    pub listed: Vec<Listed>,
+    pub listed: Vec<EvalTool>,
     pub catalog: Catalog,
     ids: HashMap<(String, String), String>,
     owner: Caller,
 }
 
-pub fn read(folder: &Path) -> Result<Vec<Set>, String> {
+pub fn read(folder: &Path) -> Result<Vec<EvalSet>, String> {
     #[derive(Deserialize)]
     struct Spec {
         set: String,
@@ -66,7 +66,7 @@ pub fn read(folder: &Path) -> Result<Vec<Set>, String> {
     let set = |spec: Spec| {
         let queries = lines(&folder.join(spec.queries))?;
         let size = lines::<serde::de::IgnoredAny>(&folder.join(&spec.tools))?.len();
-        Ok(Set { name: spec.set, tools: spec.tools, size, queries })
+        Ok(EvalSet { name: spec.set, tools: spec.tools, size, queries })
     };
     specs.into_iter().map(set).collect()
 }
@@ -81,7 +81,7 @@ fn lines<T: DeserializeOwned>(file: &Path) -> Result<Vec<T>, String> {
 
 impl Collection {
     pub fn read(folder: &Path, file: &str) -> Result<Self, String> {
-        let listed: Vec<Listed> = lines(&folder.join(file))?;
+        let listed: Vec<EvalTool> = lines(&folder.join(file))?;
         let mut ids = HashMap::new();
         for tool in &listed {
             ids.insert((legal(&tool.server), tool.name.clone()), tool.id.clone());
@@ -95,9 +95,9 @@ impl Collection {
     }
 
     /// The ids of the hits, best first.
-    pub fn search(&self, text: &str, given: Option<&Given>) -> Vec<String> {
+    pub fn search(&self, text: &str, encoded: Option<&EncodedQuery>) -> Vec<String> {
         let Ok(query) = Query::new(vec![text.to_owned()], MAX_HITS) else { return Vec::new() };
-        let hits = self.catalog.search_with(&self.owner, &query, given);
+        let hits = self.catalog.search_with(&self.owner, &query, encoded);
         let id = |hit: &toolbooth_core::search::Hit| {
             self.ids.get(&(hit.tool.server.name.to_string(), hit.tool.name.to_string())).cloned()
         };
@@ -105,8 +105,8 @@ impl Collection {
     }
 }
 
-/// A catalog of `size` tools; servers come again under other names until there are enough.
-pub fn catalog(listed: &[Listed], size: usize) -> Catalog {
+/// A catalog of `size` tools; servers are repeated under other names until there are enough.
+pub fn catalog(listed: &[EvalTool], size: usize) -> Catalog {
     let mut servers: BTreeMap<String, (Option<String>, Vec<RawJson>)> = BTreeMap::new();
     for (index, tool) in listed.iter().cycle().take(if listed.is_empty() { 0 } else { size }).enumerate() {
         let name = match index / listed.len() {
@@ -135,7 +135,7 @@ pub fn catalog(listed: &[Listed], size: usize) -> Catalog {
     Catalog::new(1, parts)
 }
 
-/// A server's name as a gateway's configuration would have it.
+/// A server's name in the form that the gateway's configuration allows.
 fn legal(name: &str) -> String {
     name.chars()
         .map(|c| if c.is_ascii_alphanumeric() || "_-.".contains(c) { c } else { '_' })

@@ -1,6 +1,6 @@
-//! How long the index takes to build, and a search to answer.
+//! Measures how long the index takes to build and a search takes to answer.
 
-use super::sets::{Collection, Set, catalog};
+use super::sets::{Collection, EvalSet, catalog};
 use std::fmt;
 use std::time::{Duration, Instant};
 use toolbooth_core::search::Query;
@@ -13,8 +13,8 @@ pub struct Speed {
     pub slow: Duration,
 }
 
-/// Measures over as many tools as wanted, made of the largest collection.
-pub fn measure(sets: &[Set], collections: &[Collection], size: usize) -> Option<Speed> {
+/// Measures a catalog of `size` tools, made of the largest collection.
+pub fn measure(sets: &[EvalSet], collections: &[Collection], size: usize) -> Option<Speed> {
     let largest = collections.iter().max_by_key(|collection| collection.listed.len())?;
     let catalog = catalog(&largest.listed, size);
     let started = Instant::now();
@@ -25,7 +25,7 @@ pub fn measure(sets: &[Set], collections: &[Collection], size: usize) -> Option<
         texts.filter_map(|text| Query::new(vec![text], Query::USUAL_HITS).ok()).collect();
     let mut times = Vec::with_capacity(queries.len());
     for query in &queries {
-        // The best of three: what else the machine does meanwhile is not search's doing.
+        // The best of three, to exclude other activity on the machine.
         let time = |_| {
             let started = Instant::now();
             std::hint::black_box(catalog.search(largest.owner(), query));

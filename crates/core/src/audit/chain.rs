@@ -1,24 +1,24 @@
-//! The chain: each row's hash covers the row and the hash before it.
+//! The hash chain: each row's hash covers the row and the previous hash.
 
 use super::{AuditEntry, AuditRow, FieldValue};
 use sha2::{Digest, Sha256};
 
-/// The end of a chain, and all that is needed to add to it.
+/// The head of a chain: everything needed to append to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChainHead {
     /// The number of the last row.
     pub seq: u64,
-    /// How many bytes all rows up to it have had.
+    /// The total size of all rows up to it.
     pub position: u64,
     /// Its hash.
     pub hash: [u8; 32],
 }
 
 impl ChainHead {
-    /// The end of an empty chain.
+    /// The head of an empty chain.
     pub const START: Self = Self { seq: 0, position: 0, hash: [0; 32] };
 
-    /// The end of the chain once `entry` is added. `scratch` is any buffer, to be used again.
+    /// The head after `entry` is appended. `scratch` is a reusable buffer.
     #[must_use]
     pub fn add(&self, entry: &AuditEntry, scratch: &mut Vec<u8>) -> Self {
         let seq = self.seq + 1;
@@ -30,9 +30,9 @@ impl ChainHead {
     }
 }
 
-/// The one spelling of a row: every part with its length, so that no two rows are spelled alike.
+/// The canonical encoding of a row: every part has a length prefix, so that no two rows have the same encoding.
 fn encode(seq: u64, entry: &AuditEntry, out: &mut Vec<u8>) {
-    out.push(1); // the version of this spelling
+    out.push(1); // the version of this encoding
     out.extend_from_slice(&seq.to_be_bytes());
     entry.fields(|_, value| match value {
         FieldValue::Time(at_ms) => out.extend_from_slice(&at_ms.to_be_bytes()),
@@ -51,75 +51,75 @@ fn part(out: &mut Vec<u8>, part: Option<&[u8]>) {
     out.extend_from_slice(part);
 }
 
-/// What is wrong with a row.
+/// A defect of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum Flaw {
-    /// A later row is there, this one is not.
+    /// The row is missing, but a later one exists.
     #[error("the row is missing")]
     Missing,
     /// The row is not what was written, or not where it was written.
-    #[error("the row or its place was changed after it was written")]
+    #[error("the row or its position was changed after it was written")]
     Altered,
-    /// The row cannot even be read.
+    /// The row cannot be parsed.
     #[error("the row cannot be read")]
     Unreadable,
-    /// The head knows of this row, but the audit ends before it.
-    #[error("the row was cut off the end")]
+    /// The recorded head includes this row, but the audit log ends before it.
+    #[error("the row was removed from the end")]
     CutOff,
-    /// The head knows nothing of this row.
-    #[error("the row was added by somebody else")]
+    /// The recorded head does not include this row.
+    #[error("the row was not written by the gateway")]
     Added,
-    /// The last row fits its chain, but the head tells of another one.
-    #[error("the head tells of another last row")]
+    /// The last row is valid, but the recorded head names another one.
+    #[error("the recorded head is another row")]
     OtherHead,
-    /// The record of the head, or of what was purged, is gone.
-    #[error("the record of the audit's ends is missing")]
+    /// The record of the head or of the last purged row is missing.
+    #[error("the record of the first and last row is missing")]
     NoEnds,
 }
 
 /// A row that is not as it was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct BadRow {
+pub struct FlawedRow {
     /// Its number.
     pub seq: u64,
-    /// What is wrong with it.
+    /// Its defect.
     pub why: Flaw,
 }
 
-/// What a check of the audit found.
+/// The result of verifying the audit log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AuditReport {
-    /// How many rows were checked and are good.
+    /// How many rows were checked and are valid.
     pub rows: u64,
-    /// The last row that was purged, and so is not checked; 0 if none was.
+    /// The last purged row, which cannot be checked; 0 if there is none.
     pub purged_to: u64,
-    /// The first row that is not as it was written; nothing after it was checked.
-    pub first_bad: Option<BadRow>,
-    /// The end of what is good. Kept elsewhere, its hash shows later whether anything before it changed.
+    /// The first bad row. Rows after it are not checked.
+    pub first_bad: Option<FlawedRow>,
+    /// The last valid row. If its hash is stored elsewhere, later changes to any row before it can be detected.
     pub head: ChainHead,
 }
 
-/// Checks rows one after another, in little memory.
+/// Verifies rows one after another, with constant memory.
 #[derive(Debug)]
 pub struct Verifier {
     base: ChainHead,
     head: ChainHead,
-    bad: Option<BadRow>,
+    bad: Option<FlawedRow>,
     scratch: Vec<u8>,
 }
 
 impl Verifier {
-    /// Begins after the last purged row.
+    /// Starts after the last purged row.
     pub fn new(base: ChainHead) -> Self {
         Self { base, head: base, bad: None, scratch: Vec::new() }
     }
 
-    /// The number of the last good row.
+    /// The number of the last valid row.
     pub fn seq(&self) -> u64 {
         self.head.seq
     }
 
-    /// Checks the next row; `false` once a bad one was found.
+    /// Checks the next row. Returns `false` once a bad row was found.
     pub fn check(&mut self, row: &AuditRow) -> bool {
         if self.bad.is_some() || row.seq != self.head.seq + 1 {
             return self.miss(row.seq);
@@ -132,12 +132,12 @@ impl Verifier {
         true
     }
 
-    /// Notes that the next row could not be read, and says `false`.
+    /// Reports that the next row could not be parsed. Returns `false`.
     pub fn unreadable(&mut self, seq: u64) -> bool {
         if seq == self.head.seq + 1 { self.fail(seq, Flaw::Unreadable) } else { self.miss(seq) }
     }
 
-    /// Compares the last row with the head that was recorded apart from the rows.
+    /// Compares the last row with the head that is recorded separately.
     pub fn finish(mut self, recorded: ChainHead) -> AuditReport {
         if recorded.seq > self.head.seq {
             self.fail(self.head.seq + 1, Flaw::CutOff);
@@ -149,7 +149,7 @@ impl Verifier {
         self.report()
     }
 
-    /// Gives up, because what is needed for checking is not there.
+    /// Stops because the recorded head is missing.
     pub fn without_ends(mut self) -> AuditReport {
         self.fail(self.head.seq, Flaw::NoEnds);
         self.report()
@@ -162,12 +162,12 @@ impl Verifier {
 
     fn miss(&mut self, seq: u64) -> bool {
         let expected = self.head.seq + 1;
-        // A row with a number that was given out already is one too many.
+        // A row whose number was already used is an additional one.
         if seq < expected { self.fail(seq, Flaw::Added) } else { self.fail(expected, Flaw::Missing) }
     }
 
     fn fail(&mut self, seq: u64, why: Flaw) -> bool {
-        self.bad = self.bad.or(Some(BadRow { seq, why }));
+        self.bad = self.bad.or(Some(FlawedRow { seq, why }));
         false
     }
 }
@@ -221,9 +221,9 @@ mod tests {
         verifier.finish(head)
     }
 
-    /// Databases that earlier versions wrote are verified by these bytes.
+    /// Databases of earlier versions are verified with this encoding.
     #[test]
-    fn the_spelling_of_a_row_does_not_change() {
+    fn the_encoding_of_a_row_does_not_change() {
         let rows = rows();
         let hex = |hash: &[u8]| hash.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
         let full = "3c7f74ec9bc1cf04b0421591ae4886a28fc039e01be3f6bbda3495d767b1ee5b";
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn an_untouched_chain_is_good_from_any_row_on() {
+    fn an_untouched_chain_is_valid_from_any_row_on() {
         let rows = rows();
         for start in 0..=10 {
             let report = verify(&rows[start..], end(&rows[..start]), end(&rows));
@@ -268,7 +268,7 @@ mod tests {
             ("detail", |rows| rows[4].entry.detail = Some(RawJson::null()), 5, Flaw::Altered),
             ("hash", |rows| rows[4].hash[31] ^= 1, 5, Flaw::Altered),
             ("position", |rows| rows[4].position ^= 1, 5, Flaw::Altered),
-            // From one field to its neighbour: lengths keep them apart.
+            // Moved from one field to the next: the length prefixes reveal it.
             (
                 "shift",
                 |rows| (rows[4].entry.server, rows[4].entry.tool) = (None, Some("mail".into())),
@@ -296,19 +296,19 @@ mod tests {
             let head = end(&rows);
             tamper(&mut rows);
             let report = verify(&rows, ChainHead::START, head);
-            assert_eq!(report.first_bad, Some(BadRow { seq, why }), "{name}");
+            assert_eq!(report.first_bad, Some(FlawedRow { seq, why }), "{name}");
         }
     }
 
     #[test]
-    fn a_head_that_knows_better_is_heard() {
+    fn a_differing_recorded_head_is_reported() {
         let rows = rows();
         let other = ChainHead { hash: [9; 32], ..end(&rows) };
         let report = verify(&rows, ChainHead::START, other);
-        assert_eq!(report.first_bad, Some(BadRow { seq: 10, why: Flaw::OtherHead }));
+        assert_eq!(report.first_bad, Some(FlawedRow { seq: 10, why: Flaw::OtherHead }));
         let report = verify(&rows, ChainHead::START, end(&rows[..8]));
-        assert_eq!(report.first_bad, Some(BadRow { seq: 9, why: Flaw::Added }));
+        assert_eq!(report.first_bad, Some(FlawedRow { seq: 9, why: Flaw::Added }));
         let report = verify(&rows[2..], ChainHead { hash: [9; 32], ..end(&rows[..2]) }, end(&rows));
-        assert_eq!(report.first_bad, Some(BadRow { seq: 3, why: Flaw::Altered }));
+        assert_eq!(report.first_bad, Some(FlawedRow { seq: 3, why: Flaw::Altered }));
     }
 }

@@ -1,4 +1,4 @@
-//! The fields of an audit entry, listed once for everything that goes through all of them.
+//! The fields of an audit entry, listed once for all code that visits them.
 
 use super::AuditEntry;
 use crate::json::RawJson;
@@ -6,7 +6,7 @@ use crate::json::RawJson;
 /// The value of one field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FieldValue<'a> {
-    /// A time of day in milliseconds. It is never absent and has a fixed length.
+    /// A time in milliseconds. It is never absent and has a fixed length.
     Time(i64),
     /// A number.
     Number(Option<u64>),
@@ -18,7 +18,7 @@ impl AuditEntry {
     /// Visits every field by its name.
     ///
     /// The hash chain and the spool write the fields in this order: changing it makes existing databases and spools
-    /// unreadable. A new field goes last, and the spelling gets a new version.
+    /// unreadable. A new field goes last, with a new version of the encoding.
     pub fn fields<'a>(&'a self, mut visit: impl FnMut(&'static str, FieldValue<'a>)) {
         // Without `..`, so that a new field cannot be forgotten here.
         let Self {

@@ -2,14 +2,14 @@
 
 use std::fmt;
 
-/// What an audit row is about. The word is the row's `kind` in the store, over REST and on the command line.
+/// The kind of an audit row. The word is the row's `kind` in the store, over REST and on the command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum AuditKind {
-    /// A call of a tool, however it ended.
+    /// A call of a tool, with any outcome.
     Call,
     /// An answer to a held call, or its expiry.
     Decision,
-    /// A consent was remembered or forgotten.
+    /// A consent was stored or revoked.
     Consent,
     /// Plan mode was switched on or off.
     Plan,
@@ -17,19 +17,19 @@ pub enum AuditKind {
     Tool,
     /// A dead letter was replayed or dropped.
     DeadLetter,
-    /// A server asked the gateway's model.
+    /// A server sent a request to the gateway's model.
     Sampling,
     /// A bearer token was created or revoked.
     Token,
-    /// The configuration was read again.
+    /// The configuration was reloaded.
     Config,
-    /// The gateway signed in to a server, or its sign-in was forgotten.
+    /// The gateway signed in to a server, or signed out.
     Login,
-    /// Files of a project were trusted, or trust was taken back.
+    /// Files of a project were trusted, or the trust was revoked.
     Trust,
     /// A file was deleted.
     File,
-    /// A server was connected, disconnected or restarted by hand.
+    /// A server was connected, disconnected or restarted manually.
     Server,
     /// A request was refused before it became a call.
     Refusal,
@@ -54,7 +54,7 @@ impl AuditKind {
         Self::Refusal,
     ];
 
-    /// The word for it.
+    /// The word for this kind.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Call => "call",

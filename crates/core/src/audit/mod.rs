@@ -1,15 +1,15 @@
-//! The audit: one entry per call, decision and administrative act, each bound to the one before it by its hash.
+//! The audit log: one entry per call, decision and administrative act, chained by hashes.
 //!
-//! What the chain shows: a row that was changed, removed from the middle, added or moved after it
-//! was written. The head, recorded apart from the rows, shows rows that were cut off the end. What
-//! it cannot show: somebody who may write to the whole database can compute a new chain and a new
-//! head. Against that, keep the head's hash, which every report gives, somewhere else.
+//! The chain reveals a row that was changed, removed from the middle, added or moved after it was written. The head,
+//! recorded separately, reveals rows that were removed from the end. It cannot reveal an attacker who can write to the
+//! whole database, because they can compute a new chain and a new head. Against that, store the head's hash, which
+//! every report includes, elsewhere.
 
 mod chain;
 mod fields;
 mod kind;
 
-pub use chain::{AuditReport, BadRow, ChainHead, Flaw, Verifier};
+pub use chain::{AuditReport, ChainHead, Flaw, FlawedRow, Verifier};
 pub use fields::FieldValue;
 pub use kind::AuditKind;
 
@@ -17,51 +17,50 @@ use crate::json::RawJson;
 use std::sync::Arc;
 use uuid::Uuid;
 
-/// The most bytes a preview of arguments may have.
+/// The size limit of a preview of arguments.
 pub const MAX_PREVIEW_BYTES: usize = 512;
-/// The most bytes the detail of an entry may have.
+/// The size limit of an entry's detail.
 pub const MAX_DETAIL_BYTES: usize = 16 << 10;
-/// The most bytes any other text of an entry may have.
+/// The size limit of any other text of an entry.
 pub const MAX_AUDIT_TEXT_BYTES: usize = 1_024;
 
-/// Something that happened, for those who must answer for it. Texts are shared, since an entry is
-/// made for every call from texts that the call has anyway.
+/// One audit entry. Texts are shared, because an entry is made for every call from texts that the call already has.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuditEntry {
-    /// When.
+    /// The time.
     pub at_ms: i64,
-    /// What kind of thing: the word of an [`AuditKind`].
+    /// The word of an [`AuditKind`].
     pub kind: Arc<str>,
-    /// The call, or held call, it is about.
+    /// The call or held call.
     pub call_id: Option<Uuid>,
-    /// Whose call it was, or who did it.
+    /// The caller, or the user who acted.
     pub user: Arc<str>,
-    /// Who decided, where that is somebody.
+    /// The person who decided, if any.
     pub by: Option<Arc<str>>,
-    /// As which persona.
+    /// The persona.
     pub persona: Option<Arc<str>>,
-    /// With which client.
+    /// The client.
     pub client: Option<Arc<str>>,
     /// The server.
     pub server: Option<Arc<str>>,
     /// The server's own name of the tool.
     pub tool: Option<Arc<str>>,
-    /// What came of it.
+    /// The outcome.
     pub outcome: Arc<str>,
-    /// The fault's stable code, where there was a fault.
+    /// The code of the fault, if any.
     pub code: Option<Arc<str>>,
     /// How long it took.
     pub duration_ms: Option<u64>,
-    /// The beginning of the arguments, with secrets taken out by whoever made the entry.
+    /// The beginning of the arguments, with secrets already masked.
     pub arguments_preview: Option<Arc<str>>,
     /// The SHA-256 of the arguments.
     pub arguments_sha256: Option<[u8; 32]>,
-    /// Anything else, as JSON.
+    /// Further details, as JSON.
     pub detail: Option<RawJson>,
 }
 
 impl AuditEntry {
-    /// An entry that says the least an entry can say.
+    /// An entry with only the required fields.
     pub fn new(at_ms: i64, kind: &str, user: &str, outcome: &str) -> Self {
         Self {
             at_ms,
@@ -82,7 +81,7 @@ impl AuditEntry {
         }
     }
 
-    /// Makes the entry storable: nothing that happened may go unrecorded because a client has a long name.
+    /// Truncates texts so that the entry can be stored. An event must not go unrecorded because of a long client name.
     pub fn fit(&mut self) {
         // Without `..`, so that a new text cannot stay without a limit.
         let Self {
@@ -111,10 +110,10 @@ impl AuditEntry {
         if let Some(preview) = arguments_preview {
             fit(preview, MAX_PREVIEW_BYTES);
         }
-        // Databases count in signed numbers.
+        // Databases store signed numbers.
         *duration_ms = duration_ms.map(|duration_ms| duration_ms.min(i64::MAX as u64));
         if let Some(detail) = detail {
-            // Read anew, so that it is spelled as it will be when it comes back.
+            // Parsed again, so that it has the same text as when it is read from the store.
             let read = RawJson::parse(detail.bytes().clone()).ok();
             let fitting = read.filter(|detail| detail.as_bytes().len() <= MAX_DETAIL_BYTES);
             *detail = fitting.unwrap_or_else(|| RawJson::trusted(r#"{"cut":true}"#));
@@ -123,7 +122,7 @@ impl AuditEntry {
 }
 
 fn fit(text: &mut Arc<str>, most: usize) {
-    // PostgreSQL has no NUL in text.
+    // PostgreSQL does not allow NUL in text.
     if text.len() <= most && !text.as_bytes().contains(&0) {
         return;
     }
@@ -131,16 +130,16 @@ fn fit(text: &mut Arc<str>, most: usize) {
     *text = whole[..whole.floor_char_boundary(most)].into();
 }
 
-/// An entry and its place in the chain.
+/// An entry and its position in the chain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuditRow {
     /// Its number, counted from 1 without gaps.
     pub seq: u64,
-    /// How many bytes all rows up to this one have had.
+    /// The total size of all rows up to this one.
     pub position: u64,
-    /// The hash over the row and the hash before it.
+    /// The hash over the row and the previous hash.
     pub hash: [u8; 32],
-    /// What happened.
+    /// The entry.
     pub entry: AuditEntry,
 }
 
@@ -149,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whatever_comes_is_made_to_fit() {
+    fn oversized_entries_are_truncated() {
         let mut entry = AuditEntry {
             client: Some("é".repeat(600).into()),
             by: Some("a\0b".into()),

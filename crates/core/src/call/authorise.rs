@@ -1,19 +1,19 @@
-//! Stage 3, authorise: the one decision, asked once more for the tool itself.
+//! Stage 3, authorise: applies the permission decision to the resolved tool.
 
 use super::fault::CallFault;
-use super::resolve::Resolved;
+use super::resolve::ResolvedCall;
 use crate::caller::Caller;
 use crate::catalog::Tool;
-use crate::compliance::{Meeting, meet};
+use crate::compliance::{Compatibility, compatibility};
 use crate::permission::{Permission, on_tool};
 use std::sync::Arc;
 
 /// A call that its caller may make.
 #[derive(Debug)]
-pub struct Permitted(pub(super) Resolved);
+pub struct PermittedCall(pub(super) ResolvedCall);
 
-impl Permitted {
-    /// Who calls.
+impl PermittedCall {
+    /// The caller.
     pub fn caller(&self) -> &Arc<Caller> {
         &self.0.incoming.caller
     }
@@ -24,16 +24,16 @@ impl Permitted {
     }
 }
 
-/// Lets a call through, or answers as if the tool did not exist. Levels of data that may not meet are named
-/// only to somebody who may know of the tool.
-pub fn authorise(resolved: Resolved) -> Result<Permitted, CallFault> {
+/// Lets a call through, or fails as if the tool did not exist. Incompatible compliance levels are reported only to
+/// callers who may see the tool.
+pub fn authorise(resolved: ResolvedCall) -> Result<PermittedCall, CallFault> {
     let caller = &resolved.incoming.caller;
     if on_tool(caller, &resolved.tool) == Permission::Hidden {
         return Err(CallFault::UnknownTool { name: resolved.incoming.name });
     }
-    match meet(caller, &resolved.tool.server) {
-        Meeting::Allowed => Ok(Permitted(resolved)),
-        Meeting::Forbidden => Err(CallFault::Compliance {
+    match compatibility(caller, &resolved.tool.server) {
+        Compatibility::Allowed => Ok(PermittedCall(resolved)),
+        Compatibility::Forbidden => Err(CallFault::Compliance {
             name: resolved.tool.exposed.to_string(),
             level: caller.compliance_level.as_ref().map(|level| level.name.to_string()).unwrap_or_default(),
         }),

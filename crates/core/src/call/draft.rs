@@ -1,86 +1,96 @@
-//! Stage 4, draft: only what a caller may supply, checked against what the tool takes from callers.
+//! Stage 4, draft: keeps only the arguments a caller may supply, and checks them against the tool's public schema.
 
-use super::authorise::Permitted;
+use super::authorise::PermittedCall;
 use super::fault::CallFault;
 use super::lookalike::looks_like;
 use super::situation::Situation;
 use super::warning::Warning;
 use crate::caller::{Caller, ClientFacts};
 use crate::catalog::{MCP_DATA, Tool};
-use crate::cursor::{Cursor, Spot, cuts, without};
+use crate::cursor::{JsonCursor, MemberSpan, cuts, without};
 use crate::json::{Member, RawJson};
 use crate::schema::{Objection, PublicSchema, shortened};
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// How many keys are compared pairwise before a set pays off.
+/// Up to this many keys are compared pairwise; beyond that a set is faster.
 const FEW_KEYS: usize = 16;
 
-/// A call with its arguments checked: what policies judge.
+/// A call with checked arguments. Policies judge it.
 #[derive(Debug)]
 pub struct Draft {
-    /// Who calls.
+    /// The caller.
     pub caller: Arc<Caller>,
-    /// What the client said about itself.
+    /// What the client declares about itself.
     pub client: Arc<ClientFacts>,
     /// The name the caller used.
-    pub asked: String,
+    pub requested_name: String,
     /// The tool.
     pub tool: Arc<Tool>,
-    /// How things stand.
+    /// Context for policies, looked up by the engine.
     pub situation: Situation,
-    /// The arguments the caller supplied and the tool takes: an object.
+    /// The arguments that the caller supplied and the tool accepts: an object.
     pub arguments: RawJson,
-    /// What was left out of them.
+    /// The arguments that were dropped.
     pub warnings: Vec<Warning>,
-    /// The client's `_meta`, without what belongs to the protocol.
+    /// The client's `_meta`, without the protocol's own members.
     pub meta: Vec<Member>,
 }
 
-/// Arguments that a tool does not take, and whose they were: what helps depends on what the client has seen.
+/// Arguments that do not fit a tool, with the context that the hint depends on.
 #[derive(Debug)]
-pub struct Misfit {
-    /// What is wrong.
+pub struct ArgumentMismatch {
+    /// The error.
     pub fault: CallFault,
-    /// Who calls.
+    /// The caller.
     pub caller: Arc<Caller>,
-    /// What the client said about itself.
+    /// What the client declares about itself.
     pub client: Arc<ClientFacts>,
     /// The tool.
     pub tool: Arc<Tool>,
 }
 
-impl From<Box<Misfit>> for CallFault {
-    fn from(misfit: Box<Misfit>) -> Self {
+impl From<Box<ArgumentMismatch>> for CallFault {
+    fn from(misfit: Box<ArgumentMismatch>) -> Self {
         misfit.fault
     }
 }
 
-/// Checks the arguments: an object, or nothing, which is the empty object; what the tool does not take
-/// from callers is dropped; what is left fits the tool's public schema.
-pub fn draft(permitted: Permitted, situation: Situation) -> Result<Draft, Box<Misfit>> {
-    let Permitted(resolved) = permitted;
+/// Checks the arguments. They must be an object (absent means empty); those that callers may not supply are dropped;
+/// the rest must fit the tool's public schema.
+pub fn draft(permitted: PermittedCall, situation: Situation) -> Result<Draft, Box<ArgumentMismatch>> {
+    let PermittedCall(resolved) = permitted;
     let tool = resolved.tool;
     let incoming = resolved.incoming;
     let arguments = match incoming.arguments {
         None => RawJson::empty_object(),
         Some(arguments) if arguments.is_object() => arguments,
         Some(other) => {
-            let found = Cursor::new(other.as_str(), 0).kind().in_words();
+            let found = JsonCursor::new(other.as_str(), 0).kind().in_words();
             let fault = CallFault::ArgumentsNotObject { name: incoming.name, found };
-            return Err(Box::new(Misfit { fault, caller: incoming.caller, client: incoming.client, tool }));
+            return Err(Box::new(ArgumentMismatch {
+                fault,
+                caller: incoming.caller,
+                client: incoming.client,
+                tool,
+            }));
         }
     };
     let (arguments, warnings) = match check(&tool, &arguments) {
         Ok(checked) => checked,
         Err(fault) => {
-            return Err(Box::new(Misfit { fault, caller: incoming.caller, client: incoming.client, tool }));
+            return Err(Box::new(ArgumentMismatch {
+                fault,
+                caller: incoming.caller,
+                client: incoming.client,
+                tool,
+            }));
         }
     };
     Ok(Draft {
         caller: incoming.caller,
         client: incoming.client,
-        asked: incoming.name,
+        requested_name: incoming.name,
         tool,
         situation,
         arguments,
@@ -89,7 +99,7 @@ pub fn draft(permitted: Permitted, situation: Situation) -> Result<Draft, Box<Mi
     })
 }
 
-/// Checks arguments that somebody wrote in place of the caller's: nothing may be left out of them.
+/// Checks arguments that an approver wrote in place of the caller's. None of them may be dropped.
 pub fn check_edit(tool: &Tool, arguments: &RawJson) -> Result<(), CallFault> {
     let wrong = |pointer: String, expected: String| {
         let objections = vec![Objection { pointer, expected }];
@@ -115,7 +125,7 @@ fn check(tool: &Tool, arguments: &RawJson) -> Result<(RawJson, Vec<Warning>), Ca
     Ok((arguments, warnings))
 }
 
-/// Leaves out what the tool does not take from callers. If nothing is, the text stays the very same.
+/// Drops the arguments that callers may not supply. If there are none, the text stays the same.
 fn filter(
     arguments: &RawJson,
     tool: &Tool,
@@ -123,23 +133,23 @@ fn filter(
     warnings: &mut Vec<Warning>,
 ) -> Result<RawJson, CallFault> {
     let text = arguments.as_str();
-    let spots = Cursor::new(text, 0).spots();
+    let spots = JsonCursor::new(text, 0).member_spans();
     if let Some(twice) = repeated(&spots) {
-        let expected = format!("the key {:?} stands twice", shortened(twice, 64));
+        let expected = format!("the key {:?} occurs twice", shortened(twice, 64));
         let objections = vec![Objection { pointer: String::new(), expected }];
         return Err(CallFault::InvalidArguments { name: tool.exposed.to_string(), objections });
     }
-    let mut goes = |spot: &Spot<'_>| {
-        let make: fn(String) -> Warning = match claim(&spot.key, tool, schema) {
-            Claim::Callers => return false,
-            Claim::Nobodys => Warning::Undeclared,
-            Claim::Gateways => Warning::Reserved,
-            Claim::LookAlike => Warning::LookAlike,
+    let mut is_dropped = |spot: &MemberSpan<'_>| {
+        let make: fn(String) -> Warning = match owner_of(&spot.key, tool, schema) {
+            ArgumentOwner::Caller => return false,
+            ArgumentOwner::None => Warning::Undeclared,
+            ArgumentOwner::Gateway => Warning::Reserved,
+            ArgumentOwner::LookAlike => Warning::LookAlike,
         };
         Warning::add(warnings, make, &spot.key);
         true
     };
-    let gone: Vec<bool> = spots.iter().map(&mut goes).collect();
+    let gone: Vec<bool> = spots.iter().map(&mut is_dropped).collect();
     if !gone.contains(&true) {
         return Ok(arguments.clone());
     }
@@ -147,8 +157,8 @@ fn filter(
     Ok(RawJson::trusted(without(text, cuts(&places, |index| gone[index]))))
 }
 
-/// A key that stands twice: whoever checks may read one of the values and the server the other.
-fn repeated<'s>(spots: &'s [Spot<'_>]) -> Option<&'s str> {
+/// A key that occurs twice. The gateway could check one of the values and the server read the other.
+fn repeated<'s>(spots: &'s [MemberSpan<'_>]) -> Option<&'s str> {
     if spots.len() <= FEW_KEYS {
         let mut rest = spots;
         while let Some((spot, before)) = rest.split_last() {
@@ -163,19 +173,20 @@ fn repeated<'s>(spots: &'s [Spot<'_>]) -> Option<&'s str> {
     spots.iter().map(|spot| &*spot.key).find(|key| !seen.insert(*key))
 }
 
-/// Whose an argument is to give.
-enum Claim {
-    Callers,
-    Gateways,
-    /// It is none of the gateway's, but could be taken for one.
+/// Who may supply an argument.
+enum ArgumentOwner {
+    Caller,
+    Gateway,
+    /// No one: the name could be mistaken for one that the gateway supplies.
     LookAlike,
-    Nobodys,
+    /// No one: the tool does not declare it.
+    None,
 }
 
-fn claim(key: &str, tool: &Tool, schema: &PublicSchema) -> Claim {
+fn owner_of(key: &str, tool: &Tool, schema: &PublicSchema) -> ArgumentOwner {
     let inject = &tool.server.inject;
     let hidden = tool.injected.as_ref().is_some_and(|injected| injected.hides(key));
-    // Also where a tool does not declare them: a server may read what it does not declare.
+    // Even if the tool does not declare them: a server may read arguments that it does not declare.
     let reserved = || {
         let identity = inject.identity.iter().map(String::as_str);
         let companions = tool.injected.iter().flat_map(|injected| &injected.companions);
@@ -184,13 +195,13 @@ fn claim(key: &str, tool: &Tool, schema: &PublicSchema) -> Claim {
             .chain(companions.map(|companion| companion.name()))
     };
     if hidden || reserved().any(|name| name == key) {
-        return Claim::Gateways;
+        return ArgumentOwner::Gateway;
     }
     if schema.names(key) {
-        return Claim::Callers;
+        return ArgumentOwner::Caller;
     }
     if reserved().any(|name| looks_like(key, name)) {
-        return Claim::LookAlike;
+        return ArgumentOwner::LookAlike;
     }
-    if schema.takes(key) { Claim::Callers } else { Claim::Nobodys }
+    if schema.takes(key) { ArgumentOwner::Caller } else { ArgumentOwner::None }
 }

@@ -1,4 +1,4 @@
-//! What can go wrong with a call before a server has it.
+//! Errors of a call before it is sent to a server.
 
 use crate::fault::{Blame, Fault};
 use crate::schema::Objection;
@@ -6,26 +6,26 @@ use crate::schema::Objection;
 /// A call was not made.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CallFault {
-    /// No tool of this name for this caller.
+    /// The caller has no tool of this name.
     #[error("Unknown tool: {name}")]
     UnknownTool {
-        /// The name that was asked for.
+        /// The requested name.
         name: String,
     },
     /// Several tools have this name.
     #[error("`{name}` names several tools: {}", candidates.join(", "))]
     AmbiguousName {
-        /// The name that was asked for.
+        /// The requested name.
         name: String,
         /// Exposed names to choose from.
         candidates: Vec<String>,
     },
-    /// Arguments that are no object.
+    /// The arguments are not an object.
     #[error("the arguments of `{name}` must be an object, but came as {found}")]
     ArgumentsNotObject {
         /// The tool.
         name: String,
-        /// What came.
+        /// The kind of value received.
         found: &'static str,
     },
     /// Arguments that do not fit the tool's schema.
@@ -33,11 +33,13 @@ pub enum CallFault {
     InvalidArguments {
         /// The tool.
         name: String,
-        /// What is wrong with them.
+        /// The violations.
         objections: Vec<Objection>,
     },
-    /// The tool wants the caller's identity as something it is not.
-    #[error("`{name}` declares `{argument}` as something other than text, so it cannot be told who calls")]
+    /// The tool declares the identity argument with a type other than text.
+    #[error(
+        "`{name}` declares `{argument}` as something other than text, so the caller's identity cannot be supplied"
+    )]
     IdentityNotText {
         /// The tool.
         name: String,
@@ -59,31 +61,31 @@ pub enum CallFault {
         name: String,
         /// The argument.
         argument: String,
-        /// The name, cut to a sane length.
+        /// The name, truncated.
         file: String,
     },
-    /// An argument names a file that cannot be handed out now.
-    #[error("`{name}` was not called: the file {file:?} cannot be handed out now")]
+    /// An argument names a file that is not available at the moment.
+    #[error("`{name}` was not called: the file {file:?} is not available now")]
     FileUnavailable {
         /// The tool.
         name: String,
-        /// The name, cut to a sane length.
+        /// The name, truncated.
         file: String,
     },
-    /// The caller's level of data and the server's may not meet.
-    #[error("`{name}` is not for data of the level `{level}`")]
+    /// The compliance levels of the caller and the server are incompatible.
+    #[error("`{name}` is not for data of the compliance level `{level}`")]
     Compliance {
         /// The tool.
         name: String,
         /// The caller's level.
         level: String,
     },
-    /// A policy said no.
+    /// A policy refused the call.
     #[error("`{name}` was refused: {reason}")]
     Refused {
         /// The tool.
         name: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }
@@ -131,7 +133,7 @@ impl Fault for CallFault {
             }
             Self::NotSupplied { .. } | Self::Refused { .. } => None,
             Self::Compliance { .. } => {
-                Some("`compliance.levels` says in `allowed_with` which levels may be used".into())
+                Some("`allowed_with` in `compliance.levels` lists the levels that may be used".into())
             }
         }
     }

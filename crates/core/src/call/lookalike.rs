@@ -1,30 +1,30 @@
-//! Look-alikes: names that a person, or a careless server, takes for another.
+//! Look-alikes: names that a person or a careless server could mistake for another.
 
 use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::is_combining_mark;
 use unicode_security::confusable_detection::skeleton as drawn;
 
-/// No argument name is compared further than this.
+/// The maximum length of compared argument names.
 const MAX_COMPARED: usize = 256;
 
-/// Whether `name` reads like `other` once case, width, accents, invisible characters and foreign letters
-/// of the same look are taken away.
+/// Whether `name` looks like `other`, ignoring case, width, accents, invisible characters and similar letters of other
+/// scripts.
 pub(super) fn looks_like(name: &str, other: &str) -> bool {
     let graphic = |text: &str| text.bytes().all(|byte| byte.is_ascii_graphic());
     if graphic(name) && graphic(other) {
         return name.eq_ignore_ascii_case(other);
     }
     let name = bare(name);
-    // Letters are alike in one case and not in the other: Greek M is, and its small letter is not.
+    // Some letters look alike in one case only: Greek capital M does, its small letter does not.
     [name.clone(), name.to_lowercase()].iter().any(|name| look(name) == look(other))
 }
 
-/// What is left of a text without width, accents and all that shows nothing.
+/// The text without width variants, accents and invisible characters.
 fn bare(text: &str) -> String {
     text.nfkd().filter(|c| !is_combining_mark(*c) && !is_invisible(*c)).take(MAX_COMPARED).collect()
 }
 
-/// How a text is drawn, in small Latin letters as far as it can be; twice, as one look leads to another.
+/// The text in similar small Latin letters; mapped twice, because one mapping may lead to another.
 fn look(text: &str) -> String {
     let once = |text: &str| -> String {
         let letters: String = text.chars().map(latin).collect();
@@ -33,8 +33,8 @@ fn look(text: &str) -> String {
     once(&once(text))
 }
 
-/// Characters that show nothing, or that some readers leave out: controls, spaces, joiners, marks of direction,
-/// fillers, tags, halves of characters.
+/// Whether a character is invisible or ignored by some readers: controls, spaces, joiners, direction marks, fillers,
+/// tags, surrogate halves.
 fn is_invisible(c: char) -> bool {
     c.is_control()
         || c.is_whitespace()
@@ -45,7 +45,7 @@ fn is_invisible(c: char) -> bool {
             | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}' | '\u{fffd}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// The Latin letter that a letter is drawn like, where Unicode's own list of look-alikes is silent.
+/// The Latin letter that a letter looks like, if Unicode's own list of look-alikes has none.
 fn latin(c: char) -> char {
     match c {
         'а' | 'α' | 'ɑ' | 'ᴀ' | 'ꭺ' | 'ⲁ' => 'a',
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn look_alikes_are_seen_through() {
+    fn look_alikes_are_detected() {
         let cases = [
             ("Username", "username", true),
             ("_ATLAS_USER", "_atlas_user", true),
@@ -103,7 +103,7 @@ mod tests {
             ("uꮪꭼꮁnꭺꮇꭼ", "username", true),
             ("ꓴꓢꓰꓣꓠꓮꓟꓰ", "username", true),         // Lisu
             ("սsernⲁmⲉ", "username", true),         // Armenian, Coptic
-            ("\u{fffd}username", "username", true), // half a character, as it is read
+            ("\u{fffd}username", "username", true), // how half a surrogate pair is read
             ("user_name", "username", false),
             ("usernames", "username", false),
             ("名前", "username", false),

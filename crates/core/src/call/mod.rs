@@ -1,13 +1,13 @@
-//! A call's stages. Each takes the one before and gives the next, so the order cannot be changed:
-//! `Incoming -> Resolved -> Permitted -> Draft -> (judged) -> Sealed`.
+//! The stages of a call. Each stage takes the previous one's output, so the order cannot be changed:
+//! `IncomingCall -> ResolvedCall -> PermittedCall -> Draft -> (judged) -> Sealed`.
 //!
-//! Only [`seal`] makes a [`Sealed`], and an upstream accepts nothing else.
+//! Only [`seal`] creates a [`Sealed`], and upstream accepts nothing else.
 
+mod approval;
 mod authorise;
 mod draft;
 mod fault;
 pub mod inject;
-mod licence;
 mod lookalike;
 pub mod policy;
 mod reroute;
@@ -19,15 +19,15 @@ mod situation;
 mod tests;
 mod warning;
 
-pub use authorise::{Permitted, authorise};
-pub use draft::{Draft, Misfit, check_edit, draft};
+pub use approval::{Approval, fingerprint};
+pub use authorise::{PermittedCall, authorise};
+pub use draft::{ArgumentMismatch, Draft, check_edit, draft};
 pub use fault::CallFault;
-pub use inject::{InjectionContext, Injector, Moment};
-pub use licence::{Licence, fingerprint};
-pub use policy::{Judged, Judgement, Policy, Verdict, Waiting, judge};
+pub use inject::{InjectionContext, Injector, SealContext};
+pub use policy::{HeldDraft, Judged, Judgement, Policy, Verdict, judge};
 pub use reroute::{as_called, redraft};
-pub use resolve::{Incoming, Resolved, resolve};
+pub use resolve::{IncomingCall, ResolvedCall, resolve};
 pub use route::{Provider, Route, route};
 pub use seal::{Sealed, seal};
-pub use situation::{Change, Consented, Planned, Situation};
+pub use situation::{Consented, DefinitionChange, ServesPlanStep, Situation};
 pub use warning::{MAX_WARNINGS, Warning};

@@ -1,44 +1,44 @@
-//! A call on its way to a provider that is a tool of a server: the same call, under the other tool's terms.
+//! Drafts a call again for a provider that is a tool of a server, under that tool's terms.
 //!
-//! It walks the stages that guard that tool: the caller must be permitted there, that tool's questions are asked, and
-//! what the gateway supplies there is dropped from what was mapped and put in by `seal` alone. So nothing that a model
-//! writes reaches it, and an approval of the called tool does not count for it.
+//! The stages of that tool apply: the caller must have permission, its questions are asked, and arguments that the
+//! gateway supplies are dropped from the mapped ones and added by `seal` only. So nothing that a model writes ends up
+//! in them, and an approval of the called tool does not count for it.
 
-use super::authorise::{Permitted, authorise};
+use super::approval::Approval;
+use super::authorise::{PermittedCall, authorise};
 use super::draft::{Draft, draft};
 use super::fault::CallFault;
-use super::licence::Licence;
-use super::policy::{Judged, Judgement, Verdict, Waiting};
-use super::resolve::{Incoming, Resolved};
+use super::policy::{HeldDraft, Judged, Judgement, Verdict};
+use super::resolve::{IncomingCall, ResolvedCall};
 use super::seal::Sealed;
 use super::situation::Situation;
 use crate::catalog::Tool;
 use crate::json::RawJson;
 use std::sync::Arc;
 
-/// Drafts a sealed call anew for another tool, with arguments that were made of the caller's own.
+/// Drafts a sealed call again for another tool, with arguments mapped from the caller's own.
 pub fn redraft(
     call: &Sealed,
     target: Arc<Tool>,
     arguments: RawJson,
-    situation: impl FnOnce(&Permitted) -> Situation,
+    situation: impl FnOnce(&PermittedCall) -> Situation,
 ) -> Result<Draft, CallFault> {
-    let incoming = Incoming {
+    let incoming = IncomingCall {
         caller: call.caller().clone(),
         client: call.client().clone(),
         name: target.exposed.to_string(),
         arguments: Some(arguments),
         meta: call.meta().to_vec(),
     };
-    let permitted = authorise(Resolved { incoming, tool: target })?;
+    let permitted = authorise(ResolvedCall { incoming, tool: target })?;
     let situation = situation(&permitted);
     Ok(draft(permitted, situation)?)
 }
 
 impl Sealed {
-    /// The same call, to walk every stage again as a caller whose rights were looked up again.
-    pub fn again(&self, caller: Arc<crate::caller::Caller>) -> Incoming {
-        Incoming {
+    /// The same call, to pass through every stage again as a caller whose rights were looked up again.
+    pub fn again(&self, caller: Arc<crate::caller::Caller>) -> IncomingCall {
+        IncomingCall {
             caller,
             client: self.client().clone(),
             name: self.tool().exposed.to_string(),
@@ -49,8 +49,8 @@ impl Sealed {
 }
 
 impl Judgement {
-    /// The call may run, whatever was found: it is a call of the very tool that was judged a moment ago. Its arguments
-    /// must have been judged as well, see [`as_called`].
+    /// Lets the call run whatever the result, because it calls the tool that was judged just before. Its arguments must
+    /// have been judged as well, see [`as_called`].
     pub fn judged_before(self) -> Judged {
         match self {
             Self::Run(judged) => judged,
@@ -59,18 +59,18 @@ impl Judgement {
     }
 }
 
-/// The draft of a call, drafted again, with the arguments that a mapping made for the tool beneath. Rules on arguments
-/// must see these as well, under the terms of the tool that was called. It is for judging alone: the arguments need not
-/// fit the called tool's schema.
+/// The redrafted call with the arguments that a mapping produced for the tool behind it. Rules on arguments must see
+/// these as well, under the terms of the called tool. Only for judging: the arguments need not fit the called tool's
+/// schema.
 pub fn as_called(called: Draft, mapped: &Judged) -> Draft {
     Draft { arguments: mapped.draft().arguments.clone(), ..called }
 }
 
-impl Licence {
-    /// Whether a yes to a call as it was made also answers what the arguments mapped for the tool beneath raise: the
-    /// person saw the caller's arguments, and the operator wrote the mapping.
-    pub fn answers(&self, call: &Sealed, question: &Waiting) -> bool {
+impl Approval {
+    /// Whether the approval of a call also answers a question about the mapped arguments: the person saw the caller's
+    /// arguments, and the operator wrote the mapping.
+    pub fn answers(&self, call: &Sealed, question: &HeldDraft) -> bool {
         let verdict = Verdict::Ask { reason: String::new(), answerer: question.answerer };
-        self.agreed_to(call.tool(), call.public_arguments()) && self.covers(&verdict, &call.caller().user)
+        self.approves(call.tool(), call.public_arguments()) && self.covers(&verdict, &call.caller().user)
     }
 }

@@ -1,4 +1,4 @@
-//! Stage 2, resolve: from any accepted name to a tool.
+//! Stage 2, resolve: maps any accepted name to a tool.
 
 use super::fault::CallFault;
 use crate::caller::{Caller, ClientFacts};
@@ -6,30 +6,30 @@ use crate::catalog::{Catalog, Lookup, Tool};
 use crate::json::{Member, RawJson};
 use std::sync::Arc;
 
-/// A call as a door received it: a caller established, nothing else believed.
+/// A call as received: the caller is authenticated, nothing else is trusted.
 #[derive(Debug, Clone)]
-pub struct Incoming {
-    /// Who calls.
+pub struct IncomingCall {
+    /// The caller.
     pub caller: Arc<Caller>,
-    /// What the client said about itself.
+    /// What the client declares about itself.
     pub client: Arc<ClientFacts>,
     /// The tool's name, in any accepted spelling.
     pub name: String,
-    /// The arguments, if any came.
+    /// The arguments, if any were sent.
     pub arguments: Option<RawJson>,
-    /// The client's `_meta`, without what belongs to the protocol.
+    /// The client's `_meta`, without the protocol's own members.
     pub meta: Vec<Member>,
 }
 
-/// A call whose tool is known. Nobody has asked yet whether the caller may use it.
+/// A call whose tool is known, before the permission check.
 #[derive(Debug)]
-pub struct Resolved {
-    pub(super) incoming: Incoming,
+pub struct ResolvedCall {
+    pub(super) incoming: IncomingCall,
     pub(super) tool: Arc<Tool>,
 }
 
-/// Finds the tool. What the caller may not use is not found, and is not offered as a candidate.
-pub fn resolve(incoming: Incoming, catalog: &Catalog) -> Result<Resolved, CallFault> {
+/// Finds the tool. Tools that the caller may not use are not found, and not offered as candidates.
+pub fn resolve(incoming: IncomingCall, catalog: &Catalog) -> Result<ResolvedCall, CallFault> {
     let tool = match catalog.tool(&incoming.name, &incoming.caller) {
         Lookup::Found(tool) => tool.clone(),
         Lookup::Unknown => return Err(CallFault::UnknownTool { name: incoming.name }),
@@ -39,5 +39,5 @@ pub fn resolve(incoming: Incoming, catalog: &Catalog) -> Result<Resolved, CallFa
             return Err(CallFault::AmbiguousName { name: incoming.name, candidates });
         }
     };
-    Ok(Resolved { incoming, tool })
+    Ok(ResolvedCall { incoming, tool })
 }

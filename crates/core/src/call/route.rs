@@ -1,10 +1,10 @@
-//! Stage 7, route: what serves a call.
+//! Stage 7, route: chooses what serves a call.
 
 use super::seal::Sealed;
 use crate::manifest::ProviderSpec;
 use crate::names::ServerName;
 
-/// One way to have a call served by a server.
+/// A server's tool that serves a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Provider<'a> {
     /// The server that runs the tool.
@@ -13,16 +13,16 @@ pub struct Provider<'a> {
     pub tool: &'a str,
 }
 
-/// What serves a call.
+/// The route of a call: its own server, or providers.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Route<'a> {
-    /// The tool's own server, and nothing else.
+    /// The tool's own server.
     Server(Provider<'a>),
-    /// One of these providers: which, the state of each decides when it is tried.
+    /// One of these providers, chosen by their state when the call is tried.
     Providers(&'a [ProviderSpec]),
 }
 
-/// What serves a call. A discovered tool that no manifest gives providers has its own server.
+/// Chooses what serves a call: its providers, or its own server if no manifest gives it providers.
 pub fn route(call: &Sealed) -> Route<'_> {
     let tool = call.tool();
     match tool.terms.providers.as_slice() {

@@ -1,7 +1,7 @@
-//! Stage 6, seal: the gateway supplies its own arguments, last, over whatever was there.
+//! Stage 6, seal: adds the arguments that the gateway supplies, overwriting any others.
 
 use super::fault::CallFault;
-use super::inject::{InjectionContext, Injector, Moment};
+use super::inject::{InjectionContext, Injector, SealContext};
 use super::policy::Judged;
 use super::warning::Warning;
 use crate::caller::{Caller, ClientFacts};
@@ -11,10 +11,10 @@ use crate::result::echo;
 use std::fmt;
 use std::sync::Arc;
 
-/// A call as it goes to a server. Only [`seal`] makes one.
+/// A call as it is sent to a server. Only [`seal`] creates one.
 ///
-/// It has two sets of arguments: the public ones, which are the caller's own and may be shown, and the
-/// final ones, which hold what the gateway supplied and go to the server alone.
+/// It has two sets of arguments: the public ones, which are the caller's own and may be shown, and the final ones,
+/// which include what the gateway supplied and are sent to the server only.
 pub struct Sealed {
     caller: Arc<Caller>,
     client: Arc<ClientFacts>,
@@ -26,11 +26,11 @@ pub struct Sealed {
 }
 
 impl Sealed {
-    /// Who calls.
+    /// The caller.
     pub fn caller(&self) -> &Arc<Caller> {
         &self.caller
     }
-    /// What the client said about itself.
+    /// What the client declares about itself.
     pub fn client(&self) -> &Arc<ClientFacts> {
         &self.client
     }
@@ -38,29 +38,29 @@ impl Sealed {
     pub fn tool(&self) -> &Arc<Tool> {
         &self.tool
     }
-    /// The final arguments: for the server, and for nobody else.
+    /// The final arguments, for the server only.
     pub fn arguments(&self) -> &RawJson {
         &self.arguments
     }
-    /// The caller's own arguments: what events, audit rows and notes may show.
+    /// The caller's own arguments, which events, audit rows and notes may show.
     pub fn public_arguments(&self) -> &RawJson {
         &self.public
     }
-    /// Whether the right to fetch a file goes along.
+    /// Whether the arguments contain a file token.
     pub fn carries_file_token(&self) -> bool {
         self.tool.injected.as_ref().is_some_and(|injected| !injected.files.is_empty())
             && echo::redacted(&self.arguments).is_some()
     }
-    /// What was left out of the caller's arguments.
+    /// The arguments that were dropped.
     pub fn warnings(&self) -> &[Warning] {
         &self.warnings
     }
-    /// Adds a member to `_meta` that the gateway itself says.
-    pub fn say(&mut self, key: &str, value: RawJson) {
+    /// Adds a member of the gateway to `_meta`.
+    pub fn add_meta(&mut self, key: &str, value: RawJson) {
         self.meta.retain(|member| member.key != key);
         self.meta.push(Member { key: key.to_owned(), value });
     }
-    /// The client's `_meta`, without what belongs to the protocol.
+    /// The client's `_meta`, without the protocol's own members.
     pub fn meta(&self) -> &[Member] {
         &self.meta
     }
@@ -68,7 +68,7 @@ impl Sealed {
 
 impl fmt::Debug for Sealed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // What the gateway supplied is in no log.
+        // Supplied arguments must not appear in logs.
         f.debug_struct("Sealed")
             .field("user", &self.caller.user)
             .field("tool", &self.tool.exposed)
@@ -77,12 +77,12 @@ impl fmt::Debug for Sealed {
     }
 }
 
-/// Overwrites the arguments that are the gateway's to give, and closes the call. What cannot be given
-/// ends the call: nothing goes to a server half sealed.
+/// Overwrites the arguments that the gateway supplies, and seals the call. If one cannot be supplied, the call fails:
+/// a partly sealed call is never sent.
 pub fn seal(
     judged: Judged,
     injectors: &[Box<dyn Injector>],
-    moment: &Moment<'_>,
+    moment: &SealContext<'_>,
 ) -> Result<Sealed, CallFault> {
     let Judged(draft) = judged;
     let mut supplied: Vec<Member> = Vec::new();
@@ -94,7 +94,7 @@ pub fn seal(
             moment,
         };
         for member in injector.supply(&context)? {
-            // What one injector gave, no other gives again.
+            // The first injector that supplies an argument wins.
             if !supplied.iter().any(|other| other.key == member.key) {
                 supplied.push(member);
             }

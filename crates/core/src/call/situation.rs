@@ -1,26 +1,26 @@
-//! What a policy must know of a call besides the call itself: looked up by the engine, judged here.
+//! The context of a call that policies need, looked up by the engine.
 
-use super::licence::Licence;
+use super::approval::Approval;
 use uuid::Uuid;
 
-/// How things stand when a call is made.
+/// The context of a call for policies.
 #[derive(Debug, Clone, Default)]
 pub struct Situation {
-    /// A person's yes to this very call, if this is the run it was given for.
-    pub licence: Option<Licence>,
-    /// The plan that takes this caller's writes, if plan mode is on.
+    /// A person's approval of this call, if this is the run it was given for.
+    pub approval: Option<Approval>,
+    /// The plan that queues this caller's writes, if plan mode is on.
     pub plan: Option<Uuid>,
-    /// Whether the call serves a step of a plan that a person approved.
-    pub planned: Planned,
-    /// Whether the caller has agreed to this tool before.
+    /// Whether the call serves an approved step of a plan.
+    pub planned: ServesPlanStep,
+    /// Whether the caller has consented to this tool before.
     pub consent: Consented,
-    /// Whether the tool is the one that was accepted.
-    pub change: Change,
+    /// Whether the tool has changed since it was accepted.
+    pub change: DefinitionChange,
 }
 
-/// Whether a call serves a step of a plan that a person approved: as the tool behind the step's own.
+/// Whether a call serves an approved step of a plan, as the tool behind the step's tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Planned {
+pub enum ServesPlanStep {
     /// It does not.
     #[default]
     No,
@@ -28,22 +28,22 @@ pub enum Planned {
     Yes,
 }
 
-/// Whether the caller has agreed to a tool before.
+/// Whether the caller has consented to a tool before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Consented {
-    /// Not that anybody knows.
+    /// No consent is known.
     #[default]
     No,
-    /// To this version of it.
+    /// The caller consented to this version.
     Yes,
 }
 
-/// Whether a tool is the one that was accepted.
+/// Whether a tool has changed since it was accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Change {
-    /// It is, or it is new.
+pub enum DefinitionChange {
+    /// It has not changed, or it is new.
     #[default]
     None,
-    /// Its definition has changed since.
+    /// Its definition has changed.
     Changed,
 }

@@ -1,6 +1,8 @@
-//! Calls walked through the real stages, from what a caller sent to what a server would get.
+//! Calls passed through the real stages, from a caller's request to the arguments a server receives.
 
-use super::inject::{FileBook, FileFault, Files, Identity, McpData, SignedUrl, UnknownName};
+use super::inject::{
+    FileFault, FileInjector, FileUrlSource, IdentityInjector, McpDataInjector, SignedUrl, UnknownName,
+};
 use super::*;
 use crate::caller::{Caller, ClientFacts};
 use crate::catalog::{Catalog, Discovery, Naming, admit};
@@ -16,7 +18,7 @@ use std::sync::Arc;
 /// Ann has one file, `r.pdf`.
 struct AnnsFiles;
 
-impl FileBook for AnnsFiles {
+impl FileUrlSource for AnnsFiles {
     fn url_for(
         &self,
         caller: &Caller,
@@ -68,20 +70,20 @@ fn catalog(servers: Vec<(ServerEntry, Vec<(&str, &str)>)>) -> Catalog {
 
 impl World {
     fn of(catalog: Catalog) -> Self {
-        let files = Files::new(UnknownName::Refused);
+        let files = FileInjector::new(UnknownName::Refused);
         let injectors: Vec<Box<dyn Injector>> =
-            vec![Box::new(Identity), Box::new(McpData::default()), Box::new(files)];
+            vec![Box::new(IdentityInjector), Box::new(McpDataInjector::default()), Box::new(files)];
         Self { catalog, injectors }
     }
 
-    /// One server `s` under the whole contract, with one tool `t` of this schema.
+    /// One server `s` with `inject: true`, and one tool `t` with this schema.
     fn with(schema: &str) -> Self {
         let server = ServerEntry { inject: Inject::contract(), ..entry("s") };
         Self::of(catalog(vec![(server, vec![("t", schema)])]))
     }
 
     fn call(&self, caller: &Arc<Caller>, tool: &str, arguments: &str) -> Result<Sealed, CallFault> {
-        let incoming = Incoming {
+        let incoming = IncomingCall {
             caller: caller.clone(),
             client: Arc::new(ClientFacts::default()),
             name: tool.to_owned(),
@@ -89,11 +91,11 @@ impl World {
             meta: Vec::new(),
         };
         let drafted = draft(authorise(resolve(incoming, &self.catalog)?)?, Situation::default())?;
-        let moment = Moment { catalog: &self.catalog, call_id: &|| "c1".to_owned(), files: &AnnsFiles };
+        let moment = SealContext { catalog: &self.catalog, call_id: &|| "c1".to_owned(), files: &AnnsFiles };
         seal(run(judge(drafted, &[])?), &self.injectors, &moment)
     }
 
-    /// What the server gets when Ann calls, or why it gets nothing.
+    /// The arguments that the server receives when Ann calls, or the error.
     fn ann(&self, arguments: &str) -> String {
         match self.call(&caller("ann", &[]), "s_t", arguments) {
             Ok(sealed) => sealed.arguments().to_string(),
@@ -105,11 +107,11 @@ impl World {
 const WHO: &str = r#"{"type":"object","properties":{"to":{"type":"string"},"username":{"type":"string"}},"required":["username","to"]}"#;
 
 #[test]
-fn forged_identities_are_overwritten_wherever_they_are_declared() {
+fn forged_identities_are_overwritten_wherever_declared() {
     let ann = r#"{"to":"bo","username":"ann"}"#;
     let open = r#"{"properties":{"username":{}},"additionalProperties":true}"#;
     let cases = [
-        // (schema, what the caller sends, what the server gets)
+        // (schema, the caller's arguments, the server's arguments)
         (WHO, r#"{"to":"bo"}"#, ann),
         (WHO, r#"{"to":"bo","username":"root"}"#, ann),
         (WHO, r#"{"username":"root","to":"bo"}"#, ann),
@@ -123,7 +125,7 @@ fn forged_identities_are_overwritten_wherever_they_are_declared() {
         ),
         (open, r#"{"_ATLAS_USER":"root","_atlas_user":"root"}"#, r#"{"username":"ann"}"#),
         (open, r#"{"\ud800\u0075sername":"root","username\udc00":"root"}"#, r#"{"username":"ann"}"#),
-        // Deeper in, a name is only data.
+        // Nested names are only data.
         (open, r#"{"o":{"username":"root"}}"#, r#"{"o":{"username":"root"},"username":"ann"}"#),
         (
             r##"{"$ref":"#/$defs/In","$defs":{"In":{"properties":{"to":{},"username":{"$ref":"#/$defs/T"}}},"T":{"type":"string"}}}"##,
@@ -135,11 +137,11 @@ fn forged_identities_are_overwritten_wherever_they_are_declared() {
             r#"{"to":"bo","username":"root"}"#,
             ann,
         ),
-        // A tool that declares none gets none, whatever it lets through.
+        // A tool that does not declare them receives none, whatever its schema accepts.
         (r#"{"type":"object"}"#, r#"{"username":"root","a":1}"#, r#"{"a":1}"#),
         (r#"{"properties":{"a":{}}}"#, r#"{"username":"root","a":1}"#, r#"{"a":1}"#),
         (r#"{"patternProperties":{"^u":{}}}"#, r#"{"username":"root","ux":1}"#, r#"{"ux":1}"#),
-        // A name that the tool itself declares is the caller's, alike or not.
+        // A name that the tool itself declares belongs to the caller, whether or not it is a look-alike.
         (
             r#"{"properties":{"Username":{},"username":{}}}"#,
             r#"{"Username":"bo","username":"root"}"#,
@@ -152,38 +154,34 @@ fn forged_identities_are_overwritten_wherever_they_are_declared() {
 }
 
 #[test]
-fn what_cannot_be_decided_is_refused() {
+fn ambiguous_calls_are_refused() {
     let cases = [
         (
             r#"{"properties":{"username":{"type":"array"}}}"#,
             "{}",
-            "`s_t` declares `username` as something other than text, so it cannot be told who calls",
+            "`s_t` declares `username` as something other than text, so the caller's identity cannot be supplied",
         ),
-        (WHO, r#"{"to":"a","to":"b"}"#, r#"the arguments of `s_t` do not fit: the key "to" stands twice"#),
+        (WHO, r#"{"to":"a","to":"b"}"#, r#"the arguments of `s_t` do not fit: the key "to" occurs twice"#),
         (
             WHO,
             r#"{"to":"a","username":"x","username":"y"}"#,
-            r#"the arguments of `s_t` do not fit: the key "username" stands twice"#,
+            r#"the arguments of `s_t` do not fit: the key "username" occurs twice"#,
         ),
         (WHO, "{}", r#"the arguments of `s_t` do not fit: "to" is required"#),
-        (
-            WHO,
-            r#"{"to":7}"#,
-            "the arguments of `s_t` do not fit: at `/to`: must be string, but a number came",
-        ),
+        (WHO, r#"{"to":7}"#, "the arguments of `s_t` do not fit: at `/to`: must be string, but is a number"),
         (WHO, "[1]", "the arguments of `s_t` must be an object, but came as an array"),
     ];
     for (schema, given, expected) in cases {
         assert_eq!(World::with(schema).ann(given), expected, "{given}");
     }
-    // No injector, no call.
+    // Without an injector the call fails.
     let mut world = World::with(WHO);
     world.injectors.clear();
     assert_eq!(world.ann(r#"{"to":"bo"}"#), "`s_t` was not called: the gateway could not supply `username`");
 }
 
 #[test]
-fn what_was_dropped_is_told_without_its_value() {
+fn dropped_arguments_are_reported_without_their_values() {
     let world = World::with(WHO);
     let sealed = world.call(
         &caller("ann", &[]),
@@ -228,7 +226,7 @@ fn printing_a_sealed_call_shows_only_what_the_caller_gave() {
 }
 
 #[test]
-fn files_become_addresses_and_unknown_ones_are_refused() {
+fn files_become_urls_and_unknown_ones_are_refused() {
     let schema = r#"{"properties":{"filename":{},"original_filename":{},"file_url":{},"file_names":{},"file_urls":{}}}"#;
     let world = World::with(schema);
     let url = "https://gate/s/c1?token=SECRET";
@@ -256,7 +254,7 @@ fn files_become_addresses_and_unknown_ones_are_refused() {
     let bob = world.call(&caller("bob", &[]), "s_t", r#"{"filename":"r.pdf"}"#);
     assert_eq!(bob.expect_err("another user's file").code(), "call.unknown-file");
     let mut passing = World::with(schema);
-    passing.injectors = vec![Box::new(Files::new(UnknownName::PassThrough))];
+    passing.injectors = vec![Box::new(FileInjector::new(UnknownName::PassThrough))];
     assert_eq!(
         passing.ann(r#"{"filename":"other.pdf"}"#),
         r#"{"filename":"other.pdf","original_filename":"other.pdf","file_url":"other.pdf"}"#
@@ -279,7 +277,7 @@ fn two_groups() -> World {
 }
 
 #[test]
-fn a_caller_is_told_of_exactly_what_it_may_call() {
+fn mcp_data_lists_exactly_the_tools_a_caller_may_call() {
     let world = two_groups();
     let told = |user: &str, groups: &[&str]| {
         let sealed =
@@ -295,7 +293,7 @@ fn a_caller_is_told_of_exactly_what_it_may_call() {
 }
 
 #[test]
-fn what_is_told_stays_within_its_budget() {
+fn mcp_data_stays_within_its_budget() {
     let big = format!(r#"{{"properties":{{"a":{{"description":"{}"}}}}}}"#, "é\\n".repeat(700));
     let mut tools = vec![("plan", r#"{"properties":{"_mcp_data":{}}}"#)];
     let names: Vec<String> = (0..40).map(|n| format!("tool{n}")).collect();
@@ -303,8 +301,10 @@ fn what_is_told_stays_within_its_budget() {
     let catalog = catalog(vec![(entry("s"), tools)]);
     for budget in [0, 100, 500, 2_000, 10_000, 50_000, 500_000] {
         let catalog = Catalog::new(1, catalog.servers().clone());
-        let world =
-            World { catalog, injectors: vec![Box::new(Identity), Box::new(McpData::with_budget(budget))] };
+        let world = World {
+            catalog,
+            injectors: vec![Box::new(IdentityInjector), Box::new(McpDataInjector::with_budget(budget))],
+        };
         let sealed = world.call(&caller("ann", &[]), "s_plan", "{}").expect("sealed");
         let told = sealed.arguments().member("_mcp_data").expect("supplied");
         assert!(told.as_bytes().len() <= budget.max(64), "{budget}: {}", told.as_bytes().len());
@@ -318,7 +318,7 @@ fn what_is_told_stays_within_its_budget() {
 
 proptest! {
     #[test]
-    fn nothing_a_caller_sends_survives_under_a_name_of_the_gateways(
+    fn no_argument_of_a_caller_survives_under_a_supplied_name(
         keys in prop::collection::vec(prop_oneof![
             Just("username".to_owned()), Just("_atlas_user".to_owned()), Just("_mcp_data".to_owned()),
             Just("USERNAME".to_owned()), Just("user\u{200d}name".to_owned()), Just("to".to_owned()),
@@ -346,7 +346,7 @@ proptest! {
     }
 }
 
-/// Not a check but a measurement: what the stages of a small call cost.
+/// A measurement, not a check: the cost of the stages of a small call.
 #[test]
 #[ignore = "a measurement: cargo test --release -p toolbooth-core drafting_and_sealing -- --ignored --nocapture"]
 fn drafting_and_sealing_a_small_call_is_cheap() {
@@ -358,7 +358,7 @@ fn drafting_and_sealing_a_small_call_is_cheap() {
         let rounds = 100_000;
         let mut spent = std::time::Duration::ZERO;
         for _ in 0..rounds {
-            let incoming = Incoming {
+            let incoming = IncomingCall {
                 caller: ann.clone(),
                 client: Arc::new(ClientFacts::default()),
                 name: "s_t".to_owned(),
@@ -369,7 +369,8 @@ fn drafting_and_sealing_a_small_call_is_cheap() {
             let start = std::time::Instant::now();
             let judged =
                 run(judge(draft(permitted, Situation::default()).expect("drafted"), &[]).expect("judged"));
-            let moment = Moment { catalog: &world.catalog, call_id: &|| "c1".to_owned(), files: &AnnsFiles };
+            let moment =
+                SealContext { catalog: &world.catalog, call_id: &|| "c1".to_owned(), files: &AnnsFiles };
             let sealed = seal(judged, &world.injectors, &moment).expect("sealed");
             spent += start.elapsed();
             drop(sealed);

@@ -1,47 +1,47 @@
-//! Warnings: what was left out of a call that went on all the same.
+//! Warnings: notes about calls that were made in spite of a problem.
 
 use crate::schema::shortened;
 use serde::{Serialize, Serializer};
 use std::fmt;
 
-/// The most warnings about one call.
+/// The maximum number of warnings about one call.
 pub const MAX_WARNINGS: usize = 16;
 
-/// Something a caller should know about a call that was made. Values are never shown.
+/// A note for the caller about a call that was made. It never contains values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Warning {
     /// The tool does not declare the argument.
     Undeclared(String),
-    /// The argument is the gateway's to give.
+    /// Only the gateway may supply the argument.
     Reserved(String),
-    /// The argument's name looks like one that is the gateway's to give.
+    /// The argument's name looks like one that only the gateway may supply.
     LookAlike(String),
-    /// Whoever approved the call changed its arguments, to these.
+    /// The approver changed the arguments, to these.
     Edited(String),
-    /// There were more.
+    /// The number of further warnings.
     More(usize),
-    /// A file that the tool returned was not kept.
+    /// A file that the tool returned was not stored.
     Artifact {
-        /// Its name, or its place.
+        /// Its name or its position.
         name: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// More files were not kept.
+    /// The number of further files that were not stored.
     MoreArtifacts(usize),
-    /// What the tool wants shown is not shown, and why.
+    /// The tool's display hints were dropped; the reason.
     Display(String),
-    /// The structured content is not what the tool's output schema says, and where.
+    /// The structured content violates the tool's output schema; the place.
     Output(String),
-    /// The result is longer than its budget and could not be kept aside, and why.
+    /// The result is over its budget and could not be stored separately; the reason.
     NotKept(String),
 }
 
-/// The most refused files that are named.
+/// How many rejected files are named.
 const MAX_ARTIFACTS_NAMED: usize = 128;
 
 impl Warning {
-    /// Adds a warning about an argument, within the bound.
+    /// Adds a warning about an argument, up to the limit.
     pub(super) fn add(to: &mut Vec<Self>, make: fn(String) -> Self, argument: &str) {
         if let Some(Self::More(count)) = to.last_mut() {
             *count += 1;
@@ -52,7 +52,7 @@ impl Warning {
         }
     }
 
-    /// Adds a warning about a file that was not kept, within a bound of its own.
+    /// Adds a warning about a file that was not stored, up to a separate limit.
     pub fn add_artifact(to: &mut Vec<Self>, name: &str, reason: &str) {
         if let Some(Self::MoreArtifacts(count)) = to.last_mut() {
             *count += 1;

@@ -1,115 +1,116 @@
-//! Admission: from what a server sent to what enters the catalog. One bad definition harms only itself.
+//! Admission: turns what a server lists into its part of the catalog. A bad definition affects only itself.
 
-use super::bounds::{Bounds, Evenness};
-use super::filter::Filter;
-use super::hidden::{Hiding, Injected, Unsearched};
+use super::bounds::{Bounds, ToolAccess};
+use super::filter::ServerToolFilter;
+use super::hidden::{Injected, ParameterHider, SchemaTooLarge};
 use super::naming::Naming;
-use super::quarantine::{Quarantined, hold_back};
+use super::quarantine::{Quarantined, quarantine};
 use super::spelling;
-use super::tool::{Discovery, Offer, Tool};
+use super::tool::{CatalogItem, Discovery, Tool};
 use crate::cursor::nests_deeper;
 use crate::json::{Member, ObjectWriter, RawJson};
-use crate::lint::{disguise, reserved, suspect, suspicious, visible};
+use crate::lint::{disguise, find_hidden, reserved, suspicious, visible};
 use crate::manifest::{AuthHints, Overlay, ToolTerms};
 use crate::schema::{Coverage, Patterns, survey};
-use crate::search::Part;
+use crate::search::ServerIndex;
 use crate::server::ServerEntry;
 use bytes::{Bytes, BytesMut};
 use std::collections::HashSet;
 use std::sync::{Arc, OnceLock};
 
-/// The most tools one server may bring in.
+/// The maximum number of tools of one server.
 pub const MAX_TOOLS: usize = 20_000;
-/// How many of the tools that a limit keeps out are named.
+/// How many tools over the limit are reported by name.
 const NAMED_SURPLUS: usize = 20;
-/// The longest definition that is listed.
+/// The maximum size of a definition.
 pub const MAX_DEFINITION_BYTES: usize = 1024 * 1024;
-/// The deepest definition that is listed. Readers that stop at 128 levels could read no list that has it.
+/// The maximum nesting depth of a definition. Clients whose parser stops at 128 levels could not read a list with a
+/// deeper one.
 pub const MAX_DEFINITION_DEPTH: usize = 100;
 
-/// A definition that did not enter the catalog, or not as it came, and why.
+/// A definition that was not admitted, or was admitted with a change, and the reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SetAside {
-    /// `tool`, `prompt`, `resource`, `template` or `instructions`: it did not enter. `name`: the tool has another name, or one that may deceive.
-    /// `schema`: the tool is there, but not all of its arguments are checked. `quarantine`: it waits to be released.
-    /// `list`: the list was not read to its end.
+    /// `tool`, `prompt`, `resource`, `template` or `instructions`: not admitted. `name`: the tool is renamed, or its
+    /// name may deceive. `schema`: the tool is listed, but not all of its arguments are checked. `quarantine`: the
+    /// tool waits to be released. `list`: the list was not read to its end.
     pub kind: &'static str,
-    /// Its name as far as one could be read, or a preview of the text.
+    /// Its name if it could be read, otherwise a preview of the text.
     pub name: String,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 
-/// Everything one server brings into the catalog.
+/// One server's part of the catalog.
 #[derive(Debug)]
 pub struct ServerCatalog {
     /// The server.
     pub entry: Arc<ServerEntry>,
-    /// Its tools, by their own name.
+    /// Its tools, sorted by the server's own names.
     pub tools: Vec<Arc<Tool>>,
-    /// The definitions of all its tools, joined by commas: ready bytes for a list.
+    /// The definitions of all its tools, joined by commas, ready to be sent in a list.
     pub tools_text: Bytes,
     /// Its prompts.
-    pub prompts: Vec<Offer>,
+    pub prompts: Vec<CatalogItem>,
     /// Its resources.
-    pub resources: Vec<Offer>,
+    pub resources: Vec<CatalogItem>,
     /// Its resource templates.
-    pub templates: Vec<Offer>,
-    /// What the server can do.
+    pub templates: Vec<CatalogItem>,
+    /// The server's capabilities.
     pub capabilities: Option<RawJson>,
-    /// Its advice to models.
+    /// Its instructions for models.
     pub instructions: Option<String>,
-    /// What did not enter.
+    /// Definitions that were not admitted as sent.
     pub set_aside: Vec<SetAside>,
-    /// Tools that nobody may see or use until somebody releases them.
+    /// Tools that are hidden and cannot be called until an administrator releases them.
     pub quarantined: Vec<Quarantined>,
-    /// Whether those who may use the server may use all of its tools.
-    pub evenness: Evenness,
-    /// What search knows of its tools, found out when somebody first searches.
-    pub(super) reading: OnceLock<Arc<Part>>,
+    /// Whether a caller who may use the server may use all of its tools.
+    pub tool_access: ToolAccess,
+    /// The search data of its tools, built on the first search.
+    pub(super) server_index: OnceLock<Arc<ServerIndex>>,
 }
 
 impl ServerCatalog {
-    /// What search knows of its tools. It stays with this part, whatever becomes of others.
-    pub(crate) fn reading(&self, read: impl FnOnce(&Self) -> Part) -> Arc<Part> {
-        self.reading.get_or_init(|| Arc::new(read(self))).clone()
+    /// The search data of its tools. It is kept with this part when other parts change.
+    pub(crate) fn server_index(&self, read: impl FnOnce(&Self) -> ServerIndex) -> Arc<ServerIndex> {
+        self.server_index.get_or_init(|| Arc::new(read(self))).clone()
     }
 
-    /// Whether search has read its tools.
-    pub(crate) fn is_read(&self) -> bool {
-        self.reading.get().is_some()
+    /// Whether the search data has been built.
+    pub(crate) fn is_indexed(&self) -> bool {
+        self.server_index.get().is_some()
     }
 }
 
-/// What admission goes by, besides what a server says.
+/// The inputs of admission besides the server's own lists.
 #[derive(Clone, Copy)]
-pub struct Admitting<'a> {
+pub struct AdmissionContext<'a> {
     /// How tools are named.
     pub naming: &'a Naming,
-    /// The names other servers already have.
+    /// Whether another server already uses a name.
     pub taken: &'a dyn Fn(&str) -> bool,
-    /// The name that a tool of this server goes by already: models know it.
+    /// The exposed name that a tool of this server already has. It is kept, because models know it.
     pub known: &'a dyn Fn(&str) -> Option<String>,
-    /// Tools that were released from quarantine as they are.
+    /// Whether a tool was released from quarantine in this version.
     pub released: &'a dyn Fn(&Tool) -> bool,
-    /// How many tools are taken from the server.
-    pub most_tools: usize,
+    /// The maximum number of tools admitted from the server.
+    pub max_tools: usize,
 }
 
-/// Builds a server's part of the catalog where nothing was ever released. `taken` holds the names other
-/// servers already have.
+/// Builds a server's part of the catalog with default limits and no releases. `taken` reports the names other servers
+/// already use.
 pub fn admit(
     entry: &Arc<ServerEntry>,
     discovery: &Discovery,
     naming: &Naming,
     taken: &dyn Fn(&str) -> bool,
 ) -> ServerCatalog {
-    let by = Admitting { naming, taken, known: &|_| None, released: &|_| false, most_tools: MAX_TOOLS };
+    let by = AdmissionContext { naming, taken, known: &|_| None, released: &|_| false, max_tools: MAX_TOOLS };
     admit_by(entry, discovery, by)
 }
 
 /// Builds a server's part of the catalog.
-pub fn admit_by(entry: &Arc<ServerEntry>, discovery: &Discovery, by: Admitting<'_>) -> ServerCatalog {
+pub fn admit_by(entry: &Arc<ServerEntry>, discovery: &Discovery, by: AdmissionContext<'_>) -> ServerCatalog {
     let mut set_aside = Vec::new();
     for (list, reason) in &discovery.cut_short {
         set_aside.push(SetAside { kind: "list", name: list.clone(), reason: reason.clone() });
@@ -127,7 +128,7 @@ pub fn admit_by(entry: &Arc<ServerEntry>, discovery: &Discovery, by: Admitting<'
     let instructions = admit_instructions(discovery.instructions.as_deref(), &mut set_aside);
     ServerCatalog {
         entry: entry.clone(),
-        evenness: Evenness::of(&tools),
+        tool_access: ToolAccess::of(&tools),
         tools,
         tools_text,
         prompts,
@@ -137,12 +138,12 @@ pub fn admit_by(entry: &Arc<ServerEntry>, discovery: &Discovery, by: Admitting<'
         instructions,
         set_aside,
         quarantined,
-        reading: OnceLock::new(),
+        server_index: OnceLock::new(),
     }
 }
 
 #[derive(Clone)]
-pub(super) struct Candidate<'a> {
+pub(super) struct ToolCandidate<'a> {
     pub(super) own: String,
     pub(super) members: Vec<Member>,
     pub(super) source: &'a RawJson,
@@ -153,11 +154,11 @@ pub(super) struct Candidate<'a> {
 fn admit_tools(
     entry: &Arc<ServerEntry>,
     definitions: &[RawJson],
-    by: Admitting<'_>,
+    by: AdmissionContext<'_>,
     set_aside: &mut Vec<SetAside>,
 ) -> (Vec<Arc<Tool>>, Bytes, Vec<Quarantined>) {
-    let filter = Filter::of(entry);
-    let hiding = Hiding::of(&entry.inject);
+    let filter = ServerToolFilter::of(entry);
+    let hiding = ParameterHider::of(&entry.inject);
     let mut patterns = Patterns::default();
     let mut candidates = Vec::with_capacity(definitions.len().min(MAX_TOOLS));
     let mut seen = HashSet::new();
@@ -172,7 +173,7 @@ fn admit_tools(
                     reason: "the server lists this name twice".into(),
                 });
             }
-            Ok((own, _)) if candidates.len() >= by.most_tools => surplus.push(own),
+            Ok((own, _)) if candidates.len() >= by.max_tools => surplus.push(own),
             Ok((own, mut members)) => match make_public(&mut members, &hiding, &mut patterns) {
                 Ok((injected, coverage)) => {
                     if coverage != Coverage::Whole {
@@ -180,30 +181,30 @@ fn admit_tools(
                         set_aside.push(SetAside { kind: "schema", name: own.clone(), reason });
                     }
                     let needs_approval = filter.asks_about(&own);
-                    candidates.push(Candidate { own, members, source, injected, needs_approval });
+                    candidates.push(ToolCandidate { own, members, source, injected, needs_approval });
                 }
                 Err(reason) => set_aside.push(SetAside { kind: "tool", name: own, reason }),
             },
             Err((name, reason)) => set_aside.push(SetAside { kind: "tool", name, reason }),
         }
     }
-    note_surplus(surplus, by.most_tools, set_aside);
+    note_surplus(surplus, by.max_tools, set_aside);
     if definitions.len() > MAX_TOOLS {
         let reason = format!("the server lists {} tools, over the limit of {MAX_TOOLS}", definitions.len());
         set_aside.push(SetAside { kind: "tool", name: "…".into(), reason });
     }
     candidates.sort_by(|a, b| a.own.cmp(&b.own));
-    let quarantined = hold_back(entry, &mut candidates, by, set_aside);
+    let quarantined = quarantine(entry, &mut candidates, by, set_aside);
     let names = expose_all(&candidates, entry, by, set_aside);
     let (tools, text) = write_tools(entry, candidates, names);
     (tools, text, quarantined)
 }
 
-/// Reads what a tool cannot do without: a name and an object for schema.
+/// Reads the required members of a tool: its name and an object as input schema.
 fn read_tool(source: &RawJson) -> Result<(String, Vec<Member>), (String, String)> {
     let text = source.as_str();
     let preview = || text.chars().take(60).collect::<String>();
-    let members = source.members().map_err(|_| (preview(), "the definition is no object".to_owned()))?;
+    let members = source.members().map_err(|_| (preview(), "the definition is not an object".to_owned()))?;
     let find = |key: &str| members.iter().find(|member| member.key == key).map(|member| &member.value);
     let name = find("name").and_then(|name| name.string()).map(|name| name.into_owned());
     let Some(name) = name else { return Err((preview(), "the definition has no name".to_owned())) };
@@ -222,22 +223,22 @@ fn read_tool(source: &RawJson) -> Result<(String, Vec<Member>), (String, String)
     }
     match find("inputSchema") {
         Some(schema) if schema.is_object() => Ok((name, members)),
-        Some(_) => Err((name, "`inputSchema` is no object".to_owned())),
+        Some(_) => Err((name, "`inputSchema` is not an object".to_owned())),
         None => Err((name, "`inputSchema` is missing".to_owned())),
     }
 }
 
-/// Takes out of a tool's schema what the gateway supplies, and says how much of the rest will be checked.
+/// Removes the parameters that the gateway supplies from a tool's schema, and returns how much of the rest is checked.
 fn make_public(
     members: &mut [Member],
-    hiding: &Hiding<'_>,
+    hiding: &ParameterHider<'_>,
     patterns: &mut Patterns,
 ) -> Result<(Option<Box<Injected>>, Coverage), String> {
     let (mut all, mut coverage) = (None, Coverage::Whole);
-    // Of a key that stands twice, readers take the last; no other may show what is hidden.
+    // Parsers take the last of duplicate keys; none of the others may reveal hidden parameters.
     for member in members.iter_mut().filter(|member| member.key == "inputSchema") {
-        // Where it cannot be told all that is the gateway's to supply, nobody may supply it.
-        let applied = hiding.apply(&member.value).map_err(|Unsearched| {
+        // If the schema cannot be searched completely, a hidden parameter could stay visible.
+        let applied = hiding.apply(&member.value).map_err(|SchemaTooLarge| {
             "its schema is too large or too deep to be searched for what the gateway supplies".to_owned()
         })?;
         if let Some((public, injected)) = applied {
@@ -250,17 +251,17 @@ fn make_public(
 }
 
 fn expose_all(
-    candidates: &[Candidate<'_>],
+    candidates: &[ToolCandidate<'_>],
     entry: &ServerEntry,
-    by: Admitting<'_>,
+    by: AdmissionContext<'_>,
     set_aside: &mut Vec<SetAside>,
 ) -> Vec<String> {
-    let Admitting { naming, taken, known, .. } = by;
+    let AdmissionContext { naming, taken, known, .. } = by;
     let server = entry.name.as_str();
     let taken = |name: &str| taken(name) || is_ours(entry, name);
     let known: Vec<Option<String>> =
         candidates.iter().map(|candidate| known(&candidate.own).filter(|name| !taken(name))).collect();
-    // What goes by a name keeps it, whatever comes before it in the order of names.
+    // A tool that already has a name keeps it, whatever its position in the sort order.
     let mut used: HashSet<String> = known.iter().flatten().cloned().collect();
     let mut names = Vec::with_capacity(candidates.len());
     for (candidate, known) in candidates.iter().zip(known) {
@@ -279,13 +280,13 @@ fn expose_all(
     names
 }
 
-/// Whether a name is that of a tool of the gateway's own, or looks like it, on any server, and whether or not the
-/// gateway offers that tool just now.
+/// Whether a name equals or resembles the name of one of the gateway's own tools, on any server and even if the
+/// gateway does not offer that tool at the moment.
 fn is_ours(entry: &ServerEntry, name: &str) -> bool {
     !entry.is_own() && reserved(name).is_some()
 }
 
-/// What people should know of the name that a tool is offered under.
+/// A note for people about the exposed name of a tool, if it is unusual.
 fn odd_name(entry: &ServerEntry, own: &str, plain: &str, name: &str) -> Option<String> {
     let ours = reserved(own).or_else(|| reserved(plain)).filter(|_| !entry.is_own());
     if let Some(ours) = ours {
@@ -299,10 +300,10 @@ fn odd_name(entry: &ServerEntry, own: &str, plain: &str, name: &str) -> Option<S
     (name != plain).then(|| format!("its name `{plain}` was taken, so it is offered as `{name}`"))
 }
 
-/// Writes all definitions into one buffer, so that a list is ready bytes and a tool a part of it.
+/// Writes all definitions into one buffer, so that a list is ready to send and a tool's definition is a slice of it.
 pub(super) fn write_tools(
     entry: &Arc<ServerEntry>,
-    candidates: Vec<Candidate<'_>>,
+    candidates: Vec<ToolCandidate<'_>>,
     names: Vec<String>,
 ) -> (Vec<Arc<Tool>>, Bytes) {
     let size: usize = candidates.iter().map(|candidate| candidate.source.as_bytes().len() + 32).sum();
@@ -333,7 +334,7 @@ pub(super) fn write_tools(
             let terms = terms_of(entry, &candidate, &usual);
             Arc::new(Tool {
                 bounds: Bounds::of_terms(&terms).map(Box::new),
-                under: None,
+                original: None,
                 entry_names: Vec::new(),
                 terms,
                 server: entry.clone(),
@@ -354,8 +355,8 @@ pub(super) fn write_tools(
     (tools, text)
 }
 
-/// The terms of one tool: the server's, unless its entry says something else of this tool.
-fn terms_of(entry: &ServerEntry, candidate: &Candidate<'_>, usual: &Arc<ToolTerms>) -> Arc<ToolTerms> {
+/// The terms of one tool: the server's, with the overrides for this tool.
+fn terms_of(entry: &ServerEntry, candidate: &ToolCandidate<'_>, usual: &Arc<ToolTerms>) -> Arc<ToolTerms> {
     let meta = candidate.members.iter().find(|member| member.key == "_meta");
     let hints = meta.and_then(|meta| meta.value.member("auth")).and_then(|auth| auth.read().ok());
     let fields = override_of(entry, &candidate.own);
@@ -365,22 +366,22 @@ fn terms_of(entry: &ServerEntry, candidate: &Candidate<'_>, usual: &Arc<ToolTerm
     let mut terms = (**usual).clone();
     if let Some(hints) = hints {
         let auth = Some(AuthHints::read(&hints));
-        terms = terms.under(&Overlay { auth, ..Overlay::default() });
+        terms = terms.with_overlay(&Overlay { auth, ..Overlay::default() });
     }
     if let Some(fields) = fields {
-        terms = terms.under(&ToolTerms::read_override(fields));
+        terms = terms.with_overlay(&ToolTerms::read_override(fields));
     }
     Arc::new(terms)
 }
 
-/// What a server's entry says of one tool, by whichever of its names.
+/// The override in a server's entry for one tool, under any of the tool's names.
 fn override_of<'a>(entry: &'a ServerEntry, own: &str) -> Option<&'a serde_json::Value> {
     let overrides = &entry.tools.overrides;
     let named = |key: &str| spelling::any_qualified(entry.name.as_str(), own, |form| form == key);
     overrides.get(own).or_else(|| overrides.iter().find(|(key, _)| named(key)).map(|(_, fields)| fields))
 }
 
-/// Names the tools that a limit keeps out, as far as anybody would read.
+/// Reports the tools over the limit: the first few by name, then a count.
 fn note_surplus(surplus: Vec<String>, limit: usize, set_aside: &mut Vec<SetAside>) {
     let more = surplus.len().saturating_sub(NAMED_SURPLUS);
     for name in surplus.into_iter().take(NAMED_SURPLUS) {
@@ -394,14 +395,14 @@ fn note_surplus(surplus: Vec<String>, limit: usize, set_aside: &mut Vec<SetAside
     }
 }
 
-/// A server's advice to models, unless people would read another text than the models do.
+/// A server's instructions for models, unless they contain hidden characters.
 fn admit_instructions(text: Option<&str>, set_aside: &mut Vec<SetAside>) -> Option<String> {
     let text = text?;
-    let Some((character, trick, _)) = suspicious(text) else { return Some(text.to_owned()) };
+    let Some((character, kind, _)) = suspicious(text) else { return Some(text.to_owned()) };
     set_aside.push(SetAside {
         kind: "instructions",
         name: visible(text).chars().take(60).collect(),
-        reason: format!("hidden characters: U+{:04X} ({trick})", u32::from(character)),
+        reason: format!("hidden characters: U+{:04X} ({kind})", u32::from(character)),
     });
     None
 }
@@ -413,8 +414,8 @@ fn admit_offers(
     key: &str,
     rename: &dyn Fn(&str) -> String,
     set_aside: &mut Vec<SetAside>,
-) -> Vec<Offer> {
-    let mut offers: Vec<Offer> = Vec::new();
+) -> Vec<CatalogItem> {
+    let mut offers: Vec<CatalogItem> = Vec::new();
     for source in definitions.iter().take(MAX_TOOLS) {
         let own = source.member(key).and_then(|value| value.string().map(|text| text.into_owned()));
         let Some(own) = own.filter(|own| !own.is_empty() && own.len() <= 4096) else {
@@ -422,13 +423,13 @@ fn admit_offers(
             set_aside.push(SetAside { kind, name, reason: format!("the definition has no `{key}`") });
             continue;
         };
-        if let Some(why) = suspect(source.as_str()).filter(|_| !entry.is_own()) {
+        if let Some(why) = find_hidden(source.as_str()).filter(|_| !entry.is_own()) {
             set_aside.push(SetAside { kind, name: visible(&own).into_owned(), reason: why.to_string() });
             continue;
         }
         let exposed = rename(&own);
         let renamed = crate::json::with_members(source, &[(key, RawJson::from_value(&exposed))]);
-        offers.push(Offer {
+        offers.push(CatalogItem {
             server: entry.clone(),
             key: own.into(),
             exposed: exposed.into(),

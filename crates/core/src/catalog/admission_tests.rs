@@ -1,4 +1,4 @@
-//! What enters the catalog, what does not, and as what.
+//! Tests of admission: which definitions enter the catalog, and in what form.
 
 use super::*;
 use crate::server::tests::entry;
@@ -13,7 +13,7 @@ fn names(catalog: &ServerCatalog) -> Vec<&str> {
 }
 
 #[test]
-fn one_bad_definition_harms_only_itself() {
+fn one_bad_definition_affects_only_itself() {
     let found = discovery(&[
         r#"{"name":"b","inputSchema":{"type":"object"},"x":1.0}"#,
         r#"{"inputSchema":{}}"#,
@@ -34,7 +34,7 @@ fn one_bad_definition_harms_only_itself() {
 }
 
 #[test]
-fn a_sloppy_schema_is_listed_as_it_came_with_a_note() {
+fn a_sloppy_schema_is_listed_unchanged_with_a_note() {
     let tools = [
         r##"{"name":"bad","inputSchema":{"properties":{"a":{"type":"strnig"}}}}"##,
         r##"{"name":"endless","inputSchema":{"allOf":[{"$ref":"#"}]}}"##,
@@ -48,7 +48,7 @@ fn a_sloppy_schema_is_listed_as_it_came_with_a_note() {
     for (tool, source) in catalog.tools.iter().zip(tools) {
         assert_eq!(tool.definition.as_str().replace("\"s_", "\""), source);
     }
-    assert!(catalog.tools[4].injected.is_some(), "what the gateway supplies stays hidden");
+    assert!(catalog.tools[4].injected.is_some(), "supplied parameters stay hidden");
     let said: Vec<_> =
         catalog.set_aside.iter().map(|aside| (aside.kind, &*aside.name, &*aside.reason)).collect();
     assert_eq!(
@@ -62,7 +62,7 @@ fn a_sloppy_schema_is_listed_as_it_came_with_a_note() {
             (
                 "schema",
                 "endless",
-                "listed, but its arguments are not checked: its schema refers to itself without end"
+                "listed, but its arguments are not checked: its schema refers to itself endlessly"
             ),
             (
                 "schema",
@@ -72,14 +72,14 @@ fn a_sloppy_schema_is_listed_as_it_came_with_a_note() {
             (
                 "schema",
                 "torn",
-                "listed, but not every argument is checked: its schema refers to `#/properties/_atlas_user`, which is not there"
+                "listed, but not every argument is checked: its schema refers to `#/properties/_atlas_user`, which does not exist"
             ),
         ]
     );
 }
 
 #[test]
-fn what_no_list_can_carry_and_what_hides_the_identity_is_set_aside() {
+fn definitions_that_are_too_large_or_hide_the_identity_are_set_aside() {
     let huge =
         format!(r#"{{"name":"huge","inputSchema":{{"title":"{}"}}}}"#, "x".repeat(MAX_DEFINITION_BYTES));
     let deep = format!(r#"{{"name":"deep","inputSchema":{{"x":{}{}}}}}"#, "[".repeat(200), "]".repeat(200));
@@ -94,7 +94,7 @@ fn what_no_list_can_carry_and_what_hides_the_identity_is_set_aside() {
 }
 
 #[test]
-fn what_the_gateway_supplies_is_not_listed() {
+fn supplied_parameters_are_not_listed() {
     let source = r#"{"title": "T", "name":"who","inputSchema":{ "properties":{"_atlas_user":{}, "a":{"x":1.0}} },"x": [1, 2]}"#;
     let catalog = admit(&Arc::new(entry("s")), &discovery(&[source]), &Naming::default(), &|_| false);
     let tool = &catalog.tools[0];
@@ -105,7 +105,7 @@ fn what_the_gateway_supplies_is_not_listed() {
     assert!(tool.injected.as_ref().is_some_and(|injected| injected.hides("_atlas_user")));
 }
 
-/// Not a check but a measurement: `cargo test --release -- --ignored --nocapture ten_thousand`.
+/// A measurement, not a check: `cargo test --release -- --ignored --nocapture ten_thousand`.
 #[test]
 #[ignore = "a measurement: cargo test --release -p toolbooth-core ten_thousand_tools -- --ignored --nocapture"]
 fn ten_thousand_tools_are_admitted() {
@@ -130,7 +130,7 @@ fn ten_thousand_tools_are_admitted() {
 }
 
 #[test]
-fn taken_names_get_a_suffix_and_nobody_else_is_renamed() {
+fn taken_names_get_a_suffix_and_other_tools_keep_theirs() {
     let found = discovery(&[
         r#"{"name":"a.b","inputSchema":{}}"#,
         r#"{"name":"a_b","inputSchema":{}}"#,
@@ -144,9 +144,9 @@ fn taken_names_get_a_suffix_and_nobody_else_is_renamed() {
     assert_eq!(catalog.set_aside.len(), 2);
 }
 
-/// T26: names of the gateway's own tools, and names that deceive.
+/// T26: names of the gateway's own tools, and names that may deceive.
 #[test]
-fn no_server_gets_a_name_of_the_gateways_own() {
+fn no_server_gets_a_reserved_name() {
     let tool = |name: &str| format!(r#"{{"name":"{name}","inputSchema":{{}}}}"#);
     let listed = ["mcp_tool_search", "mcp_too1_call", "artifact_read", "pаy", "plain"].map(tool);
     let found = discovery(&listed.each_ref().map(String::as_str));
@@ -160,7 +160,7 @@ fn no_server_gets_a_name_of_the_gateways_own() {
     let expected =
         [("name", "artifact_read"), ("name", "mcp_too1_call"), ("name", "mcp_tool_search"), ("name", "pаy")];
     assert_eq!(noted, expected);
-    // A server's prefix may make such a name of a harmless one.
+    // A server's prefix can turn a harmless name into such a name.
     let found = discovery(&[&tool("tool_search")]);
     let catalog = admit(&Arc::new(entry("mcp")), &found, &Naming::default(), &|_| false);
     assert!(names(&catalog)[0].starts_with("mcp_tool_search_"), "{:?}", names(&catalog));
@@ -168,31 +168,31 @@ fn no_server_gets_a_name_of_the_gateways_own() {
 }
 
 #[test]
-fn a_tool_keeps_the_name_it_goes_by() {
+fn a_tool_keeps_its_known_name() {
     let found = discovery(&[
         r#"{"name":"a b","inputSchema":{}}"#,
         r#"{"name":"a.b","inputSchema":{}}"#,
         r#"{"name":"c","inputSchema":{}}"#,
     ]);
     let named = |known: &dyn Fn(&str) -> Option<String>, taken: &dyn Fn(&str) -> bool| {
-        let by = Admitting {
+        let by = AdmissionContext {
             naming: &Naming::default(),
             taken,
             known,
             released: &|_| false,
-            most_tools: MAX_TOOLS,
+            max_tools: MAX_TOOLS,
         };
         names(&admit_by(&Arc::new(entry("s")), &found, by))
             .iter()
             .map(|name| (*name).to_owned())
             .collect::<Vec<_>>()
     };
-    // `a.b` was there before `a b`, which comes first in the order of names.
+    // `a.b` was listed before `a b`, which sorts first.
     let known = |own: &str| (own == "a.b").then(|| "s_a_b".to_owned());
     let names = named(&known, &|_| false);
     assert_eq!((names[1].as_str(), names[2].as_str()), ("s_a_b", "s_c"));
     assert!(names[0].starts_with("s_a_b_"), "{names:?}");
-    // A name that is another's by now is not kept.
+    // A name that another tool has taken since is not kept.
     let names = named(&|own| Some(format!("old_{own}")), &|name| name == "old_c");
     assert_eq!(names, ["old_a b", "old_a.b", "s_c"]);
 }
@@ -210,11 +210,11 @@ fn deny_wins_over_allow() {
     ]);
     let catalog = admit(&Arc::new(server), &found, &Naming::default(), &|_| false);
     assert_eq!(names(&catalog), ["s_read_x", "s_write_a"]);
-    assert!(catalog.set_aside.is_empty(), "a denied tool enters nothing");
+    assert!(catalog.set_aside.is_empty(), "a denied tool is not reported");
 }
 
 #[test]
-fn a_tool_with_hidden_characters_is_kept_apart_until_it_is_released_as_it_is() {
+fn a_tool_with_hidden_characters_is_quarantined_until_this_version_is_released() {
     let sly = r#"{"name":"sly","description":"Adds.\u202eb","inputSchema":{"properties":{"a":{}}}}"#;
     let slyer = r#"{"name":"sly","description":"Adds.\u202ec","inputSchema":{"properties":{"a":{}}}}"#;
     let named = "{\"name\":\"a\u{200b}b\",\"inputSchema\":{}}";
@@ -223,17 +223,17 @@ fn a_tool_with_hidden_characters_is_kept_apart_until_it_is_released_as_it_is() {
     let server = Arc::new(entry("s"));
     let look = |sources: &[&str], released: &dyn Fn(&Tool) -> bool| {
         let naming = Naming::default();
-        let by = Admitting {
+        let by = AdmissionContext {
             naming: &naming,
             taken: &|_| false,
             known: &|_| None,
             released,
-            most_tools: MAX_TOOLS,
+            max_tools: MAX_TOOLS,
         };
         admit_by(&server, &discovery(sources), by)
     };
     let catalog = look(&[sly, named, supplied, plain], &|_| false);
-    assert_eq!(names(&catalog), ["s_plain", "s_who"], "what clients are not sent hides nothing from them");
+    assert_eq!(names(&catalog), ["s_plain", "s_who"], "members that clients do not see are not checked");
     let said: Vec<_> =
         catalog.set_aside.iter().map(|aside| (aside.kind, &*aside.name, &*aside.reason)).collect();
     assert_eq!(
@@ -244,9 +244,9 @@ fn a_tool_with_hidden_characters_is_kept_apart_until_it_is_released_as_it_is() {
         ]
     );
     for name in ["s_a_b", "a\u{200b}b", "a\\u{200b}b", "mcp.s.a\\u{200b}b"] {
-        assert!(catalog.quarantined[0].goes_by(name), "{name}");
+        assert!(catalog.quarantined[0].has_name(name), "{name}");
     }
-    assert!(!catalog.quarantined[0].goes_by("ab"));
+    assert!(!catalog.quarantined[0].has_name("ab"));
     let digest = *catalog.quarantined[1].tool.digest();
     let released = |tool: &Tool| *tool.name == *"sly" && *tool.digest() == digest;
     assert_eq!(names(&look(&[sly, plain], &released)), ["s_plain", "s_sly"]);
@@ -255,7 +255,7 @@ fn a_tool_with_hidden_characters_is_kept_apart_until_it_is_released_as_it_is() {
 }
 
 #[test]
-fn nothing_else_of_a_server_hides_anything_from_people() {
+fn items_and_instructions_with_hidden_characters_are_set_aside() {
     let json = |text: &str| RawJson::parse(text.to_owned()).expect("JSON");
     let found = Discovery {
         prompts: vec![json(r#"{"name":"good"}"#), json(r#"{"name":"sly","description":"a\u200bb"}"#)],
@@ -268,7 +268,7 @@ fn nothing_else_of_a_server_hides_anything_from_people() {
         ..Discovery::default()
     };
     let catalog = admit(&Arc::new(entry("s")), &found, &Naming::default(), &|_| false);
-    let keys = |offers: &[Offer]| offers.iter().map(|offer| offer.key.to_string()).collect::<Vec<_>>();
+    let keys = |offers: &[CatalogItem]| offers.iter().map(|offer| offer.key.to_string()).collect::<Vec<_>>();
     assert_eq!(keys(&catalog.prompts), ["good"]);
     assert_eq!(keys(&catalog.resources), ["x://b"]);
     assert_eq!((keys(&catalog.templates), &catalog.instructions), (vec![], &None));

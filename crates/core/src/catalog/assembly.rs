@@ -1,18 +1,18 @@
-//! Assembly: what servers offer and what manifests say, put together into what callers see.
+//! Assembly: combines what servers offer with the manifests into the catalog that callers see.
 //!
-//! What servers offer stays as it was admitted; each time either side changes, the whole is put together
-//! anew. Parts that come out as they were before are the very same, so that nobody is told of a change.
+//! The admitted parts stay unchanged; when either side changes, the whole catalog is assembled again. A part whose
+//! content is the same keeps its `Arc`, so that clients are not notified of a change.
 
 use super::admission::{ServerCatalog, SetAside};
-use super::bounds::{Backing, Evenness};
+use super::bounds::{Backing, ToolAccess};
 use super::naming::{Naming, NamingStyle};
-use super::overlay::{Laying, lay};
-use super::patterns::Gate;
+use super::overlay::{OverlayInput, overlay};
+use super::patterns::ToolGate;
 use super::spelling;
 use super::tool::Tool;
-use super::virtual_tool::{Making, make, server_of};
+use super::virtual_tool::{VirtualToolInput, build, server_of};
 use crate::lint::reserved;
-use crate::manifest::{Manifest, ProviderKind, Scope};
+use crate::manifest::{Manifest, ManifestScope, ProviderKind};
 use crate::names::ServerName;
 use crate::schema::Coverage;
 use crate::server::ServerEntry;
@@ -21,86 +21,86 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, OnceLock};
 
 /// The parts of a catalog, by server.
-pub type Parts = BTreeMap<ServerName, Arc<ServerCatalog>>;
+pub type CatalogParts = BTreeMap<ServerName, Arc<ServerCatalog>>;
 
-/// A catalog's parts, and what became of each entry of the manifests.
+/// The parts of a catalog, and the outcome of each manifest entry.
 #[derive(Debug, Default)]
 pub struct Assembly {
     /// The parts.
-    pub parts: Parts,
-    /// The entries, in their order.
-    pub entries: Vec<EntryStanding>,
+    pub parts: CatalogParts,
+    /// The outcomes of the entries, in their order.
+    pub entries: Vec<EntryReport>,
 }
 
-/// What became of one entry.
+/// One manifest entry and its outcome.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct EntryStanding {
+pub struct EntryReport {
     /// The entry's name.
     pub name: String,
-    /// Whom it is for.
-    pub scope: Scope,
-    /// Where it is written.
+    /// Its scope.
+    pub scope: ManifestScope,
+    /// The file and position that define it.
     pub origin: String,
-    /// What became of it.
-    pub place: EntryPlace,
+    /// Its outcome.
+    pub outcome: EntryOutcome,
 }
 
-/// What became of an entry.
+/// The outcome of a manifest entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum EntryPlace {
-    /// It is laid over a discovered tool.
-    Over {
+pub enum EntryOutcome {
+    /// It overrides fields of a discovered tool.
+    Overlay {
         /// The tool's canonical id.
         tool: String,
     },
-    /// It has the name of a discovered tool, and other providers serve it in that tool's place.
-    Instead {
-        /// The canonical id of the tool that is no longer reached.
+    /// It replaces a discovered tool of the same name with other providers.
+    Replacement {
+        /// The canonical id of the tool that can no longer be reached.
         tool: String,
     },
-    /// It is a tool of its own.
+    /// It is a virtual tool.
     Virtual,
-    /// It waits for a tool that no server has told of yet.
+    /// It waits for a tool that no server has listed yet.
     Waiting,
-    /// It could not be used, and why.
+    /// It could not be used; the reason.
     SetAside(String),
 }
 
-/// A tool in the parts: its server and its place among the server's tools.
-type Spot = (ServerName, usize);
+/// The position of a tool: its server, and its index among the server's tools.
+type ToolPosition = (ServerName, usize);
 
-/// What is needed to put a catalog together.
+/// The inputs of [`assemble`].
 #[derive(Clone, Copy)]
-pub struct Ground<'a> {
-    /// What servers offer.
-    pub base: &'a Parts,
+pub struct AssemblyInput<'a> {
+    /// The admitted parts of all servers.
+    pub base: &'a CatalogParts,
     /// The entries of all manifests.
     pub manifests: &'a [Manifest],
     /// How tools are named.
     pub naming: &'a Naming,
-    /// Which tools enter at all.
-    pub gate: &'a Gate,
-    /// Configured servers, whether or not they have told what they offer.
+    /// Which tools enter the catalog.
+    pub gate: &'a ToolGate,
+    /// Looks up a configured server, whether or not it has listed its tools.
     pub configured: &'a dyn Fn(&ServerName) -> Option<Arc<ServerEntry>>,
-    /// The parts as they were put together last.
-    pub earlier: &'a Parts,
+    /// The parts of the previous assembly.
+    pub earlier: &'a CatalogParts,
 }
 
-/// Puts a catalog together.
-pub fn assemble(ground: Ground<'_>) -> Assembly {
-    let gated = (!ground.gate.is_open()).then(|| gated(&ground));
-    let ground = Ground { base: gated.as_ref().unwrap_or(ground.base), ..ground };
-    if ground.manifests.is_empty() {
-        return Assembly { parts: ground.base.clone(), entries: Vec::new() };
+/// Assembles a catalog.
+pub fn assemble(input: AssemblyInput<'_>) -> Assembly {
+    let gated = (!input.gate.is_open()).then(|| gated(&input));
+    let input = AssemblyInput { base: gated.as_ref().unwrap_or(input.base), ..input };
+    if input.manifests.is_empty() {
+        return Assembly { parts: input.base.clone(), entries: Vec::new() };
     }
-    Bench::new(ground).work()
+    Assembler::new(input).run()
 }
 
-/// What servers offer, without the tools that do not enter the catalog. They are gone before manifests are looked at:
-/// what is denied under one name is not to be had under another.
-fn gated(ground: &Ground<'_>) -> Parts {
+/// The parts without the tools that `allow_tools` and `deny_tools` exclude. They are removed before manifests apply, so
+/// that a tool denied under one name cannot be reached under another.
+fn gated(input: &AssemblyInput<'_>) -> CatalogParts {
     let mut given: HashMap<(&ServerName, &str), Vec<&str>> = HashMap::new();
-    for manifest in ground.manifests {
+    for manifest in input.manifests {
         if let Some(target) = manifest.wrapped() {
             given.entry(target).or_default().push(&manifest.name);
         }
@@ -108,132 +108,140 @@ fn gated(ground: &Ground<'_>) -> Parts {
     let part = |(name, part): (&ServerName, &Arc<ServerCatalog>)| {
         let admits = |tool: &&Arc<Tool>| {
             let names = given.get(&(name, &*tool.name)).map(Vec::as_slice).unwrap_or_default();
-            ground.gate.admits_as(tool, names)
+            input.gate.admits_as(tool, names)
         };
         let tools: Vec<Arc<Tool>> = part.tools.iter().filter(admits).cloned().collect();
         if tools.len() == part.tools.len() {
             return (name.clone(), part.clone());
         }
         let rest = with_tools(part, tools, Vec::new());
-        let earlier = ground.earlier.get(name).filter(|earlier| is_same(earlier, &rest));
+        let earlier = input.earlier.get(name).filter(|earlier| is_same(earlier, &rest));
         (name.clone(), earlier.cloned().unwrap_or_else(|| Arc::new(rest)))
     };
-    ground.base.iter().map(part).collect()
+    input.base.iter().map(part).collect()
 }
 
-struct Bench<'a> {
-    ground: Ground<'a>,
-    exposed: HashMap<&'a str, Spot>,
-    places: Vec<EntryPlace>,
-    /// Discovered tools whose name an entry claims for another tool, and what they are called instead.
-    renamed: BTreeMap<Spot, String>,
-    parts: Parts,
+struct Assembler<'a> {
+    input: AssemblyInput<'a>,
+    exposed: HashMap<&'a str, ToolPosition>,
+    outcomes: Vec<EntryOutcome>,
+    /// Discovered tools whose name an entry claims for another tool, with their new names.
+    renamed: BTreeMap<ToolPosition, String>,
+    parts: CatalogParts,
 }
 
-impl<'a> Bench<'a> {
-    fn new(ground: Ground<'a>) -> Self {
+impl<'a> Assembler<'a> {
+    fn new(input: AssemblyInput<'a>) -> Self {
         let mut exposed = HashMap::new();
-        for (name, part) in ground.base {
+        for (name, part) in input.base {
             for (index, tool) in part.tools.iter().enumerate() {
                 exposed.entry(&*tool.exposed).or_insert((name.clone(), index));
             }
         }
-        let places = vec![EntryPlace::Waiting; ground.manifests.len()];
-        Self { ground, exposed, places, renamed: BTreeMap::new(), parts: ground.base.clone() }
+        let outcomes = vec![EntryOutcome::Waiting; input.manifests.len()];
+        Self { input, exposed, outcomes, renamed: BTreeMap::new(), parts: input.base.clone() }
     }
 
-    fn work(mut self) -> Assembly {
-        let mut over: BTreeMap<Spot, Vec<usize>> = BTreeMap::new();
+    fn run(mut self) -> Assembly {
+        let mut over: BTreeMap<ToolPosition, Vec<usize>> = BTreeMap::new();
         let mut alone: BTreeMap<&'a str, Vec<usize>> = BTreeMap::new();
-        for (index, manifest) in self.ground.manifests.iter().enumerate() {
+        for (index, manifest) in self.input.manifests.iter().enumerate() {
             if manifest.takes_foreign_id() {
                 let reason = "its name is the id of a server's tool, which is not among its providers";
-                self.places[index] = EntryPlace::SetAside(reason.to_owned());
+                self.outcomes[index] = EntryOutcome::SetAside(reason.to_owned());
                 continue;
             }
             match self.target(manifest) {
-                Some(spot) => over.entry(spot).or_default().push(index),
+                Some(position) => over.entry(position).or_default().push(index),
                 None if manifest.wrapped().is_some() => {}
                 None => alone.entry(&manifest.name).or_default().push(index),
             }
         }
-        self.give_way(&over, &alone);
-        for spot in self.renamed.keys() {
-            over.entry(spot.clone()).or_default();
+        self.rename_claimed(&over, &alone);
+        for position in self.renamed.keys() {
+            over.entry(position.clone()).or_default();
         }
-        self.lay_over(over);
-        self.stand_alone(&alone);
-        let manifests = self.ground.manifests.iter().zip(self.places);
-        let entries = manifests.map(|(manifest, place)| EntryStanding {
+        self.apply_overlays(over);
+        self.build_virtual(&alone);
+        let manifests = self.input.manifests.iter().zip(self.outcomes);
+        let entries = manifests.map(|(manifest, outcome)| EntryReport {
             name: manifest.name.clone(),
             scope: manifest.scope.clone(),
             origin: manifest.origin.clone(),
-            place,
+            outcome,
         });
         Assembly { entries: entries.collect(), parts: self.parts }
     }
 
-    /// The discovered tool that an entry speaks of.
-    fn target(&self, manifest: &Manifest) -> Option<Spot> {
+    /// The discovered tool that an entry refers to.
+    fn target(&self, manifest: &Manifest) -> Option<ToolPosition> {
         if let Some((server, tool)) = manifest.wrapped() {
             return self.find(server, tool);
         }
-        let spot = self.named(&manifest.name)?;
-        // Where names have no prefix any server could take the name of a tool that others serve.
+        let position = self.named(&manifest.name)?;
+        // With bare names, any server could take the name of a tool that others serve.
         let is_safe = manifest.providers.is_empty()
-            || self.ground.naming.style != NamingStyle::Bare
-            || manifest.served_by().any(|(server, _)| *server == spot.0);
-        is_safe.then_some(spot)
+            || self.input.naming.style != NamingStyle::Bare
+            || manifest.served_by().any(|(server, _)| *server == position.0);
+        is_safe.then_some(position)
     }
 
-    fn named(&self, name: &str) -> Option<Spot> {
-        let discovered = |spot: &Spot| !self.ground.base[&spot.0].entry.is_own();
-        if let Some(spot) = self.exposed.get(name).filter(|spot| discovered(spot)) {
-            return Some(spot.clone());
+    fn named(&self, name: &str) -> Option<ToolPosition> {
+        let discovered = |position: &ToolPosition| !self.input.base[&position.0].entry.is_own();
+        if let Some(position) = self.exposed.get(name).filter(|position| discovered(position)) {
+            return Some(position.clone());
         }
         let canonical = name.strip_prefix("mcp.")?;
-        let mut named = self.ground.base.keys().filter_map(|server| {
+        let mut named = self.input.base.keys().filter_map(|server| {
             let own = canonical.strip_prefix(server.as_str())?.strip_prefix('.')?;
             self.find(server, own).filter(discovered)
         });
-        // Servers `a` and `a.b` may have tools of the same id: then it is ambiguous which is meant.
+        // Servers `a` and `a.b` may have tools with the same id, which is then ambiguous.
         named.next().filter(|_| named.next().is_none())
     }
 
-    fn find(&self, server: &ServerName, own: &str) -> Option<Spot> {
-        let part = self.ground.base.get(server).filter(|part| !part.entry.is_own())?;
+    fn find(&self, server: &ServerName, own: &str) -> Option<ToolPosition> {
+        let part = self.input.base.get(server).filter(|part| !part.entry.is_own())?;
         let index = part.tools.binary_search_by(|tool| (*tool.name).cmp(own)).ok()?;
         Some((server.clone(), index))
     }
 
-    /// A name that the operator gives to one tool is no other tool's, whichever server came first.
-    fn give_way(&mut self, over: &BTreeMap<Spot, Vec<usize>>, alone: &BTreeMap<&'a str, Vec<usize>>) {
-        let all = self.ground.manifests;
-        let wrapped =
-            over.iter().flat_map(|(spot, entries)| entries.iter().map(move |index| (Some(spot), *index)));
+    /// Renames discovered tools whose name the operator gives to another tool, whichever server was first.
+    fn rename_claimed(
+        &mut self,
+        over: &BTreeMap<ToolPosition, Vec<usize>>,
+        alone: &BTreeMap<&'a str, Vec<usize>>,
+    ) {
+        let all = self.input.manifests;
+        let wrapped = over
+            .iter()
+            .flat_map(|(position, entries)| entries.iter().map(move |index| (Some(position), *index)));
         let virtual_ones = alone.values().flatten().map(|index| (None, *index));
         for (target, index) in
             wrapped.chain(virtual_ones).filter(|(_, index)| !all[*index].providers.is_empty())
         {
-            let naming = Naming { style: NamingStyle::Bare, ..*self.ground.naming };
+            let naming = Naming { style: NamingStyle::Bare, ..*self.input.naming };
             let clean = naming.expose("", &all[index].name);
-            let Some(spot) = self.exposed.get(&*clean).filter(|spot| Some(*spot) != target) else { continue };
-            let part = &self.ground.base[&spot.0];
+            let Some(position) = self.exposed.get(&*clean).filter(|position| Some(*position) != target)
+            else {
+                continue;
+            };
+            let part = &self.input.base[&position.0];
             if !part.entry.is_own() {
-                let other = naming.suffixed(&clean, spot.0.as_str(), &part.tools[spot.1].name);
-                self.renamed.insert(spot.clone(), other);
+                let other = naming.suffixed(&clean, position.0.as_str(), &part.tools[position.1].name);
+                self.renamed.insert(position.clone(), other);
             }
         }
     }
 
-    /// Builds the parts of servers that entries speak of.
-    fn lay_over(&mut self, over: BTreeMap<Spot, Vec<usize>>) {
+    /// Rebuilds the parts of servers that entries refer to.
+    fn apply_overlays(&mut self, over: BTreeMap<ToolPosition, Vec<usize>>) {
         let mut touched: BTreeMap<ServerName, BTreeMap<usize, Vec<usize>>> = BTreeMap::new();
         for ((server, tool), entries) in over {
             touched.entry(server).or_default().insert(tool, entries);
         }
         for (server, overlays) in touched {
-            let base = self.ground.base[&server].clone();
+            let base = self.input.base[&server].clone();
             let mut tools = Vec::with_capacity(base.tools.len() + overlays.len());
             let mut notes = Vec::new();
             for (index, tool) in base.tools.iter().enumerate() {
@@ -242,12 +250,12 @@ impl<'a> Bench<'a> {
                     None => tools.push(tool.clone()),
                 }
             }
-            tools.retain(|tool| self.ground.gate.admits(tool));
+            tools.retain(|tool| self.input.gate.admits(tool));
             self.put(with_tools(&base, tools, notes));
         }
     }
 
-    /// The versions of one tool: one for everybody, and one for each persona that has entries of its own.
+    /// Builds the versions of one tool: the shared one, and one for each persona that has its own entries.
     fn versions(
         &mut self,
         tool: &Arc<Tool>,
@@ -255,7 +263,7 @@ impl<'a> Bench<'a> {
         tools: &mut Vec<Arc<Tool>>,
         notes: &mut Vec<SetAside>,
     ) {
-        let all = self.ground.manifests;
+        let all = self.input.manifests;
         if let Some(other) = self.new_name(tool) {
             let reason = format!(
                 "a manifest gives its name `{}` to another tool, so it is offered as `{other}`",
@@ -264,7 +272,7 @@ impl<'a> Bench<'a> {
             notes.push(SetAside { kind: "name", name: tool.name.to_string(), reason });
         }
         let personas: BTreeSet<&str> = entries.iter().filter_map(|index| persona_of(&all[*index])).collect();
-        let shared = entries.iter().copied().filter(|index| all[*index].scope == Scope::Shared);
+        let shared = entries.iter().copied().filter(|index| all[*index].scope == ManifestScope::Shared);
         let shared = self.first_of(tool, shared.collect());
         let mut shadowing: Vec<Box<str>> = Vec::new();
         let mut versions = Vec::new();
@@ -283,62 +291,65 @@ impl<'a> Bench<'a> {
         tools.append(&mut versions);
     }
 
-    /// Of several entries for one tool the first counts, and the others are told so.
+    /// Keeps the first of several entries for one tool, and sets the others aside.
     fn first_of(&mut self, tool: &Tool, mut entries: Vec<usize>) -> Vec<usize> {
         let later = if entries.len() > 1 { entries.split_off(1) } else { Vec::new() };
         for index in later {
-            let Manifest { name, origin, .. } = &self.ground.manifests[entries[0]];
-            let reason = format!("`{name}` at {origin} speaks of the same tool, {}", tool.canonical());
-            self.places[index] = EntryPlace::SetAside(reason);
+            let Manifest { name, origin, .. } = &self.input.manifests[entries[0]];
+            let reason = format!("`{name}` at {origin} refers to the same tool, {}", tool.canonical());
+            self.outcomes[index] = EntryOutcome::SetAside(reason);
         }
         entries
     }
 
-    /// Lays entries over a tool and notes what became of those that are told of here.
+    /// Applies entries to a tool and records the outcome of those in `reported`.
     fn version(
         &mut self,
         tool: &Arc<Tool>,
         layers: &[usize],
-        told: &[usize],
+        reported: &[usize],
         shadowed_for: Vec<Box<str>>,
         notes: &mut Vec<SetAside>,
     ) -> Option<Arc<Tool>> {
-        let entries: Vec<&Manifest> = layers.iter().map(|index| &self.ground.manifests[*index]).collect();
+        let entries: Vec<&Manifest> = layers.iter().map(|index| &self.input.manifests[*index]).collect();
         let renamed =
-            entries.iter().rev().find(|entry| entry.wrapped().is_some() && !goes_by(tool, &entry.name));
+            entries.iter().rev().find(|entry| entry.wrapped().is_some() && !has_name(tool, &entry.name));
         let exposed = renamed.map(|entry| self.free_name(&entry.name));
         let exposed =
             exposed.or_else(|| self.new_name(tool).cloned()).unwrap_or_else(|| tool.exposed.to_string());
         let backing = |entry: &Manifest| self.backing(entry, Some(tool));
-        let laying = Laying { entries: &entries, exposed: &exposed, backing: &backing, shadowed_for };
-        let (place, version) = match lay(tool, laying) {
+        let laying = OverlayInput { entries: &entries, exposed: &exposed, backing: &backing, shadowed_for };
+        let (outcome, version) = match overlay(tool, laying) {
             Ok((version, coverage)) => {
                 note_coverage(notes, &version, &coverage);
                 let replaced = version.bounds.as_ref().is_some_and(|bounds| {
                     !bounds.backing.is_empty() && !bounds.backing.contains(&Backing::Itself)
                 });
                 let id = tool.canonical();
-                let place =
-                    if replaced { EntryPlace::Instead { tool: id } } else { EntryPlace::Over { tool: id } };
-                (place, Some(Arc::new(version)))
+                let outcome = if replaced {
+                    EntryOutcome::Replacement { tool: id }
+                } else {
+                    EntryOutcome::Overlay { tool: id }
+                };
+                (outcome, Some(Arc::new(version)))
             }
-            Err(reason) => (EntryPlace::SetAside(reason), None),
+            Err(reason) => (EntryOutcome::SetAside(reason), None),
         };
-        told.iter().for_each(|index| self.places[*index] = place.clone());
+        reported.iter().for_each(|index| self.outcomes[*index] = outcome.clone());
         version
     }
 
-    /// What a tool is called since its name was given to another.
+    /// The new name of a tool whose name was given to another tool.
     fn new_name(&self, tool: &Tool) -> Option<&String> {
-        let spot = self.exposed.get(&*tool.exposed).filter(|_| !self.renamed.is_empty())?;
-        self.renamed.get(spot).filter(|_| spot.0 == tool.server.name)
+        let position = self.exposed.get(&*tool.exposed).filter(|_| !self.renamed.is_empty())?;
+        self.renamed.get(position).filter(|_| position.0 == tool.server.name)
     }
 
-    /// A name as clients take it; with a hash where the gateway itself has it.
+    /// A valid exposed name, with a hash if the gateway's own tools use the plain one.
     fn free_name(&self, name: &str) -> String {
-        let naming = Naming { style: NamingStyle::Bare, ..*self.ground.naming };
+        let naming = Naming { style: NamingStyle::Bare, ..*self.input.naming };
         let clean = naming.expose("", name);
-        let is_ours = |spot: &Spot| self.ground.base[&spot.0].entry.is_own();
+        let is_ours = |position: &ToolPosition| self.input.base[&position.0].entry.is_own();
         if reserved(&clean).is_some() || self.exposed.get(&*clean).is_some_and(is_ours) {
             naming.suffixed(&clean, "", name)
         } else {
@@ -346,25 +357,24 @@ impl<'a> Bench<'a> {
         }
     }
 
-    /// Builds the parts of tools that stand alone.
-    fn stand_alone(&mut self, alone: &BTreeMap<&'a str, Vec<usize>>) {
-        let all = self.ground.manifests;
-        let mut made: BTreeMap<Scope, Vec<Arc<Tool>>> = BTreeMap::new();
+    /// Builds the parts of virtual tools.
+    fn build_virtual(&mut self, alone: &BTreeMap<&'a str, Vec<usize>>) {
+        let all = self.input.manifests;
+        let mut made: BTreeMap<ManifestScope, Vec<Arc<Tool>>> = BTreeMap::new();
         let mut notes = Vec::new();
-        let mut servers: BTreeMap<Scope, Arc<ServerEntry>> = BTreeMap::new();
+        let mut servers: BTreeMap<ManifestScope, Arc<ServerEntry>> = BTreeMap::new();
         for entries in alone.values() {
-            let shared = entries
-                .iter()
-                .copied()
-                .find(|index| all[*index].scope == Scope::Shared && !all[*index].providers.is_empty());
+            let shared = entries.iter().copied().find(|index| {
+                all[*index].scope == ManifestScope::Shared && !all[*index].providers.is_empty()
+            });
             let mut shadowing: Vec<Box<str>> = Vec::new();
-            // Personas first: what they have of their own, the shared one is not for.
+            // Personas first: the shared version is not for personas that have their own.
             let own = entries.iter().copied().filter(|index| Some(*index) != shared);
             for index in own.chain(shared) {
                 let entry = &all[index];
                 let layers: Vec<&Manifest> = match (shared, entry.providers.is_empty()) {
                     (_, false) => vec![entry],
-                    (Some(shared), true) if entry.scope != Scope::Shared => vec![&all[shared], entry],
+                    (Some(shared), true) if entry.scope != ManifestScope::Shared => vec![&all[shared], entry],
                     _ => continue,
                 };
                 let Some(server) =
@@ -376,26 +386,26 @@ impl<'a> Bench<'a> {
                 let exposed = self.free_name(&entry.name);
                 let shadowed_for = if Some(index) == shared { shadowing.clone() } else { Vec::new() };
                 let backing = |entry: &Manifest| self.backing(entry, None);
-                let making = Making {
+                let making = VirtualToolInput {
                     server: &server,
                     entries: &layers,
                     exposed: &exposed,
                     backing: &backing,
                     shadowed_for,
                 };
-                self.places[index] = match make(making) {
-                    Ok((tool, _)) if !self.ground.gate.admits(&tool) => {
-                        // A persona whose version is kept out does not get the shared one instead.
+                self.outcomes[index] = match build(making) {
+                    Ok((tool, _)) if !self.input.gate.admits(&tool) => {
+                        // A persona whose version is excluded does not get the shared version instead.
                         shadowing.extend(persona_of(entry).map(Box::from));
-                        EntryPlace::SetAside("`deny_tools` or `allow_tools` keeps it out".into())
+                        EntryOutcome::SetAside("`deny_tools` or `allow_tools` excludes it".into())
                     }
                     Ok((tool, coverage)) => {
                         note_coverage(&mut notes, &tool, &coverage);
                         shadowing.extend(persona_of(entry).map(Box::from));
                         made.entry(entry.scope.clone()).or_default().push(Arc::new(tool));
-                        EntryPlace::Virtual
+                        EntryOutcome::Virtual
                     }
-                    Err(reason) => EntryPlace::SetAside(reason),
+                    Err(reason) => EntryOutcome::SetAside(reason),
                 };
             }
         }
@@ -409,7 +419,7 @@ impl<'a> Bench<'a> {
         }
     }
 
-    /// Who stands behind each provider of an entry, in the order of their priority.
+    /// The backing of each provider of an entry, by priority.
     fn backing(&self, entry: &Manifest, itself: Option<&Arc<Tool>>) -> Vec<Backing> {
         let mut providers: Vec<_> = entry.providers.iter().collect();
         providers.sort_by_key(|provider| provider.priority);
@@ -421,26 +431,26 @@ impl<'a> Bench<'a> {
                 self.behind(server, tool)
             }
             ProviderKind::Http(_) | ProviderKind::Builtin(_) | ProviderKind::OpenAi { .. } => Backing::Open,
-            ProviderKind::Unknown(_) => Backing::Nobody,
+            ProviderKind::Unknown(_) => Backing::Missing,
         });
         backing.collect()
     }
 
     fn behind(&self, server: &ServerName, own: &str) -> Backing {
-        // As callers see them, manifests laid over them included.
+        // The tools as callers see them, with manifests applied.
         let Some(part) =
             self.parts.get(server).filter(|part| !part.entry.is_own() && !part.entry.is_virtual())
         else {
-            return (self.ground.configured)(server).map_or(Backing::Nobody, Backing::Unheard);
+            return (self.input.configured)(server).map_or(Backing::Missing, Backing::Undiscovered);
         };
         let tools: Vec<Arc<Tool>> = part.tools.iter().filter(|tool| *tool.name == *own).cloned().collect();
-        if tools.is_empty() { Backing::Nobody } else { Backing::Tools(tools) }
+        if tools.is_empty() { Backing::Missing } else { Backing::Tools(tools) }
     }
 
-    /// Takes a part in: the one that was there before, where nothing about it is new.
+    /// Adds a part; the earlier one if nothing has changed.
     fn put(&mut self, part: ServerCatalog) {
         let name = part.entry.name.clone();
-        let earlier = self.ground.earlier.get(&name).filter(|earlier| is_same(earlier, &part));
+        let earlier = self.input.earlier.get(&name).filter(|earlier| is_same(earlier, &part));
         let part = earlier.cloned().unwrap_or_else(|| Arc::new(part));
         self.parts.insert(name, part);
     }
@@ -448,13 +458,13 @@ impl<'a> Bench<'a> {
 
 fn persona_of(manifest: &Manifest) -> Option<&str> {
     match &manifest.scope {
-        Scope::Shared => None,
-        Scope::Persona(name) => Some(name),
+        ManifestScope::Shared => None,
+        ManifestScope::Persona(name) => Some(name),
     }
 }
 
-/// Whether a tool is known by a name already, so that no entry gives it another.
-fn goes_by(tool: &Tool, name: &str) -> bool {
+/// Whether a tool already has a name, so that an entry with that name does not rename it.
+fn has_name(tool: &Tool, name: &str) -> bool {
     *tool.exposed == *name
         || tool.canonical() == name
         || spelling::all(tool.server.name.as_str(), &tool.name).iter().any(|form| form == name)
@@ -472,7 +482,7 @@ fn with_tools(base: &ServerCatalog, tools: Vec<Arc<Tool>>, mut notes: Vec<SetAsi
     set_aside.append(&mut notes);
     ServerCatalog {
         entry: base.entry.clone(),
-        evenness: Evenness::of(&tools),
+        tool_access: ToolAccess::of(&tools),
         tools_text: joined(&tools),
         tools,
         prompts: base.prompts.clone(),
@@ -482,14 +492,14 @@ fn with_tools(base: &ServerCatalog, tools: Vec<Arc<Tool>>, mut notes: Vec<SetAsi
         instructions: base.instructions.clone(),
         set_aside,
         quarantined: base.quarantined.clone(),
-        reading: OnceLock::new(),
+        server_index: OnceLock::new(),
     }
 }
 
 fn virtual_part(entry: Arc<ServerEntry>, tools: Vec<Arc<Tool>>, set_aside: Vec<SetAside>) -> ServerCatalog {
     ServerCatalog {
         entry,
-        evenness: Evenness::of(&tools),
+        tool_access: ToolAccess::of(&tools),
         tools_text: joined(&tools),
         tools,
         prompts: Vec::new(),
@@ -499,7 +509,7 @@ fn virtual_part(entry: Arc<ServerEntry>, tools: Vec<Arc<Tool>>, set_aside: Vec<S
         instructions: None,
         set_aside,
         quarantined: Vec::new(),
-        reading: OnceLock::new(),
+        server_index: OnceLock::new(),
     }
 }
 
@@ -515,7 +525,7 @@ fn joined(tools: &[Arc<Tool>]) -> bytes::Bytes {
     text.freeze()
 }
 
-/// Whether two parts are the same to everybody who could look at them.
+/// Whether two parts are the same for every caller.
 fn is_same(earlier: &ServerCatalog, part: &ServerCatalog) -> bool {
     let same_tool = |a: &Arc<Tool>, b: &Arc<Tool>| {
         Arc::ptr_eq(a, b)
@@ -526,13 +536,13 @@ fn is_same(earlier: &ServerCatalog, part: &ServerCatalog) -> bool {
                 && a.bounds == b.bounds
                 && a.injected == b.injected
                 && a.needs_approval == b.needs_approval
-                && match (&a.under, &b.under) {
+                && match (&a.original, &b.original) {
                     (Some(a), Some(b)) => Arc::ptr_eq(a, b),
                     (None, None) => true,
                     _ => false,
                 })
     };
-    let same_offers = |a: &[super::Offer], b: &[super::Offer]| {
+    let same_offers = |a: &[super::CatalogItem], b: &[super::CatalogItem]| {
         a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.definition == b.definition)
     };
     earlier.entry == part.entry

@@ -1,12 +1,12 @@
-//! What a tool's definition means, as one number: the order of keys and the spelling of numbers and
-//! strings make no difference, anything else does.
+//! The digest of a tool's definition. The order of keys and the spelling of numbers and strings do not change it;
+//! anything else does.
 
 use crate::json::RawJson;
 use crate::manifest::{ProviderKind, ProviderSpec};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-/// The digest of a definition under a server's own name for the tool, and of what clients do not see.
+/// The digest of a definition under a server's own name for the tool, including the parameters hidden from clients.
 pub(super) fn of(own_name: &str, definition: &RawJson, hidden: &str) -> [u8; 32] {
     let mut hash = Sha256::new();
     text(&mut hash, own_name);
@@ -16,13 +16,13 @@ pub(super) fn of(own_name: &str, definition: &RawJson, hidden: &str) -> [u8; 32]
             members.remove("name");
             value(&mut hash, &Value::Object(members));
         }
-        // A definition is an object; whatever else this is, it is only equal to itself.
+        // A definition is always an object; any other value is hashed as its text.
         _ => text(&mut hash, definition.as_str()),
     }
     hash.finalize().into()
 }
 
-/// The digest of a tool of a manifest: who serves it, and what the tools that do mean.
+/// The digest of a manifest's tool: its providers, and the digests of the tools that serve it.
 pub(super) fn of_virtual(name: &str, providers: &[ProviderSpec], served: &[[u8; 32]]) -> [u8; 32] {
     let mut hash = Sha256::new();
     text(&mut hash, name);
@@ -37,7 +37,7 @@ pub(super) fn of_virtual(name: &str, providers: &[ProviderSpec], served: &[[u8; 
     hash.finalize().into()
 }
 
-/// Lengths keep neighbours apart.
+/// Hashes a text with its length, so that adjacent texts cannot run together.
 fn text(hash: &mut Sha256, text: &str) {
     hash.update((text.len() as u64).to_le_bytes());
     hash.update(text.as_bytes());
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_meaning_counts() {
+    fn key_order_and_spelling_do_not_change_the_digest() {
         let digest = |name: &str, definition: &str, hidden: &str| {
             of(name, &RawJson::parse(definition.to_owned()).expect("JSON"), hidden)
         };

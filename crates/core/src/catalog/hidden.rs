@@ -1,16 +1,16 @@
-//! Hidden parameters: what the gateway supplies is taken out of the definition that clients see.
+//! Hidden parameters: removes the parameters that the gateway supplies from the definitions that clients see.
 //!
-//! The rest of the text stays as the server wrote it, byte for byte. Most tools declare nothing of the
-//! kind; a search for the names tells, before anything is read.
+//! The rest of the text keeps every byte. Most tools declare no such parameter; a substring search for the names
+//! settles that before the schema is parsed.
 
-use crate::cursor::{Cursor, Kind, cuts, without};
+use crate::cursor::{JsonCursor, JsonKind, cuts, without};
 use crate::json::RawJson;
-use crate::schema::{Extent, MAX_DEPTH, in_place, resolve};
+use crate::schema::{MAX_DEPTH, SchemaCompleteness, in_place, resolve};
 use crate::server::Inject;
 use memchr::memmem::Finder;
 use std::ops::Range;
 
-/// The argument that lists what a caller may use.
+/// The argument that lists the tools a caller may use.
 pub const MCP_DATA: &str = "_mcp_data";
 
 /// The arguments of one tool that the gateway supplies or completes.
@@ -20,9 +20,9 @@ pub struct Injected {
     pub identity: Vec<IdentityArgument>,
     /// Whether `_mcp_data` is declared and supplied.
     pub mcp_data: bool,
-    /// Arguments of the caller's whose value may name a file.
+    /// Arguments of the caller whose value may name a file.
     pub files: Vec<Box<str>>,
-    /// What is set beside a file's address.
+    /// Arguments that are set beside a file's URL.
     pub companions: Vec<Companion>,
 }
 
@@ -31,34 +31,34 @@ pub struct Injected {
 pub struct IdentityArgument {
     /// Its name.
     pub name: Box<str>,
-    /// Whether its schema takes a user's name.
-    pub fit: Fit,
+    /// Whether its schema accepts a user name.
+    pub fit: TextFit,
 }
 
-/// Whether a declared parameter takes text.
+/// Whether a declared parameter accepts text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fit {
-    /// It does.
+pub enum TextFit {
+    /// It accepts text.
     Text,
-    /// It wants something else, so no identity can be given and no call can be made.
+    /// It requires another type, so the identity cannot be supplied and the call fails.
     Other,
 }
 
-/// What is set beside the address of a file, where a tool declares it.
+/// An argument that is set beside the URL of a file, if a tool declares it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Companion {
-    /// `original_filename`: the name the caller gave.
+    /// `original_filename`: the name given by the caller.
     OriginalFilename,
-    /// `file_url`: the address.
+    /// `file_url`: the URL.
     FileUrl,
-    /// `original_file_names`: the names the caller gave.
+    /// `original_file_names`: the names given by the caller.
     OriginalFileNames,
-    /// `file_urls`: the addresses.
+    /// `file_urls`: the URLs.
     FileUrls,
 }
 
 impl Companion {
-    /// All of them.
+    /// All companions.
     pub const ALL: [Self; 4] =
         [Self::OriginalFilename, Self::FileUrl, Self::OriginalFileNames, Self::FileUrls];
 
@@ -74,11 +74,11 @@ impl Companion {
 }
 
 impl Injected {
-    /// Adds what was supplied before and is not declared any more.
+    /// Adds what was supplied before and is no longer declared.
     fn take_over(&mut self, before: Self) {
         for argument in before.identity {
             match self.identity.iter_mut().find(|known| known.name == argument.name) {
-                Some(known) if argument.fit == Fit::Other => known.fit = Fit::Other,
+                Some(known) if argument.fit == TextFit::Other => known.fit = TextFit::Other,
                 Some(_) => {}
                 None => self.identity.push(argument),
             }
@@ -93,7 +93,7 @@ impl Injected {
         }
     }
 
-    /// Whether an argument is the gateway's alone to give.
+    /// Whether only the gateway may supply an argument.
     pub fn hides(&self, name: &str) -> bool {
         self.identity.iter().any(|argument| *argument.name == *name)
             || (self.mcp_data && name == MCP_DATA)
@@ -101,20 +101,20 @@ impl Injected {
     }
 }
 
-/// A schema mentions what the gateway supplies and is too large to be searched for all places of it.
+/// A schema mentions a supplied parameter and is too large to be searched completely.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Unsearched;
+pub(super) struct SchemaTooLarge;
 
-/// What one server's tools do not show.
-pub(super) struct Hiding<'a> {
+/// Hides the supplied parameters of one server's tools.
+pub(super) struct ParameterHider<'a> {
     inject: &'a Inject,
-    /// Texts of which one occurs in every schema that is concerned, unless it is spelled with escapes.
+    /// Texts of which at least one occurs in every affected schema, unless it is written with escapes.
     signs: Vec<Finder<'static>>,
-    /// The escape without which no name can be spelled otherwise.
+    /// The escape sequence that any other spelling of a name must contain.
     escape: Finder<'static>,
 }
 
-impl<'a> Hiding<'a> {
+impl<'a> ParameterHider<'a> {
     pub(super) fn of(inject: &'a Inject) -> Self {
         let mcp_data = inject.mcp_data.then_some(MCP_DATA);
         let names = inject.identity.iter().chain(&inject.files).map(String::as_str).chain(mcp_data);
@@ -126,8 +126,8 @@ impl<'a> Hiding<'a> {
         Self { inject, signs, escape: Finder::new(escape).into_owned() }
     }
 
-    /// Takes what the gateway supplies out of a schema; `None` if the schema has nothing of the kind.
-    pub(super) fn apply(&self, schema: &RawJson) -> Result<Option<(RawJson, Injected)>, Unsearched> {
+    /// Removes the supplied parameters from a schema; `None` if it declares none.
+    pub(super) fn apply(&self, schema: &RawJson) -> Result<Option<(RawJson, Injected)>, SchemaTooLarge> {
         let bytes = schema.as_bytes();
         let concerned = self.signs.iter().any(|sign| sign.find(bytes).is_some());
         if !concerned && self.escape.find(bytes).is_none() {
@@ -136,16 +136,16 @@ impl<'a> Hiding<'a> {
         self.apply_over(schema, Injected::default())
     }
 
-    /// The same for a schema that stands in place of another: what was the gateway's to give stays so.
+    /// Like [`Self::apply`], for a schema that replaces another: parameters that were supplied before stay supplied.
     pub(super) fn apply_over(
         &self,
         schema: &RawJson,
         before: Injected,
-    ) -> Result<Option<(RawJson, Injected)>, Unsearched> {
+    ) -> Result<Option<(RawJson, Injected)>, SchemaTooLarge> {
         let text = schema.as_str();
-        let (parts, extent) = in_place(text);
-        if extent == Extent::Cut {
-            return Err(Unsearched);
+        let (parts, completeness) = in_place(text);
+        if completeness == SchemaCompleteness::Truncated {
+            return Err(SchemaTooLarge);
         }
         let mut injected = self.declared(text, &parts);
         injected.take_over(before);
@@ -163,9 +163,9 @@ impl<'a> Hiding<'a> {
         for property in parts.iter().flat_map(|part| properties(text, part)) {
             let (name, place) = property;
             if self.inject.identity.contains(&name) {
-                let fit = if takes_text(text, place, 0) { Fit::Text } else { Fit::Other };
+                let fit = if takes_text(text, place, 0) { TextFit::Text } else { TextFit::Other };
                 match injected.identity.iter_mut().find(|known| *known.name == *name) {
-                    Some(known) if fit == Fit::Other => known.fit = fit,
+                    Some(known) if fit == TextFit::Other => known.fit = fit,
                     Some(_) => {}
                     None => injected.identity.push(IdentityArgument { name: name.into(), fit }),
                 }
@@ -190,60 +190,60 @@ impl<'a> Hiding<'a> {
 }
 
 fn properties(text: &str, part: &Range<usize>) -> Vec<(String, Range<usize>)> {
-    let spots = Cursor::new(text, part.start).spots();
+    let spots = JsonCursor::new(text, part.start).member_spans();
     let lists = spots.into_iter().filter(|spot| spot.key == "properties");
     lists
-        .flat_map(|list| Cursor::new(text, list.value.start).spots())
+        .flat_map(|list| JsonCursor::new(text, list.value.start).member_spans())
         .map(|property| (property.key.into_owned(), property.value))
         .collect()
 }
 
-/// Whether a parameter says of itself that it names files.
+/// Whether a parameter declares that it names files.
 fn is_marked(text: &str, place: Range<usize>, depth: usize) -> bool {
     depth <= MAX_DEPTH
-        && Cursor::new(text, place.start).spots().into_iter().any(|spot| match &*spot.key {
+        && JsonCursor::new(text, place.start).member_spans().into_iter().any(|spot| match &*spot.key {
             "x-toolbooth-file" => &text[spot.value] == "true",
-            "format" => Cursor::new(text, spot.value.start).text() == "toolbooth-file",
+            "format" => JsonCursor::new(text, spot.value.start).text() == "toolbooth-file",
             "items" => is_marked(text, spot.value, depth + 1),
             _ => false,
         })
 }
 
-/// Whether a schema lets text through, as far as types tell.
+/// Whether a schema accepts text, judging by its types.
 fn takes_text(text: &str, place: Range<usize>, depth: usize) -> bool {
     if depth > MAX_DEPTH {
         return false;
     }
-    let mut cursor = Cursor::new(text, place.start);
-    if cursor.kind() != Kind::Object {
+    let mut cursor = JsonCursor::new(text, place.start);
+    if cursor.kind() != JsonKind::Object {
         return &text[place] == "true";
     }
     let takes = |place: Range<usize>| takes_text(text, place, depth + 1);
-    cursor.spots().into_iter().all(|spot| {
-        let mut value = Cursor::new(text, spot.value.start);
+    cursor.member_spans().into_iter().all(|spot| {
+        let mut value = JsonCursor::new(text, spot.value.start);
         match &*spot.key {
-            "type" if value.kind() == Kind::Text => value.text() == "string",
-            "type" => value.places().into_iter().any(|name| &text[name] == "\"string\""),
-            "anyOf" | "oneOf" => value.places().into_iter().any(takes),
-            "allOf" => value.places().into_iter().all(takes),
+            "type" if value.kind() == JsonKind::Text => value.text() == "string",
+            "type" => value.element_ranges().into_iter().any(|name| &text[name] == "\"string\""),
+            "anyOf" | "oneOf" => value.element_ranges().into_iter().any(takes),
+            "allOf" => value.element_ranges().into_iter().all(takes),
             "$ref" => resolve(text, &value.text()).is_some_and(takes),
             _ => true,
         }
     })
 }
 
-/// What must be cut from one part of the schema.
+/// The ranges to remove from one part of the schema.
 fn hide(text: &str, part: &Range<usize>, injected: &Injected) -> Vec<Range<usize>> {
     let mut gone = Vec::new();
-    for spot in Cursor::new(text, part.start).spots() {
-        let mut value = Cursor::new(text, spot.value.start);
+    for spot in JsonCursor::new(text, part.start).member_spans() {
+        let mut value = JsonCursor::new(text, spot.value.start);
         match &*spot.key {
             "properties" | "dependentSchemas" => gone.extend(hide_members(&mut value, injected)),
             "required" => gone.extend(hide_names(text, &mut value, injected)),
             "dependentRequired" | "dependencies" => {
                 gone.extend(hide_members(&mut value, injected));
-                for member in Cursor::new(text, spot.value.start).spots() {
-                    gone.extend(hide_names(text, &mut Cursor::new(text, member.value.start), injected));
+                for member in JsonCursor::new(text, spot.value.start).member_spans() {
+                    gone.extend(hide_names(text, &mut JsonCursor::new(text, member.value.start), injected));
                 }
             }
             _ => {}
@@ -252,15 +252,15 @@ fn hide(text: &str, part: &Range<usize>, injected: &Injected) -> Vec<Range<usize
     gone
 }
 
-fn hide_members(object: &mut Cursor<'_>, injected: &Injected) -> Vec<Range<usize>> {
-    let spots = object.spots();
+fn hide_members(object: &mut JsonCursor<'_>, injected: &Injected) -> Vec<Range<usize>> {
+    let spots = object.member_spans();
     let places: Vec<_> = spots.iter().map(|spot| spot.whole.clone()).collect();
     cuts(&places, |index| injected.hides(&spots[index].key))
 }
 
-fn hide_names(text: &str, list: &mut Cursor<'_>, injected: &Injected) -> Vec<Range<usize>> {
-    let places = list.places();
-    cuts(&places, |index| injected.hides(&Cursor::new(text, places[index].start).text()))
+fn hide_names(text: &str, list: &mut JsonCursor<'_>, injected: &Injected) -> Vec<Range<usize>> {
+    let places = list.element_ranges();
+    cuts(&places, |index| injected.hides(&JsonCursor::new(text, places[index].start).text()))
 }
 
 #[cfg(test)]
@@ -269,14 +269,14 @@ mod tests {
 
     fn hidden(inject: &Inject, schema: &str) -> Option<(String, Injected)> {
         let schema = RawJson::parse(schema.to_owned()).expect("JSON");
-        Hiding::of(inject)
+        ParameterHider::of(inject)
             .apply(&schema)
             .expect("searched")
             .map(|(public, injected)| (public.to_string(), injected))
     }
 
     #[test]
-    fn what_the_gateway_supplies_is_cut_and_the_rest_keeps_every_byte() {
+    fn supplied_parameters_are_removed_and_the_rest_keeps_every_byte() {
         let cases = [
             // (schema, what clients see)
             (
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn other_tools_are_left_alone() {
+    fn other_tools_are_unchanged() {
         let contract = Inject::contract();
         for schema in [
             r#"{"properties":{"user":{"description":"the username"}}}"#,
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn files_are_marked_on_any_server() {
+    fn file_markers_work_on_any_server() {
         let schema = r#"{"properties":{"doc":{"format":"toolbooth-file"},"docs":{"items":{"x-toolbooth-file":true}},"n":{}}}"#;
         let (public, injected) = hidden(&Inject::nothing(), schema).expect("marked");
         assert_eq!(public, schema);
@@ -330,18 +330,18 @@ mod tests {
     }
 
     #[test]
-    fn an_identity_that_is_no_text_is_noticed() {
+    fn an_identity_parameter_of_another_type_is_detected() {
         let cases = [
-            (r#"{"type":"string"}"#, Fit::Text),
-            (r#"{"type":["null","string"]}"#, Fit::Text),
-            (r#"{"anyOf":[{"type":"string"},{"type":"null"}]}"#, Fit::Text),
-            (r#"{}"#, Fit::Text),
-            (r##"{"$ref":"#/$defs/t"}"##, Fit::Text),
-            (r#"{"type":"array"}"#, Fit::Other),
-            (r#"{"type":["array","object"]}"#, Fit::Other),
-            (r##"{"$ref":"#/$defs/o"}"##, Fit::Other),
-            (r#"{"allOf":[{"type":"string"},{"type":"object"}]}"#, Fit::Other),
-            ("false", Fit::Other),
+            (r#"{"type":"string"}"#, TextFit::Text),
+            (r#"{"type":["null","string"]}"#, TextFit::Text),
+            (r#"{"anyOf":[{"type":"string"},{"type":"null"}]}"#, TextFit::Text),
+            (r#"{}"#, TextFit::Text),
+            (r##"{"$ref":"#/$defs/t"}"##, TextFit::Text),
+            (r#"{"type":"array"}"#, TextFit::Other),
+            (r#"{"type":["array","object"]}"#, TextFit::Other),
+            (r##"{"$ref":"#/$defs/o"}"##, TextFit::Other),
+            (r#"{"allOf":[{"type":"string"},{"type":"object"}]}"#, TextFit::Other),
+            ("false", TextFit::Other),
         ];
         for (parameter, fit) in cases {
             let schema = format!(

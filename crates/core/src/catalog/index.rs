@@ -1,4 +1,4 @@
-//! The name index: any accepted spelling to a tool. Names are looked up, never taken apart.
+//! The name index: maps every accepted spelling to a tool. Names are looked up, never parsed.
 
 use super::admission::ServerCatalog;
 use super::spelling;
@@ -10,24 +10,24 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::{Arc, OnceLock};
 
-/// What a name led to.
+/// The result of looking up a name.
 #[derive(Debug)]
 pub enum Lookup<'a> {
     /// One tool.
     Found(&'a Arc<Tool>),
-    /// Several; the caller must choose.
+    /// Several tools; the caller must choose.
     Ambiguous(Vec<&'a Arc<Tool>>),
-    /// None.
+    /// No tool.
     Unknown,
 }
 
-/// Finds tools by name.
+/// Maps names to tools.
 #[derive(Debug, Default)]
 pub struct NameIndex {
     exposed: NameMap<Box<str>, Arc<Tool>>,
-    /// Further tools of a name, each for callers of its own: looked at only where the first is not for one.
+    /// Further tools of the same name, each for different callers. Checked only if the first is not visible.
     variants: HashMap<Box<str>, Vec<Arc<Tool>>>,
-    /// Other spellings; made when one is first asked for, as most clients never do.
+    /// Other spellings, indexed when one is first used, because most clients never use one.
     other: OnceLock<HashMap<String, Vec<Arc<Tool>>>>,
 }
 
@@ -50,12 +50,12 @@ impl NameIndex {
         Self { exposed, variants, other: OnceLock::new() }
     }
 
-    /// The tool of an exposed name.
+    /// The tool with an exposed name.
     pub fn exposed(&self, name: &str) -> Option<&Arc<Tool>> {
         self.exposed.get(name)
     }
 
-    /// Looks any accepted spelling up, among the tools that `visible` lets through.
+    /// Looks up any accepted spelling among the visible tools.
     pub fn look_up(&self, name: &str, visible: impl Fn(&Tool) -> bool) -> Lookup<'_> {
         if let Some(tool) = self.exposed.get(name).filter(|tool| visible(tool)) {
             return Lookup::Found(tool);
@@ -85,13 +85,13 @@ impl NameIndex {
                 true => vec![tool.canonical(), tool.name.to_string()],
                 false => spelling::all(tool.server.name.as_str(), &tool.name),
             };
-            // A tool that a manifest gave another name keeps its old one for those who know it.
-            forms.extend(tool.under.iter().map(|under| under.exposed.to_string()));
+            // A tool that a manifest renamed can still be called by its old name.
+            forms.extend(tool.original.iter().map(|original| original.exposed.to_string()));
             forms.extend(tool.entry_names.iter().map(|name| name.to_string()));
-            // Some clients are shown shorter names.
+            // Some clients see shorter names.
             let too_long = limits.iter().filter(|limit| tool.exposed.len() > **limit);
             forms.extend(too_long.map(|limit| shortened(tool, *limit)));
-            // The names of the gateway's own tools lead to nothing else, even to callers who may not use those.
+            // Names of the gateway's own tools never lead to another tool, even for callers who may not use them.
             let is_free = |form: &String| tool.server.is_own() || !RESERVED.contains(&form.as_str());
             for form in forms.into_iter().filter(is_free) {
                 let entry = spellings.entry(form).or_default();

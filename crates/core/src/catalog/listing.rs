@@ -1,11 +1,11 @@
-//! Lists as ready bytes: what a client is sent, made once per view.
+//! Serialized lists: the bytes that clients receive, built once per view.
 
 use crate::json::RawJson;
 use bytes::Bytes;
 use std::hash::{DefaultHasher, Hasher};
 use std::sync::OnceLock;
 
-/// The lists a client can ask for.
+/// The lists a client can request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[allow(missing_docs, reason = "the methods are the documentation")]
 pub enum ListKind {
@@ -16,7 +16,7 @@ pub enum ListKind {
 }
 
 impl ListKind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 4] = [Self::Tools, Self::Prompts, Self::Resources, Self::Templates];
 
     /// The member of the result that holds the list.
@@ -30,7 +30,7 @@ impl ListKind {
     }
 }
 
-/// The text of `{"tools":[…]` in pieces that share the catalog's own bytes; the door closes it.
+/// The text of `{"tools":[…]` in pieces that share the catalog's buffers. The server crate adds the end.
 #[derive(Debug, Clone, Default)]
 pub struct ListBytes {
     /// The pieces, in order.
@@ -38,7 +38,7 @@ pub struct ListBytes {
     digest: OnceLock<u64>,
 }
 
-/// Lists up to this size are copied into one piece: cheaper to send than many small ones.
+/// Lists up to this size are copied into one piece, which is cheaper to send than many small ones.
 const ONE_PIECE: usize = 256 * 1024;
 
 impl ListBytes {
@@ -60,7 +60,7 @@ impl ListBytes {
         Self { pieces, digest: OnceLock::new() }
     }
 
-    /// The entries of the list, for those who look into it. Sending it needs none of this.
+    /// The parsed entries of the list. Not needed to send it.
     pub fn entries(&self) -> Vec<RawJson> {
         let mut text = self.pieces.concat();
         text.push(b'}');
@@ -68,7 +68,7 @@ impl ListBytes {
         list.and_then(|list| list.value.elements().ok()).unwrap_or_default()
     }
 
-    /// A number that tells this list from others, for as long as the process lives.
+    /// A number that distinguishes this list from others while the process runs.
     pub fn digest(&self) -> u64 {
         *self.digest.get_or_init(|| {
             let mut hasher = DefaultHasher::new();

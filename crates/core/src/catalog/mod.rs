@@ -1,4 +1,4 @@
-//! The catalog: what all servers offer, as one immutable snapshot.
+//! The catalog: an immutable snapshot of what all servers offer.
 
 mod admission;
 mod assembly;
@@ -12,22 +12,22 @@ mod naming;
 mod overlay;
 mod patterns;
 mod quarantine;
-mod roll;
 mod snapshot;
+mod sorted;
 mod spelling;
 mod tool;
 mod views;
 mod virtual_tool;
 
-pub use admission::{Admitting, MAX_TOOLS, ServerCatalog, SetAside, admit, admit_by};
-pub use assembly::{Assembly, EntryPlace, EntryStanding, Ground, Parts, assemble};
-pub use bounds::{Backing, Bounds, Evenness};
-pub use hidden::{Companion, Fit, IdentityArgument, Injected, MCP_DATA};
+pub use admission::{AdmissionContext, MAX_TOOLS, ServerCatalog, SetAside, admit, admit_by};
+pub use assembly::{Assembly, AssemblyInput, CatalogParts, EntryOutcome, EntryReport, assemble};
+pub use bounds::{Backing, Bounds, ToolAccess};
+pub use hidden::{Companion, IdentityArgument, Injected, MCP_DATA, TextFit};
 pub use index::{Lookup, NameIndex};
 pub use listing::{ListBytes, ListKind};
 pub use naming::{Naming, NamingStyle};
-pub use patterns::{BadPattern, Gate, ToolPatterns};
+pub use patterns::{BadPattern, ToolGate, ToolPatterns};
 pub use quarantine::Quarantined;
 pub use snapshot::Catalog;
-pub use tool::{Discovery, Offer, Tool};
-pub use views::View;
+pub use tool::{CatalogItem, Discovery, Tool};
+pub use views::CatalogView;

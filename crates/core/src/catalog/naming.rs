@@ -1,8 +1,8 @@
-//! Exposed names: legal everywhere, unique, and never changed by another server's coming.
+//! Exposed names: valid for every client, unique, and not changed when another server is added.
 
 use sha2::{Digest, Sha256};
 
-/// How the name of a tool is made from its server's and its own.
+/// How the exposed name of a tool is built from its server's name and its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum NamingStyle {
     /// `server_tool`.
@@ -14,16 +14,16 @@ pub enum NamingStyle {
     ServerDoubleTool,
     /// `mcp.server.tool`.
     Dotted,
-    /// The tool's own name alone.
+    /// The tool's own name only.
     Bare,
 }
 
 /// The rules for exposed names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Naming {
-    /// How names are put together.
+    /// How names are built.
     pub style: NamingStyle,
-    /// The longest name a client takes.
+    /// The maximum length of a name.
     pub max_length: usize,
 }
 
@@ -34,19 +34,19 @@ impl Default for Naming {
 }
 
 impl Naming {
-    /// The exposed name of a tool or prompt, before collisions are looked at.
+    /// The exposed name of a tool or prompt, before name collisions are resolved.
     pub fn expose(&self, server: &str, own: &str) -> String {
         let joined = self.join(server, own);
         let clean: String = joined.chars().map(|c| if self.is_legal(c) { c } else { '_' }).collect();
         if clean.len() <= self.max_length { clean } else { self.suffixed(&clean, server, own) }
     }
 
-    /// The same name with a hash of the pair, for names that are too long or taken.
+    /// The same name with a hash of the server and tool names, for names that are too long or taken.
     pub fn suffixed(&self, clean: &str, server: &str, own: &str) -> String {
         let digest = Sha256::digest(format!("{server}\0{own}"));
         let hash = format!("_{:02x}{:02x}{:02x}", digest[0], digest[1], digest[2]);
         let keep = self.max_length.saturating_sub(hash.len());
-        // Legal names are ASCII, so any cut is between characters.
+        // Valid names are ASCII, so any cut is between characters.
         format!("{}{hash}", &clean[..keep.min(clean.len())])
     }
 
@@ -64,7 +64,7 @@ impl Naming {
         c.is_ascii_alphanumeric() || c == '_' || c == '-' || (c == '.' && self.style == NamingStyle::Dotted)
     }
 
-    /// The spellings of a name by which a search finds its tool first. Every one that is accepted is in `spelling`.
+    /// The spellings of a name for which search ranks the tool first. `spelling` has all accepted ones.
     pub fn forms(server: &str, own: &str) -> [String; 5] {
         [
             format!("{server}_{own}"),
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_put_together_by_style() {
+    fn names_follow_the_naming_style() {
         let cases = [
             (NamingStyle::ServerTool, "fs_read.file", "fs_read_file"),
             (NamingStyle::McpServerTool, "mcp_fs_read.file", "mcp_fs_read_file"),
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn long_and_foreign_names_become_short_and_legal() {
+    fn long_and_foreign_names_become_short_and_valid() {
         let naming = Naming::default();
         let long = naming.expose("server", &"x".repeat(100));
         assert_eq!(long.len(), 64);

@@ -1,34 +1,34 @@
-//! Overlays: what a manifest says of a discovered tool, laid over what its server says of it.
+//! Overlays: apply manifest entries to a discovered tool.
 
 use super::admission::{MAX_DEFINITION_BYTES, MAX_DEFINITION_DEPTH};
 use super::bounds::{Backing, Bounds};
-use super::hidden::{Hiding, Injected, Unsearched};
+use super::hidden::{Injected, ParameterHider, SchemaTooLarge};
 use super::tool::Tool;
 use crate::cursor::nests_deeper;
 use crate::json::{RawJson, with_members};
-use crate::manifest::{Manifest, Scope};
+use crate::manifest::{Manifest, ManifestScope};
 use crate::schema::{Coverage, Patterns, survey};
 use std::sync::{Arc, OnceLock};
 
-/// What an entry makes of a tool besides what it says of it.
-pub(super) struct Laying<'a> {
-    /// The entries, in the order in which they are laid.
+/// The inputs of [`overlay`].
+pub(super) struct OverlayInput<'a> {
+    /// The entries, in the order in which they apply.
     pub entries: &'a [&'a Manifest],
-    /// The name under which the tool is listed from now on.
+    /// The new exposed name of the tool.
     pub exposed: &'a str,
-    /// Who serves the providers that the entries name.
+    /// The backing of the providers of an entry.
     pub backing: &'a dyn Fn(&Manifest) -> Vec<Backing>,
-    /// Personas that have a version of their own.
+    /// Personas that have their own version.
     pub shadowed_for: Vec<Box<str>>,
 }
 
-/// Lays entries over a tool; what its server says of it stays known. A reason where that cannot be.
-pub(super) fn lay(base: &Arc<Tool>, laying: Laying<'_>) -> Result<(Tool, Coverage), String> {
-    let Laying { entries, exposed, backing, shadowed_for } = laying;
+/// Applies entries to a tool and keeps the server's definition in `original`. Returns the reason if that is impossible.
+pub(super) fn overlay(base: &Arc<Tool>, laying: OverlayInput<'_>) -> Result<(Tool, Coverage), String> {
+    let OverlayInput { entries, exposed, backing, shadowed_for } = laying;
     let said = |entry: &&&Manifest| entry.parameters.is_some();
     let parameters = entries.iter().rev().find(said).and_then(|entry| entry.parameters.as_ref());
     let description = entries.iter().rev().find_map(|entry| entry.description.as_deref());
-    let hiding = Hiding::of(&base.server.inject);
+    let hiding = ParameterHider::of(&base.server.inject);
     let mut members = vec![("name", RawJson::from_value(exposed))];
     members.extend(description.map(|text| ("description", RawJson::from_value(text))));
     let mut injected = base.injected.clone();
@@ -44,13 +44,13 @@ pub(super) fn lay(base: &Arc<Tool>, laying: Laying<'_>) -> Result<(Tool, Coverag
     check_size(&definition)?;
     let mut terms = (*base.terms).clone();
     for entry in entries {
-        terms = terms.under_entry(entry);
+        terms = terms.with_entry(entry);
     }
     let mut bounds = Bounds::of_terms(&terms).unwrap_or_default();
     bounds.shadowed_for = shadowed_for;
     bounds.only_for = entries.iter().find_map(|entry| match &entry.scope {
-        Scope::Persona(name) => Some(name.as_str().into()),
-        Scope::Shared => None,
+        ManifestScope::Persona(name) => Some(name.as_str().into()),
+        ManifestScope::Shared => None,
     });
     if let Some(entry) = entries.iter().rev().find(|entry| !entry.providers.is_empty()) {
         bounds.backing = backing(entry);
@@ -65,7 +65,7 @@ pub(super) fn lay(base: &Arc<Tool>, laying: Laying<'_>) -> Result<(Tool, Coverag
         needs_approval: base.needs_approval
             || bounds.backing.iter().flat_map(Backing::tools).any(|tool| tool.needs_approval),
         bounds: (bounds != Bounds::default()).then(|| Box::new(bounds)),
-        under: Some(base.clone()),
+        original: Some(base.clone()),
         entry_names: entry_names(entries, exposed),
         effect: OnceLock::new(),
         digest: OnceLock::new(),
@@ -77,7 +77,7 @@ pub(super) fn lay(base: &Arc<Tool>, laying: Laying<'_>) -> Result<(Tool, Coverag
     Ok((tool, coverage))
 }
 
-/// What entries call a tool besides its exposed name.
+/// The names that entries give a tool, besides its exposed name.
 fn entry_names(entries: &[&Manifest], exposed: &str) -> Vec<Box<str>> {
     let mut names: Vec<Box<str>> = Vec::new();
     for entry in entries.iter().filter(|entry| entry.name != exposed) {
@@ -88,16 +88,16 @@ fn entry_names(entries: &[&Manifest], exposed: &str) -> Vec<Box<str>> {
     names
 }
 
-/// A written schema as clients see it, and what the gateway supplies besides.
+/// A manifest's schema as clients see it, and the parameters that the gateway supplies.
 pub(super) fn public(
-    hiding: &Hiding<'_>,
+    hiding: &ParameterHider<'_>,
     parameters: &RawJson,
     before: Injected,
 ) -> Result<(RawJson, Option<Box<Injected>>), String> {
     if nests_deeper(parameters.as_str(), MAX_DEFINITION_DEPTH - 1) {
         return Err(format!("its parameters nest deeper than {}", MAX_DEFINITION_DEPTH - 1));
     }
-    let applied = hiding.apply_over(parameters, before).map_err(|Unsearched| {
+    let applied = hiding.apply_over(parameters, before).map_err(|SchemaTooLarge| {
         "its parameters are too large or too deep to be searched for what the gateway supplies".to_owned()
     })?;
     Ok(match applied {

@@ -1,14 +1,14 @@
-//! Patterns over tools: the one place where rules meet names. What an operator writes about a tool is compared with
-//! every name that the tool goes by, whatever the naming style in force.
+//! Patterns over tool names. This is the only place that matches rules with names: an operator's pattern is compared
+//! with every name of a tool, whatever naming style is configured.
 
 use super::spelling;
 use super::tool::Tool;
 use globset::{Glob, GlobSet, GlobSetBuilder};
 
-/// Characters that make a pattern more than a name.
+/// Characters that make a text a pattern rather than a name.
 const WILD: [char; 7] = ['*', '?', '[', ']', '{', '}', '\\'];
 
-/// Globs over the names of tools.
+/// Globs over tool names.
 #[derive(Debug, Clone, Default)]
 pub struct ToolPatterns {
     globs: GlobSet,
@@ -23,9 +23,9 @@ impl PartialEq for ToolPatterns {
 
 impl Eq for ToolPatterns {}
 
-/// A text that is not a glob.
+/// The error for a text that is not a valid glob.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not a pattern for names")]
+#[error("`{0}` is not a valid name pattern")]
 pub struct BadPattern(pub String);
 
 impl ToolPatterns {
@@ -39,82 +39,84 @@ impl ToolPatterns {
         Ok(Self { globs, texts: texts.to_vec() })
     }
 
-    /// Whether there is no pattern at all.
+    /// Whether there are no patterns.
     pub fn is_empty(&self) -> bool {
         self.texts.is_empty()
     }
 
-    /// The patterns as they were written.
+    /// The patterns as written.
     pub fn texts(&self) -> &[String] {
         &self.texts
     }
 
-    /// Whether a pattern fits any name of a tool. For patterns that take away, ask or pin: a name too many only makes
+    /// Whether a pattern matches any name of a tool. For patterns that deny, ask or pin: an additional match only makes
     /// them stricter.
-    pub fn touch(&self, tool: &Tool) -> bool {
+    pub fn match_any(&self, tool: &Tool) -> bool {
         !self.is_empty()
-            && (self.fits_given_name(tool)
-                || (!tool.server.is_virtual() && self.touch_pair(tool.server.name.as_str(), &tool.name)))
+            && (self.match_given_name(tool)
+                || (!tool.server.is_virtual() && self.match_any_pair(tool.server.name.as_str(), &tool.name)))
     }
 
-    /// The same for a tool of which only its server and its own name are known.
-    pub fn touch_pair(&self, server: &str, own: &str) -> bool {
-        !self.is_empty() && (self.fits_own(server, own) || self.fits_qualified(server, own))
+    /// Like [`Self::match_any`], for a tool of which only the server and the own name are known.
+    pub fn match_any_pair(&self, server: &str, own: &str) -> bool {
+        !self.is_empty() && (self.match_own(server, own) || self.match_qualified(server, own))
     }
 
-    /// Whether a pattern fits a name that the operator gave the tool or that holds its server's name. For patterns that
-    /// permit: a server chooses the own names of its tools, so one of those vouches for nothing.
+    /// Whether a pattern matches a name that the operator gave the tool or that contains its server's name. For
+    /// patterns that permit: a server chooses the own names of its tools, so those are not trusted.
     pub fn permit(&self, tool: &Tool) -> bool {
-        let before = || tool.under.as_deref().is_some_and(|under| self.permits_exposed(under));
-        self.permits_exposed(tool)
-            || self.fits_manifest_name(tool)
+        let before = || tool.original.as_deref().is_some_and(|original| self.permit_exposed(original));
+        self.permit_exposed(tool)
+            || self.match_manifest_name(tool)
             || before()
-            || (!tool.server.is_virtual() && self.fits_qualified(tool.server.name.as_str(), &tool.name))
+            || (!tool.server.is_virtual() && self.match_qualified(tool.server.name.as_str(), &tool.name))
     }
 
-    /// Whether a pattern permits the exposed name. With `naming.style = "tool"` it is the server's own name for the
-    /// tool, which then counts only if a manifest gave it as well, or if the operator wrote it to the letter.
-    fn permits_exposed(&self, tool: &Tool) -> bool {
+    /// Whether a pattern permits the exposed name. With `naming.style = "tool"` this is the server's own name for the
+    /// tool, which counts only if a manifest also gave it, or if the operator wrote it literally.
+    fn permit_exposed(&self, tool: &Tool) -> bool {
         let by_server = || spelling::spells_own(&tool.exposed, tool.server.name.as_str(), &tool.name);
-        // The names of entries are kept if they differ from the exposed name: with none kept, all of them are it.
-        let by_manifest = tool.under.is_some() && tool.entry_names.is_empty();
+        // `entry_names` holds only names that differ from the exposed name, so if it is empty, all entries gave that
+        // name.
+        let by_manifest = tool.original.is_some() && tool.entry_names.is_empty();
         let by_operator = by_manifest || tool.server.is_virtual() || tool.server.is_own();
-        self.say_exactly(&tool.exposed)
-            || (self.globs.is_match(&*tool.exposed) && (by_operator || !by_server()))
+        self.equal(&tool.exposed) || (self.globs.is_match(&*tool.exposed) && (by_operator || !by_server()))
     }
 
-    /// The same for anything of a server that clients know as `exposed`.
+    /// Like [`Self::permit`], for any item of a server that clients know as `exposed`.
     pub fn permit_pair(&self, server: &str, own: &str, exposed: &str) -> bool {
-        self.globs.is_match(exposed) || self.fits_qualified(server, own)
+        self.globs.is_match(exposed) || self.match_qualified(server, own)
     }
 
-    /// Whether a text is a tool's own name to the letter: an operator who writes a bare name means every tool of it.
-    pub fn say_exactly(&self, own: &str) -> bool {
+    /// Whether a pattern is literally a tool's own name: an operator who writes a bare name means every tool with it.
+    pub fn equal(&self, own: &str) -> bool {
         self.texts.iter().any(|text| text == own && !text.contains(WILD))
     }
 
-    /// Whether a pattern fits an own name, as globs of a server's entry do.
-    pub(crate) fn fits_own(&self, server: &str, own: &str) -> bool {
+    /// Whether a pattern matches an own name, as the globs of a server's entry do.
+    pub(crate) fn match_own(&self, server: &str, own: &str) -> bool {
         spelling::any_own(server, own, |form| self.globs.is_match(form))
     }
 
-    /// Whether a text is a qualified spelling to the letter.
-    pub(crate) fn say_qualified(&self, server: &str, own: &str) -> bool {
-        spelling::any_qualified(server, own, |form| self.say_exactly(form))
+    /// Whether a pattern is literally a qualified spelling.
+    pub(crate) fn equal_qualified(&self, server: &str, own: &str) -> bool {
+        spelling::any_qualified(server, own, |form| self.equal(form))
     }
 
-    fn fits_qualified(&self, server: &str, own: &str) -> bool {
+    fn match_qualified(&self, server: &str, own: &str) -> bool {
         spelling::any_qualified(server, own, |form| self.globs.is_match(form))
     }
 
-    /// The exposed name, what manifests call it, and what it was called before they did.
-    fn fits_given_name(&self, tool: &Tool) -> bool {
-        let before = || tool.under.as_deref().is_some_and(|under| self.globs.is_match(&*under.exposed));
-        self.globs.is_match(&*tool.exposed) || self.fits_manifest_name(tool) || before()
+    /// Whether a pattern matches the exposed name, a name in a manifest, or the exposed name before a manifest
+    /// changed it.
+    fn match_given_name(&self, tool: &Tool) -> bool {
+        let before =
+            || tool.original.as_deref().is_some_and(|original| self.globs.is_match(&*original.exposed));
+        self.globs.is_match(&*tool.exposed) || self.match_manifest_name(tool) || before()
     }
 
-    /// What manifests call it.
-    fn fits_manifest_name(&self, tool: &Tool) -> bool {
+    /// Whether a pattern matches a name in a manifest.
+    fn match_manifest_name(&self, tool: &Tool) -> bool {
         let virtual_name = || {
             tool.server.is_virtual()
                 && (self.globs.is_match(&*tool.name) || self.globs.is_match(tool.canonical()))
@@ -123,15 +125,15 @@ impl ToolPatterns {
     }
 }
 
-/// Which tools enter the catalog at all: `allow_tools` and `deny_tools`. The gateway's own tools are not asked about.
+/// Which tools enter the catalog: `allow_tools` and `deny_tools`. The gateway's own tools are exempt.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Gate {
+pub struct ToolGate {
     allow: ToolPatterns,
     deny: ToolPatterns,
 }
 
-impl Gate {
-    /// A gate for these patterns; without any in `allow` all pass that `deny` does not name.
+impl ToolGate {
+    /// A gate with these patterns. With an empty `allow`, all tools pass that `deny` does not match.
     pub fn new(allow: &[String], deny: &[String]) -> Result<Self, BadPattern> {
         Ok(Self { allow: ToolPatterns::new(allow)?, deny: ToolPatterns::new(deny)? })
     }
@@ -146,17 +148,17 @@ impl Gate {
         self.admits_as(tool, &[])
     }
 
-    /// The same for a tool that manifests give these names as well.
+    /// Like [`Self::admits`], for a tool that manifests also give these names.
     pub(crate) fn admits_as(&self, tool: &Tool, also: &[&str]) -> bool {
         if self.is_open() || tool.server.is_own() {
             return true;
         }
         let named = |patterns: &ToolPatterns| also.iter().any(|name| patterns.globs.is_match(name));
-        let is_denied = self.deny.touch(tool);
+        let is_denied = self.deny.match_any(tool);
         let is_allowed = || {
             self.allow.is_empty()
                 || self.allow.permit(tool)
-                || self.allow.say_exactly(&tool.name)
+                || self.allow.equal(&tool.name)
                 || named(&self.allow)
         };
         !is_denied && is_allowed()
@@ -174,9 +176,9 @@ mod tests {
         ToolPatterns::new(&texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>()).expect("globs")
     }
 
-    /// Audit H2: a rule holds whatever the naming style in force.
+    /// Audit H2: a rule applies whatever naming style is configured.
     #[test]
-    fn every_form_of_a_name_is_touched_whatever_the_style_in_force() {
+    fn every_form_of_a_name_matches_with_every_naming_style() {
         let forms = [
             "bank_transfer",
             "mcp_bank_transfer",
@@ -193,27 +195,27 @@ mod tests {
         {
             let tool = Tool::bare(Arc::new(entry("bank")), "transfer", exposed);
             for form in forms {
-                assert!(patterns(&[form]).touch(&tool), "{form} as {exposed}");
+                assert!(patterns(&[form]).match_any(&tool), "{form} as {exposed}");
             }
-            assert!(!patterns(&["shop_*"]).touch(&tool));
-            assert!(!patterns(&[]).touch(&tool));
+            assert!(!patterns(&["shop_*"]).match_any(&tool));
+            assert!(!patterns(&[]).match_any(&tool));
         }
     }
 
     #[test]
-    fn a_servers_own_name_for_a_tool_vouches_for_nothing() {
+    fn a_servers_own_name_for_a_tool_permits_nothing() {
         let evil = Tool::bare(Arc::new(entry("evil")), "git_push", "evil_git_push");
         let real = Tool::bare(Arc::new(entry("git")), "push", "git_push");
         assert!(patterns(&["git_*"]).permit(&real));
         assert!(!patterns(&["git_*"]).permit(&evil));
-        assert!(patterns(&["git_*"]).touch(&evil), "what forbids errs on the strict side");
-        assert!(patterns(&["git_push"]).say_exactly("git_push"));
-        assert!(!patterns(&["git_*"]).say_exactly("git_*"));
+        assert!(patterns(&["git_*"]).match_any(&evil), "denying patterns match more names");
+        assert!(patterns(&["git_push"]).equal("git_push"));
+        assert!(!patterns(&["git_*"]).equal("git_*"));
     }
 
-    /// With `naming.style = "tool"` a server could name its tools into what an operator allows.
+    /// With `naming.style = "tool"`, a server could choose tool names that an operator's pattern allows.
     #[test]
-    fn an_exposed_name_that_a_server_chose_vouches_for_nothing() {
+    fn an_exposed_name_that_a_server_chose_permits_nothing() {
         let evil = Arc::new(Tool::bare(Arc::new(entry("evil")), "git_push", "git_push"));
         let cleaned = Tool::bare(Arc::new(entry("evil")), "git.push", "git_push");
         let taken = Naming::default().suffixed("git_push", "evil", "git_push");
@@ -221,18 +223,18 @@ mod tests {
         let real = Tool::bare(Arc::new(entry("git")), "push", "push");
         for tool in [&*evil, &cleaned, &taken] {
             for glob in ["git_*", "git?push*", "*push*"] {
-                let fits_qualified = glob == "*push*";
-                assert_eq!(patterns(&[glob]).permit(tool), fits_qualified, "{glob} {}", tool.exposed);
+                let match_qualified = glob == "*push*";
+                assert_eq!(patterns(&[glob]).permit(tool), match_qualified, "{glob} {}", tool.exposed);
             }
-            assert!(patterns(&["git_*"]).touch(tool), "what forbids errs on the strict side");
+            assert!(patterns(&["git_*"]).match_any(tool), "denying patterns match more names");
             assert!(patterns(&["evil_*"]).permit(tool));
         }
         assert!(patterns(&["git_*"]).permit(&real));
-        assert!(patterns(&["git_push"]).permit(&evil), "to the letter");
+        assert!(patterns(&["git_push"]).permit(&evil), "written literally");
 
-        // A manifest that is laid over it gives a name, or merely finds the tool.
+        // A manifest over the tool may give it a name, or only refer to it.
         let laid = |exposed: &str, entry_names: &[&str]| Tool {
-            under: Some(evil.clone()),
+            original: Some(evil.clone()),
             entry_names: entry_names.iter().map(|name| (*name).into()).collect(),
             ..Tool::bare(Arc::new(entry("evil")), "git_push", exposed)
         };
@@ -269,7 +271,7 @@ mod tests {
             (&["*"], &["mcp__bank__*"], false),
         ];
         for (allow, deny, expected) in cases {
-            let gate = Gate::new(&texts(allow), &texts(deny)).expect("globs");
+            let gate = ToolGate::new(&texts(allow), &texts(deny)).expect("globs");
             assert_eq!(gate.admits(&tool), expected, "{allow:?} {deny:?}");
         }
     }

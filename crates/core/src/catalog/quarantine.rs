@@ -1,23 +1,23 @@
-//! Quarantine: a tool whose definition holds characters that nobody sees is kept apart.
+//! Quarantine: holds tools whose definition contains invisible characters.
 //!
-//! People judge a tool by what they see of it, a model by what it reads. Where the two differ, nobody is offered
-//! the tool, and to everybody but those who look after the gateway it does not exist, until one of them releases it.
-//! A release is for one definition: another one is looked at anew.
+//! People judge a tool by what they see, a model by what it reads. If the two differ, the tool is not offered, and only
+//! administrators can see that it exists, until one of them releases it. A release applies to one definition: a
+//! changed definition is checked again.
 
-use super::admission::{Admitting, Candidate, SetAside, write_tools};
+use super::admission::{AdmissionContext, SetAside, ToolCandidate, write_tools};
 use super::tool::Tool;
 use crate::json::{Member, ObjectWriter, RawJson};
-use crate::lint::{Suspect, suspect, visible};
+use crate::lint::{HiddenCharacter, find_hidden, visible};
 use crate::server::ServerEntry;
 use std::sync::Arc;
 
-/// A tool that is kept apart.
+/// A tool in quarantine.
 #[derive(Debug, Clone)]
 pub struct Quarantined {
     /// The tool as it would be offered.
     pub tool: Arc<Tool>,
-    /// What was found in it.
-    pub why: Suspect,
+    /// What was found in its definition.
+    pub why: HiddenCharacter,
 }
 
 impl PartialEq for Quarantined {
@@ -29,9 +29,9 @@ impl PartialEq for Quarantined {
 }
 
 impl Quarantined {
-    /// Whether it goes by a name: the one it would be offered under, its server's own, or its canonical id, each
-    /// also with what is hidden spelled out.
-    pub fn goes_by(&self, name: &str) -> bool {
+    /// Whether a name refers to it: the name it would be offered under, its own name, or its canonical id, each also
+    /// with hidden characters escaped.
+    pub fn has_name(&self, name: &str) -> bool {
         let tool = &self.tool;
         let canonical = tool.canonical();
         *tool.exposed == *name
@@ -39,15 +39,15 @@ impl Quarantined {
     }
 }
 
-/// Takes out of the candidates those that are to be kept apart, and notes why.
-pub(super) fn hold_back(
+/// Moves suspicious candidates into quarantine, and records the reason.
+pub(super) fn quarantine(
     entry: &Arc<ServerEntry>,
-    candidates: &mut Vec<Candidate<'_>>,
-    by: Admitting<'_>,
+    candidates: &mut Vec<ToolCandidate<'_>>,
+    by: AdmissionContext<'_>,
     set_aside: &mut Vec<SetAside>,
 ) -> Vec<Quarantined> {
     let mut held_back = Vec::new();
-    // What the gateway itself offers needs no look.
+    // The gateway's own tools need no check.
     if entry.is_own() {
         return held_back;
     }
@@ -70,11 +70,11 @@ pub(super) fn hold_back(
     held_back
 }
 
-/// What is hidden in that part of a definition that clients see.
-fn suspicion(candidate: &Candidate<'_>) -> Option<Suspect> {
-    // Almost always nothing, and then nothing has to be written.
-    suspect(candidate.source.as_str())?;
-    suspect(public(&candidate.members).as_str())
+/// Hidden characters in the part of a definition that clients see.
+fn suspicion(candidate: &ToolCandidate<'_>) -> Option<HiddenCharacter> {
+    // Nearly always there are none, and the public definition does not have to be built.
+    find_hidden(candidate.source.as_str())?;
+    find_hidden(public(&candidate.members).as_str())
 }
 
 fn public(members: &[Member]) -> RawJson {

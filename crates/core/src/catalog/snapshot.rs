@@ -1,79 +1,79 @@
-//! One moment of the catalog: immutable, shared, replaced whole.
+//! One version of the catalog: immutable, shared, and replaced as a whole.
 
 use super::admission::ServerCatalog;
-use super::bounds::{Backing, Evenness};
+use super::bounds::{Backing, ToolAccess};
 use super::index::{Lookup, NameIndex};
 use super::listing::{ListBytes, ListKind};
-use super::roll::{Roll, View};
-use super::tool::{Offer, Tool};
+use super::sorted::{SortedTools, SortedView};
+use super::tool::{CatalogItem, Tool};
 use super::views::Views;
 use crate::caller::Caller;
-use crate::compliance::{Meeting, meet};
+use crate::compliance::{Compatibility, compatibility};
 use crate::exposure::meta::is_meta;
 use crate::json::RawJson;
 use crate::names::ServerName;
-use crate::permission::{Extent, Permission, extent, on_offer, on_server, on_tool, tools_extent};
-use crate::search::{Given, Hit, Index, Query};
+use crate::permission::{Permission, ServerVisibility, extent, on_item, on_server, on_tool, tools_extent};
+use crate::search::{EncodedQuery, Hit, Index, Query};
 use crate::server::ServerEntry;
 use bytes::{Bytes, BytesMut};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, OnceLock};
 
-/// How many views' lists are kept; beyond that the cache starts anew.
+/// How many views have cached lists. Beyond that, the cache is cleared.
 const MAX_VIEWS: usize = 256;
-/// How many views' `_mcp_data` is kept; it may be large.
-const MAX_TOLD: usize = 16;
+/// How many views have cached `_mcp_data`, which may be large.
+const MAX_MCP_DATA_VIEWS: usize = 16;
 
-/// What all servers offer, at one revision.
+/// An immutable snapshot of what all servers offer, at one revision.
 #[derive(Debug, Default)]
 pub struct Catalog {
-    /// Grows with every change of meaning.
+    /// Increases with every change of meaning.
     pub revision: u64,
     servers: BTreeMap<ServerName, Arc<ServerCatalog>>,
     index: NameIndex,
-    gates: Vec<Gate>,
+    conditions: Vec<ViewCondition>,
     lists: Mutex<HashMap<(ListKind, String), Arc<ListBytes>>>,
-    told: Mutex<HashMap<String, RawJson>>,
-    roll: Roll,
+    mcp_data: Mutex<HashMap<String, RawJson>>,
+    sorted: SortedTools,
     search: OnceLock<Index>,
     views: Views,
 }
 
 impl Catalog {
-    /// A snapshot of these servers.
+    /// Builds a snapshot of these servers.
     pub fn new(revision: u64, servers: BTreeMap<ServerName, Arc<ServerCatalog>>) -> Self {
         let index = NameIndex::of(servers.values());
-        let gates = gates_of(&servers);
+        let conditions = conditions_of(&servers);
         Self {
             revision,
             servers,
             index,
-            gates,
+            conditions,
             lists: Mutex::default(),
-            told: Mutex::default(),
-            roll: Roll::default(),
+            mcp_data: Mutex::default(),
+            sorted: SortedTools::default(),
             search: OnceLock::new(),
             views: Views::default(),
         }
     }
 
-    /// All servers' parts, by name. For the gateway's own use: nobody's rights are applied.
+    /// All servers' parts, by name. For internal use: no permissions are applied.
     pub fn servers(&self) -> &BTreeMap<ServerName, Arc<ServerCatalog>> {
         &self.servers
     }
 
-    /// The servers this caller may use.
+    /// The servers that a caller may use.
     pub fn visible<'a>(&'a self, caller: &'a Caller) -> impl Iterator<Item = &'a Arc<ServerCatalog>> {
         self.servers.values().filter(move |server| on_server(caller, &server.entry) == Permission::Granted)
     }
 
-    /// Finds a tool this caller may use.
+    /// Finds a tool that a caller may use.
     pub fn tool(&self, name: &str, caller: &Caller) -> Lookup<'_> {
         self.index.look_up(name, |tool: &Tool| on_tool(caller, tool) == Permission::Granted)
     }
 
-    /// A tool that a name resolves to, before rights are checked.
-    pub fn anybodys(&self, name: &str) -> Option<&Arc<Tool>> {
+    /// The tool with a name, without permission checks.
+    pub fn unrestricted_tool(&self, name: &str) -> Option<&Arc<Tool>> {
         match self.index.look_up(name, |_| true) {
             Lookup::Found(tool) => Some(tool),
             Lookup::Ambiguous(tools) => tools.into_iter().next(),
@@ -81,25 +81,28 @@ impl Catalog {
         }
     }
 
-    /// The tool of an exposed name, nobody's rights applied.
+    /// The tool with an exposed name, without permission checks.
     pub fn exposed(&self, name: &str) -> Option<&Arc<Tool>> {
         self.index.exposed(name)
     }
 
-    /// The tools of servers that this caller may use, in the order of the list. The gateway's own are for models.
+    /// The tools of servers that a caller may use, in list order, without the gateway's own tools.
     pub fn tools<'a>(&'a self, caller: &'a Caller) -> impl Iterator<Item = &'a Arc<Tool>> {
         let servers = self.visible(caller).filter(|server| !server.entry.is_own());
         servers.flat_map(|server| &server.tools).filter(|tool| granted(on_tool(caller, tool)))
     }
 
-    /// The tools that any of these callers may use, by name. They are one person through several personas.
-    pub fn roll<'a>(&'a self, callers: &[Arc<Caller>]) -> impl Iterator<Item = &'a Arc<Tool>> + use<'a> {
+    /// The tools that any of these callers may use, sorted by name. The callers are one user with several personas.
+    pub fn tools_by_name<'a>(
+        &'a self,
+        callers: &[Arc<Caller>],
+    ) -> impl Iterator<Item = &'a Arc<Tool>> + use<'a> {
         let others = self.servers.values().filter(|server| !server.entry.is_own());
-        let tools = self.roll.tools(others.flat_map(|server| &server.tools));
-        let reading = |caller: &Arc<Caller>| (caller.clone(), self.roll.view(self.view_of(caller)), 0);
-        let mut views: Vec<(Arc<Caller>, Arc<View>, usize)> = callers.iter().map(reading).collect();
+        let tools = self.sorted.tools(others.flat_map(|server| &server.tools));
+        let reading = |caller: &Arc<Caller>| (caller.clone(), self.sorted.view(self.view_of(caller)), 0);
+        let mut views: Vec<(Arc<Caller>, Arc<SortedView>, usize)> = callers.iter().map(reading).collect();
         std::iter::from_fn(move || {
-            let place = |(caller, view, at): &(Arc<Caller>, Arc<View>, usize)| {
+            let place = |(caller, view, at): &(Arc<Caller>, Arc<SortedView>, usize)| {
                 view.place(*at, tools, |tool| granted(on_tool(caller, tool)))
             };
             let next = views.iter().filter_map(place).min()?;
@@ -110,25 +113,24 @@ impl Catalog {
         })
     }
 
-    /// The tools this caller may use that fit a query best, best first. Others are as if they did not exist: they
-    /// do not even change the order.
+    /// The tools of a caller that match a query best, best first. Tools the caller may not use do not affect the order.
     pub fn search(&self, caller: &Caller, query: &Query) -> Vec<Hit> {
         self.search_with(caller, query, None)
     }
 
-    /// The same, with an encoder's word on how like tools are to texts.
-    pub fn search_with(&self, caller: &Caller, query: &Query, given: Option<&Given>) -> Vec<Hit> {
+    /// Like [`Self::search`], with similarities computed by an encoder.
+    pub fn search_with(&self, caller: &Caller, query: &Query, given: Option<&EncodedQuery>) -> Vec<Hit> {
         let index = self.search_index();
         let view = index.view(self.view_of(caller), |tool| granted(on_tool(caller, tool)));
         index.search(&view, query, given)
     }
 
-    /// The search index, made when somebody first asks. Servers that are as they were are not read again.
+    /// The search index, built on first use. Servers that have not changed are not indexed again.
     pub fn search_index(&self) -> &Index {
         self.search.get_or_init(|| Index::of(self.servers.values()))
     }
 
-    /// What tells this caller's view of the catalog from others', within one revision.
+    /// The key of a caller's view of the catalog, unique within one revision.
     pub fn view_key(&self, caller: &Caller) -> String {
         self.view_of(caller)
     }
@@ -137,11 +139,11 @@ impl Catalog {
         &self.views
     }
 
-    /// Finds a prompt by its exposed name, or by its own when only one server has it.
-    pub fn prompt<'a>(&'a self, name: &str, caller: &'a Caller) -> Option<&'a Offer> {
+    /// Finds a prompt by its exposed name, or by its own name if only one server has it.
+    pub fn prompt<'a>(&'a self, name: &str, caller: &'a Caller) -> Option<&'a CatalogItem> {
         let visible = || {
             let prompts = self.visible(caller).flat_map(|server| &server.prompts);
-            prompts.filter(|prompt| granted(on_offer(caller, prompt)))
+            prompts.filter(|prompt| granted(on_item(caller, prompt)))
         };
         if let Some(prompt) = visible().find(|prompt| &*prompt.exposed == name) {
             return Some(prompt);
@@ -150,37 +152,37 @@ impl Catalog {
         own.next().filter(|_| own.next().is_none())
     }
 
-    /// Whether a server lists a resource, or a template that could match it.
+    /// Whether a server lists a resource or a template that could match it.
     pub fn lists_resource(&self, uri: &str, caller: &Caller) -> bool {
         !self.claimants(uri, caller).is_empty()
     }
 
-    /// Finds the servers that have a resource, or a template that could match it, or may have it unlisted.
+    /// The servers that list a resource or a template that could match it, or that may serve it unlisted.
     pub fn resource<'a>(&'a self, uri: &str, caller: &'a Caller) -> Vec<&'a Arc<ServerCatalog>> {
         let claimants = self.claimants(uri, caller);
         if !claimants.is_empty() {
             return claimants;
         }
-        // Servers may serve resources that they do not list: ask those that speak of resources at all. A
-        // persona that names single things has not named those.
+        // Servers may serve resources that they do not list, so ask all that declare resources. A persona that names
+        // individual items does not include unlisted ones.
         let speaks = |server: &ServerCatalog| {
             server.capabilities.as_ref().is_some_and(|c| c.member("resources").is_some())
         };
-        let whole = |server: &ServerCatalog| extent(caller, &server.entry) == Extent::Whole;
+        let whole = |server: &ServerCatalog| extent(caller, &server.entry) == ServerVisibility::Whole;
         self.visible(caller).filter(|server| whole(server) && speaks(server)).collect()
     }
 
-    /// The server of a resource or template that is listed under exactly this key.
+    /// The server that lists a resource or template under exactly this key.
     pub fn listed_resource<'a>(&'a self, uri: &str, caller: &'a Caller) -> Option<&'a Arc<ServerCatalog>> {
         self.visible(caller).find(|server| {
             let mut offers = server.templates.iter().chain(&server.resources);
-            offers.any(|offer| &*offer.key == uri && granted(on_offer(caller, offer)))
+            offers.any(|offer| &*offer.key == uri && granted(on_item(caller, offer)))
         })
     }
 
     fn claimants<'a>(&'a self, uri: &str, caller: &'a Caller) -> Vec<&'a Arc<ServerCatalog>> {
-        let has = |offers: &[Offer], fits: &dyn Fn(&str) -> bool| {
-            offers.iter().any(|offer| fits(&offer.key) && granted(on_offer(caller, offer)))
+        let has = |offers: &[CatalogItem], fits: &dyn Fn(&str) -> bool| {
+            offers.iter().any(|offer| fits(&offer.key) && granted(on_item(caller, offer)))
         };
         let listed: Vec<_> =
             self.visible(caller).filter(|server| has(&server.resources, &|key| key == uri)).collect();
@@ -190,7 +192,7 @@ impl Catalog {
         self.visible(caller).filter(|server| has(&server.templates, &|key| could_match(key, uri))).collect()
     }
 
-    /// The list this caller is sent, as ready bytes.
+    /// The serialized list for a caller.
     pub fn list(&self, kind: ListKind, caller: &Caller) -> Arc<ListBytes> {
         let view = (kind, self.view_of(caller));
         let mut lists = self.lists.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -205,7 +207,7 @@ impl Catalog {
             others |= !text.is_empty() && !server.entry.is_own();
             texts.push(text);
         }
-        // The gateway's own tools are of no use to somebody who has no others.
+        // The gateway's own tools are useless without other tools.
         if !others {
             texts.clear();
         }
@@ -217,35 +219,35 @@ impl Catalog {
         list
     }
 
-    /// What tools are told of this caller's view of the catalog, made once per view and snapshot.
-    pub(crate) fn told(&self, caller: &Caller, make: impl FnOnce() -> RawJson) -> RawJson {
+    /// The `_mcp_data` of a caller's view, built once per view and snapshot.
+    pub(crate) fn mcp_data(&self, caller: &Caller, make: impl FnOnce() -> RawJson) -> RawJson {
         let view = self.view_of(caller);
-        let told = || self.told.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        if let Some(known) = told().get(&view) {
+        let cache = || self.mcp_data.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if let Some(known) = cache().get(&view) {
             return known.clone();
         }
-        let made = make(); // Without the lock: others need not wait.
-        let mut told = told();
-        if told.len() >= MAX_TOLD {
-            told.clear();
+        let made = make(); // Without the lock, so that other calls do not wait.
+        let mut cache = cache();
+        if cache.len() >= MAX_MCP_DATA_VIEWS {
+            cache.clear();
         }
-        told.insert(view, made.clone());
+        cache.insert(view, made.clone());
         made
     }
 
-    /// Callers with the same view see the same list: the same servers, through the same persona. Groups that
-    /// open no server make no view of their own, so there are no more views than rights differ.
+    /// The key of a caller's view. Callers with the same servers and persona share a view; groups that admit to no
+    /// server do not count, so there are only as many views as there are different rights.
     fn view_of(&self, caller: &Caller) -> String {
         let persona = caller.persona.as_deref().map_or("", |persona| persona.key());
         let mut view = String::with_capacity(self.servers.len() + persona.len());
         for server in self.servers.values() {
             view.push(if granted(on_server(caller, &server.entry)) { '1' } else { '0' });
         }
-        for gate in &self.gates {
-            view.push(if gate.lets(caller) { '1' } else { '0' });
+        for condition in &self.conditions {
+            view.push(if condition.lets(caller) { '1' } else { '0' });
         }
         view.push_str(persona);
-        if let Some(rules) = &caller.veil {
+        if let Some(rules) = &caller.hiding_rules {
             view.push('\n');
             view.push_str(&rules.signature(caller));
         }
@@ -253,18 +255,18 @@ impl Catalog {
     }
 }
 
-/// What decides about single tools besides servers, personas and rules.
+/// A condition on individual tools, besides servers, personas and rules.
 #[derive(Debug, PartialEq)]
-enum Gate {
+enum ViewCondition {
     /// Groups that admit to a tool.
     Groups(Vec<String>),
-    /// A server that has told nothing yet, on which a tool of a manifest rests.
+    /// A server without a known list that backs a manifest's tool.
     Server(Arc<ServerEntry>),
-    /// A server whose level of data decides whether a tool of a manifest can rest on it.
+    /// A server whose compliance level decides whether it can back a manifest's tool.
     Level(Arc<ServerEntry>),
 }
 
-impl Gate {
+impl ViewCondition {
     fn lets(&self, caller: &Caller) -> bool {
         match self {
             Self::Groups(groups) => groups.iter().any(|group| caller.groups.contains(group)),
@@ -274,39 +276,39 @@ impl Gate {
     }
 
     fn meets(caller: &Caller, server: &ServerEntry) -> bool {
-        meet(caller, server) == Meeting::Allowed
+        compatibility(caller, server) == Compatibility::Allowed
     }
 }
 
-fn gates_of(servers: &BTreeMap<ServerName, Arc<ServerCatalog>>) -> Vec<Gate> {
-    let mut gates = Vec::new();
-    let mut add = |gate: Gate| {
-        if !gates.contains(&gate) {
-            gates.push(gate);
+fn conditions_of(servers: &BTreeMap<ServerName, Arc<ServerCatalog>>) -> Vec<ViewCondition> {
+    let mut conditions = Vec::new();
+    let mut add = |condition: ViewCondition| {
+        if !conditions.contains(&condition) {
+            conditions.push(condition);
         }
     };
-    let uneven = servers.values().filter(|server| server.evenness == Evenness::Uneven);
+    let uneven = servers.values().filter(|server| server.tool_access == ToolAccess::PerTool);
     for bounds in uneven.flat_map(|server| &server.tools).filter_map(|tool| tool.bounds.as_deref()) {
-        bounds.groups.iter().for_each(|groups| add(Gate::Groups(groups.clone())));
+        bounds.groups.iter().for_each(|groups| add(ViewCondition::Groups(groups.clone())));
         for backing in &bounds.backing {
             match backing {
-                Backing::Unheard(server) => add(Gate::Server(server.clone())),
+                Backing::Undiscovered(server) => add(ViewCondition::Server(server.clone())),
                 Backing::Tools(tools) => tools
                     .iter()
                     .filter(|tool| tool.server.compliance_level.is_some())
-                    .for_each(|tool| add(Gate::Level(tool.server.clone()))),
-                Backing::Itself | Backing::Open | Backing::Nobody => {}
+                    .for_each(|tool| add(ViewCondition::Level(tool.server.clone()))),
+                Backing::Itself | Backing::Open | Backing::Missing => {}
             }
         }
     }
-    gates
+    conditions
 }
 
 fn granted(permission: Permission) -> bool {
     permission == Permission::Granted
 }
 
-/// A key that several servers have is listed once, for the first: that one is asked first, too.
+/// Joins the definitions of one server. A key that several servers have is listed once, for the server asked first.
 fn text_of<'a>(
     kind: ListKind,
     server: &'a ServerCatalog,
@@ -314,12 +316,12 @@ fn text_of<'a>(
     seen: &mut HashSet<&'a str>,
 ) -> Bytes {
     let offers = match kind {
-        // The meta tools are for those who are not shown all others.
+        // The meta tools are for clients that do not see all other tools.
         ListKind::Tools if server.entry.is_own() => {
             let listed = server.tools.iter().filter(|tool| !is_meta(tool));
             return joined(listed.map(|tool| tool.definition.as_bytes()));
         }
-        ListKind::Tools if tools_extent(caller, server) == Extent::Whole => {
+        ListKind::Tools if tools_extent(caller, server) == ServerVisibility::Whole => {
             return server.tools_text.clone();
         }
         ListKind::Tools => {
@@ -330,8 +332,7 @@ fn text_of<'a>(
         ListKind::Resources => &server.resources,
         ListKind::Templates => &server.templates,
     };
-    let offers =
-        offers.iter().filter(|offer| granted(on_offer(caller, offer)) && seen.insert(&offer.exposed));
+    let offers = offers.iter().filter(|offer| granted(on_item(caller, offer)) && seen.insert(&offer.exposed));
     joined(offers.map(|offer| offer.definition.as_bytes()))
 }
 
@@ -346,7 +347,7 @@ fn joined<'a>(definitions: impl Iterator<Item = &'a [u8]>) -> Bytes {
     text.freeze()
 }
 
-/// Whether a URI template could give this URI: its fixed parts stand in the URI, in order.
+/// Whether a URI template could produce this URI: the URI contains its fixed parts, in order.
 fn could_match(template: &str, uri: &str) -> bool {
     let mut rest = uri;
     let mut parts = template.split('{');

@@ -1,16 +1,16 @@
-//! The spellings of a tool's name, in one place. Lookups, rules, allow and deny lists, pins and personas all compare
-//! with these, so that no rule depends on the naming style that happens to be in force.
+//! All spellings of a tool's name. Lookups, rules, allow and deny lists, pins and personas compare with these, so that
+//! no rule depends on the configured naming style.
 
 use super::naming::{Naming, NamingStyle};
 
-/// What stands before the server's name, and between it and the tool's: every form that is accepted.
+/// The prefix and the separator between server and tool name, for every accepted form.
 const FORMS: [(&str, &str); 6] =
     [("", "_"), ("mcp_", "_"), ("", "__"), ("mcp.", "."), ("mcp__", "__"), ("", ".")];
 
-/// The length to which exposed names are cut unless the operator says otherwise.
+/// The default length limit of exposed names.
 const USUAL_LENGTH: usize = 64;
 
-/// Whether `fits` says yes to any spelling that holds the server's name. One buffer serves all of them: whole
+/// Whether `fits` accepts any spelling that contains the server's name. All spellings share one buffer, because whole
 /// catalogs are compared with this.
 pub(crate) fn any_qualified(server: &str, own: &str, mut fits: impl FnMut(&str) -> bool) -> bool {
     let mut form = String::with_capacity(server.len() + own.len() + 8);
@@ -21,19 +21,19 @@ pub(crate) fn any_qualified(server: &str, own: &str, mut fits: impl FnMut(&str) 
     })
 }
 
-/// Whether `fits` says yes to a spelling of the tool's own name, without its server.
+/// Whether `fits` accepts a spelling of the tool's own name, without its server.
 pub(crate) fn any_own(server: &str, own: &str, mut fits: impl FnMut(&str) -> bool) -> bool {
     fits(own) || any_cleaned(own, server, own, &mut fits)
 }
 
-/// Whether an exposed name is only a form of the tool's own name: as it is, cleaned, cut, or with a hash behind it.
+/// Whether an exposed name is only a form of the tool's own name: unchanged, cleaned, truncated, or with a hash suffix.
 pub(crate) fn spells_own(exposed: &str, server: &str, own: &str) -> bool {
     let bare = |max_length| Naming { style: NamingStyle::Bare, max_length };
     let clean = bare(usize::MAX).expose(server, own);
     exposed == own || exposed == clean || exposed == bare(exposed.len()).suffixed(&clean, server, own)
 }
 
-/// The form as clients take it, where that differs: other characters replaced, and cut.
+/// Tries the form with invalid characters replaced and truncated, if that differs.
 fn any_cleaned(form: &str, server: &str, own: &str, fits: &mut impl FnMut(&str) -> bool) -> bool {
     let dotted = form.starts_with("mcp.");
     let is_legal = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-' || (dotted && c == '.');
@@ -48,7 +48,7 @@ fn any_cleaned(form: &str, server: &str, own: &str, fits: &mut impl FnMut(&str) 
     clean.len() > USUAL_LENGTH && fits(&naming.suffixed(&clean, server, own))
 }
 
-/// Every spelling of a tool's name, its own included.
+/// Every spelling of a tool's name, including its own name.
 pub(crate) fn all(server: &str, own: &str) -> Vec<String> {
     let mut spellings: Vec<String> = Vec::with_capacity(FORMS.len() + 1);
     let mut collect = |form: &str| {
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn own_names_are_told_from_qualified_ones() {
+    fn own_names_are_distinguished_from_qualified_ones() {
         let long = "x".repeat(80);
         for own in ["read", "read.file", "mcp.fs.read", "größe messen", long.as_str()] {
             for max_length in [20, 64] {

@@ -1,4 +1,4 @@
-//! A tool and the other things a server offers.
+//! Tools, prompts, resources and templates in the catalog.
 
 use super::bounds::{Backing, Bounds};
 use super::hidden::Injected;
@@ -12,14 +12,14 @@ use crate::server::ServerEntry;
 use crate::weigh;
 use std::sync::{Arc, OnceLock};
 
-/// What a server said it offers, each definition as it sent it.
+/// Everything a server lists, each definition as it sent it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Discovery {
-    /// What the server can do.
+    /// The server's capabilities.
     pub capabilities: Option<RawJson>,
-    /// The server's description of itself.
+    /// The server's `serverInfo`.
     pub server_info: Option<RawJson>,
-    /// Its advice to models.
+    /// Its instructions for models.
     pub instructions: Option<String>,
     /// Tool definitions.
     pub tools: Vec<RawJson>,
@@ -29,44 +29,44 @@ pub struct Discovery {
     pub resources: Vec<RawJson>,
     /// Resource template definitions.
     pub templates: Vec<RawJson>,
-    /// The lists that were not read to their end, and why: the method and the reason.
+    /// The lists that were not read to their end: the method and the reason.
     pub cut_short: Vec<(String, String)>,
 }
 
-/// A tool in the catalog. Its identity is the pair (server, name); the exposed name is only a key.
+/// A tool in the catalog. Its identity is the pair (server, name); the exposed name is only a lookup key.
 #[derive(Debug)]
 pub struct Tool {
     /// The server it is on.
     pub server: Arc<ServerEntry>,
-    /// The server's own name for it, shared with what is noted of its calls.
+    /// The server's own name for it, shared with the records of its calls.
     pub name: Arc<str>,
     /// The name clients see.
     pub exposed: Box<str>,
-    /// The definition clients see: the server's, under the exposed name, without what the gateway supplies.
+    /// The definition clients see: the server's, under the exposed name, without the parameters the gateway supplies.
     pub definition: RawJson,
     /// The arguments it declares that the gateway supplies or completes; most tools have none.
     pub injected: Option<Box<Injected>>,
-    /// What holds for its calls; shared by the tools of a server that nothing else speaks of.
+    /// The terms of its calls; shared by the tools of a server that have no overrides.
     pub terms: Arc<ToolTerms>,
-    /// Whether its server's `require_approval` names it, or any tool that serves it needs approval.
+    /// Whether its server's `require_approval` matches it, or any tool that serves it needs approval.
     pub needs_approval: bool,
-    /// What narrows who may use it, beyond what holds for its server; most tools have none.
+    /// Restrictions on who may use it, besides those of its server; most tools have none.
     pub bounds: Option<Box<Bounds>>,
-    /// The tool as its server tells of it, where a manifest is laid over it.
-    pub under: Option<Arc<Tool>>,
-    /// What manifests call it, where they call it otherwise than clients do.
+    /// The tool as its server defines it, if a manifest overrides it.
+    pub original: Option<Arc<Tool>>,
+    /// The names that manifests give it, if they differ from the exposed name.
     pub entry_names: Vec<Box<str>>,
-    /// What it does to the world, found out when somebody first asks.
+    /// Its side effects, determined on first use.
     pub(super) effect: OnceLock<Effect>,
-    /// What its definition means, worked out when somebody first asks.
+    /// The digest of its definition, computed on first use.
     pub(super) digest: OnceLock<[u8; 32]>,
-    /// The schema clients see, compiled when the tool is first called.
+    /// The schema clients see, compiled on the first call.
     pub(super) schema: OnceLock<Box<PublicSchema>>,
-    /// The schema of its structured content, if it has one, compiled when the tool first answers with some.
+    /// The schema of its structured content, if it has one, compiled when the tool first returns some.
     pub(super) output: OnceLock<Option<Box<PublicSchema>>>,
-    /// How well it tells what it is for, worked out when somebody first asks.
+    /// The quality score of its definition, computed on first use.
     pub(super) quality: OnceLock<u8>,
-    /// What its definition costs a model, counted when somebody first asks.
+    /// The token count of its definition, computed on first use.
     pub(super) cost: OnceLock<u32>,
 }
 
@@ -83,7 +83,7 @@ impl Tool {
             injected: None,
             needs_approval: false,
             bounds: None,
-            under: None,
+            original: None,
             entry_names: Vec::new(),
             effect: OnceLock::new(),
             digest: OnceLock::new(),
@@ -99,11 +99,11 @@ impl Tool {
         &self.server.name
     }
 
-    /// What its definition means, as one number: another number is another tool to those who accepted it.
+    /// The digest of its definition. An approval of the tool applies to one digest only.
     pub fn digest(&self) -> &[u8; 32] {
-        // What an operator writes over it needs nobody's acceptance; what its server says does.
-        if let Some(under) = &self.under {
-            return under.digest();
+        // An operator's overrides need no approval; the server's definition does.
+        if let Some(original) = &self.original {
+            return original.digest();
         }
         self.digest.get_or_init(|| {
             let served = self.bounds.iter().flat_map(|bounds| &bounds.backing);
@@ -116,30 +116,30 @@ impl Tool {
         })
     }
 
-    /// Who must agree to each of its calls, where somebody must. What the tools behind it ask, they ask themselves.
+    /// Who must approve each of its calls, if anyone. Tools behind it request their own approvals.
     pub fn asks(&self) -> Option<Answerer> {
-        let own = self.under.as_deref().unwrap_or(self);
+        let own = self.original.as_deref().unwrap_or(self);
         let named = own.needs_approval && !self.server.is_virtual();
         named.then_some(Answerer::InPerson).max(self.terms.approval.answerer())
     }
 
-    /// What it does to the world.
+    /// Its side effects.
     pub fn effect(&self) -> Effect {
         *self.effect.get_or_init(|| effects::effect_of(self))
     }
 
-    /// How well it tells a model what it is for, from 0 to 100.
+    /// How well its definition describes it to a model, from 0 to 100.
     pub fn quality(&self) -> u8 {
         *self.quality.get_or_init(|| crate::lint::points(self))
     }
 
-    /// What it takes from its callers, ready to be asked. A schema that cannot be checked is one that objects
-    /// to nothing, so there is always one.
+    /// The schema of its arguments, compiled. A schema that cannot be checked accepts everything, so there is always
+    /// one.
     pub fn public_schema(&self) -> &PublicSchema {
         self.schema.get_or_init(|| Box::new(PublicSchema::compile(&self.input_schema())))
     }
 
-    /// Where structured content breaks what the tool says of it; nothing if it fits, or nothing is said.
+    /// Where structured content violates the tool's output schema; `None` if it fits or there is no schema.
     pub fn output_objection(&self, structured: &RawJson) -> Option<Objection> {
         let compiled = self.output.get_or_init(|| {
             let schema = self.definition.member("outputSchema").filter(RawJson::is_object)?;
@@ -148,12 +148,12 @@ impl Tool {
         compiled.as_ref()?.objections(structured).into_iter().next()
     }
 
-    /// How many tokens a model is shown of it, where its client hands on the whole definition.
+    /// The number of tokens of its whole definition.
     pub fn token_cost(&self) -> u32 {
-        *self.cost.get_or_init(|| weigh::definition(&self.definition))
+        *self.cost.get_or_init(|| weigh::definition_tokens(&self.definition))
     }
 
-    /// Whether its cost was counted already, so that asking costs nothing.
+    /// Whether its token count is already known.
     pub fn is_weighed(&self) -> bool {
         self.cost.get().is_some()
     }
@@ -179,7 +179,7 @@ impl Tool {
 
 /// A prompt, resource or resource template in the catalog.
 #[derive(Debug, Clone)]
-pub struct Offer {
+pub struct CatalogItem {
     /// The server it is on.
     pub server: Arc<ServerEntry>,
     /// The server's own key for it: a prompt's name, a resource's URI, a template's pattern.

@@ -1,19 +1,19 @@
-//! What callers with one view of the catalog are shown, in each form: made when first asked for.
+//! Views: the tool lists of callers with the same rights, in each form, built on first use.
 
 use super::index::Lookup;
 use super::listing::{ListBytes, ListKind};
 use super::snapshot::Catalog;
 use super::tool::Tool;
 use crate::caller::Caller;
-use crate::exposure::{Loaded, Shape, ShapeKey, Size, Terms, size};
-use crate::permission::{Extent, Permission, on_tool, tools_extent};
+use crate::exposure::{ExposureTerms, ListShape, LoadedTools, ShapeKey, Size, size};
+use crate::permission::{Permission, ServerVisibility, on_tool, tools_extent};
 use bytes::{Bytes, BytesMut};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// How many views are kept; beyond that the cache starts anew.
+/// How many views are kept. Beyond that, the cache is cleared.
 const MAX_VIEWS: usize = 256;
-/// How many forms of one view are kept; beyond that they are made anew.
+/// How many forms of one view are kept. Beyond that, they are rebuilt.
 const MAX_SHAPES: usize = 16;
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -22,10 +22,10 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// All views of one snapshot.
 #[derive(Debug, Default)]
-pub(super) struct Views(Mutex<HashMap<String, Arc<View>>>);
+pub(super) struct Views(Mutex<HashMap<String, Arc<CatalogView>>>);
 
 impl Views {
-    fn of(&self, key: String) -> Arc<View> {
+    fn of(&self, key: String) -> Arc<CatalogView> {
         let mut views = lock(&self.0);
         if let Some(view) = views.get(&key) {
             return view.clone();
@@ -33,40 +33,40 @@ impl Views {
         if views.len() >= MAX_VIEWS {
             views.clear();
         }
-        let view = Arc::new(View { key: key.clone(), state: Mutex::default() });
+        let view = Arc::new(CatalogView { key: key.clone(), state: Mutex::default() });
         views.insert(key, view.clone());
         view
     }
 }
 
-/// One view: the tools that some callers have in common.
+/// One view: the tools that callers with the same rights see.
 #[derive(Debug)]
-pub struct View {
+pub struct CatalogView {
     key: String,
-    state: Mutex<State>,
+    state: Mutex<ViewState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct ViewState {
     sizes: Vec<(u64, Size)>,
     lists: Vec<(ShapeKey, Arc<ListBytes>)>,
 }
 
 impl Catalog {
-    /// A caller's view.
-    pub fn view(&self, caller: &Caller) -> Arc<View> {
+    /// The view of a caller.
+    pub fn view(&self, caller: &Caller) -> Arc<CatalogView> {
         self.views().of(self.view_key(caller))
     }
 
-    /// How much of a view fits into the budget; found out once.
-    pub fn size_of(&self, view: &View, caller: &Caller, terms: &Terms) -> Size {
+    /// The size of a view relative to the budget; computed once.
+    pub fn size_of(&self, view: &CatalogView, caller: &Caller, terms: &ExposureTerms) -> Size {
         let mut state = lock(&view.state);
         let key = terms.key();
         if let Some((_, known)) = state.sizes.iter().find(|(known, _)| *known == key) {
             return *known;
         }
         let found = size(self, caller, terms);
-        // Terms change with the configuration; those of long ago are nobody's.
+        // Terms change with the configuration, so old ones are no longer used.
         if state.sizes.len() >= MAX_SHAPES {
             state.sizes.clear();
         }
@@ -74,8 +74,8 @@ impl Catalog {
         found
     }
 
-    /// The list of tools in one form, as ready bytes.
-    pub fn shaped(&self, view: &View, caller: &Caller, shape: &Shape<'_>) -> Arc<ListBytes> {
+    /// The serialized list of tools in one form.
+    pub fn shaped(&self, view: &CatalogView, caller: &Caller, shape: &ListShape<'_>) -> Arc<ListBytes> {
         let mut state = lock(&view.state);
         let key = shape.key();
         if let Some((_, list)) = state.lists.iter().find(|(known, _)| *known == key) {
@@ -93,13 +93,13 @@ impl Catalog {
         list
     }
 
-    /// The same with what a session has loaded.
+    /// Like [`Self::shaped`], with the tools that a session has loaded.
     pub fn shaped_with(
         &self,
-        view: &View,
+        view: &CatalogView,
         caller: &Caller,
-        shape: &Shape<'_>,
-        loaded: &Loaded,
+        shape: &ListShape<'_>,
+        loaded: &LoadedTools,
     ) -> Arc<ListBytes> {
         if loaded.is_empty() {
             return self.shaped(view, caller, shape);
@@ -108,7 +108,7 @@ impl Catalog {
         loaded.list(key, |names| self.write(caller, shape, names))
     }
 
-    /// A tool of servers that a caller may use, by any accepted name: not one of the gateway's own.
+    /// Finds a tool by any accepted name among those a caller may use, without the gateway's own tools.
     pub fn served_tool(&self, name: &str, caller: &Caller) -> Lookup<'_> {
         match self.tool(name, caller) {
             Lookup::Found(tool) if tool.server.is_own() => Lookup::Unknown,
@@ -116,7 +116,7 @@ impl Catalog {
         }
     }
 
-    fn write(&self, caller: &Caller, shape: &Shape<'_>, loaded: &[Box<str>]) -> ListBytes {
+    fn write(&self, caller: &Caller, shape: &ListShape<'_>, loaded: &[Box<str>]) -> ListBytes {
         let mut others = false;
         let mut texts: Vec<Bytes> = Vec::with_capacity(self.servers().len());
         for server in self.visible(caller) {
@@ -125,7 +125,7 @@ impl Catalog {
                 server.tools.iter().filter(granted).map(|tool| (tool, shape.entry(tool, loaded))).collect();
             others |= !entries.is_empty() && !server.entry.is_own();
             let as_they_are = !server.entry.is_own()
-                && tools_extent(caller, server) == Extent::Whole
+                && tools_extent(caller, server) == ServerVisibility::Whole
                 && entries.iter().all(|(tool, entry)| {
                     entry.as_ref().is_some_and(|entry| std::ptr::eq(&**entry, &raw const tool.definition))
                 });
@@ -142,7 +142,7 @@ impl Catalog {
             }
             texts.push(text.freeze());
         }
-        // The gateway's own tools are of no use to somebody who has no others.
+        // The gateway's own tools are useless without other tools.
         if !others {
             texts.clear();
         }

@@ -1,35 +1,34 @@
-//! Virtual tools: entries of manifests that their providers serve, on a server that does not run.
+//! Virtual tools: manifest entries that providers serve, listed under a server that does not run.
 
 use super::bounds::{Backing, Bounds};
-use super::hidden::{Hiding, Injected};
+use super::hidden::{Injected, ParameterHider};
 use super::overlay::{check_size, public};
 use super::tool::Tool;
 use crate::json::{ObjectWriter, RawJson};
-use crate::manifest::{Manifest, Scope, ToolTerms};
+use crate::manifest::{Manifest, ManifestScope, ToolTerms};
 use crate::names::ServerName;
 use crate::schema::{Coverage, Patterns, survey};
 use crate::server::{Inject, ServerEntry, Transport};
 use sha2::{Digest, Sha256};
 use std::sync::{Arc, OnceLock};
 
-/// Under what name the shared tools of manifests stand among the servers; those of a persona have its name
-/// behind it.
+/// The server name of the shared tools of manifests. For the tools of a persona, the persona's name is appended.
 pub(super) const NAME: &str = "_manifest";
 
-/// The server on which the tools of a scope stand.
-pub(super) fn server_of(scope: &Scope) -> Option<ServerEntry> {
+/// The virtual server for the tools of a scope.
+pub(super) fn server_of(scope: &ManifestScope) -> Option<ServerEntry> {
     let (name, personas) = match scope {
-        Scope::Shared => (NAME.to_owned(), Vec::new()),
-        Scope::Persona(persona) => (persona_server(persona), vec![persona.clone()]),
+        ManifestScope::Shared => (NAME.to_owned(), Vec::new()),
+        ManifestScope::Persona(persona) => (persona_server(persona), vec![persona.clone()]),
     };
     let name: ServerName = name.parse().ok()?;
     let mut entry = ServerEntry::with_defaults(name, Transport::Virtual);
-    entry.about.description = Some("Tools that the gateway's manifests describe.".into());
+    entry.about.description = Some("Tools that the gateway's manifests define.".into());
     entry.personas = personas;
     Some(entry)
 }
 
-/// A persona may be called what no server can be.
+/// A server name for a persona, whose name may contain characters that are invalid in server names.
 fn persona_server(persona: &str) -> String {
     let plain = format!("{NAME}.{persona}");
     if plain.parse::<ServerName>().is_ok() {
@@ -41,27 +40,27 @@ fn persona_server(persona: &str) -> String {
     format!("{NAME}.{clean}-{:02x}{:02x}{:02x}{:02x}", digest[0], digest[1], digest[2], digest[3])
 }
 
-/// What a virtual tool is made of.
-pub(super) struct Making<'a> {
-    /// The server it stands on.
+/// The inputs of [`build`].
+pub(super) struct VirtualToolInput<'a> {
+    /// Its server.
     pub server: &'a Arc<ServerEntry>,
-    /// The entries that describe it, in the order in which they are laid; the last has the name.
+    /// The entries that define it, in the order in which they apply; the last one names it.
     pub entries: &'a [&'a Manifest],
-    /// The name under which it is listed.
+    /// Its exposed name.
     pub exposed: &'a str,
-    /// Who serves each of its providers, by their order in `terms`.
+    /// The backing of each of its providers, in the order of `terms`.
     pub backing: &'a dyn Fn(&Manifest) -> Vec<Backing>,
-    /// Personas that have a tool of this name of their own.
+    /// Personas that have their own tool of this name.
     pub shadowed_for: Vec<Box<str>>,
 }
 
-/// Makes a virtual tool; a reason where that cannot be.
-pub(super) fn make(making: Making<'_>) -> Result<(Tool, Coverage), String> {
-    let Making { server, entries, exposed, backing, shadowed_for } = making;
-    let Some(last) = entries.last() else { return Err("it is described by nothing".to_owned()) };
+/// Builds a virtual tool. Returns the reason if that is impossible.
+pub(super) fn build(making: VirtualToolInput<'_>) -> Result<(Tool, Coverage), String> {
+    let VirtualToolInput { server, entries, exposed, backing, shadowed_for } = making;
+    let Some(last) = entries.last() else { return Err("no entry defines it".to_owned()) };
     let mut terms = ToolTerms::of_server(server);
     for entry in entries {
-        terms = terms.under_entry(entry);
+        terms = terms.with_entry(entry);
     }
     let serving = entries.iter().rev().find(|entry| !entry.providers.is_empty());
     let backing = serving.map(|entry| backing(entry)).unwrap_or_default();
@@ -94,7 +93,7 @@ pub(super) fn make(making: Making<'_>) -> Result<(Tool, Coverage), String> {
         terms: Arc::new(terms),
         needs_approval,
         bounds: Some(Box::new(bounds)),
-        under: None,
+        original: None,
         entry_names: Vec::new(),
         effect: OnceLock::new(),
         digest: OnceLock::new(),
@@ -106,8 +105,8 @@ pub(super) fn make(making: Making<'_>) -> Result<(Tool, Coverage), String> {
     Ok((tool, coverage))
 }
 
-/// The schema that clients see, and what the gateway supplies. Without one of its own a tool takes what the
-/// first tool that serves it takes, and until that is known, anything.
+/// The schema that clients see, and the parameters that the gateway supplies. Without its own schema, a tool has the
+/// schema of the first tool that serves it, or accepts anything until that tool is known.
 fn schema(entries: &[&Manifest], served: &[&Arc<Tool>]) -> Result<(RawJson, Option<Box<Injected>>), String> {
     let Some(parameters) = entries.iter().rev().find_map(|entry| entry.parameters.as_ref()) else {
         return Ok(match served.first() {
@@ -115,7 +114,7 @@ fn schema(entries: &[&Manifest], served: &[&Arc<Tool>]) -> Result<(RawJson, Opti
             None => (RawJson::trusted(&br#"{"type":"object"}"#[..]), None),
         });
     };
-    // What any of those who serve it takes from the gateway alone, nobody gives under this name either.
+    // A parameter that only the gateway may supply to a serving tool is supplied by the gateway here as well.
     let mut inject = Inject::default();
     for other in served.iter().map(|tool| &tool.server.inject) {
         inject.mcp_data |= other.mcp_data;
@@ -126,5 +125,5 @@ fn schema(entries: &[&Manifest], served: &[&Arc<Tool>]) -> Result<(RawJson, Opti
             other.files.iter().filter(|name| !inject.files.contains(name)).cloned().collect::<Vec<_>>(),
         );
     }
-    public(&Hiding::of(&inject), parameters, Injected::default())
+    public(&ParameterHider::of(&inject), parameters, Injected::default())
 }

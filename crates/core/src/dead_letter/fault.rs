@@ -1,31 +1,31 @@
-//! What can be wrong with what is asked of a dead letter.
+//! Errors of dead-letter requests.
 
 use super::LetterState;
 use crate::fault::{Blame, Fault};
 use uuid::Uuid;
 
-/// A dead letter cannot be treated so.
+/// A request about a dead letter failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LetterFault {
-    /// There is none of that id, or none for this caller.
+    /// There is no such letter, or the caller may not see it.
     #[error("there is no dead letter {id}")]
     Unknown {
         /// The letter.
         id: Uuid,
     },
-    /// Its call is being made.
-    #[error("the call of dead letter {id} is being made already")]
+    /// It is being replayed.
+    #[error("dead letter {id} is already being replayed")]
     Retrying {
         /// The letter.
         id: Uuid,
     },
-    /// Its call is not being made.
-    #[error("the call of dead letter {id} is not being made")]
+    /// It is not being replayed.
+    #[error("dead letter {id} is not being replayed")]
     NotRetrying {
         /// The letter.
         id: Uuid,
     },
-    /// It is over.
+    /// It is already resolved or dropped.
     #[error("dead letter {id} is {state}")]
     Over {
         /// The letter.
@@ -33,22 +33,22 @@ pub enum LetterFault {
         /// Resolved or dropped.
         state: LetterState,
     },
-    /// A second time may do harm.
-    #[error("the call of dead letter {id} may have happened, and `{name}` changes something")]
+    /// A replay may do harm.
+    #[error("the call of dead letter {id} may have happened, and `{name}` changes data")]
     MayHaveHappened {
         /// The letter.
         id: Uuid,
         /// The tool.
         name: String,
     },
-    /// The key that its arguments were encrypted with is gone.
+    /// The key that encrypted its arguments is lost.
     #[error("the arguments of dead letter {id} cannot be read: they were encrypted with another key")]
     KeyLost {
         /// The letter.
         id: Uuid,
     },
-    /// Its arguments were too long.
-    #[error("the arguments of dead letter {id} were too long to keep")]
+    /// Its arguments were too long to store.
+    #[error("the arguments of dead letter {id} were too long to store")]
     NoCopy {
         /// The letter.
         id: Uuid,
@@ -77,14 +77,14 @@ impl Fault for LetterFault {
 
     fn hint(&self) -> Option<String> {
         match self {
-            Self::Unknown { .. } => Some("`toolbooth dead-letters list --all` shows yours".into()),
+            Self::Unknown { .. } => Some("`toolbooth dead-letters list --all` lists yours".into()),
             Self::MayHaveHappened { .. } => Some(
-                "look at what it was to change; `--anyway` (REST: {\"anyway\": true}) makes the call".into(),
+                "check what it was meant to change; `--anyway` (REST: {\"anyway\": true}) replays it".into(),
             ),
             Self::KeyLost { .. } => {
-                Some("put `dead_letters.key`, or the store, back as it was, or make the call anew".into())
+                Some("restore `dead_letters.key` or the store, or make the call again".into())
             }
-            Self::NoCopy { .. } => Some("make the call anew".into()),
+            Self::NoCopy { .. } => Some("make the call again".into()),
             Self::Retrying { .. } | Self::NotRetrying { .. } | Self::Over { .. } => None,
         }
     }

@@ -1,6 +1,6 @@
-//! Dead letters: calls that were accepted and came to nothing, kept until somebody makes them again.
+//! Dead letters: accepted calls that failed, stored until they are replayed or dropped.
 //!
-//! A letter names its caller and holds none of the caller's rights: these are looked up when it is replayed.
+//! A letter names its caller but stores none of the caller's rights: these are looked up when it is replayed.
 
 mod fault;
 mod rules;
@@ -17,27 +17,27 @@ use crate::words::words;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-/// The most attempts a letter lists; of more, the oldest are forgotten.
+/// The maximum number of attempts a letter lists; older ones are dropped.
 pub const MAX_ATTEMPTS: usize = 32;
 
 words! {
-    /// Where a dead letter stands.
+    /// The state of a dead letter.
     pub enum LetterState ("state of a dead letter") {
-        /// Nobody makes the call now.
+        /// It is not being replayed.
         Pending = "pending",
-        /// Somebody makes it.
+        /// It is being replayed.
         Retrying = "retrying",
-        /// It was made, and answered.
+        /// A replay succeeded.
         Resolved = "resolved",
-        /// Somebody gave it up.
+        /// It was dropped.
         Dropped = "dropped",
     }
 }
 
 words! {
-    /// Who may have a letter's call made again.
-    pub enum Replaying ("way of replaying") {
-        /// The gateway, by itself, and people: making it twice does no harm.
+    /// Who may replay a letter.
+    pub enum ReplayMode ("way of replaying") {
+        /// The gateway automatically, and people: repeating the call does no harm.
         Automatic = "automatic",
         /// People only.
         ByHand = "by_hand",
@@ -49,30 +49,30 @@ words! {
 pub struct Attempt {
     /// When it began.
     pub at_ms: i64,
-    /// What was to serve it.
+    /// The provider it was sent to.
     pub provider: String,
-    /// Why it failed; `done` where it did not.
+    /// The code of the failure; `done` if it succeeded.
     pub code: String,
     /// How long it took.
     pub duration_ms: u64,
 }
 
-/// A call that was accepted and came to nothing.
+/// An accepted call that failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Letter {
-    /// The letter; a version 7 id, so that ids sort by time.
+pub struct DeadLetter {
+    /// Its id; a version 7 UUID, so that ids sort by time.
     pub id: Uuid,
     /// The call that failed first.
     pub call_id: Uuid,
-    /// Who called. Never anybody else, whoever has it made again.
+    /// The caller's user. A replay runs as this user, whoever requests it.
     pub user: String,
-    /// As which persona.
+    /// The caller's persona.
     pub persona: Option<String>,
-    /// In which session.
+    /// The caller's session.
     pub session: Option<String>,
-    /// The level of data the caller had named.
+    /// The caller's compliance level.
     pub level: Option<String>,
-    /// What the caller was identified by; unknown for letters of earlier versions.
+    /// What identified the caller; unknown for letters of earlier versions.
     pub identified_by: Option<IdentifiedBy>,
     /// The tool's server.
     pub server: ServerName,
@@ -80,72 +80,72 @@ pub struct Letter {
     pub tool: String,
     /// The name clients see.
     pub exposed: String,
-    /// What was to serve the call last.
+    /// The provider of the last attempt.
     pub provider: String,
-    /// The beginning of the caller's own arguments, secrets masked.
+    /// The beginning of the caller's own arguments, with secrets masked.
     pub arguments_preview: String,
     /// The SHA-256 of those arguments.
     pub arguments_sha256: [u8; 32],
-    /// The arguments, encrypted and bound to caller and tool; absent where they were too long to keep.
+    /// The arguments, encrypted and bound to caller and tool; absent if they were too long to store.
     pub sealed: Option<String>,
-    /// The stable code of the last failure.
+    /// The code of the last failure.
     pub error_code: String,
-    /// The last failure in a sentence.
+    /// The message of the last failure.
     pub error_text: String,
-    /// What was tried, oldest first.
+    /// The attempts, oldest first.
     pub attempts: Vec<Attempt>,
-    /// When it was written.
+    /// When it was created.
     pub created_ms: i64,
-    /// When the gateway makes the call again by itself.
+    /// When the gateway replays it automatically.
     pub next_retry_ms: Option<i64>,
-    /// Where it stands.
+    /// Its state.
     pub state: LetterState,
-    /// Who may have it made again.
-    pub replaying: Replaying,
-    /// Whether the tool may have done what it was asked, though nobody heard so.
+    /// Who may replay it.
+    pub replaying: ReplayMode,
+    /// Whether the tool may have run although no result was received.
     pub may_have_happened: bool,
-    /// How often the call was made again.
+    /// How often it was replayed.
     pub replays: u32,
     /// When it was resolved or dropped.
     pub ended_ms: Option<i64>,
 }
 
-/// What moves a letter on.
+/// A state transition of a letter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LetterStep {
-    /// Somebody makes the call again.
+    /// A replay begins.
     Claim,
-    /// The call that was made again is over.
+    /// A replay ended.
     Settle(Settlement),
-    /// Somebody gives it up.
+    /// The letter is dropped.
     Drop,
-    /// The gateway ended while the call was made again.
+    /// The gateway stopped during a replay.
     Interrupt {
-        /// When the gateway tries again by itself, where it may.
+        /// When the gateway retries automatically, if it may.
         next_retry_ms: i64,
     },
 }
 
-/// How a call that was made again ended.
+/// The result of a replay.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Settlement {
-    /// The tool answered, or a person was asked: it is off our hands.
+    /// The tool answered, or a person was asked: the letter is no longer needed.
     Resolved(Attempt),
-    /// It came to nothing once more.
+    /// It failed again.
     Failed {
-        /// What was tried.
+        /// The attempt.
         attempt: Attempt,
-        /// Why it failed, in a sentence.
+        /// The message of the failure.
         text: String,
-        /// When the gateway tries again by itself.
+        /// When the gateway retries automatically.
         next_retry_ms: Option<i64>,
-        /// Whether the tool may have done it all the same.
+        /// Whether the tool may have run nevertheless.
         may_have_happened: bool,
     },
 }
 
-impl Letter {
-    /// The letter after a step at this time.
+impl DeadLetter {
+    /// The letter after a transition at this time.
     pub fn step(&self, step: &LetterStep, at_ms: i64) -> Result<Self, LetterFault> {
         let id = self.id;
         let expected = match step {
@@ -170,9 +170,9 @@ impl Letter {
             LetterStep::Interrupt { next_retry_ms } => {
                 next.state = LetterState::Pending;
                 match next.replaying {
-                    Replaying::Automatic => next.next_retry_ms = Some(*next_retry_ms),
-                    // Nobody knows how far it came.
-                    Replaying::ByHand => next.may_have_happened = true,
+                    ReplayMode::Automatic => next.next_retry_ms = Some(*next_retry_ms),
+                    // It is unknown how far the call got.
+                    ReplayMode::ByHand => next.may_have_happened = true,
                 }
             }
             LetterStep::Settle(Settlement::Resolved(attempt)) => {
@@ -185,7 +185,7 @@ impl Letter {
                 next.error_code.clone_from(&attempt.code);
                 next.error_text.clone_from(text);
                 next.next_retry_ms = *next_retry_ms;
-                // A doubt is not removed by a later attempt that never left the gateway.
+                // A later attempt that never left the gateway does not remove the doubt.
                 next.may_have_happened |= may_have_happened;
             }
         }
@@ -196,7 +196,7 @@ impl Letter {
         self.state = state;
         self.next_retry_ms = None;
         self.ended_ms = Some(at_ms);
-        // What is never made again need not be kept.
+        // A letter that is never replayed does not need its arguments.
         self.sealed = None;
     }
 
@@ -208,7 +208,7 @@ impl Letter {
         self.attempts.push(attempt.clone());
     }
 
-    /// What its sealed arguments are bound to: with another caller or tool they do not open.
+    /// The data its encrypted arguments are bound to: with another caller or tool they cannot be decrypted.
     pub fn binding(&self) -> Vec<u8> {
         let mut bound = b"toolbooth dead letter\0".to_vec();
         let persona = self.persona.as_deref().unwrap_or_default();
@@ -220,8 +220,8 @@ impl Letter {
         bound
     }
 
-    /// An audit entry about it: whose call it is, who had something done to it, and what.
-    pub fn trace(&self, at_ms: i64, by: Option<&str>, outcome: &str) -> AuditEntry {
+    /// An audit entry about the letter: its caller, the user who acted, and the outcome.
+    pub fn audit_entry(&self, at_ms: i64, by: Option<&str>, outcome: &str) -> AuditEntry {
         AuditEntry {
             call_id: Some(self.id),
             by: by.map(Into::into),

@@ -1,15 +1,15 @@
-//! Which ends make a letter, and when its call is made again.
+//! Which failures create a dead letter, and when it is replayed.
 
-use super::Replaying;
+use super::ReplayMode;
 use crate::catalog::Tool;
 use crate::fault::{Blame, Problem};
 use crate::retry::Repeat;
 
-/// After how many seconds a safe call is made again, by how often that was done before.
+/// The delay of each automatic replay, in seconds.
 pub const SCHEDULE_SECONDS: [u32; 5] = [60, 300, 900, 1800, 3600];
 
-/// Whether a call that was accepted and ended so is kept. What its caller did wrong is not, and what the
-/// tool itself answered is no failure of the call.
+/// Whether a failed call becomes a dead letter. Errors of the caller do not, and an error result of the tool is not a
+/// failure of the call.
 pub fn deserves_letter(problem: &Problem) -> bool {
     match problem.blame {
         Blame::Upstream | Blame::Gateway => true,
@@ -17,17 +17,17 @@ pub fn deserves_letter(problem: &Problem) -> bool {
     }
 }
 
-/// Who may have calls of a tool made again: the gateway only where a second time does no harm.
-pub fn replaying_of(tool: &Tool) -> Replaying {
+/// Who may replay calls of a tool: the gateway only if a repeated call does no harm.
+pub fn replaying_of(tool: &Tool) -> ReplayMode {
     match Repeat::of(tool) {
-        Repeat::Harmless => Replaying::Automatic,
-        Repeat::IfUnsent => Replaying::ByHand,
+        Repeat::Harmless => ReplayMode::Automatic,
+        Repeat::IfUnsent => ReplayMode::ByHand,
     }
 }
 
-/// When a call that was made again `replays` times is made again by itself; never after `max_replays`.
+/// When a letter that was replayed `replays` times is replayed automatically; never after `max_replays`.
 ///
-/// `chance`, from 0 to 1, puts it off by a tenth at most, so that letters of one moment do not all come back in one.
+/// `chance`, from 0 to 1, delays it by up to a tenth, so that letters of the same time are not all replayed at once.
 pub fn next_retry_ms(
     schedule_seconds: &[u32],
     replays: u32,

@@ -1,4 +1,4 @@
-//! The rules of dead letters, as tables.
+//! Table tests of the dead-letter rules.
 
 use super::*;
 use crate::catalog::Tool;
@@ -8,8 +8,8 @@ use crate::server::{ServerEntry, SideEffects, Transport};
 use serde_json::json;
 use std::sync::Arc;
 
-fn letter(state: LetterState, replaying: Replaying) -> Letter {
-    Letter {
+fn letter(state: LetterState, replaying: ReplayMode) -> DeadLetter {
+    DeadLetter {
         id: Uuid::nil(),
         call_id: Uuid::nil(),
         user: "ann".into(),
@@ -51,7 +51,7 @@ fn failed(may_have_happened: bool) -> LetterStep {
 }
 
 #[test]
-fn only_these_steps_lead_on() {
+fn only_these_transitions_are_allowed() {
     use LetterState::{Dropped, Pending, Resolved, Retrying};
     let resolved = LetterStep::Settle(Settlement::Resolved(attempt("done")));
     let interrupt = LetterStep::Interrupt { next_retry_ms: 70 };
@@ -73,16 +73,16 @@ fn only_these_steps_lead_on() {
         (Dropped, interrupt, Err("dead-letter.over")),
     ];
     for (state, step, expected) in cases {
-        let came = letter(state, Replaying::ByHand).step(&step, 9);
+        let came = letter(state, ReplayMode::ByHand).step(&step, 9);
         let came = came.map(|letter| letter.state).map_err(|fault| fault.code());
         assert_eq!(came, expected, "{state} {step:?}");
     }
 }
 
 #[test]
-fn what_was_cut_off_is_in_doubt_unless_it_does_no_harm() {
+fn an_interrupted_replay_is_in_doubt_unless_it_is_harmless() {
     let step = LetterStep::Interrupt { next_retry_ms: 70 };
-    let cases = [(Replaying::ByHand, (true, None)), (Replaying::Automatic, (false, Some(70)))];
+    let cases = [(ReplayMode::ByHand, (true, None)), (ReplayMode::Automatic, (false, Some(70)))];
     for (replaying, expected) in cases {
         let claimed = letter(LetterState::Pending, replaying).step(&LetterStep::Claim, 2).expect("claimed");
         assert_eq!((claimed.replays, claimed.next_retry_ms), (1, None));
@@ -93,8 +93,8 @@ fn what_was_cut_off_is_in_doubt_unless_it_does_no_harm() {
 }
 
 #[test]
-fn doubt_stays_and_attempts_are_bounded() {
-    let mut letter = letter(LetterState::Pending, Replaying::ByHand);
+fn doubt_persists_and_attempts_are_limited() {
+    let mut letter = letter(LetterState::Pending, ReplayMode::ByHand);
     for round in 0..40 {
         letter = letter.step(&LetterStep::Claim, 1).expect("claimed");
         letter = letter.step(&failed(round == 0), 2).expect("failed");
@@ -107,13 +107,13 @@ fn doubt_stays_and_attempts_are_bounded() {
 
 #[test]
 fn sealed_arguments_are_bound_to_their_caller_and_tool() {
-    let first = letter(LetterState::Pending, Replaying::ByHand);
+    let first = letter(LetterState::Pending, ReplayMode::ByHand);
     let others = [
-        Letter { user: "bob".into(), ..first.clone() },
-        Letter { tool: "delete".into(), ..first.clone() },
-        Letter { persona: Some("dev".into()), ..first.clone() },
-        Letter { server: "mai".parse().expect("a name"), tool: "lsend".into(), ..first.clone() },
-        Letter { id: Uuid::from_u128(1), ..first.clone() },
+        DeadLetter { user: "bob".into(), ..first.clone() },
+        DeadLetter { tool: "delete".into(), ..first.clone() },
+        DeadLetter { persona: Some("dev".into()), ..first.clone() },
+        DeadLetter { server: "mai".parse().expect("a name"), tool: "lsend".into(), ..first.clone() },
+        DeadLetter { id: Uuid::from_u128(1), ..first.clone() },
     ];
     for other in others {
         assert_ne!(first.binding(), other.binding(), "{other:?}");
@@ -121,7 +121,7 @@ fn sealed_arguments_are_bound_to_their_caller_and_tool() {
 }
 
 #[test]
-fn only_what_the_caller_could_not_help_is_kept() {
+fn errors_of_the_caller_create_no_letter() {
     let cases = [(Blame::Upstream, true), (Blame::Gateway, true), (Blame::Caller, false)];
     for (blame, expected) in cases {
         let problem = Problem { code: "x.y", blame, message: String::new(), hint: None };
@@ -130,7 +130,7 @@ fn only_what_the_caller_could_not_help_is_kept() {
 }
 
 #[test]
-fn replays_come_later_and_later_and_end() {
+fn replay_delays_grow_and_replays_end() {
     let cases = [
         (0, 3, 0.0, Some(60_000)),
         (0, 3, 1.0, Some(66_000)),
@@ -149,27 +149,27 @@ fn replays_come_later_and_later_and_end() {
 }
 
 #[test]
-fn the_gateway_replays_only_what_does_no_harm() {
+fn the_gateway_replays_only_harmless_calls() {
     type Change = fn(&mut ServerEntry);
-    let cases: [(&str, Change, Replaying); 8] = [
-        // A name alone vouches for nothing.
-        ("list_mails", |_| {}, Replaying::ByHand),
+    let cases: [(&str, Change, ReplayMode); 8] = [
+        // A name alone is not trusted.
+        ("list_mails", |_| {}, ReplayMode::ByHand),
         (
             "list_mails",
             |entry| entry.defaults.side_effects = SideEffects::ReadExternalService,
-            Replaying::Automatic,
+            ReplayMode::Automatic,
         ),
-        ("send_mail", |_| {}, Replaying::ByHand),
-        ("frobnicate", |_| {}, Replaying::ByHand),
-        ("frobnicate", |entry| entry.defaults.side_effects = SideEffects::None, Replaying::Automatic),
-        ("send_mail", |entry| entry.defaults.idempotency_key = true, Replaying::Automatic),
+        ("send_mail", |_| {}, ReplayMode::ByHand),
+        ("frobnicate", |_| {}, ReplayMode::ByHand),
+        ("frobnicate", |entry| entry.defaults.side_effects = SideEffects::None, ReplayMode::Automatic),
+        ("send_mail", |entry| entry.defaults.idempotency_key = true, ReplayMode::Automatic),
         (
             "send_mail",
             |entry| {
                 entry.defaults.idempotency_key = true;
                 entry.tools.overrides.insert("send_mail".into(), json!({ "idempotency_key": false }));
             },
-            Replaying::ByHand,
+            ReplayMode::ByHand,
         ),
         (
             "send_mail",
@@ -177,7 +177,7 @@ fn the_gateway_replays_only_what_does_no_harm() {
                 let own = json!({ "idempotency_key": { "required": true } });
                 entry.tools.overrides.insert("send_mail".into(), own);
             },
-            Replaying::Automatic,
+            ReplayMode::Automatic,
         ),
     ];
     for (name, change, expected) in cases {
@@ -186,7 +186,7 @@ fn the_gateway_replays_only_what_does_no_harm() {
         change(&mut entry);
         let overlay = entry.tools.overrides.get(name).map(ToolTerms::read_override).unwrap_or_default();
         let mut tool = Tool::bare(Arc::new(entry), name, name);
-        tool.terms = Arc::new((*tool.terms).clone().under(&overlay));
+        tool.terms = Arc::new((*tool.terms).clone().with_overlay(&overlay));
         assert_eq!(replaying_of(&tool), expected, "{name}");
     }
 }

@@ -1,8 +1,8 @@
-//! What a tool does to the world: a rung on the ladder `none < read < write < destructive < system`.
+//! Side effects of a tool: a rung on the ladder `none < read < write < destructive < system`.
 //!
-//! The first that speaks decides: the operator's label, then the annotations of a server whose word
-//! is taken, then the words of the tool's name. What nothing speaks of counts as a write. A server whose
-//! word is not taken may still say that a tool writes: that is believed, as nobody gains by it.
+//! The first source that says something decides: the operator's label, then the annotations of a trusted server, then
+//! the words of the tool's name. A tool of unknown effect counts as a write. A server that is not trusted may still say
+//! that a tool writes: that is believed, because it gains nothing by it.
 
 mod words;
 
@@ -16,13 +16,13 @@ use std::fmt;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Rung {
-    /// Touches nothing.
+    /// Neither reads nor changes anything.
     None,
-    /// Looks, and changes nothing.
+    /// Reads something and changes nothing.
     Read,
     /// Changes something.
     Write,
-    /// Changes something that cannot be had back.
+    /// Changes something irreversibly.
     Destructive,
     /// Changes the machine or the service itself.
     System,
@@ -34,7 +34,7 @@ impl Rung {
         self >= Self::Write
     }
 
-    /// The word used in rules, rows and on every door.
+    /// The word used in rules, records and all interfaces.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::None => "none",
@@ -52,7 +52,7 @@ impl fmt::Display for Rung {
     }
 }
 
-/// Who said so.
+/// The source of an effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Basis {
@@ -62,29 +62,29 @@ pub enum Basis {
     Annotation,
     /// The words of the tool's name.
     Name,
-    /// Nobody.
+    /// No source; the effect is unknown.
     Unknown,
 }
 
-/// What a tool does, and who says so.
+/// The side effect of a tool, and the source that says so.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 pub struct Effect {
     /// The rung.
     pub rung: Rung,
-    /// Who said so.
+    /// The source.
     pub basis: Basis,
 }
 
 impl Effect {
-    /// Whether an operator or a trusted server said so, and not a name alone.
+    /// Whether an operator or a trusted server said so, not only the name.
     pub fn is_vouched_for(self) -> bool {
         matches!(self.basis, Basis::Label | Basis::Annotation)
     }
 }
 
-/// What the server's annotations say.
+/// The meaning of the server's annotations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Hint {
+enum AnnotationHint {
     ReadOnly,
     Destructive,
     Additive,
@@ -98,8 +98,8 @@ pub fn effect_of(tool: &Tool) -> Effect {
     effect(&tool.server, tool.terms.side_effects, &tool.name, &tool.definition)
 }
 
-/// The effect of a tool of a manifest without a label that says more than that it uses the network: that of
-/// the most dangerous tool that serves it. Of an HTTP service or a model, only the tool's own name tells.
+/// The effect of a manifest tool whose label says no more than that it uses the network: that of the most dangerous
+/// tool behind it. For an HTTP service or a model only the tool's own name is known.
 fn effect_of_backing(tool: &Tool) -> Effect {
     let backing = || tool.bounds.iter().flat_map(|bounds| &bounds.backing);
     let by_name = || effect(&tool.server, SideEffects::Network, &tool.name, &tool.definition);
@@ -110,39 +110,39 @@ fn effect_of_backing(tool: &Tool) -> Effect {
 
 /// The effect of a tool by its server's entry, the operator's label, its own name and its definition.
 pub fn effect(server: &ServerEntry, label: SideEffects, name: &str, definition: &RawJson) -> Effect {
-    let said = hint(definition);
-    let hint = said.filter(|_| server.defaults.trust_annotations);
+    let annotated = hint(definition);
+    let hint = annotated.filter(|_| server.defaults.trust_annotations);
     match label {
         SideEffects::Network => {}
         label => return Effect { rung: of_label(label, hint), basis: Basis::Label },
     }
     if let Some(hint) = hint {
         let rung = match hint {
-            Hint::ReadOnly => Rung::Read,
-            Hint::Additive => Rung::Write,
-            Hint::Destructive => Rung::Destructive,
+            AnnotationHint::ReadOnly => Rung::Read,
+            AnnotationHint::Additive => Rung::Write,
+            AnnotationHint::Destructive => Rung::Destructive,
         };
         return Effect { rung, basis: Basis::Annotation };
     }
-    let owned_up = match said {
-        Some(Hint::Destructive | Hint::Additive) => Rung::Write,
-        Some(Hint::ReadOnly) | None => Rung::None,
+    let admitted = match annotated {
+        Some(AnnotationHint::Destructive | AnnotationHint::Additive) => Rung::Write,
+        Some(AnnotationHint::ReadOnly) | None => Rung::None,
     };
     match words::rung_of(server.name.as_str(), name) {
-        Some(rung) if rung < owned_up => Effect { rung: owned_up, basis: Basis::Annotation },
+        Some(rung) if rung < admitted => Effect { rung: admitted, basis: Basis::Annotation },
         Some(rung) => Effect { rung, basis: Basis::Name },
         None => Effect { rung: Rung::Write, basis: Basis::Unknown },
     }
 }
 
-/// The rung that the words of a name speak of, where they say that the tool changes something and the operator's
-/// label says that it does not. The label counts; a slip in it should not go unseen.
+/// The rung that a tool's name indicates, if the name says that the tool changes something and the operator's label
+/// says that it does not. The label counts, but a mistake in it should be reported.
 pub fn understated(server: &str, name: &str, label: SideEffects) -> Option<Rung> {
     let named = words::rung_of(server, name).filter(|rung| rung.writes())?;
     (!of_label(label, None).writes()).then_some(named)
 }
 
-fn of_label(label: SideEffects, hint: Option<Hint>) -> Rung {
+fn of_label(label: SideEffects, hint: Option<AnnotationHint>) -> Rung {
     match label {
         SideEffects::None => Rung::None,
         SideEffects::ReadExternalService => Rung::Read,
@@ -152,16 +152,16 @@ fn of_label(label: SideEffects, hint: Option<Hint>) -> Rung {
         | SideEffects::Database
         | SideEffects::Compute
         | SideEffects::Write => match hint {
-            Some(Hint::ReadOnly) => Rung::Read,
-            Some(Hint::Destructive) => Rung::Destructive,
-            Some(Hint::Additive) | None => Rung::Write,
+            Some(AnnotationHint::ReadOnly) => Rung::Read,
+            Some(AnnotationHint::Destructive) => Rung::Destructive,
+            Some(AnnotationHint::Additive) | None => Rung::Write,
         },
     }
 }
 
-/// Annotations as the protocol defines them. `readOnlyHint: false` alone leaves the protocol's default,
-/// which is destructive.
-fn hint(definition: &RawJson) -> Option<Hint> {
+/// Reads annotations as the protocol defines them. `readOnlyHint: false` alone leaves the protocol's default, which is
+/// destructive.
+fn hint(definition: &RawJson) -> Option<AnnotationHint> {
     let says = |name: &str| {
         let value = definition.at(&["annotations", name])?;
         match value.as_str() {
@@ -171,10 +171,10 @@ fn hint(definition: &RawJson) -> Option<Hint> {
         }
     };
     match (says("readOnlyHint"), says("destructiveHint")) {
-        (_, Some(true)) => Some(Hint::Destructive),
-        (Some(true), _) => Some(Hint::ReadOnly),
-        (_, Some(false)) => Some(Hint::Additive),
-        (Some(false), None) => Some(Hint::Destructive),
+        (_, Some(true)) => Some(AnnotationHint::Destructive),
+        (Some(true), _) => Some(AnnotationHint::ReadOnly),
+        (_, Some(false)) => Some(AnnotationHint::Additive),
+        (Some(false), None) => Some(AnnotationHint::Destructive),
         (None, None) => None,
     }
 }
@@ -185,12 +185,12 @@ mod tests {
     use crate::server::tests::entry;
 
     #[test]
-    fn a_label_below_the_words_of_the_name_is_noticed() {
+    fn a_label_below_the_words_of_the_name_is_found() {
         let cases = [
             ("delete_everything", SideEffects::None, Some(Rung::Destructive)),
             ("send_mail", SideEffects::ReadExternalService, Some(Rung::Write)),
             ("delete_everything", SideEffects::Write, None),
-            ("delete_everything", SideEffects::Network, None), // the default: then the name counts
+            ("delete_everything", SideEffects::Network, None), // the default, so the name counts
             ("google_search", SideEffects::None, None),
             ("get_order", SideEffects::None, None),
         ];
@@ -204,15 +204,15 @@ mod tests {
     }
 
     #[test]
-    fn the_first_that_speaks_decides() {
+    fn the_first_source_that_says_something_decides() {
         let read_only = r#"{"readOnlyHint":true}"#;
         let cases: [(&str, SideEffects, bool, &str, Rung, Basis); 13] = [
-            // A label other than `network` is the operator's word.
+            // A label other than `network` comes from the operator.
             ("get_x", SideEffects::System, false, "{}", Rung::System, Basis::Label),
             ("delete_x", SideEffects::None, false, "{}", Rung::None, Basis::Label),
             ("x", SideEffects::Database, false, read_only, Rung::Write, Basis::Label),
             ("x", SideEffects::Database, true, read_only, Rung::Read, Basis::Label),
-            // Annotations count where the server is trusted, and nowhere else.
+            // Annotations count only if the server is trusted.
             ("delete_x", SideEffects::Network, true, read_only, Rung::Read, Basis::Annotation),
             ("delete_x", SideEffects::Network, false, read_only, Rung::Destructive, Basis::Name),
             (
@@ -240,7 +240,7 @@ mod tests {
                 Basis::Annotation,
             ),
             ("get_x", SideEffects::Network, true, r#"{"readOnlyHint":"yes"}"#, Rung::Read, Basis::Name),
-            // Then the name, and what nothing speaks of counts as a write.
+            // Then the name counts; an unknown effect counts as a write.
             ("get_x", SideEffects::Network, false, "{}", Rung::Read, Basis::Name),
             (
                 "get_x",

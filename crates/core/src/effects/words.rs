@@ -1,17 +1,17 @@
-//! Reading a tool's name for what the tool does: whole words, never parts of words.
+//! Derives the effect of a tool from its name: whole words, never parts of words.
 
 use super::Rung;
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-/// Verbs that look and change nothing; they count where they lead the name.
+/// Verbs that read and change nothing; they count at the beginning of a name.
 const READS: &str = "\
     analyse analyze browse calculate check compare count describe diff discover display estimate explain \
     extract fetch filter find get grep has head health identify info inspect is list lookup ls measure \
     peek ping preview query read recall retrieve scan search show stat stats status suggest summarise \
     summarize tail validate view whoami";
 
-/// Verbs that change something wherever they stand.
+/// Verbs that change something, anywhere in a name.
 const WRITES: &str = "\
     accept acknowledge activate add adjust allocate annotate append apply approve assign attach \
     authorize buy cancel checkout claim clean click clone close complete configure confirm connect \
@@ -26,39 +26,39 @@ const WRITES: &str = "\
     trigger type unassign undo unfollow unlink unlock unmark unpin unsubscribe update upgrade upload \
     upsert vote withdraw write";
 
-/// Verbs that change what cannot be had back.
+/// Verbs that change something irreversibly.
 const DESTRUCTIVE: &str = "\
     archive ban clear deallocate decommission delete deprovision destroy detach drop empty erase evict \
     expire flush format kick kill nuke overwrite prune purge remove reset revert revoke rm rmdir \
     rollback shutdown stop terminate trash trim truncate unblock uninstall unregister unset wipe";
 
-/// Words that are verbs in one name and nouns in another: after a leading read verb they are what is
-/// looked at (`get_commit`), else they are done (`commit`).
+/// Words that are verbs in one name and nouns in another: after a leading read verb they are nouns (`get_commit`), else
+/// verbs (`commit`).
 const EITHER: &str = "\
     access block book branch broadcast build call change comment commit dump email export fork issue \
     like load lock log mail message note patch plan post process pull react release report request \
     review run set setup star tag task test tweet work";
 
-/// Words of the second class that after a leading read verb are plainly things: `get_order`, `list_link`.
+/// Write and destructive verbs that are nouns after a leading read verb: `get_order`, `list_link`.
 const THINGS: &str = "\
     add archive ban checkout clean clear click close complete copy download drop duplicate edit empty \
     follow format import install invite launch like link login mark merge move open order pin print push \
     record refund reply reset schedule select share sign start stash status stop store swap switch sync \
     train transfer trash trigger type update upgrade upload vote";
 
-/// What a word can mean in a name.
+/// The possible meanings of a word in a name.
 #[derive(Debug, Clone, Copy, Default)]
-struct Meaning {
-    /// The rung, when it is done.
+struct WordMeaning {
+    /// The rung of the word as a verb.
     done: Option<Rung>,
-    /// Whether it looks.
+    /// Whether it is a read verb.
     reads: bool,
-    /// Whether it may be a thing that is looked at.
+    /// Whether it may be a noun.
     thing: bool,
 }
 
-static MEANINGS: LazyLock<HashMap<&'static str, Meaning>> = LazyLock::new(|| {
-    let mut meanings: HashMap<&str, Meaning> = HashMap::new();
+static MEANINGS: LazyLock<HashMap<&'static str, WordMeaning>> = LazyLock::new(|| {
+    let mut meanings: HashMap<&str, WordMeaning> = HashMap::new();
     for word in READS.split_whitespace() {
         meanings.entry(word).or_default().reads = true;
     }
@@ -73,14 +73,14 @@ static MEANINGS: LazyLock<HashMap<&'static str, Meaning>> = LazyLock::new(|| {
     meanings
 });
 
-/// Words that join two deeds, so that what follows a read verb may be done after all.
+/// Words that join two actions, so that a word after a read verb may be a verb.
 const JOINTS: &[&str] = &["and", "or", "then", "if", "to", "with", "n"];
 
-/// The rung that the words of a name speak of, if any.
+/// The rung that the words of a name indicate, if any.
 pub(super) fn rung_of(server: &str, name: &str) -> Option<Rung> {
     let mut words = split(name);
     let own = split(server);
-    // Many servers put their own name, or how it begins, before each tool's; it says nothing about the tool.
+    // Many servers prefix each tool with their own name, or its beginning; it says nothing about the tool.
     let prefix = words.iter().zip(&own).take_while(|(word, own)| word == own).count();
     if prefix < words.len() {
         words.drain(..prefix);
@@ -95,8 +95,8 @@ pub(super) fn rung_of(server: &str, name: &str) -> Option<Rung> {
     words.iter().filter_map(done).max().or(looks.then_some(Rung::Read))
 }
 
-/// The words of a name, lower-cased: split at anything that is no letter or digit, and where the case
-/// rises (`insertRow`, `HTTPGet`).
+/// The words of a name in lower case: split at characters that are not letters or digits, and where the case rises
+/// (`insertRow`, `HTTPGet`).
 fn split(name: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     let mut word = String::new();
@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_split_at_marks_and_rising_case() {
+    fn names_are_split_at_punctuation_and_rising_case() {
         let cases: [(&str, &[&str]); 6] = [
             ("create_issue", &["create", "issue"]),
             ("insertRow", &["insert", "row"]),
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn writes_are_seen_where_patterns_missed_them() {
+    fn writes_are_recognised_in_real_names() {
         let writes = [
             ("github", "create_issue"),
             ("fs", "write"),
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_are_not_stopped_for_a_noun() {
+    fn a_noun_does_not_turn_a_read_into_a_write() {
         let reads = [
             ("blog", "get_post_list"),
             ("github", "get_commit_diff"),
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_of_words_say_nothing() {
+    fn parts_of_words_are_ignored() {
         assert_eq!(rung_of("x", "getaway"), None);
         assert_eq!(rung_of("x", "undeletable"), None);
         assert_eq!(rung_of("x", "get_recreated"), Some(Rung::Read));

@@ -1,36 +1,36 @@
-//! The vocabulary of events, and which of them somebody wants to hear.
+//! The kinds of events, and filters over them.
 
 use crate::fault::{Blame, Fault};
 use crate::words::words;
 
 words! {
-    /// What happened.
+    /// The kind of an event.
     pub enum EventKind ("type of event") {
-        /// A server is being connected.
+        /// The gateway connects to a server.
         ServerConnecting = "server.connecting",
         /// A server is connected and has listed what it offers.
         ServerConnected = "server.connected",
-        /// A server was let go.
+        /// A server was disconnected.
         ServerDisconnected = "server.disconnected",
-        /// A server could not be reached, or was lost.
+        /// A server could not be reached, or its connection was lost.
         ServerError = "server.error",
-        /// A call goes to its server.
+        /// A call is sent to its server.
         ToolCall = "tool.call",
-        /// A call ended, however it did.
+        /// A call ended, with any outcome.
         ToolResult = "tool.result",
         /// A tool was loaded because a search found it.
         ToolDynamicLoad = "tool.dynamicLoad",
         /// Tools were searched for.
         ToolSearch = "tool.search",
-        /// A tool has another definition than before.
+        /// The definition of a tool changed.
         ToolChanged = "tool.changed",
         /// A call waits for a person.
         CallHeld = "call.held",
-        /// A person said yes.
+        /// A held call was approved.
         CallApproved = "call.approved",
-        /// A person said no.
+        /// A held call was rejected.
         CallRejected = "call.rejected",
-        /// Nobody answered in time.
+        /// A held call was not answered in time.
         CallExpired = "call.expired",
         /// Plan mode was switched on.
         PlanCreated = "plan.created",
@@ -42,23 +42,23 @@ words! {
         PlanApproved = "plan.approved",
         /// A step was rejected.
         PlanRejected = "plan.rejected",
-        /// A step ran, well or badly.
+        /// A step ran, with any outcome.
         PlanDone = "plan.done",
-        /// A call that failed for good was set aside.
+        /// A call that failed permanently was stored as a dead letter.
         DeadLetterAdded = "dead_letter.added",
-        /// It is tried again.
+        /// A dead letter is replayed.
         DeadLetterRetrying = "dead_letter.retrying",
-        /// It went through after all.
+        /// The replay of a dead letter succeeded.
         DeadLetterResolved = "dead_letter.resolved",
-        /// It was given up.
+        /// A dead letter was dropped.
         DeadLetterDropped = "dead_letter.dropped",
-        /// A job has a time to run.
+        /// A job was scheduled.
         JobScheduled = "job.scheduled",
         /// A job runs.
         JobStarted = "job.started",
         /// A step of a job ended.
         JobStep = "job.step",
-        /// A job ended well.
+        /// A job succeeded.
         JobSucceeded = "job.succeeded",
         /// A job failed.
         JobFailed = "job.failed",
@@ -68,44 +68,44 @@ words! {
         SkillStarted = "skill.started",
         /// A step of a skill ended.
         SkillStep = "skill.step",
-        /// A skill ended well.
+        /// A skill succeeded.
         SkillSucceeded = "skill.succeeded",
         /// A skill failed.
         SkillFailed = "skill.failed",
-        /// What a server offers is another than before.
+        /// The tools, prompts or resources of a server changed.
         CatalogChanged = "catalog.changed",
-        /// The configuration could not be read again; the last good one stays.
+        /// The configuration could not be reloaded; the last valid one stays in effect.
         ConfigError = "config.error",
-        /// Somebody was refused at the door: a foreign origin, a bad credential, another user of the machine.
+        /// A request was refused: a foreign origin, a bad credential, or another user of the machine.
         RequestRefused = "request.refused",
     }
 }
 
-/// Whom an event is for, besides those who look after the gateway.
+/// Who may receive an event, besides administrators.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Audience {
+pub enum EventAudience {
     /// The user it is about.
     User,
-    /// Whoever may see its server.
+    /// Users who may see its server.
     Server,
-    /// Whoever may use its tool.
+    /// Users who may use its tool.
     Tool,
-    /// Nobody else.
-    Keepers,
+    /// Only administrators.
+    Administrators,
 }
 
 impl EventKind {
-    /// Whom events of this kind are for.
-    pub fn audience(self) -> Audience {
+    /// Who may receive events of this kind.
+    pub fn audience(self) -> EventAudience {
         match self {
             Self::ServerConnecting
             | Self::ServerConnected
             | Self::ServerDisconnected
             | Self::ServerError
-            | Self::CatalogChanged => Audience::Server,
-            Self::ToolChanged => Audience::Tool,
-            Self::ConfigError | Self::RequestRefused => Audience::Keepers,
-            _ => Audience::User,
+            | Self::CatalogChanged => EventAudience::Server,
+            Self::ToolChanged => EventAudience::Tool,
+            Self::ConfigError | Self::RequestRefused => EventAudience::Administrators,
+            _ => EventAudience::User,
         }
     }
 
@@ -114,16 +114,16 @@ impl EventKind {
     }
 }
 
-/// The kinds that somebody wants to hear, as bits: one look decides.
+/// A set of event kinds, as a bit mask.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Kinds(u64);
+pub struct EventKinds(u64);
 
-impl Kinds {
-    /// All of them.
+impl EventKinds {
+    /// All kinds.
     pub const ALL: Self = Self(u64::MAX);
 
-    /// Those that any of these patterns names; all, where there is none. A pattern may hold `*`.
-    pub fn of<'a>(patterns: impl IntoIterator<Item = &'a str>) -> Result<Self, NoSuchKind> {
+    /// The kinds that any of these patterns matches; all if there are no patterns. A pattern may contain `*`.
+    pub fn of<'a>(patterns: impl IntoIterator<Item = &'a str>) -> Result<Self, UnknownEventKind> {
         let mut bits = 0;
         let mut named = false;
         for pattern in patterns.into_iter().map(str::trim).filter(|pattern| !pattern.is_empty()) {
@@ -131,7 +131,7 @@ impl Kinds {
                 EventKind::ALL.into_iter().filter(|kind| crate::wildcard::fits(pattern, kind.as_str()));
             let found = found.fold(0, |bits, kind| bits | kind.bit());
             if found == 0 {
-                return Err(NoSuchKind { pattern: pattern.chars().take(64).collect() });
+                return Err(UnknownEventKind { pattern: pattern.chars().take(64).collect() });
             }
             bits |= found;
             named = true;
@@ -139,21 +139,21 @@ impl Kinds {
         Ok(if named { Self(bits) } else { Self::ALL })
     }
 
-    /// Whether a kind is among them.
+    /// Whether it contains a kind.
     pub fn has(self, kind: EventKind) -> bool {
         self.0 & kind.bit() != 0
     }
 }
 
-/// No event is of a kind that was asked for.
+/// The error for a pattern that matches no event kind.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("no event is of the type `{pattern}`")]
-pub struct NoSuchKind {
-    /// What was asked for.
+#[error("no event type matches `{pattern}`")]
+pub struct UnknownEventKind {
+    /// The pattern.
     pub pattern: String,
 }
 
-impl Fault for NoSuchKind {
+impl Fault for UnknownEventKind {
     fn code(&self) -> &'static str {
         "events.unknown-type"
     }
@@ -163,7 +163,7 @@ impl Fault for NoSuchKind {
     }
 
     fn hint(&self) -> Option<String> {
-        Some("types are such as `tool.result`, `server.*` or `call.*`".into())
+        Some("use types such as `tool.result`, `server.*` or `call.*`".into())
     }
 }
 
@@ -172,12 +172,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn there_is_a_bit_for_every_kind() {
+    fn every_kind_has_a_bit() {
         assert!(EventKind::ALL.len() <= 64);
     }
 
     #[test]
-    fn patterns_name_kinds() {
+    fn patterns_match_kinds() {
         let cases: [(&[&str], &[&str], &[&str]); 6] = [
             (&[], &["tool.call", "config.error"], &[]),
             (&["tool.result"], &["tool.result"], &["tool.call", "plan.done"]),
@@ -187,7 +187,7 @@ mod tests {
             (&["s*r*.c*d"], &["server.connected"], &["server.connecting", "server.error"]),
         ];
         for (patterns, wanted, unwanted) in cases {
-            let kinds = Kinds::of(patterns.iter().copied()).expect("known");
+            let kinds = EventKinds::of(patterns.iter().copied()).expect("known");
             for word in wanted {
                 assert!(kinds.has(word.parse().expect("a kind")), "{patterns:?} {word}");
             }
@@ -196,7 +196,7 @@ mod tests {
             }
         }
         for unknown in ["tool", "tools.*", "tool.result.*", "TOOL.*"] {
-            assert!(Kinds::of([unknown]).is_err(), "{unknown}");
+            assert!(EventKinds::of([unknown]).is_err(), "{unknown}");
         }
     }
 }

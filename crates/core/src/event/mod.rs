@@ -1,12 +1,12 @@
-//! Events: what happened, for those who follow along. An event names things and never shows what was in
-//! them: no arguments, no results, nothing that the gateway supplied.
+//! Events: records of what happened. An event names things and never contains their content: no arguments, no results,
+//! nothing that the gateway supplied.
 
 mod id;
 mod kind;
 mod signature;
 
-pub use id::{EventId, NoEventId};
-pub use kind::{Audience, EventKind, Kinds, NoSuchKind};
+pub use id::{EventId, InvalidEventId};
+pub use kind::{EventAudience, EventKind, EventKinds, UnknownEventKind};
 pub use signature::signature;
 
 use crate::json::{ObjectWriter, RawJson};
@@ -16,65 +16,65 @@ use std::sync::Arc;
 use std::time::Duration;
 use uuid::Uuid;
 
-/// The most facts an event may have.
+/// The maximum number of facts of an event.
 const MAX_FACTS: usize = 8;
-/// The most bytes of one text in an event.
+/// The maximum length of one text in an event.
 const MAX_TEXT_BYTES: usize = 256;
 
-/// Something that happened. Texts are shared with whatever it happened to, and nothing is written out
-/// before somebody reads it: most events are never read.
+/// Something that happened. Its texts are shared, and it is serialized only when it is read, because most events are
+/// never read.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Event {
-    /// What.
+    /// The kind.
     pub kind: EventKind,
-    /// When; stamped by whoever keeps it.
+    /// The time; set when the event is stored.
     pub at_ms: i64,
-    /// Whose doing it was, or whom it happened to.
+    /// The user who caused it or whom it concerns.
     pub user: Option<Arc<str>>,
-    /// The server it is about.
+    /// The server it concerns.
     pub server: Option<Arc<str>>,
-    /// That server's own name of the tool, or what was asked for where there is no such tool.
+    /// The server's own name of the tool, or the requested name if there is no such tool.
     pub tool: Option<Arc<str>>,
     /// The call, or held call.
     pub call: Option<Uuid>,
     /// How long it took.
     pub duration: Option<Duration>,
-    /// What came of it.
+    /// The outcome.
     pub outcome: Option<&'static str>,
-    /// The fault's stable code, where there was a fault.
+    /// The code of the fault, if any.
     pub code: Option<Cow<'static, str>>,
-    /// Anything else worth a word.
-    pub facts: Option<Box<Vec<(&'static str, Datum)>>>,
+    /// Further details.
+    pub facts: Option<Box<Vec<(&'static str, FactValue)>>>,
 }
 
-/// One more thing worth saying.
+/// The value of a fact.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Datum {
+pub enum FactValue {
     /// A short text.
     Text(Box<str>),
     /// A number.
     Number(u64),
 }
 
-impl From<u64> for Datum {
+impl From<u64> for FactValue {
     fn from(number: u64) -> Self {
         Self::Number(number)
     }
 }
 
-impl From<usize> for Datum {
+impl From<usize> for FactValue {
     fn from(number: usize) -> Self {
         Self::Number(number as u64)
     }
 }
 
-impl From<u32> for Datum {
+impl From<u32> for FactValue {
     fn from(number: u32) -> Self {
         Self::Number(u64::from(number))
     }
 }
 
-impl From<&str> for Datum {
+impl From<&str> for FactValue {
     fn from(text: &str) -> Self {
         Self::Text(short(text).into())
     }
@@ -85,7 +85,7 @@ fn short(text: &str) -> &str {
 }
 
 impl Event {
-    /// An event that says the least an event can say.
+    /// An event with only a kind.
     pub fn new(kind: EventKind) -> Self {
         Self {
             kind,
@@ -101,56 +101,56 @@ impl Event {
         }
     }
 
-    /// About this user.
+    /// Sets the user.
     pub fn user(mut self, user: impl Into<Arc<str>>) -> Self {
         self.user = Some(user.into());
         self
     }
 
-    /// About this server.
+    /// Sets the server.
     pub fn server(mut self, server: &ServerName) -> Self {
         self.server = Some(server.shared());
         self
     }
 
-    /// About this tool, by its server's own name.
+    /// Sets the tool, by its server's own name.
     pub fn tool(mut self, tool: impl Into<Arc<str>>) -> Self {
         self.tool = Some(tool.into());
         self
     }
 
-    /// About a tool by a name that came from outside and may be of any length.
+    /// Sets the tool to a requested name, which may have any length.
     pub fn asked_for(mut self, name: &str) -> Self {
         self.tool = Some(short(name).into());
         self
     }
 
-    /// About this call, or held call.
+    /// Sets the call or held call.
     pub fn call(mut self, call: Uuid) -> Self {
         self.call = Some(call);
         self
     }
 
-    /// After this long.
+    /// Sets the duration.
     pub fn took(mut self, duration: Duration) -> Self {
         self.duration = Some(duration);
         self
     }
 
-    /// With this outcome.
+    /// Sets the outcome.
     pub fn outcome(mut self, outcome: &'static str) -> Self {
         self.outcome = Some(outcome);
         self
     }
 
-    /// With this fault.
+    /// Sets the fault's code.
     pub fn code(mut self, code: impl Into<Cow<'static, str>>) -> Self {
         self.code = Some(code.into());
         self
     }
 
-    /// With one more fact. Texts are cut, and an event has few facts: it must stay small.
-    pub fn with(mut self, key: &'static str, value: impl Into<Datum>) -> Self {
+    /// Adds a fact. Texts are truncated and the number of facts is limited, so that events stay small.
+    pub fn with(mut self, key: &'static str, value: impl Into<FactValue>) -> Self {
         let facts = self.facts.get_or_insert_default();
         if facts.len() < MAX_FACTS {
             facts.push((key, value.into()));
@@ -185,8 +185,8 @@ impl Event {
             writer.object("data", |data| {
                 for (key, value) in facts.iter() {
                     match value {
-                        Datum::Text(text) => data.text(key, text),
-                        Datum::Number(number) => data.number(key, *number),
+                        FactValue::Text(text) => data.text(key, text),
+                        FactValue::Number(number) => data.number(key, *number),
                     };
                 }
             });
@@ -200,7 +200,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_event_is_small_and_reads_well() {
+    fn an_event_is_small_and_readable() {
         let server: ServerName = "mail".parse().expect("a name");
         let event = Event::new(EventKind::ToolResult)
             .user("ann")
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_said_stays_short() {
+    fn texts_and_facts_are_limited() {
         let mut event = Event::new(EventKind::ToolSearch).asked_for(&"é".repeat(1_000));
         for _ in 0..20 {
             event = event.with("query", "x".repeat(10_000).as_str());

@@ -1,10 +1,10 @@
-//! The signature of what is posted to others: who has the key can tell that it came from this gateway, and when.
+//! Signatures of webhook requests: a receiver with the key can verify the sender and the time.
 
 use hmac::{Hmac, Mac};
 use sha2::Sha256;
 
-/// The value of the header that signs a body: `t=SECONDS,v1=HEX`. Signed are the seconds, a dot and the body, so
-/// that an old message cannot be sent again as a new one.
+/// The value of the signature header of a body: `t=SECONDS,v1=HEX`. It covers the seconds, a dot and the body, so that
+/// an old message cannot be replayed as a new one.
 pub fn signature(key: &[u8], seconds: u64, body: &[u8]) -> String {
     let mut mac = Hmac::<Sha256>::new_from_slice(key).expect("HMAC takes keys of any length");
     mac.update(seconds.to_string().as_bytes());
@@ -19,7 +19,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_signature_is_of_key_time_and_body() {
+    fn a_signature_depends_on_key_time_and_body() {
         let one = signature(b"key", 1, b"body");
         // echo -n '1.body' | openssl dgst -sha256 -hmac key
         assert_eq!(one, "t=1,v1=91b5374b153842ad05b2c4eab9349b8321b14703165bd3fb8b034dfb8be98ae5");

@@ -1,43 +1,43 @@
-//! The answer to a search: signatures under a budget of tokens, the best hit in full when there is room for it.
+//! The answer to a search: signatures within a token budget, with the full definition of the best hit if it fits.
 
 use super::signature::{cut, signature};
 use crate::catalog::Tool;
 use crate::json::{ObjectWriter, RawJson};
 use crate::weigh::tokens_within;
 
-/// A tool that was found.
+/// A search hit.
 #[derive(Debug, Clone, Copy)]
 pub struct AnswerHit<'a> {
     /// The tool.
     pub tool: &'a Tool,
-    /// How well it fits.
+    /// Its score.
     pub score: f32,
 }
 
-/// What a model is told of a search.
+/// The answer to a search, for a model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SearchAnswer {
     /// The text.
     pub text: String,
-    /// Whether the first hit's definition is in it.
+    /// Whether it includes the definition of the first hit.
     pub has_definition: bool,
 }
 
-/// How much is said of each hit: characters of its description and optional parameters, less and less.
+/// The levels of detail of a hit: characters of its description and optional parameters, in descending order.
 const DETAILS: [(usize, usize); 5] = [(200, 12), (120, 8), (60, 5), (0, 3), (0, 0)];
-/// A hit whose score is under this share of the best one's fits less.
+/// Hits with a score below this share of the best one are shown with less detail.
 const FITS_LESS: f32 = 0.7;
-/// The longest note that is passed on.
+/// The maximum length of a note.
 const MAX_NOTE: usize = 160;
 
-/// Writes the answer: as much as fits into `budget` tokens, and the name of every hit in any case.
+/// Writes the answer: as much as fits into `budget` tokens, with the name of every hit in any case.
 pub fn search_answer(hits: &[AnswerHit<'_>], notes: &[String], budget: u32) -> SearchAnswer {
     let notes: String = notes.iter().take(3).map(|note| format!("\nNote: {}", cut(note, MAX_NOTE))).collect();
     let Some(best) = hits.first() else {
-        let text = format!("No tool was found. Try other words, or `mcp_tool_list`.{notes}");
+        let text = format!("No tool was found. Try other words, or use `mcp_tool_list`.{notes}");
         return SearchAnswer { text, has_definition: false };
     };
-    // Less is said of what fits less.
+    // Weaker hits get less detail.
     let level = |hit: &AnswerHit<'_>, level: usize| {
         let fits_less = hit.score < best.score * FITS_LESS;
         DETAILS[(level + usize::from(fits_less)).min(DETAILS.len() - 1)]
@@ -49,14 +49,14 @@ pub fn search_answer(hits: &[AnswerHit<'_>], notes: &[String], budget: u32) -> S
         return SearchAnswer { text: written(&names, &notes), has_definition: false };
     };
     let text = written(&lines, &notes);
-    // In full it needs no signature beside, and most who have it need less of the others.
+    // With the full definition, no signature is needed, and the other hits need less detail.
     for (line_of, hit) in lines.iter_mut().zip(hits) {
         let shorter = line(hit, level(hit, 1));
         if shorter.len() < line_of.len() {
             *line_of = shorter;
         }
     }
-    lines[0] = format!("Best match {}: {}", standing(best), core_definition(best.tool));
+    lines[0] = format!("Best match {}: {}", label(best), core_definition(best.tool));
     let in_full = written(&lines, &notes);
     match tokens_within(&in_full, budget) {
         Some(_) => SearchAnswer { text: in_full, has_definition: true },
@@ -70,15 +70,15 @@ fn written(lines: &[String], notes: &str) -> String {
 
 fn line(hit: &AnswerHit<'_>, (characters, optional): (usize, usize)) -> String {
     let tool = hit.tool;
-    let head = format!("{} {}", signature(tool, optional), standing(hit));
+    let head = format!("{} {}", signature(tool, optional), label(hit));
     match tool.description().filter(|_| characters > 0) {
         Some(text) if !text.trim().is_empty() => format!("{head} {}", cut(&text, characters)),
         _ => head,
     }
 }
 
-/// Whose tool it is, unless its name says so, and how well it fits.
-fn standing(AnswerHit { tool, score }: &AnswerHit<'_>) -> String {
+/// The server's name, unless the tool's name contains it, and the score.
+fn label(AnswerHit { tool, score }: &AnswerHit<'_>) -> String {
     let server = tool.server.name.as_str();
     match tool.exposed.starts_with(server) {
         true => format!("[{score:.2}]"),
@@ -86,7 +86,7 @@ fn standing(AnswerHit { tool, score }: &AnswerHit<'_>) -> String {
     }
 }
 
-/// What a model needs of a definition: what else is in it is for its client.
+/// The part of a definition that a model needs.
 pub(super) fn core_definition(tool: &Tool) -> RawJson {
     let mut writer = ObjectWriter::with_capacity(tool.definition.as_bytes().len());
     for key in ["name", "description", "inputSchema"] {

@@ -1,36 +1,36 @@
-//! The choice of a mode: one function, from what is configured, who asks and how much there is to show.
+//! Chooses the exposure mode from the settings, the client and the size of the catalog.
 
 use super::Mode;
-use super::clients::{Family, family, own_name};
+use super::clients::{ClientFamily, family, own_name};
 use crate::catalog::ToolPatterns;
 use globset::{Glob, GlobMatcher};
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// What is configured of the mode: one, or `auto`, which is none.
-pub type Forced = Option<Mode>;
+/// The configured mode; `None` is `auto`.
+pub type ConfiguredMode = Option<Mode>;
 
-/// What the configuration says about exposure.
+/// The exposure settings.
 #[derive(Debug)]
-pub struct Terms {
-    /// The mode where neither client nor persona has its own.
-    pub mode: Forced,
-    clients: Vec<(String, Option<GlobMatcher>, Forced)>,
-    personas: BTreeMap<String, Forced>,
+pub struct ExposureTerms {
+    /// The mode for clients and personas without their own.
+    pub mode: ConfiguredMode,
+    clients: Vec<(String, Option<GlobMatcher>, ConfiguredMode)>,
+    personas: BTreeMap<String, ConfiguredMode>,
     /// Tools that are listed in full in every mode.
     pub pins: ToolPatterns,
-    /// Characters of a description in a summary.
+    /// The maximum length of a description in a summary.
     pub description_limit: usize,
-    /// Hits of a search that names no limit.
+    /// The default number of search hits.
     pub search_limit: usize,
-    /// Tokens of definitions that `auto` lists.
+    /// The token budget for definitions in `auto` mode.
     pub tool_tokens: u32,
-    /// Tokens of the answer to a search.
+    /// The token budget for the answer to a search.
     pub answer_tokens: u32,
     key: u64,
 }
 
-impl Default for Terms {
+impl Default for ExposureTerms {
     fn default() -> Self {
         Self {
             mode: None,
@@ -47,13 +47,13 @@ impl Default for Terms {
     }
 }
 
-impl Terms {
-    /// The same with modes for clients and personas by name. A client is named as it names itself, by the word the
-    /// table of clients has for it, or by a glob.
+impl ExposureTerms {
+    /// Sets modes for clients and personas by name. A client is named by its `clientInfo.name`, by the word for its
+    /// family, or by a glob.
     pub fn with_modes(
         mut self,
-        clients: impl IntoIterator<Item = (String, Forced)>,
-        personas: impl IntoIterator<Item = (String, Forced)>,
+        clients: impl IntoIterator<Item = (String, ConfiguredMode)>,
+        personas: impl IntoIterator<Item = (String, ConfiguredMode)>,
     ) -> Self {
         let matcher = |key: &str| {
             let is_glob = key.contains(['*', '?', '[', '{']);
@@ -68,7 +68,7 @@ impl Terms {
         self
     }
 
-    /// The same, ready to be told from others whose lists differ. Called last.
+    /// Computes the key of these settings. Must be called last.
     pub fn keyed(mut self) -> Self {
         let mut hasher = DefaultHasher::new();
         (self.description_limit, self.tool_tokens, self.pins.texts()).hash(&mut hasher);
@@ -76,14 +76,14 @@ impl Terms {
         self
     }
 
-    /// What tells lists made by these terms from others'.
+    /// A key that differs for settings that produce different lists.
     pub fn key(&self) -> u64 {
         self.key
     }
 
-    /// What is said of a client. The most particular key decides: the name it gives, its own without that of a bridge,
-    /// the word for its family, and last a glob over either name.
-    fn for_client(&self, name: &str, family: Option<&Family>) -> Option<(&str, Forced)> {
+    /// The mode configured for a client. The most specific key wins: the full name, the name without that of a bridge,
+    /// the word for its family, and finally a glob over either name.
+    fn for_client(&self, name: &str, family: Option<&ClientFamily>) -> Option<(&str, ConfiguredMode)> {
         if self.clients.is_empty() {
             return None;
         }
@@ -98,52 +98,52 @@ impl Terms {
     }
 }
 
-/// How much of a caller's tools fits into the budget.
+/// How much of a caller's tools fits into the token budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Size {
-    /// Every definition.
+    /// All definitions.
     Small,
-    /// Their summaries.
-    Middling,
-    /// Not even those.
+    /// Only their summaries.
+    Medium,
+    /// Not even the summaries.
     Large,
 }
 
-/// The mode for a client, and why it is that.
+/// The mode for a client, and the reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Choice {
+pub struct ModeChoice {
     /// The mode.
     pub mode: Mode,
-    /// Why.
+    /// The reason.
     pub reason: Reason,
 }
 
-/// Why a mode was chosen.
+/// The reason for a mode.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reason {
-    /// `exposure.clients` says so under this key.
+    /// `exposure.clients` sets it under this key.
     Client(String),
-    /// `exposure.personas` says so of this persona.
+    /// `exposure.personas` sets it for this persona.
     Persona(String),
-    /// `exposure.mode` says so.
+    /// `exposure.mode` sets it.
     Setting,
-    /// The client keeps tools out of its model's context by itself.
+    /// The client defers tools on its own.
     Defers(&'static str),
-    /// By how much fits into the budget of so many tokens.
+    /// The size of the catalog relative to the token budget.
     Budget(Size, u32),
 }
 
 impl std::fmt::Display for Reason {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Client(key) => write!(f, "`exposure.clients` says so for `{key}`"),
-            Self::Persona(name) => write!(f, "`exposure.personas` says so for `{name}`"),
-            Self::Setting => f.write_str("`exposure.mode` says so"),
-            Self::Defers(word) => write!(f, "the client (`{word}`) defers tools by itself"),
+            Self::Client(key) => write!(f, "`exposure.clients` sets it for `{key}`"),
+            Self::Persona(name) => write!(f, "`exposure.personas` sets it for `{name}`"),
+            Self::Setting => f.write_str("`exposure.mode` sets it"),
+            Self::Defers(word) => write!(f, "the client (`{word}`) defers tools on its own"),
             Self::Budget(Size::Small, most) => {
                 write!(f, "all definitions fit into `exposure.tool_tokens` ({most})")
             }
-            Self::Budget(Size::Middling, most) => {
+            Self::Budget(Size::Medium, most) => {
                 write!(f, "only summaries fit into `exposure.tool_tokens` ({most})")
             }
             Self::Budget(Size::Large, most) => {
@@ -153,9 +153,14 @@ impl std::fmt::Display for Reason {
     }
 }
 
-/// Chooses: what is said of the client, then of the persona, then of everybody; where that is `auto`, by what the
-/// client does itself and by how much there is. `size` is asked only when it decides.
-pub fn choose(terms: &Terms, client: &str, persona: Option<&str>, size: impl FnOnce() -> Size) -> Choice {
+/// Chooses the mode: the setting for the client, then for the persona, then the general one; for `auto`, by what the
+/// client supports and by size. `size` is only called if it decides.
+pub fn choose(
+    terms: &ExposureTerms,
+    client: &str,
+    persona: Option<&str>,
+    size: impl FnOnce() -> Size,
+) -> ModeChoice {
     let family = family(client);
     let of_client = terms.for_client(client, family);
     let of_persona = || persona.and_then(|name| terms.personas.get(name).map(|mode| (name, *mode)));
@@ -167,18 +172,18 @@ pub fn choose(terms: &Terms, client: &str, persona: Option<&str>, size: impl FnO
         },
     };
     if let Some((mode, reason)) = said {
-        return Choice { mode, reason };
+        return ModeChoice { mode, reason };
     }
     if let Some(family) = family.filter(|family| family.defers) {
-        return Choice { mode: Mode::Full, reason: Reason::Defers(family.word) };
+        return ModeChoice { mode: Mode::Full, reason: Reason::Defers(family.word) };
     }
     let size = size();
     let mode = match size {
         Size::Small => Mode::Full,
-        Size::Middling => Mode::Summary,
+        Size::Medium => Mode::Summary,
         Size::Large => Mode::Search,
     };
-    Choice { mode, reason: Reason::Budget(size, terms.tool_tokens) }
+    ModeChoice { mode, reason: Reason::Budget(size, terms.tool_tokens) }
 }
 
 #[cfg(test)]
@@ -189,11 +194,11 @@ mod tests {
     use std::sync::Arc;
 
     #[test]
-    fn the_most_particular_word_decides() {
-        let modes = |pairs: &[(&str, Forced)]| -> Vec<(String, Forced)> {
+    fn the_most_specific_setting_decides() {
+        let modes = |pairs: &[(&str, ConfiguredMode)]| -> Vec<(String, ConfiguredMode)> {
             pairs.iter().map(|(key, mode)| ((*key).to_owned(), *mode)).collect()
         };
-        let terms = Terms { mode: Some(Mode::Summary), ..Terms::default() }.with_modes(
+        let terms = ExposureTerms { mode: Some(Mode::Summary), ..ExposureTerms::default() }.with_modes(
             modes(&[("cursor", Some(Mode::Search)), ("my-*", Some(Mode::Full)), ("my-auto", None)]),
             modes(&[("dev", Some(Mode::Full)), ("free", None)]),
         );
@@ -214,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn the_most_particular_key_decides_whatever_their_order() {
+    fn the_most_specific_key_decides_in_any_order() {
         let mut keys = [
             ("cursor", Some(Mode::Search)),
             ("cursor-*", Some(Mode::Full)),
@@ -233,27 +238,27 @@ mod tests {
             ("my-agent (via odd 1)", Some("my-agent (via odd 1)")),
             ("other (via mcp-remote 0.1.37)", None),
         ];
-        let named = |keys: &[(&str, Forced)]| -> Vec<(String, Forced)> {
+        let named = |keys: &[(&str, ConfiguredMode)]| -> Vec<(String, ConfiguredMode)> {
             keys.iter().map(|(key, mode)| ((*key).to_owned(), *mode)).collect()
         };
         for _ in ["forwards", "backwards"] {
-            let terms = Terms::default().with_modes(named(&keys), []);
+            let terms = ExposureTerms::default().with_modes(named(&keys), []);
             for (client, expected) in cases {
                 let found = terms.for_client(client, family(client)).map(|(key, _)| key);
                 assert_eq!(found, expected, "{client} among {keys:?}");
             }
             keys.reverse();
         }
-        let bridged = Terms::default().with_modes(named(&[("* (via mcp-*)", None)]), []);
+        let bridged = ExposureTerms::default().with_modes(named(&[("* (via mcp-*)", None)]), []);
         assert!(bridged.for_client("x (via mcp-remote 0.1.37)", None).is_some());
         assert!(bridged.for_client("x", None).is_none());
     }
 
     #[test]
-    fn auto_goes_by_the_client_and_then_by_size() {
-        let terms = Terms::default();
+    fn auto_depends_on_the_client_and_then_on_size() {
+        let terms = ExposureTerms::default();
         for (size, expected) in
-            [(Size::Small, Mode::Full), (Size::Middling, Mode::Summary), (Size::Large, Mode::Search)]
+            [(Size::Small, Mode::Full), (Size::Medium, Mode::Summary), (Size::Large, Mode::Search)]
         {
             assert_eq!(choose(&terms, "somebody", None, || size).mode, expected);
             assert_eq!(choose(&terms, "codex-mcp-client", None, || size).mode, Mode::Full);
@@ -261,13 +266,13 @@ mod tests {
     }
 
     #[test]
-    fn pins_know_tools_by_all_their_names() {
+    fn pins_match_any_name_of_a_tool() {
         let pins = |glob: &str| ToolPatterns::new(&[glob.to_owned()]).expect("a glob");
         let tool = Tool::bare(Arc::new(entry("fs")), "read", "fs_read");
         for glob in ["fs_read", "fs_*", "fs.read", "mcp.fs.*", "*read*", "read", "mcp__fs__read"] {
-            assert!(pins(glob).touch(&tool), "{glob}");
+            assert!(pins(glob).match_any(&tool), "{glob}");
         }
-        assert!(!pins("git_*").touch(&tool));
-        assert!(!ToolPatterns::default().touch(&tool));
+        assert!(!pins("git_*").match_any(&tool));
+        assert!(!ToolPatterns::default().match_any(&tool));
     }
 }

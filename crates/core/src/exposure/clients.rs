@@ -1,72 +1,72 @@
-//! Clients the gateway knows by name: which of them defer tools themselves, and what they cannot take.
+//! Clients known by name: which of them defer tools themselves, and the limits of their tool definitions.
 //!
-//! This is the one table about clients. A client that is not in it gets everything as it is, and `auto` goes by
-//! the size of the catalog alone.
+//! This is the only table about clients. A client that is not in it receives definitions unchanged, and `auto`
+//! depends only on the size of the catalog.
 
-/// A client, whatever names it goes by.
+/// A client and the names it uses.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Family {
+pub struct ClientFamily {
     /// The word for it in settings (`exposure.clients`) and explanations.
     pub word: &'static str,
-    /// The names it gives in `clientInfo.name`, in small letters.
+    /// The names it sends in `clientInfo.name`, in lower case.
     names: &'static [&'static str],
-    /// Whether it keeps tools out of its model's context until they are needed, by itself.
+    /// Whether it keeps tools out of its model's context until they are needed.
     pub defers: bool,
-    /// What it cannot take.
+    /// The limits of its tool definitions.
     pub dialect: Dialect,
 }
 
-/// What a client cannot take in definitions of tools.
+/// The limits of a client's tool definitions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Dialect {
-    /// The longest name it takes; longer ones are cut and given a hash for it.
+    /// The maximum length of a name; longer ones are truncated and get a hash.
     pub longest_name: Option<usize>,
-    /// Which schemas of arguments it takes.
-    pub rooted: Rooted,
-    /// Which schemas of results it takes.
-    pub output: Output,
+    /// The input schemas it accepts.
+    pub input: InputSchemas,
+    /// The output schemas it accepts.
+    pub output: OutputSchemas,
 }
 
-/// What a schema of results may describe.
+/// The output schemas that a client accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Output {
+pub enum OutputSchemas {
     /// Anything.
-    Anything,
-    /// Objects, which is all that legacy revisions know: a client of those may refuse a whole list for another.
+    Any,
+    /// Only objects, as in legacy revisions: a client of those may reject a whole list because of another schema.
     Objects,
 }
 
-/// What may stand at the top of a schema of arguments.
+/// The input schemas that a client accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Rooted {
+pub enum InputSchemas {
     /// Anything.
-    Anyhow,
-    /// An object and its properties: no `anyOf`, `oneOf` or `allOf` there, which the client's model refuses, and
-    /// no `$schema`.
-    Plainly,
+    Any,
+    /// An object with properties: no `anyOf`, `oneOf` or `allOf` at the top, which the client's model rejects, and no
+    /// `$schema`.
+    Plain,
 }
 
 impl Dialect {
-    /// Everything goes.
-    pub const ANY: Self = Self { longest_name: None, rooted: Rooted::Anyhow, output: Output::Anything };
+    /// No limits.
+    pub const ANY: Self = Self { longest_name: None, input: InputSchemas::Any, output: OutputSchemas::Any };
     /// Any name, plain schemas.
-    const PLAIN: Self = Self { rooted: Rooted::Plainly, ..Self::ANY };
+    const PLAIN: Self = Self { input: InputSchemas::Plain, ..Self::ANY };
 }
 
-const fn defers(word: &'static str, names: &'static [&'static str], dialect: Dialect) -> Family {
-    Family { word, names, defers: true, dialect }
+const fn defers(word: &'static str, names: &'static [&'static str], dialect: Dialect) -> ClientFamily {
+    ClientFamily { word, names, defers: true, dialect }
 }
 
-const fn lists(word: &'static str, names: &'static [&'static str], dialect: Dialect) -> Family {
-    Family { word, names, defers: false, dialect }
+const fn lists(word: &'static str, names: &'static [&'static str], dialect: Dialect) -> ClientFamily {
+    ClientFamily { word, names, defers: false, dialect }
 }
 
-/// Cursor counts the server's name and the tool's together, and leaves out what is longer than 60.
+/// Cursor counts the server's name and the tool's together, and drops tools over 60 characters.
 const CURSOR: Dialect = Dialect { longest_name: Some(48), ..Dialect::PLAIN };
 
-/// Clients by the names they give. Those that defer say so in their own documentation; the others are here for their
-/// dialect, or so that settings can name them by one word.
-static FAMILIES: &[Family] = &[
+/// Clients by the names they send. Those that defer document it; the others are listed for their dialect, or so that
+/// settings can name them with one word.
+static FAMILIES: &[ClientFamily] = &[
     defers("claude-code", &["claude-code", "claude code", "claude-code-cli"], Dialect::PLAIN),
     defers("codex", &["codex-mcp-client", "codex", "codex-cli"], Dialect::ANY),
     defers("cursor", &["cursor-vscode", "cursor", "cursor-cli", "cursor-agent"], CURSOR),
@@ -87,7 +87,7 @@ static FAMILIES: &[Family] = &[
         Dialect::ANY,
     ),
     defers("goose", &["goose", "goose-desktop", "goose-cli"], Dialect::ANY),
-    // A person's tool for looking at servers: there is no model whose context could be filled.
+    // A tool for people to inspect servers: there is no model whose context could fill up.
     defers(
         "inspector",
         &["mcp-inspector", "inspector-client", "modelcontextprotocol/inspector"],
@@ -101,18 +101,18 @@ static FAMILIES: &[Family] = &[
     lists("zed", &["zed"], Dialect::ANY),
 ];
 
-/// A client's own name, in small letters. Bridges add theirs in brackets, which is left out.
+/// A client's own name, in lower case, without the name that bridges append in parentheses.
 pub(super) fn own_name(name: &str) -> String {
     name.split(" (via ").next().unwrap_or_default().trim().to_lowercase()
 }
 
-/// The family of a client by the name it gives.
-pub fn family(name: &str) -> Option<&'static Family> {
+/// The family of a client by the name it sends.
+pub fn family(name: &str) -> Option<&'static ClientFamily> {
     let own = own_name(name);
     FAMILIES.iter().find(|family| family.names.contains(&&*own))
 }
 
-/// The lengths to which names are cut for some client, each once.
+/// The lengths to which names are truncated for some clients, without duplicates.
 pub(crate) fn name_limits() -> impl Iterator<Item = usize> {
     let mut limits: Vec<usize> = FAMILIES.iter().filter_map(|family| family.dialect.longest_name).collect();
     limits.sort_unstable();
@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn clients_are_known_by_the_names_they_give() {
+    fn clients_are_known_by_the_names_they_send() {
         let cases = [
             ("claude-code", Some(("claude-code", true))),
             ("codex-mcp-client", Some(("codex", true))),
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn no_name_and_no_word_stands_for_two_families() {
+    fn names_and_words_are_unique_among_families() {
         let mut seen = std::collections::HashSet::new();
         for family in FAMILIES {
             assert!(seen.insert(("word", family.word)), "{}", family.word);

@@ -1,48 +1,48 @@
-//! Tools that a legacy session has loaded: found or described, they join that session's list.
+//! Tools that a legacy session has loaded by finding or describing them. They join that session's list.
 
 use crate::catalog::ListBytes;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The most tools one session keeps loaded; the longest unused go first.
+/// The maximum number of loaded tools per session; the least recently used are unloaded first.
 pub const MAX_LOADED: usize = 64;
 
-/// What a session has loaded. Shared by all requests of the session.
+/// The tools that a session has loaded, shared by all its requests.
 #[derive(Debug, Default)]
-pub struct Loaded {
-    state: Mutex<State>,
+pub struct LoadedTools {
+    state: Mutex<LoadedState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct LoadedState {
     /// Exposed names, the latest last.
     names: VecDeque<Box<str>>,
-    /// The list made of them, and what it was made for.
+    /// The cached list, and the key it was built for.
     list: Option<(String, Arc<ListBytes>)>,
 }
 
-impl PartialEq for Loaded {
-    /// One session's is its own.
+impl PartialEq for LoadedTools {
+    /// Compares by identity: each session has its own.
     fn eq(&self, other: &Self) -> bool {
         std::ptr::eq(self, other)
     }
 }
 
-impl Eq for Loaded {}
+impl Eq for LoadedTools {}
 
-impl Loaded {
-    fn state(&self) -> MutexGuard<'_, State> {
+impl LoadedTools {
+    fn state(&self) -> MutexGuard<'_, LoadedState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Loads tools by their exposed names; those that were not loaded before.
+    /// Loads tools by their exposed names and returns those that were not loaded before.
     pub fn add<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
         let mut state = self.state();
         let mut new = Vec::new();
         for name in names {
             match state.names.iter().position(|known| **known == *name) {
                 Some(place) => {
-                    // Used again: it goes last.
+                    // Used again: move it to the end.
                     let known = state.names.remove(place);
                     state.names.extend(known);
                 }
@@ -66,7 +66,7 @@ impl Loaded {
         self.state().names.is_empty()
     }
 
-    /// The list with what is loaded, made anew only when that, or what it is made for, is another.
+    /// The list with the loaded tools, rebuilt only when those or the key change.
     pub fn list(&self, key: String, make: impl FnOnce(&[Box<str>]) -> ListBytes) -> Arc<ListBytes> {
         let mut state = self.state();
         if let Some((made_for, list)) = &state.list
@@ -85,8 +85,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_longest_unused_go_first() {
-        let loaded = Loaded::default();
+    fn the_least_recently_used_are_unloaded_first() {
+        let loaded = LoadedTools::default();
         assert!(loaded.is_empty());
         assert_eq!(loaded.add(["a", "b", "a"]), ["a", "b"]);
         assert_eq!(loaded.add(["a"]), Vec::<&str>::new());

@@ -1,28 +1,28 @@
-//! The meta tools: how a model finds, reads and calls tools that its client does not list.
+//! The meta tools: let a model find, read and call tools that its client does not list.
 
 use crate::catalog::Tool;
 use crate::json::RawJson;
 use crate::tokens::parse_strictly;
 use serde_json::json;
 
-/// How deep arguments may nest that are written as text: as deep as a message from a client.
+/// The maximum nesting depth of arguments sent as text: the same as of a client's message.
 const MAX_DEPTH: usize = 64;
 
 /// Finds tools by what they do.
 pub const SEARCH: &str = "mcp_tool_search";
 /// Lists tools, page by page.
 pub const LIST: &str = "mcp_tool_list";
-/// Gives one tool's full definition.
+/// Returns one tool's full definition.
 pub const DESCRIBE: &str = "mcp_tool_describe";
 /// Calls any tool by name.
 pub const CALL: &str = "mcp_tool_call";
 
-/// Whether a tool is one of the meta tools, which are listed in `search` mode alone.
+/// Whether a tool is one of the meta tools, which are listed only in `search` mode.
 pub fn is_meta(tool: &Tool) -> bool {
     tool.server.is_own() && matches!(&*tool.name, SEARCH | LIST | DESCRIBE | CALL)
 }
 
-/// What the meta tools say of themselves. Every client in `search` mode has them in its context: they are short.
+/// The definitions of the meta tools. They are short, because every client in `search` mode has them in its context.
 pub fn definitions() -> [RawJson; 4] {
     let text = json!({ "type": "string" });
     let reads = json!({ "readOnlyHint": true });
@@ -66,8 +66,8 @@ pub fn definitions() -> [RawJson; 4] {
     .map(|definition| RawJson::from_value(&definition))
 }
 
-/// The call inside a call of [`CALL`]: its tool and arguments. Nothing where there is none, or where it is another
-/// such call: whoever reads the outer one then says what is wrong.
+/// The tool and arguments of the call inside a call of [`CALL`]. `None` if there is none or if it is another such
+/// call; the outer call then reports the error.
 pub fn inner_call(arguments: Option<&RawJson>) -> Option<(String, Option<RawJson>)> {
     let arguments = arguments?;
     let [name, inner] = arguments.pick(["name", "arguments"]);
@@ -76,8 +76,8 @@ pub fn inner_call(arguments: Option<&RawJson>) -> Option<(String, Option<RawJson
     (name != CALL).then_some((name, inner.map(unwrapped)))
 }
 
-/// Some models write the arguments as text that holds JSON. It is read as strictly as what comes in through a door:
-/// a text with a key twice stays a text, which no tool takes for arguments.
+/// Some models send the arguments as text that contains JSON. It is parsed as strictly as any request: text with a
+/// duplicate key stays text, which no tool accepts as arguments.
 fn unwrapped(arguments: RawJson) -> RawJson {
     let inside = arguments.string().and_then(|text| parse_strictly(text.into_owned(), MAX_DEPTH).ok());
     inside.filter(RawJson::is_object).unwrap_or(arguments)
@@ -88,13 +88,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_call_inside_is_taken_out() {
+    fn the_inner_call_is_extracted() {
         let cases = [
             (r#"{"name":"a","arguments":{"x":1.0}}"#, Some(("a", Some(r#"{"x":1.0}"#)))),
             (r#"{"name":"a"}"#, Some(("a", None))),
             (r#"{"name":"a","arguments":"{\"x\":1}"}"#, Some(("a", Some(r#"{"x":1}"#)))),
             (r#"{"name":"a","arguments":"x"}"#, Some(("a", Some(r#""x""#)))),
-            // M1: what readers read differently is not read at all.
+            // M1: text that parsers read differently is not parsed.
             (r#"{"name":"a","arguments":"{\"x\":1,\"x\":2}"}"#, Some(("a", Some(r#""{\"x\":1,\"x\":2}""#)))),
             (
                 r#"{"name":"a","arguments":"{\"o\":{\"x\":1,\"\\u0078\":2}}"}"#,

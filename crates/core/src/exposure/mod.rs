@@ -1,7 +1,7 @@
-//! Exposure: what a client is shown of the tools its caller may use, and in which form.
+//! Exposure: which of a caller's tools a client sees, and in which form.
 //!
-//! Any permitted tool may be called in any mode, listed or not: exposure saves a model's context and takes no
-//! right away. What is decided here is decided from names, settings and sizes alone.
+//! Any permitted tool may be called in any mode, listed or not: exposure saves a model's context and does not affect
+//! rights. It depends only on names, settings and sizes.
 
 mod answer;
 mod choice;
@@ -12,24 +12,24 @@ mod signature;
 mod surface;
 
 pub use answer::{AnswerHit, SearchAnswer, search_answer};
-pub use choice::{Choice, Forced, Reason, Size, Terms, choose};
+pub use choice::{ConfiguredMode, ExposureTerms, ModeChoice, Reason, Size, choose};
 pub(crate) use clients::name_limits;
-pub use clients::{Dialect, Family, Output, Rooted, family};
-pub use loaded::{Loaded, MAX_LOADED};
+pub use clients::{ClientFamily, Dialect, InputSchemas, OutputSchemas, family};
+pub use loaded::{LoadedTools, MAX_LOADED};
 pub use signature::{cut, signature};
-pub use surface::{Shape, Weights, summary};
+pub use surface::{ListShape, ModeCosts, summary};
 pub(crate) use surface::{ShapeKey, shortened, size};
 
 use crate::words::words;
 
 words! {
-    /// What `tools/list` holds.
+    /// The exposure mode: what `tools/list` contains.
     pub enum Mode ("exposure mode") {
-        /// Every permitted tool, as it is.
+        /// Every permitted tool, unchanged.
         Full = "full",
         /// Every permitted tool, shortened.
         Summary = "summary",
-        /// The meta tools, pinned tools and, in a legacy session, what was loaded in it.
+        /// The meta tools, pinned tools and, in a legacy session, the tools loaded in it.
         Search = "search",
     }
 }

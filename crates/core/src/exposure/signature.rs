@@ -1,23 +1,23 @@
-//! A tool in one line: its name and its typed parameters, as a person would write them down.
+//! Signatures: a tool's name and typed parameters in one line.
 
 use crate::catalog::Tool;
 use crate::json::RawJson;
 use crate::reference::{self, Targets};
 use std::collections::{HashMap, HashSet};
 
-/// The longest name of a parameter that is shown.
+/// The maximum length of a parameter name.
 const MAX_NAME: usize = 64;
-/// The most required parameters that are shown.
+/// The maximum number of required parameters.
 const MAX_REQUIRED: usize = 32;
-/// The longest list of allowed values that is shown, in characters.
+/// The maximum length of a list of allowed values.
 const MAX_VALUES: usize = 48;
-/// How deep a type is looked into.
+/// The maximum nesting depth of a type.
 const MAX_DEPTH: usize = 4;
-/// The most references that are followed; many may lead to the same large part.
+/// The maximum number of references followed; many may lead to the same large part.
 const MAX_REFERENCES: usize = 64;
 
-/// The signature of a tool: required parameters first, then as many optional ones as are wanted. Where not even all
-/// required ones are shown, no others are.
+/// The signature of a tool: required parameters first, then up to `most_optional` others. If some required ones are
+/// left out, no optional ones are shown.
 pub fn signature(tool: &Tool, most_optional: usize) -> String {
     let schema = tool.input_schema();
     let required: HashSet<String> =
@@ -41,7 +41,7 @@ pub fn signature(tool: &Tool, most_optional: usize) -> String {
     format!("{}({})", tool.exposed, parts.join(", "))
 }
 
-/// A text in one line, cut between characters, with an ellipsis where something is missing.
+/// A text in one line, truncated between characters, with an ellipsis if something is missing.
 pub fn cut(text: &str, most: usize) -> String {
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
     if words.chars().nth(most).is_none() {
@@ -55,10 +55,10 @@ fn named(name: &str) -> String {
     cut(name, MAX_NAME)
 }
 
-/// The types that a schema gives its parts, in a word or a few each.
+/// Short descriptions of the types in a schema.
 struct Types<'a> {
     targets: Targets<'a>,
-    /// What references turned out to be, by where they lead and how deep they stand.
+    /// The types of references, by target and depth.
     known: HashMap<(Vec<String>, usize), String>,
     references_left: usize,
 }
@@ -102,7 +102,7 @@ impl<'a> Types<'a> {
         }
     }
 
-    /// The type that has a word; that of an array goes by its items.
+    /// The type for a `type` keyword; an array includes the type of its items.
     fn worded(&mut self, word: &str, items: Option<&RawJson>, depth: usize) -> String {
         match (word, items) {
             ("array", Some(items)) => {
@@ -114,7 +114,7 @@ impl<'a> Types<'a> {
         }
     }
 
-    /// The type of what a reference within the same schema leads to.
+    /// The type that a reference within the same schema leads to.
     fn referred(&mut self, reference: &RawJson, depth: usize) -> Option<String> {
         let place = (reference::steps(&reference.string()?)?, depth);
         if let Some(kind) = self.known.get(&place) {
@@ -128,7 +128,7 @@ impl<'a> Types<'a> {
     }
 }
 
-/// Several types as one; that a value may also be `null` says little.
+/// Several types as one, without `null`.
 fn union(kinds: impl Iterator<Item = String>) -> String {
     let mut words: Vec<String> = Vec::new();
     for word in kinds.filter(|word| word != "null") {
@@ -180,7 +180,7 @@ mod tests {
             (r##"{"properties":{"a":{"$ref":"#/properties/a"}}}"##, "s_t(a?: any)"),
             (
                 r##"{"properties":{"a":{"$ref":"#/$defs/x/y/z/w"}},"$defs":{"x":{"y":{"z":{"type":"object","w":{"type":"number"}}}}}}"##,
-                "s_t(a?: number)", // and not what lies on the way to it
+                "s_t(a?: number)", // and not a part on the way to it
             ),
             (
                 r##"{"properties":{"a":{"$ref":"#/$defs/x~1y"},"b":{"$ref":"#/%24defs/%C3%A9~0"}},"$defs":{"x/y":{"type":"object"},"é~":{"type":"integer"}}}"##,
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tool_that_requires_very_much_is_told_in_short() {
+    fn many_required_parameters_are_shortened() {
         let branches: Vec<String> = (0..8).map(|n| format!(r##"{{"$ref":"#/$defs/d{n}"}}"##)).collect();
         let branches = branches.join(",");
         let names: Vec<String> = (0..5_000).map(|n| format!("p{n:05}")).collect();
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_are_cut_between_characters() {
+    fn texts_are_truncated_between_characters() {
         let cases = [
             ("größe", 5, "größe"),
             ("größer", 5, "größ…"),

@@ -1,7 +1,7 @@
-//! Surfaces: definitions in the form that a mode and a client ask for, and what they cost.
+//! Surfaces: definitions in the form for a mode and a client, and their token cost.
 
-use super::choice::{Size, Terms};
-use super::clients::{Dialect, Output, Rooted};
+use super::choice::{ExposureTerms, Size};
+use super::clients::{Dialect, InputSchemas, OutputSchemas};
 use super::signature::cut;
 use super::{Mode, meta};
 use crate::caller::Caller;
@@ -12,63 +12,63 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// What may not stand at the top of a plain schema.
+/// Keywords that are not allowed at the top of a plain schema.
 const COMBINED: [&str; 3] = ["anyOf", "oneOf", "allOf"];
-/// The most branches of a combined schema whose properties are shown.
+/// The maximum number of branches of a combined schema whose properties are shown.
 const MAX_BRANCHES: usize = 64;
-/// The most properties of such branches that are shown.
+/// The maximum number of properties shown from such branches.
 const MAX_ADDED: usize = 1000;
 
-/// The form of a list: everything that decides about its bytes, besides the catalog and the caller.
+/// The form of a list: everything that its bytes depend on, besides the catalog and the caller.
 #[derive(Debug, Clone, Copy)]
-pub struct Shape<'a> {
+pub struct ListShape<'a> {
     /// The mode.
     pub mode: Mode,
-    /// What the client cannot take.
+    /// The limits of the client's tool definitions.
     pub dialect: Dialect,
-    /// What the configuration says.
-    pub terms: &'a Terms,
+    /// The exposure settings.
+    pub terms: &'a ExposureTerms,
 }
 
-/// What tells the lists of one shape from others'.
+/// The cache key of a form.
 pub(crate) type ShapeKey = (Mode, Dialect, u64);
 
-impl Shape<'_> {
+impl ListShape<'_> {
     pub(crate) fn key(&self) -> ShapeKey {
         (self.mode, self.dialect, self.terms.key())
     }
 
-    /// Whether the list of these tools is the catalog's own.
+    /// Whether the list of these tools equals the catalog's own.
     pub(crate) fn is_plain<'t>(&self, mut tools: impl Iterator<Item = &'t Arc<Tool>>) -> bool {
-        let takes_all = self.dialect.output == Output::Anything;
+        let takes_all = self.dialect.output == OutputSchemas::Any;
         self.mode == Mode::Full
-            && Dialect { output: Output::Anything, ..self.dialect } == Dialect::ANY
+            && Dialect { output: OutputSchemas::Any, ..self.dialect } == Dialect::ANY
             && (takes_all || !tools.any(|tool| has_odd_output(&tool.definition)))
     }
 
-    /// How a tool stands in the list; nothing where it does not. `loaded` are the names a session has loaded.
+    /// The entry of a tool in the list, or `None` if it is not listed. `loaded` are the names a session has loaded.
     pub(crate) fn entry<'t>(&self, tool: &'t Tool, loaded: &[Box<str>]) -> Option<Cow<'t, RawJson>> {
         if tool.server.is_own() {
             let is_listed = self.mode == Mode::Search || !meta::is_meta(tool);
             return is_listed.then_some(Cow::Borrowed(&tool.definition));
         }
-        let is_pinned = || self.terms.pins.touch(tool);
+        let is_pinned = || self.terms.pins.match_any(tool);
         match self.mode {
-            Mode::Full => Some(dressed(tool, &self.dialect)),
-            Mode::Summary if is_pinned() => Some(dressed(tool, &self.dialect)),
+            Mode::Full => Some(adapted(tool, &self.dialect)),
+            Mode::Summary if is_pinned() => Some(adapted(tool, &self.dialect)),
             Mode::Summary => {
                 let name = name_for(tool, &self.dialect);
                 Some(Cow::Owned(summary(tool, &name, self.terms.description_limit)))
             }
             Mode::Search if loaded.contains(&tool.exposed) || is_pinned() => {
-                Some(dressed(tool, &self.dialect))
+                Some(adapted(tool, &self.dialect))
             }
             Mode::Search => None,
         }
     }
 }
 
-/// A tool in short: its name, the start of its description, and the smallest schema there is.
+/// A short definition: the name, the start of the description, and the smallest valid schema.
 pub fn summary(tool: &Tool, name: &str, limit: usize) -> RawJson {
     let mut writer = ObjectWriter::with_capacity(name.len() + limit + 64);
     writer.text("name", name);
@@ -87,23 +87,23 @@ fn name_for<'t>(tool: &'t Tool, dialect: &Dialect) -> Cow<'t, str> {
     }
 }
 
-/// A tool's name, cut for clients that take no longer ones.
+/// A tool's name, truncated for clients with a length limit.
 pub(crate) fn shortened(tool: &Tool, limit: usize) -> String {
     let naming = Naming { max_length: limit, ..Naming::default() };
     naming.suffixed(&tool.exposed, tool.server.name.as_str(), &tool.name)
 }
 
-/// A definition as a client can take it; the very same where it can take it as it is.
-fn dressed<'t>(tool: &'t Tool, dialect: &Dialect) -> Cow<'t, RawJson> {
+/// The definition adapted to a client; borrowed if it needs no change.
+fn adapted<'t>(tool: &'t Tool, dialect: &Dialect) -> Cow<'t, RawJson> {
     let name = match name_for(tool, dialect) {
         Cow::Owned(name) => Some(RawJson::from_value(&name)),
         Cow::Borrowed(_) => None,
     };
-    let schema = match dialect.rooted {
-        Rooted::Anyhow => None,
-        Rooted::Plainly => plain(&tool.input_schema()),
+    let schema = match dialect.input {
+        InputSchemas::Any => None,
+        InputSchemas::Plain => plain(&tool.input_schema()),
     };
-    let loses_output = dialect.output == Output::Objects && has_odd_output(&tool.definition);
+    let loses_output = dialect.output == OutputSchemas::Objects && has_odd_output(&tool.definition);
     if name.is_none() && schema.is_none() && !loses_output {
         return Cow::Borrowed(&tool.definition);
     }
@@ -116,7 +116,7 @@ fn dressed<'t>(tool: &'t Tool, dialect: &Dialect) -> Cow<'t, RawJson> {
     edited.map_or(Cow::Borrowed(&tool.definition), Cow::Owned)
 }
 
-/// Whether a definition has a schema of results that does not say it describes an object.
+/// Whether a definition has an output schema that is not declared as an object.
 fn has_odd_output(definition: &RawJson) -> bool {
     let [output] = definition.pick(["outputSchema"]);
     output.is_some_and(|output| {
@@ -125,8 +125,8 @@ fn has_odd_output(definition: &RawJson) -> bool {
     })
 }
 
-/// A schema without what may not stand at its top; nothing where it has none of that. Arguments that only a branch
-/// declares are shown beside the others. The gateway itself goes by the schema as it was.
+/// A schema without the combining keywords at its top; `None` if it has none. Arguments that only a branch declares
+/// are added to the properties. The gateway itself still checks the original schema.
 fn plain(schema: &RawJson) -> Option<RawJson> {
     let [dialect, any, one, all, properties] =
         schema.pick(["$schema", "anyOf", "oneOf", "allOf", "properties"]);
@@ -148,8 +148,7 @@ fn plain(schema: &RawJson) -> Option<RawJson> {
     with_members(&without, set).ok()
 }
 
-/// A schema's own properties and behind them those that only its branches declare, read and written once each;
-/// nothing where the branches add none.
+/// A schema's own properties, followed by those that only its branches declare. `None` if the branches add none.
 fn gathered(own: Vec<Member>, branches: impl Iterator<Item = RawJson>) -> Option<RawJson> {
     let mut seen: HashSet<String> = own.iter().map(|declared| declared.key.clone()).collect();
     let added: Vec<Member> = branches
@@ -169,10 +168,10 @@ fn gathered(own: Vec<Member>, branches: impl Iterator<Item = RawJson>) -> Option
     Some(writer.finish())
 }
 
-/// What each mode would cost a caller's client, in tokens.
+/// The token cost of each mode for a caller's client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Weights {
-    /// How many tools there are.
+pub struct ModeCosts {
+    /// The number of tools.
     pub tools: usize,
     /// The full list.
     pub full: u64,
@@ -182,18 +181,18 @@ pub struct Weights {
     pub search: u64,
 }
 
-impl Weights {
-    /// Weighs what a caller may be shown. Counts everything: for those who ask, not for every list.
-    pub fn of(catalog: &Catalog, caller: &Caller, dialect: Dialect, terms: &Terms) -> Self {
+impl ModeCosts {
+    /// Computes the costs of a caller's tools. Counts every tool, so it is not for every list.
+    pub fn of(catalog: &Catalog, caller: &Caller, dialect: Dialect, terms: &ExposureTerms) -> Self {
         let mut weights = Self { tools: catalog.tools(caller).count(), full: 0, summary: 0, search: 0 };
-        let shape = |mode| Shape { mode, dialect, terms };
+        let shape = |mode| ListShape { mode, dialect, terms };
         let own = catalog.visible(caller).filter(|server| server.entry.is_own()).flat_map(|part| &part.tools);
         for tool in own.chain(catalog.tools(caller)) {
             let weight = |mode| {
-                // Counted like a tool's own cost, which is known: what models are shown of a definition.
+                // Counted like a tool's own cost: the part of a definition that models see.
                 u64::from(shape(mode).entry(tool, &[]).map_or(0, |entry| match entry {
                     Cow::Borrowed(_) => tool.token_cost(),
-                    Cow::Owned(entry) => weigh::definition(&entry),
+                    Cow::Owned(entry) => weigh::definition_tokens(&entry),
                 }))
             };
             weights.full += weight(Mode::Full);
@@ -204,8 +203,8 @@ impl Weights {
     }
 }
 
-/// How much of a caller's tools fits into the budget; looks at no more of them than it must.
-pub(crate) fn size(catalog: &Catalog, caller: &Caller, terms: &Terms) -> Size {
+/// How much of a caller's tools fits into the budget. Stops counting as soon as that is known.
+pub(crate) fn size(catalog: &Catalog, caller: &Caller, terms: &ExposureTerms) -> Size {
     let fits = |cost: &dyn Fn(&Tool) -> u32| {
         let mut tools = catalog.tools(caller);
         tools.try_fold(terms.tool_tokens, |left, tool| left.checked_sub(cost(tool))).is_some()
@@ -213,8 +212,8 @@ pub(crate) fn size(catalog: &Catalog, caller: &Caller, terms: &Terms) -> Size {
     if fits(&Tool::token_cost) {
         return Size::Small;
     }
-    match fits(&|tool| weigh::definition(&summary(tool, &tool.exposed, terms.description_limit))) {
-        true => Size::Middling,
+    match fits(&|tool| weigh::definition_tokens(&summary(tool, &tool.exposed, terms.description_limit))) {
+        true => Size::Medium,
         false => Size::Large,
     }
 }
@@ -244,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_client_cannot_take_is_put_otherwise() {
+    fn definitions_are_adapted_to_the_client() {
         let cases = [
             (r#"{"type":"object","properties":{"a":{"anyOf":[]}}}"#, None),
             (
@@ -268,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_branch_with_very_many_properties_costs_one_look() {
+    fn a_branch_with_many_properties_is_read_once() {
         let many: Vec<String> = (0..20_000).map(|n| format!(r#""p{n}":{{"type":"string"}}"#)).collect();
         let many = many.join(",");
         let schema =
@@ -287,30 +286,30 @@ mod tests {
             assert_eq!(count(&all_new), 1 + MAX_ADDED);
             start.elapsed()
         });
-        let least = times.min().expect("three"); // A busy machine is slow now and then.
+        let least = times.min().expect("three"); // A busy machine is slow at times.
         assert!(least.as_millis() < 1000, "{least:?}");
     }
 
     #[test]
-    fn results_that_are_no_objects_are_not_described_to_those_who_know_none() {
-        let legacy = Dialect { output: Output::Objects, ..Dialect::ANY };
+    fn output_schemas_other_than_objects_are_removed_for_legacy_clients() {
+        let legacy = Dialect { output: OutputSchemas::Objects, ..Dialect::ANY };
         for odd in [r#"{"type":"array"}"#, "true", "{}", r#"{"type":["object","null"]}"#] {
             let tool = tool("a", &format!(r#"{{"name":"srv_a","outputSchema":{odd},"title":"A"}}"#));
-            assert_eq!(dressed(&tool, &legacy).as_str(), r#"{"name":"srv_a","title":"A"}"#);
-            assert!(matches!(dressed(&tool, &Dialect::ANY), Cow::Borrowed(_)));
+            assert_eq!(adapted(&tool, &legacy).as_str(), r#"{"name":"srv_a","title":"A"}"#);
+            assert!(matches!(adapted(&tool, &Dialect::ANY), Cow::Borrowed(_)));
         }
         for even in [r#"{"name":"srv_a"}"#, r#"{"name":"srv_a","outputSchema":{"type":"object"}}"#] {
-            assert!(matches!(dressed(&tool("a", even), &legacy), Cow::Borrowed(_)), "{even}");
+            assert!(matches!(adapted(&tool("a", even), &legacy), Cow::Borrowed(_)), "{even}");
         }
     }
 
     #[test]
-    fn only_names_that_are_too_long_are_cut() {
+    fn only_names_that_are_too_long_are_truncated() {
         let dialect = Dialect { longest_name: Some(20), ..Dialect::ANY };
         let short = tool("a", r#"{"name":"srv_a"}"#);
-        assert!(matches!(dressed(&short, &dialect), Cow::Borrowed(_)));
+        assert!(matches!(adapted(&short, &dialect), Cow::Borrowed(_)));
         let long = tool(&"x".repeat(30), r#"{"name":"srv_x","inputSchema":{}}"#);
-        let made = dressed(&long, &dialect).member("name").expect("a name");
+        let made = adapted(&long, &dialect).member("name").expect("a name");
         let made = made.string().expect("text").into_owned();
         assert_eq!(made.len(), 20);
         assert_eq!(made, shortened(&long, 20));

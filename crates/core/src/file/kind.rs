@@ -1,13 +1,13 @@
-//! What files hold: kinds by what was said and by name, and which of them a browser may show in place.
+//! MIME types of files: declared or guessed, and which of them a browser may display inline.
 
 use super::name::FileName;
 
-/// A file of which nothing is known.
+/// The MIME type of unknown files.
 pub const DEFAULT_MIME: &str = "application/octet-stream";
-/// The longest kind that is believed.
+/// The maximum length of a declared MIME type.
 const MAX_MIME: usize = 100;
 
-/// Endings and the kinds they mean.
+/// File extensions and their MIME types.
 const BY_ENDING: [(&str, &str); 62] = [
     ("aac", "audio/aac"),
     ("avif", "image/avif"),
@@ -73,7 +73,7 @@ const BY_ENDING: [(&str, &str); 62] = [
     ("zst", "application/zstd"),
 ];
 
-/// What a browser may show where it stands, without running anything that is in it.
+/// Types that a browser may display inline without running active content.
 const INLINE: [&str; 18] = [
     "audio/aac",
     "audio/flac",
@@ -95,21 +95,21 @@ const INLINE: [&str; 18] = [
     "video/webm",
 ];
 
-/// How a file is handed to a browser.
+/// How a file is delivered to a browser.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Presentation {
-    /// It may be shown in place.
+    /// It may be displayed inline.
     Inline,
-    /// It is to be saved.
+    /// It must be saved.
     Attachment,
 }
 
-/// How a file of this kind is handed to a browser.
+/// How a file of this type is delivered to a browser.
 pub fn presentation(mime: &str) -> Presentation {
     if INLINE.contains(&mime) { Presentation::Inline } else { Presentation::Attachment }
 }
 
-/// A kind as `type/subtype` in small letters, without parameters; nothing, if it is none.
+/// A MIME type as `type/subtype` in lower case, without parameters; `None` if it is invalid.
 pub fn clean_mime(text: &str) -> Option<String> {
     let essence = text.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     let (kind, subtype) = essence.split_once('/')?;
@@ -119,7 +119,7 @@ pub fn clean_mime(text: &str) -> Option<String> {
     (essence.len() <= MAX_MIME && token(kind) && token(subtype)).then_some(essence)
 }
 
-/// The kind that a name's ending means.
+/// The MIME type that a name's extension implies.
 pub fn guess_mime(name: &FileName) -> &'static str {
     let Some(ending) = name.extension() else { return DEFAULT_MIME };
     match BY_ENDING.binary_search_by(|(known, _)| (*known).cmp(&ending)) {
@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kinds_are_read_without_their_parameters() {
+    fn mime_types_are_read_without_their_parameters() {
         let cases = [
             ("text/plain", Some("text/plain")),
             ("Text/HTML; charset=utf-8", Some("text/html")),
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn endings_mean_kinds() {
+    fn extensions_imply_mime_types() {
         assert!(BY_ENDING.is_sorted());
         let guess = |name: &str| guess_mime(&FileName::made_safe(name).expect("a name"));
         let cases = [
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_that_could_run_is_shown_in_place() {
+    fn active_content_is_never_displayed_inline() {
         for mime in ["text/html", "image/svg+xml", "application/xml", "text/javascript", DEFAULT_MIME] {
             assert_eq!(presentation(mime), Presentation::Attachment, "{mime}");
         }

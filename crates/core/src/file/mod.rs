@@ -1,4 +1,4 @@
-//! Files of callers: uploads, and artifacts that tools made.
+//! Callers' files: uploads, and artifacts that tools returned.
 
 mod kind;
 mod name;
@@ -10,20 +10,20 @@ use crate::caller::Caller;
 use crate::names::ServerName;
 use uuid::Uuid;
 
-/// What is known of a file besides its content.
+/// The metadata of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileRow {
-    /// The file; its content is kept under the same id.
+    /// Its id; the content is stored under the same id.
     pub id: Uuid,
-    /// Whose it is.
+    /// Its owner.
     pub user: String,
-    /// The session it belongs to; a file without one is in all sessions of its owner.
+    /// The session it belongs to; a file without one is visible in all sessions of its owner.
     pub session: Option<String>,
     /// Its name.
     pub name: FileName,
-    /// Which file of this name it is, counted from 1.
+    /// The version among files of this name, counted from 1.
     pub version: u32,
-    /// What it holds: `type/subtype`.
+    /// Its MIME type.
     pub mime: String,
     /// Its length.
     pub size_bytes: u64,
@@ -31,15 +31,15 @@ pub struct FileRow {
     pub sha256: [u8; 32],
     /// Where it came from.
     pub origin: FileOrigin,
-    /// What whoever made it wrote about it.
+    /// A description by its creator.
     pub description: Option<String>,
-    /// How it wants to be shown.
+    /// The viewer it should be shown with.
     pub viewer: Option<String>,
-    /// When it came.
+    /// When it was stored.
     pub created_ms: i64,
 }
 
-/// Where a file came from.
+/// The origin of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FileOrigin {
     /// Its owner uploaded it.
@@ -56,7 +56,7 @@ pub enum FileOrigin {
 }
 
 impl FileOrigin {
-    /// The word used on every door.
+    /// The word used in all interfaces.
     pub fn as_str(&self) -> &'static str {
         match self {
             Self::Upload => "upload",
@@ -66,7 +66,7 @@ impl FileOrigin {
 }
 
 impl FileRow {
-    /// Whether a caller may see, fetch and remove the file: its owner may, nobody else.
+    /// Whether a caller may see, fetch and remove the file. Only its owner may.
     pub fn is_open_to(&self, caller: &Caller) -> bool {
         *self.user == *caller.user
     }

@@ -1,26 +1,25 @@
-//! Names of files: what is left of a text once everything dangerous is out of it.
+//! Safe file names.
 
 use std::fmt;
 use unicode_normalization::UnicodeNormalization;
 
-/// The longest name, in characters.
+/// The maximum length of a name, in characters.
 pub const MAX_NAME_CHARS: usize = 150;
-/// How much of a longer text is looked at.
+/// How much of a longer text is read.
 const MAX_LOOK: usize = 4096;
-/// An ending is kept when a long name is cut, if it is not longer than this.
+/// The maximum length of an extension that is kept when a long name is truncated.
 const MAX_ENDING_CHARS: usize = 16;
 
-/// A name that is safe on every file system, in every header and on every screen: one component, no
-/// control or invisible characters, no leading dot, no name that some system keeps for itself.
+/// A name that is safe on every file system, in every header and on every screen: one path component, no control or
+/// invisible characters, no leading dot, no name that a system reserves.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FileName(String);
 
 impl FileName {
-    /// The safe name that a text stands for; the same for every way to write it. Nothing, when the text
-    /// has nothing that a name could be made of.
+    /// The safe name for a text; different spellings give the same name. `None` if nothing usable is left.
     pub fn made_safe(text: &str) -> Option<Self> {
         let text: String = text.chars().rev().take(MAX_LOOK).collect::<Vec<_>>().into_iter().rev().collect();
-        // A path names what it ends with, on whatever system it was written.
+        // Only the last component of a path counts, with the separators of any system.
         let last = text.trim_end_matches(['/', '\\']).rsplit(['/', '\\']).next().unwrap_or_default();
         let clean: String = last.nfc().filter(|c| !is_unseen(*c)).map(plain).collect();
         let trimmed = clean.trim_start_matches(|c: char| c == '.' || c.is_whitespace());
@@ -37,7 +36,7 @@ impl FileName {
         &self.0
     }
 
-    /// What stands behind the last dot, in small letters.
+    /// The part after the last dot, in lower case.
     pub fn extension(&self) -> Option<String> {
         let (stem, ending) = self.0.rsplit_once('.')?;
         (!stem.is_empty() && !ending.is_empty()).then(|| ending.to_ascii_lowercase())
@@ -56,7 +55,7 @@ impl From<FileName> for String {
     }
 }
 
-/// Characters that nobody sees, or that change how others are read.
+/// Whether a character is invisible, or changes how others are displayed.
 fn is_unseen(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}')
@@ -67,14 +66,14 @@ fn is_unseen(c: char) -> bool {
 fn plain(c: char) -> char {
     match c {
         '<' | '>' | ':' | '"' | '|' | '?' | '*' => '_',
-        // A slash by another name.
+        // Characters that look like a slash.
         '\u{2044}' | '\u{2215}' | '\u{29f8}' | '\u{ff0f}' | '\u{ff3c}' => '_',
         c if c.is_whitespace() => ' ',
         c => c,
     }
 }
 
-/// Whether Windows takes a name for a device, whatever its ending.
+/// Whether Windows treats a name as a device, whatever its extension.
 fn is_reserved(name: &str) -> bool {
     let stem = name.split('.').next().unwrap_or_default().trim_end().to_ascii_lowercase();
     match stem.as_str() {
@@ -85,7 +84,7 @@ fn is_reserved(name: &str) -> bool {
     }
 }
 
-/// Cuts a name to its bound and keeps its ending.
+/// Truncates a name to the limit and keeps its extension.
 fn cut(name: &str) -> String {
     let length = name.chars().count();
     if length <= MAX_NAME_CHARS {
@@ -136,7 +135,7 @@ mod tests {
         for (text, expected) in cases {
             let name = FileName::made_safe(text);
             assert_eq!(name.as_ref().map(FileName::as_str), expected, "{text:?}");
-            // Safe names stay what they are, so that a file is found by the name it is shown under.
+            // A safe name stays the same, so that a file is found by the name it is shown under.
             if let Some(name) = name {
                 assert_eq!(FileName::made_safe(name.as_str()), Some(name));
             }
@@ -144,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn long_names_keep_their_ending() {
+    fn long_names_keep_their_extension() {
         let name = FileName::made_safe(&format!("{}.jpeg", "é".repeat(100_000))).expect("a name");
         assert_eq!(name.as_str().chars().count(), MAX_NAME_CHARS);
         assert!(name.as_str().ends_with("é.jpeg"), "{name}");

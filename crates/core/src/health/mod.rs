@@ -1,93 +1,93 @@
-//! Health: how calls of a tool, or through a provider, ended lately.
+//! Health: the outcomes of recent calls of a tool, or through a provider.
 //!
-//! A window holds the last hundred calls and looks back a day. Refused and cancelled calls are in none.
+//! A window holds the last hundred calls of one day. Refused and cancelled calls are not counted.
 
-mod kept;
+mod stored;
 #[cfg(test)]
 mod tests;
 mod view;
 
-pub use view::{HealthView, LastCall, Latency, Slice, Sliced};
+pub use view::{HealthReport, LastCall, Latency, PersonaFilter, Slice};
 
 use crate::words::words;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// The most calls a window remembers.
+/// The maximum number of calls in a window.
 pub const MAX_SAMPLES: usize = 100;
-/// How far a window looks back.
+/// The time span of a window.
 pub const SPAN_MS: i64 = 24 * 3_600_000;
-/// The most personas a window tells apart; further ones share a slice.
+/// The maximum number of personas a window distinguishes; further ones share a slice.
 const MAX_PERSONAS: usize = 64;
-/// The most providers a window knows by name.
+/// The maximum number of provider names in a window.
 const MAX_PROVIDERS: usize = 32;
-/// What stands for names beyond those.
+/// The name for all further ones.
 const OTHERS: &str = "others";
-/// Under which name calls without a persona are gathered.
+/// The name for calls without a persona.
 pub const SHARED: &str = "shared";
 
 words! {
-    /// How a call ended, as far as health is concerned.
-    pub enum Ending ("way to end") {
-        /// The tool answered.
+    /// The ending of a call, for health statistics.
+    pub enum CallEnding ("way to end") {
+        /// The tool returned a result.
         Done = "done",
-        /// The tool answered that it failed.
+        /// The tool returned an error result.
         ToolError = "tool_error",
-        /// No answer came, for a known reason.
+        /// No result was received, for a known reason.
         Failed = "failed",
         /// The deadline passed.
         Timeout = "timeout",
     }
 }
 
-/// Whose health a window is about: an error of the tool's own is no sign that its provider cannot be reached.
+/// The subject of a health window. A tool's own error does not count against its provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Subject {
+pub enum HealthSubject {
     /// A tool.
     Tool,
     /// A provider.
     Provider,
 }
 
-impl Subject {
-    fn is_success(self, ending: Ending) -> bool {
+impl HealthSubject {
+    fn is_success(self, ending: CallEnding) -> bool {
         match (self, ending) {
-            (_, Ending::Done) | (Self::Provider, Ending::ToolError) => true,
-            (Self::Tool, Ending::ToolError) | (_, Ending::Failed | Ending::Timeout) => false,
+            (_, CallEnding::Done) | (Self::Provider, CallEnding::ToolError) => true,
+            (Self::Tool, CallEnding::ToolError) | (_, CallEnding::Failed | CallEnding::Timeout) => false,
         }
     }
 }
 
-/// One call, as it is told to a window.
+/// One call, as input of a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Sample<'a> {
+pub struct HealthSample<'a> {
     /// When it ended.
     pub at_ms: i64,
     /// How long it took.
     pub took: Duration,
-    /// How it ended.
-    pub ending: Ending,
-    /// The fault's stable code, where there was a fault.
+    /// Its ending.
+    pub ending: CallEnding,
+    /// The code of the fault, if any.
     pub error_code: Option<&'a str>,
-    /// What served it.
+    /// The provider that served it.
     pub provider: &'a str,
-    /// Through which persona it was made.
+    /// The persona of the caller.
     pub persona: Option<&'a str>,
 }
 
-/// One call, as a window keeps it: 16 bytes.
+/// One call in a window, in 16 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Kept {
+struct RecordedCall {
     at_ms: i64,
     micros: u32,
-    ending: Ending,
+    ending: CallEnding,
     persona: u8,
 }
 
-/// The calls of one tool, or through one provider, lately.
+/// Recent calls of one tool, or through one provider.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Window {
-    ring: VecDeque<Kept>,
+    ring: VecDeque<RecordedCall>,
     personas: Vec<Box<str>>,
     providers: Vec<Box<str>>,
     last: Option<Last>,
@@ -96,23 +96,23 @@ pub struct Window {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Last {
-    call: Kept,
+    call: RecordedCall,
     provider: u8,
     error_code: Option<Box<str>>,
 }
 
 impl Window {
-    /// Takes a call in. For names it knows, and a call that did not fail, this allocates nothing.
-    pub fn record(&mut self, sample: &Sample<'_>) {
+    /// Records a call. For known names and a call that did not fail, this does not allocate.
+    pub fn record(&mut self, sample: &HealthSample<'_>) {
         let persona = place(&mut self.personas, sample.persona.unwrap_or(SHARED), MAX_PERSONAS);
         let provider = place(&mut self.providers, sample.provider, MAX_PROVIDERS);
         let micros = u32::try_from(sample.took.as_micros()).unwrap_or(u32::MAX);
-        let call = Kept { at_ms: sample.at_ms, micros, ending: sample.ending, persona };
+        let call = RecordedCall { at_ms: sample.at_ms, micros, ending: sample.ending, persona };
         if self.ring.len() >= MAX_SAMPLES {
             self.ring.pop_front();
         }
         self.ring.push_back(call);
-        if sample.ending == Ending::Done {
+        if sample.ending == CallEnding::Done {
             self.last_success = Some(provider);
         }
         self.last = Some(Last { call, provider, error_code: sample.error_code.map(Into::into) });
@@ -128,7 +128,7 @@ impl Window {
     }
 }
 
-/// The place of a name in a short list; it is added if there is room.
+/// The index of a name in a short list; the name is added if there is room.
 fn place(names: &mut Vec<Box<str>>, name: &str, most: usize) -> u8 {
     let found = names.iter().position(|known| **known == *name);
     let place = found.unwrap_or_else(|| {

@@ -1,42 +1,42 @@
-//! What a window shows at a moment.
+//! The health report of a window at one time.
 
-use super::{Kept, OTHERS, SPAN_MS, Subject, Window};
+use super::{HealthSubject, OTHERS, RecordedCall, SPAN_MS, Window};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Health as every door shows it.
+/// Health as shown in all interfaces.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct HealthView {
-    /// All calls of the window together.
+pub struct HealthReport {
+    /// All calls of the window.
     #[serde(flatten)]
     pub whole: Slice,
-    /// The last call, however long ago.
+    /// The last call, at any time.
     pub last_call: Option<LastCall>,
-    /// What served the last call that succeeded.
+    /// The provider of the last call that succeeded.
     pub last_success_provider: Option<String>,
-    /// The same calls by persona; `shared` are those made through none.
+    /// The same calls by persona; `shared` are those without one.
     pub by_persona: BTreeMap<String, Slice>,
 }
 
-/// Some calls of a window.
+/// Statistics of some calls of a window.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Default)]
 pub struct Slice {
-    /// How many.
+    /// The number of calls.
     pub calls: usize,
-    /// How many of them succeeded, from 0 to 1; nothing without calls.
+    /// The share of them that succeeded, from 0 to 1; absent without calls.
     pub success_rate: Option<f64>,
     /// How long they took.
     pub latency_ms: Option<Latency>,
 }
 
-/// How long calls took, in milliseconds.
+/// The latency of calls, in milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Latency {
     /// The average.
     pub avg: f64,
-    /// Half took at most this long.
+    /// The median.
     pub p50: f64,
-    /// 95 of 100 took at most this long.
+    /// The 95th percentile.
     pub p95: f64,
 }
 
@@ -45,38 +45,38 @@ pub struct Latency {
 pub struct LastCall {
     /// When it ended, in milliseconds since 1970.
     pub at_ms: i64,
-    /// How it ended.
+    /// Its ending.
     pub outcome: &'static str,
-    /// The fault's stable code, where there was a fault.
+    /// The code of the fault, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error_code: Option<String>,
     /// How long it took.
     pub duration_ms: u64,
-    /// What served it.
+    /// The provider that served it.
     pub provider: String,
 }
 
-/// Which personas a view tells of.
+/// Which personas a report includes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Sliced<'a> {
-    /// Every one.
+pub enum PersonaFilter<'a> {
+    /// All personas.
     All,
-    /// This one and no other.
+    /// Only this one.
     Only(&'a str),
 }
 
 impl Window {
-    /// What the window shows at this time.
-    pub fn view(&self, subject: Subject, now_ms: i64, sliced: Sliced<'_>) -> HealthView {
+    /// The report of the window at this time.
+    pub fn view(&self, subject: HealthSubject, now_ms: i64, sliced: PersonaFilter<'_>) -> HealthReport {
         let recent = || self.ring.iter().filter(move |call| now_ms.saturating_sub(call.at_ms) <= SPAN_MS);
-        let mut by_persona: BTreeMap<String, Vec<&Kept>> = BTreeMap::new();
+        let mut by_persona: BTreeMap<String, Vec<&RecordedCall>> = BTreeMap::new();
         for call in recent() {
             let name = self.personas.get(usize::from(call.persona)).map_or(OTHERS, |name| name);
-            if matches!(sliced, Sliced::All) || sliced == Sliced::Only(name) {
+            if matches!(sliced, PersonaFilter::All) || sliced == PersonaFilter::Only(name) {
                 by_persona.entry(name.to_owned()).or_default().push(call);
             }
         }
-        HealthView {
+        HealthReport {
             whole: slice(&recent().collect::<Vec<_>>(), subject),
             last_call: self.last.as_ref().map(|last| LastCall {
                 at_ms: last.call.at_ms,
@@ -90,13 +90,13 @@ impl Window {
         }
     }
 
-    /// The rate of success alone, for those who sort and filter; nothing without calls.
-    pub fn success_rate(&self, subject: Subject, now_ms: i64) -> Option<f64> {
+    /// The success rate only, for sorting and filtering; `None` without calls.
+    pub fn success_rate(&self, subject: HealthSubject, now_ms: i64) -> Option<f64> {
         self.record_of(subject, now_ms).map(|(_, rate)| rate)
     }
 
-    /// How many calls the window shows, and the rate of success; nothing without calls.
-    pub fn record_of(&self, subject: Subject, now_ms: i64) -> Option<(u32, f64)> {
+    /// The number of calls and the success rate; `None` without calls.
+    pub fn record_of(&self, subject: HealthSubject, now_ms: i64) -> Option<(u32, f64)> {
         let recent = self.ring.iter().filter(|call| now_ms.saturating_sub(call.at_ms) <= SPAN_MS);
         let (mut calls, mut good) = (0_u32, 0_u32);
         for call in recent {
@@ -107,7 +107,7 @@ impl Window {
     }
 }
 
-fn slice(calls: &[&Kept], subject: Subject) -> Slice {
+fn slice(calls: &[&RecordedCall], subject: HealthSubject) -> Slice {
     if calls.is_empty() {
         return Slice::default();
     }
@@ -115,7 +115,7 @@ fn slice(calls: &[&Kept], subject: Subject) -> Slice {
     let good = calls.iter().filter(|call| subject.is_success(call.ending)).count();
     let mut micros: Vec<u32> = calls.iter().map(|call| call.micros).collect();
     micros.sort_unstable();
-    // The smallest value that so many of a hundred do not exceed.
+    // The smallest value that this percentage of calls does not exceed.
     let rank = |percent: usize| f64::from(micros[(count * percent).div_ceil(100).max(1) - 1]) / 1000.0;
     let sum: u64 = micros.iter().copied().map(u64::from).sum();
     Slice {

@@ -1,47 +1,47 @@
-//! Characters that nobody sees but a model reads: hidden, bidirectional and control characters.
+//! Characters that people do not see but a model reads: hidden, bidirectional and control characters.
 //!
-//! Writing needs some of them: joiners inside emoji and between letters of scripts that have them, one
-//! variation selector behind a sign that has variants, marks of direction beside letters that run from the
-//! right. Where they do that work they are no reason for suspicion; anywhere else, and in a row, they are.
+//! Some of them are needed in writing: joiners inside emoji and between letters of some scripts, a variation selector
+//! after a sign that has variants, and direction marks next to right-to-left letters. There they are not suspicious;
+//! anywhere else, and in sequences, they are.
 
-use crate::cursor::{Cursor, Kind};
+use crate::cursor::{JsonCursor, JsonKind};
 use std::borrow::Cow;
 use std::convert::Infallible;
 use std::fmt;
 
 crate::words::words! {
-    /// What makes a character suspicious.
-    pub enum Trick("kind of character") {
+    /// The kinds of suspicious characters.
+    pub enum HiddenKind("kind of character") {
         /// It controls a terminal or a printer.
         Control = "control",
         /// It changes the direction in which text is read.
         Bidirectional = "bidirectional",
-        /// It takes no room.
+        /// It has no width.
         ZeroWidth = "zero-width",
-        /// It is a letter of the invisible alphabet of tags.
+        /// It is an invisible tag letter.
         Tag = "tag",
         /// It selects a variant of a sign that has none.
         VariationSelector = "variation selector",
     }
 }
 
-/// A character that should not be there.
+/// A suspicious character in a definition.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Suspect {
+pub struct HiddenCharacter {
     /// The character.
     pub character: char,
-    /// What is wrong with it.
-    pub trick: Trick,
-    /// Where it stands: a JSON pointer, its own hidden characters spelled out.
+    /// Its kind.
+    pub kind: HiddenKind,
+    /// The position as a JSON pointer, with hidden characters escaped.
     pub pointer: String,
-    /// How many there are in all.
+    /// The number of suspicious characters in the definition.
     pub count: usize,
 }
 
-impl fmt::Display for Suspect {
+impl fmt::Display for HiddenCharacter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { character, trick, pointer, count } = self;
-        write!(f, "hidden characters: U+{:04X} ({trick}) in `{pointer}`", u32::from(*character))?;
+        let Self { character, kind, pointer, count } = self;
+        write!(f, "hidden characters: U+{:04X} ({kind}) in `{pointer}`", u32::from(*character))?;
         match count {
             1 => Ok(()),
             more => write!(f, ", and {} more", more - 1),
@@ -49,31 +49,31 @@ impl fmt::Display for Suspect {
     }
 }
 
-/// Looks through all texts and keys of a definition.
-pub fn suspect(definition: &str) -> Option<Suspect> {
+/// Finds the first suspicious character in all texts and keys of a definition.
+pub fn find_hidden(definition: &str) -> Option<HiddenCharacter> {
     if is_plain(definition.as_bytes()) {
         return None;
     }
-    let mut look = Look { path: Vec::new(), found: None };
-    look.value(&mut Cursor::new(definition, 0));
-    look.found
+    let mut scan = CharacterScan { path: Vec::new(), found: None };
+    scan.value(&mut JsonCursor::new(definition, 0));
+    scan.found
 }
 
-/// The first suspicious character of a text, and how many there are.
-pub fn suspicious(text: &str) -> Option<(char, Trick, usize)> {
+/// The first suspicious character of a text, and the number of all.
+pub fn suspicious(text: &str) -> Option<(char, HiddenKind, usize)> {
     if text.bytes().all(|byte| matches!(byte, b'\t' | b'\n' | b'\r' | b' '..=b'~')) {
         return None;
     }
     let characters: Vec<char> = text.chars().collect();
-    let mut found: Option<(char, Trick, usize)> = None;
+    let mut found: Option<(char, HiddenKind, usize)> = None;
     let mut at = 0;
     while at < characters.len() {
-        if let Some(length) = flag_of_a_part(&characters[at..]) {
+        if let Some(length) = subdivision_flag(&characters[at..]) {
             at += length;
             continue;
         }
-        if let Some(trick) = trick_of(&characters, at) {
-            let (_, _, count) = found.get_or_insert((characters[at], trick, 0));
+        if let Some(kind) = kind_in_context(&characters, at) {
+            let (_, _, count) = found.get_or_insert((characters[at], kind, 0));
             *count += 1;
         }
         at += 1;
@@ -81,7 +81,7 @@ pub fn suspicious(text: &str) -> Option<(char, Trick, usize)> {
     found
 }
 
-/// A text with its hidden characters spelled out, so that a person sees what a model reads.
+/// A text with its hidden characters escaped, so that a person sees what a model reads.
 pub fn visible(text: &str) -> Cow<'_, str> {
     let hidden = |c: char| !matches!(c, '\t' | '\n') && kind_of(c).is_some();
     if !text.contains(hidden) {
@@ -97,8 +97,8 @@ pub fn visible(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// A text as a person can be shown it: what controls, reorders or hides is spelled out. Characters that are part of
-/// writing stay: joiners inside emoji, those of Persian and Hindi.
+/// A text that is safe to display to a person: characters that control, reorder or hide text are escaped. Characters
+/// that writing needs stay, such as joiners inside emoji and those of Persian and Hindi.
 pub fn revealed(text: &str) -> Cow<'_, str> {
     if text.bytes().all(|byte| matches!(byte, b'\t' | b'\n' | b' '..=b'~')) {
         return Cow::Borrowed(text);
@@ -107,15 +107,15 @@ pub fn revealed(text: &str) -> Cow<'_, str> {
     let mut out = String::with_capacity(text.len() + 32);
     let mut at = 0;
     while at < characters.len() {
-        if let Some(length) = flag_of_a_part(&characters[at..]) {
+        if let Some(length) = subdivision_flag(&characters[at..]) {
             out.extend(&characters[at..at + length]);
             at += length;
             continue;
         }
         let c = characters[at];
-        // Marks of direction are spelled out even where they do their work: a terminal may obey them elsewhere.
-        let moves = matches!(kind_of(c), Some(Trick::Control | Trick::Bidirectional)) || c == '\r';
-        match moves || trick_of(&characters, at).is_some() {
+        // Direction marks are always escaped: a terminal may apply them to other text.
+        let moves = matches!(kind_of(c), Some(HiddenKind::Control | HiddenKind::Bidirectional)) || c == '\r';
+        match moves || kind_in_context(&characters, at).is_some() {
             true => out.extend(c.escape_default()),
             false => out.push(c),
         }
@@ -124,7 +124,7 @@ pub fn revealed(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Whether a text of JSON can hold nothing of the kind: plain letters, and no escape that spells another.
+/// Whether JSON text cannot have such characters: ASCII, without escapes that encode others.
 fn is_plain(text: &[u8]) -> bool {
     text.is_ascii()
         && memchr::memchr(0x7f, text).is_none()
@@ -132,23 +132,23 @@ fn is_plain(text: &[u8]) -> bool {
             .all(|at| !matches!(text.get(at + 1).copied(), Some(b'u' | b'b' | b'f')))
 }
 
-struct Look<'a> {
+struct CharacterScan<'a> {
     path: Vec<Cow<'a, str>>,
-    found: Option<Suspect>,
+    found: Option<HiddenCharacter>,
 }
 
-impl<'a> Look<'a> {
-    /// Definitions nest no deeper than admission lets them; a deeper one is not looked at further in.
+impl<'a> CharacterScan<'a> {
+    /// Maximum depth that is read; admission refuses deeper definitions.
     const DEEPEST: usize = 128;
 
-    fn value(&mut self, cursor: &mut Cursor<'a>) {
+    fn value(&mut self, cursor: &mut JsonCursor<'a>) {
         match cursor.kind() {
-            Kind::Text => {
+            JsonKind::Text => {
                 let text = cursor.text();
                 self.text(&text);
             }
-            Kind::Object | Kind::Array if self.path.len() >= Self::DEEPEST => drop(cursor.skip()),
-            Kind::Object => {
+            JsonKind::Object | JsonKind::Array if self.path.len() >= Self::DEEPEST => drop(cursor.skip()),
+            JsonKind::Object => {
                 let Ok(()): Result<(), Infallible> = cursor.members(|cursor, key| {
                     self.path.push(key.clone());
                     self.text(&key);
@@ -157,7 +157,7 @@ impl<'a> Look<'a> {
                     Ok(())
                 });
             }
-            Kind::Array => {
+            JsonKind::Array => {
                 let mut index = 0_usize;
                 let Ok(()): Result<(), Infallible> = cursor.elements(|cursor| {
                     self.path.push(Cow::Owned(index.to_string()));
@@ -167,20 +167,22 @@ impl<'a> Look<'a> {
                     Ok(())
                 });
             }
-            Kind::Number | Kind::Boolean | Kind::Null => drop(cursor.skip()),
+            JsonKind::Number | JsonKind::Boolean | JsonKind::Null => drop(cursor.skip()),
         }
     }
 
     fn text(&mut self, text: &str) {
-        let Some((character, trick, count)) = suspicious(text) else { return };
+        let Some((character, kind, count)) = suspicious(text) else { return };
         match &mut self.found {
             Some(found) => found.count += count,
-            None => self.found = Some(Suspect { character, trick, pointer: pointer(&self.path), count }),
+            None => {
+                self.found = Some(HiddenCharacter { character, kind, pointer: pointer(&self.path), count })
+            }
         }
     }
 }
 
-/// A path as a JSON pointer that can be shown; a long one is cut.
+/// A path as a JSON pointer that is safe to display; a long one is cut.
 pub(super) fn pointer<S: AsRef<str>>(path: &[S]) -> String {
     const MOST: usize = 300;
     let mut pointer = String::new();
@@ -194,58 +196,58 @@ pub(super) fn pointer<S: AsRef<str>>(path: &[S]) -> String {
     }
 }
 
-/// What a character is by itself, wherever it stands.
-fn kind_of(c: char) -> Option<Trick> {
+/// The kind of a character, regardless of its neighbours.
+fn kind_of(c: char) -> Option<HiddenKind> {
     Some(match u32::from(c) {
         0x09 | 0x0a | 0x0d => return None,
-        0x00..=0x1f | 0x7f..=0x9f | 0x2028 | 0x2029 | 0xfff9..=0xfffb => Trick::Control,
-        0x061c | 0x200e | 0x200f | 0x202a..=0x202e | 0x2066..=0x2069 => Trick::Bidirectional,
-        0xfe00..=0xfe0f | 0x180b..=0x180d | 0x180f | 0xe0100..=0xe01ef => Trick::VariationSelector,
-        0xe0000..=0xe0fff => Trick::Tag,
-        0x00ad | 0x034f | 0x115f | 0x1160 | 0x17b4 | 0x17b5 | 0x180e => Trick::ZeroWidth,
-        0x200b..=0x200d | 0x2060..=0x2065 | 0x206a..=0x206f => Trick::ZeroWidth,
+        0x00..=0x1f | 0x7f..=0x9f | 0x2028 | 0x2029 | 0xfff9..=0xfffb => HiddenKind::Control,
+        0x061c | 0x200e | 0x200f | 0x202a..=0x202e | 0x2066..=0x2069 => HiddenKind::Bidirectional,
+        0xfe00..=0xfe0f | 0x180b..=0x180d | 0x180f | 0xe0100..=0xe01ef => HiddenKind::VariationSelector,
+        0xe0000..=0xe0fff => HiddenKind::Tag,
+        0x00ad | 0x034f | 0x115f | 0x1160 | 0x17b4 | 0x17b5 | 0x180e => HiddenKind::ZeroWidth,
+        0x200b..=0x200d | 0x2060..=0x2065 | 0x206a..=0x206f => HiddenKind::ZeroWidth,
         0x3164 | 0xfeff | 0xffa0 | 0xfff0..=0xfff8 | 0x1bca0..=0x1bca3 | 0x1d173..=0x1d17a => {
-            Trick::ZeroWidth
+            HiddenKind::ZeroWidth
         }
         _ => return None,
     })
 }
 
-/// What is wrong with the character at a place, in view of its neighbours.
-fn trick_of(text: &[char], at: usize) -> Option<Trick> {
+/// The kind of a character that is suspicious between its neighbours.
+fn kind_in_context(text: &[char], at: usize) -> Option<HiddenKind> {
     let c = text[at];
-    let trick = kind_of(c)?;
+    let kind = kind_of(c)?;
     let before = at.checked_sub(1).map(|at| text[at]);
     let after = text.get(at + 1).copied();
-    let does_its_work = match c {
-        // Emoji of several: people, professions, flags.
+    let is_legitimate = match c {
+        // Composed emoji: people, professions, flags.
         '\u{200d}' if before.is_some_and(ends_emoji) && after.is_some_and(is_pictograph) => true,
         '\u{200c}' | '\u{200d}' => before.is_some_and(joins) && after.is_some_and(joins),
-        // As text or as an emoji; the keys of a telephone, too.
+        // Shown as text or as an emoji; keycaps as well.
         '\u{fe0e}' | '\u{fe0f}' => {
             before.is_some_and(|c| is_pictograph(c) || matches!(c, '0'..='9' | '#' | '*'))
         }
         '\u{fe00}'..='\u{fe0d}' => before.is_some_and(|c| is_ideograph(c) || is_mathematical(c)),
         '\u{e0100}'..='\u{e01ef}' => before.is_some_and(is_ideograph),
         '\u{180b}'..='\u{180f}' => before.is_some_and(|c| ('\u{1820}'..='\u{18aa}').contains(&c)),
-        // Marks of direction set punctuation right between words of both directions.
+        // Direction marks correct punctuation between words of both directions.
         '\u{061c}' | '\u{200e}' | '\u{200f}' => {
             let hidden = |c: Option<char>| c.is_some_and(|c| kind_of(c).is_some());
-            !hidden(before) && !hidden(after) && near(text, at).any(runs_from_the_right)
+            !hidden(before) && !hidden(after) && near(text, at).any(is_right_to_left)
         }
         _ => false,
     };
-    (!does_its_work).then_some(trick)
+    (!is_legitimate).then_some(kind)
 }
 
-/// What stands near a mark: a word or two to both sides.
+/// The characters near a mark: a word or two on both sides.
 fn near(text: &[char], at: usize) -> impl Iterator<Item = char> {
     const WORDS: usize = 24;
     text[at.saturating_sub(WORDS)..(at + WORDS).min(text.len())].iter().copied()
 }
 
-/// How long the flag of England, Scotland or Wales is, where one stands: the only use of tags there is.
-fn flag_of_a_part(text: &[char]) -> Option<usize> {
+/// The length of the flag of England, Scotland or Wales, which are the only valid uses of tags.
+fn subdivision_flag(text: &[char]) -> Option<usize> {
     if text.first() != Some(&'\u{1f3f4}') {
         return None;
     }
@@ -264,7 +266,7 @@ fn is_pictograph(c: char) -> bool {
         | 0x1f000..=0x1faff)
 }
 
-/// What a joiner may stand behind in an emoji: a picture, its colour of skin, or that it is one.
+/// Characters that a joiner may follow in an emoji: a picture, a skin tone or the emoji selector.
 fn ends_emoji(c: char) -> bool {
     is_pictograph(c) || c == '\u{fe0f}'
 }
@@ -277,7 +279,7 @@ fn joins(c: char) -> bool {
         | 0x10a00..=0x10eff | 0x11000..=0x11fff)
 }
 
-fn runs_from_the_right(c: char) -> bool {
+fn is_right_to_left(c: char) -> bool {
     matches!(u32::from(c), 0x05d0..=0x08ff | 0xfb1d..=0xfdff | 0xfe70..=0xfefc | 0x10800..=0x10fff | 0x1e800..=0x1efff)
         && c.is_alphabetic()
 }
@@ -295,8 +297,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_nobody_sees_is_found_and_what_people_write_is_not() {
-        use Trick::{Bidirectional, Control, Tag, VariationSelector, ZeroWidth};
+    fn hidden_characters_are_found_and_ordinary_writing_is_not() {
+        use HiddenKind::{Bidirectional, Control, Tag, VariationSelector, ZeroWidth};
         let cases = [
             ("Reads a file.\n\tReturns its text.\r\n", None),
             ("Größe, naïve, 東京, Ελληνικά, עברית, العربية", None),
@@ -308,7 +310,7 @@ mod tests {
             ("葛\u{e0100}飾区 ∩\u{fe00}", None),
             ("plain\u{200b}text", Some(ZeroWidth)),
             ("plain\u{200d}text", Some(ZeroWidth)),
-            ("می\u{200c}\u{200c}خ", Some(ZeroWidth)), // in a row they spell something else
+            ("می\u{200c}\u{200c}خ", Some(ZeroWidth)), // a sequence is suspicious
             ("a\u{2063}b", Some(ZeroWidth)),
             ("\u{feff}start", Some(ZeroWidth)),
             ("soft\u{ad}hyphen", Some(ZeroWidth)),
@@ -331,12 +333,12 @@ mod tests {
             ("line\u{2028}separator", Some(Control)),
         ];
         for (text, expected) in cases {
-            assert_eq!(suspicious(text).map(|(_, trick, _)| trick), expected, "{}", visible(text));
+            assert_eq!(suspicious(text).map(|(_, kind, _)| kind), expected, "{}", visible(text));
         }
     }
 
     #[test]
-    fn every_text_of_a_definition_is_looked_at_however_it_is_spelled() {
+    fn every_text_of_a_definition_is_checked_in_any_spelling() {
         let cases = [
             (r#"{"name":"a","description":"b\nc\t\"d\"","inputSchema":{"x":1}}"#, None),
             (r#"{"description":"caf\u00e9 \ud83d\ude00"}"#, None),
@@ -353,15 +355,16 @@ mod tests {
             ),
         ];
         for (definition, expected) in cases {
-            let found = suspect(definition);
+            let found = find_hidden(definition);
             assert_eq!(found.as_ref().map(|found| found.pointer.as_str()), expected, "{definition}");
         }
-        let found = suspect("{\"name\":\"a\u{200b}\",\"description\":\"\u{200b}\u{200b}\"}").expect("three");
+        let found =
+            find_hidden("{\"name\":\"a\u{200b}\",\"description\":\"\u{200b}\u{200b}\"}").expect("three");
         assert_eq!(found.to_string(), "hidden characters: U+200B (zero-width) in `/name`, and 2 more");
     }
 
     #[test]
-    fn what_people_are_shown_hides_nothing_and_keeps_what_they_write() {
+    fn displayed_text_hides_nothing_and_keeps_ordinary_writing() {
         let cases = [
             ("two\nlines\tand a tab", "two\nlines\tand a tab"),
             ("over\rwritten", "over\\rwritten"),
@@ -378,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_hidden_can_be_shown() {
+    fn hidden_characters_are_escaped() {
         assert_eq!(visible("a\nb\u{202e}c\u{e0041}"), "a\nb\\u{202e}c\\u{e0041}");
         assert_eq!(visible("caf\u{e9}"), "caf\u{e9}");
     }

@@ -1,9 +1,9 @@
 //! Identity arguments that the gateway does not supply: a caller of such a tool may name any user.
 
-use super::{Code, Finding, Severity};
+use super::{FindingCode, FindingSeverity, LintFinding};
 use crate::catalog::Tool;
 
-/// Names under which tools ask who calls.
+/// Names of arguments that identify the calling user.
 const NAMES: [&str; 8] = [
     "username",
     "user_name",
@@ -15,8 +15,8 @@ const NAMES: [&str; 8] = [
     "_atlas_user",
 ];
 
-/// The arguments of a tool that name a user and are its callers' to give. What the gateway supplies is not in the
-/// schema that callers see.
+/// The arguments of a tool that name a user and that its callers supply. Arguments that the gateway supplies are not in
+/// the schema that callers see.
 pub fn unsupplied_identity(tool: &Tool) -> Vec<&'static str> {
     let text = tool.definition.as_bytes();
     let is_written = |name: &&&str| {
@@ -31,14 +31,14 @@ pub fn unsupplied_identity(tool: &Tool) -> Vec<&'static str> {
     written.into_iter().filter(|name| properties.member(name).is_some()).collect()
 }
 
-/// The same as a finding of the lint.
-pub fn identity_finding(argument: &str) -> Finding {
-    Finding {
-        code: Code::UnsuppliedIdentity,
-        severity: Severity::Warning,
+/// The lint finding for such an argument.
+pub fn identity_finding(argument: &str) -> LintFinding {
+    LintFinding {
+        code: FindingCode::UnsuppliedIdentity,
+        severity: FindingSeverity::Warning,
         pointer: format!("/inputSchema/properties/{argument}"),
         points: 0,
-        message: format!("callers may name anybody in `{argument}`"),
-        hint: "set `inject` of its server if it names the caller; if it is plain data, leave it",
+        message: format!("callers may name any user in `{argument}`"),
+        hint: "set `inject` of its server if it names the caller; otherwise ignore this finding",
     }
 }

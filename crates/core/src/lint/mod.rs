@@ -1,7 +1,7 @@
-//! The lint: how well a tool's definition tells a model what it is for, from 0 to 100, and what is odd about it.
+//! The lint: scores how well a definition tells a model what the tool is for, from 0 to 100, and reports oddities.
 //!
-//! Looked at is what clients are sent. Points go by a fixed table; other findings are told and cost nothing. One
-//! pass over a definition of bounded length, by patterns that run in linear time.
+//! It reads the definition that clients are sent. Points follow a fixed table; other findings are reported and cost
+//! nothing. It takes one pass over a definition of limited length, with patterns that run in linear time.
 
 mod characters;
 mod identity;
@@ -12,7 +12,7 @@ mod siblings;
 #[cfg(test)]
 mod tests;
 
-pub use characters::{Suspect, Trick, revealed, suspect, suspicious, visible};
+pub use characters::{HiddenCharacter, HiddenKind, find_hidden, revealed, suspicious, visible};
 pub use identity::{identity_finding, unsupplied_identity};
 pub use names::{RESERVED, disguise, reserved};
 pub use siblings::Siblings;
@@ -22,15 +22,15 @@ use crate::json::RawJson;
 use crate::server::SideEffects;
 use serde_json::Value;
 
-/// The pass mark where nobody says another.
+/// The default pass mark.
 pub const PASS_MARK: u8 = 40;
-/// The most findings of one tool that are told.
+/// Maximum number of findings reported for one tool.
 pub const MAX_FINDINGS: usize = 64;
 
 crate::words::words! {
-    /// What was found.
-    pub enum Code("finding") {
-        /// There is no description.
+    /// The kind of a finding.
+    pub enum FindingCode("finding") {
+        /// The description is missing.
         NoDescription = "no-description",
         /// The description is shorter than 20 characters.
         ShortDescription = "short-description",
@@ -38,7 +38,7 @@ crate::words::words! {
         RestatesName = "restates-name",
         /// An argument has no description.
         UndescribedArgument = "undescribed-argument",
-        /// Nothing says which arguments are required.
+        /// The schema does not say which arguments are required.
         NoRequired = "no-required",
         /// The name is neither in snake case nor prefixed.
         OddName = "odd-name",
@@ -48,71 +48,71 @@ crate::words::words! {
         HasExamples = "has-examples",
         /// The schema of the arguments is not that of an object.
         SchemaNotObject = "schema-not-object",
-        /// A reference leads nowhere, or out of the definition.
+        /// The target of a reference does not exist, or is outside the definition.
         UnresolvableRef = "unresolvable-ref",
-        /// The name is longer than clients take.
+        /// The name is longer than clients accept.
         LongName = "long-name",
         /// Another tool of the server has the same description.
         SameWording = "same-wording",
-        /// A text gives orders to the model.
+        /// A text gives instructions to the model.
         AddressesModel = "addresses-model",
         /// An argument names a user, and the gateway does not supply it.
         UnsuppliedIdentity = "unsupplied-identity",
-        /// Characters that nobody sees.
+        /// The definition has invisible characters.
         HiddenCharacters = "hidden-characters",
-        /// The name is easily taken for another.
+        /// The name is easily mistaken for another.
         LookalikeName = "lookalike-name",
-        /// The operator's label says that the tool changes nothing, and its name that it does.
+        /// The operator's label says that the tool changes nothing, but its name says that it does.
         LabelBelowName = "label-below-name",
     }
 }
 
 crate::words::words! {
-    /// How grave a finding is.
-    pub enum Severity("severity") {
+    /// The severity of a finding.
+    pub enum FindingSeverity("severity") {
         /// The tool does not pass.
         Error = "error",
         /// It costs points, or may do harm.
         Warning = "warning",
-        /// It is worth knowing.
+        /// Worth knowing.
         Note = "note",
     }
 }
 
-/// Something about a definition.
+/// A finding about a definition.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Finding {
-    /// What.
-    pub code: Code,
-    /// How grave it is.
-    pub severity: Severity,
-    /// Where: a JSON pointer into the definition, safe to show.
+pub struct LintFinding {
+    /// The kind of finding.
+    pub code: FindingCode,
+    /// The severity.
+    pub severity: FindingSeverity,
+    /// The position: a JSON pointer into the definition, safe to display.
     pub pointer: String,
-    /// What it does to the score.
+    /// The points added to the score.
     pub points: i8,
-    /// What was found, in words.
+    /// The finding in words.
     pub message: String,
-    /// What to do about it.
+    /// How to fix it.
     pub hint: &'static str,
 }
 
-/// How a definition did.
+/// The result of a lint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Score {
     /// From 0 to 100.
     pub points: u8,
-    /// What was found, in the order of the table.
-    pub findings: Vec<Finding>,
+    /// The findings, in the order of the table.
+    pub findings: Vec<LintFinding>,
 }
 
 impl Score {
-    /// Whether this is good enough. A tool that does not say what it does never is.
+    /// Whether the score is good enough. A tool without a description never passes.
     pub fn passes(&self, mark: u8) -> bool {
-        self.points >= mark && !self.findings.iter().any(|finding| finding.severity == Severity::Error)
+        self.points >= mark && !self.findings.iter().any(|finding| finding.severity == FindingSeverity::Error)
     }
 
-    /// Adds what can only be told beside the tool's siblings.
-    pub fn beside(mut self, subject: &Subject<'_>, siblings: &Siblings) -> Self {
+    /// Adds the findings that need other tools for comparison.
+    pub fn beside(mut self, subject: &LintSubject<'_>, siblings: &Siblings) -> Self {
         let description = subject.description().unwrap_or_default();
         let twin = siblings.twin(subject.server.unwrap_or_default(), subject.name, &description);
         self.findings.extend(twin.map(reported::same_wording));
@@ -121,29 +121,29 @@ impl Score {
     }
 }
 
-/// What is looked at.
+/// A tool definition to lint.
 #[derive(Debug, Clone, Copy)]
-pub struct Subject<'a> {
-    /// The tool's server, where one is known.
+pub struct LintSubject<'a> {
+    /// The tool's server, if known.
     pub server: Option<&'a str>,
     /// The server's own name for the tool.
     pub name: &'a str,
     /// The definition.
     pub definition: &'a RawJson,
-    /// What the operator says that the tool does, where anybody could have said it.
+    /// The operator's label for the side effects, if there can be one.
     pub label: Option<SideEffects>,
 }
 
-impl<'a> Subject<'a> {
+impl<'a> LintSubject<'a> {
     /// A tool of the catalog.
     pub fn of(tool: &'a Tool) -> Self {
-        // A tool of a manifest stands on no server that it could be named after.
+        // A manifest tool has no server that could prefix its name.
         let server = (!tool.server.is_virtual()).then(|| tool.server.name.as_str());
         let label = Some(tool.terms.side_effects);
         Self { server, name: &tool.name, definition: &tool.definition, label }
     }
 
-    /// What it says of itself.
+    /// The tool's description.
     pub fn description(&self) -> Option<String> {
         self.definition.member("description")?.string().map(|text| text.into_owned())
     }
@@ -151,32 +151,32 @@ impl<'a> Subject<'a> {
 
 /// Scores a tool of the catalog.
 pub fn score(tool: &Tool) -> Score {
-    examine(&Subject::of(tool))
+    examine(&LintSubject::of(tool))
 }
 
-/// How many points a tool of the catalog has; nothing is found out that costs none.
+/// The points of a tool of the catalog; skips the findings that cost none.
 pub fn points(tool: &Tool) -> u8 {
-    let subject = Subject::of(tool);
+    let subject = LintSubject::of(tool);
     scored(&subject, &read(&subject)).points
 }
 
 /// Scores a definition.
-pub fn examine(subject: &Subject<'_>) -> Score {
+pub fn examine(subject: &LintSubject<'_>) -> Score {
     let definition = read(subject);
     let mut score = scored(subject, &definition);
-    reported::look(subject, &definition, &mut score.findings);
+    reported::add_findings(subject, &definition, &mut score.findings);
     score.findings.truncate(MAX_FINDINGS);
     score
 }
 
-/// What cannot be read says nothing.
-fn read(subject: &Subject<'_>) -> Value {
+/// The parsed definition; `null` if it cannot be parsed.
+fn read(subject: &LintSubject<'_>) -> Value {
     subject.definition.read().unwrap_or_default()
 }
 
-/// What goes by points.
-fn scored(subject: &Subject<'_>, definition: &Value) -> Score {
-    let mut findings = scored::look(subject, definition);
+/// Computes the points.
+fn scored(subject: &LintSubject<'_>, definition: &Value) -> Score {
+    let mut findings = scored::findings(subject, definition);
     let lost: i32 = findings.iter().map(|finding| i32::from(finding.points)).sum();
     let before = (100 + lost).clamp(0, 100);
     let gained = scored::bonus(definition, 100 - before);

@@ -1,5 +1,5 @@
-//! Names that are easily taken for another: letters of foreign scripts that are drawn alike, and the names of the
-//! gateway's own tools.
+//! Names that are easily mistaken for others: letters of other scripts that look alike, and the names of the gateway's
+//! own tools.
 
 use crate::exposure::meta;
 use crate::result::budget::READER;
@@ -8,37 +8,40 @@ use std::sync::LazyLock;
 use unicode_security::confusable_detection::skeleton as drawn;
 use unicode_security::{RestrictionLevel, RestrictionLevelDetection};
 
-/// The names of the gateway's own tools. No server and no manifest gets one of them.
+/// The names of the gateway's own tools. No server and no manifest may use them.
 pub const RESERVED: [&str; 5] = [meta::SEARCH, meta::LIST, meta::DESCRIBE, meta::CALL, READER];
 
-/// No name is compared further than this.
+/// Maximum number of characters of a name that are compared.
 const MAX_COMPARED: usize = 256;
 
-/// The tool of the gateway's own that a name is, or looks like: case, separators and look-alike letters aside.
+/// The gateway's own tool that a name equals or looks like, ignoring case, separators and look-alike letters.
 pub fn reserved(name: &str) -> Option<&'static str> {
     static LOOKS: LazyLock<[(String, &str); 5]> = LazyLock::new(|| RESERVED.map(|own| (look(own), own)));
     let look = look(name);
     LOOKS.iter().find(|(own, _)| *own == look).map(|(_, own)| *own)
 }
 
-/// Why the letters of a name may deceive a reader, if they may. Names of one script are what people write, unless
-/// the whole of it is drawn like Latin letters.
+/// The reason why the letters of a name may deceive a reader, if any. A name in one script is fine, unless all of it
+/// looks like Latin letters.
 pub fn disguise(name: &str) -> Option<String> {
     if name.is_ascii() {
         return None;
     }
     let letters: String = name.chars().filter(|c| c.is_alphabetic()).take(MAX_COMPARED).collect();
-    let shown: String = drawn(&letters).collect();
-    if !letters.is_ascii() && shown.is_ascii() {
-        let shown: String = drawn(name).take(MAX_COMPARED).collect();
-        return Some(format!("it has letters of another script that look like `{}`", super::visible(&shown)));
+    let skeleton: String = drawn(&letters).collect();
+    if !letters.is_ascii() && skeleton.is_ascii() {
+        let skeleton: String = drawn(name).take(MAX_COMPARED).collect();
+        return Some(format!(
+            "it has letters of another script that look like `{}`",
+            super::visible(&skeleton)
+        ));
     }
     let level = letters.as_str().detect_restriction_level();
     (level > RestrictionLevel::ModeratelyRestrictive)
-        .then(|| "it mixes letters of scripts that are easily taken for each other".to_owned())
+        .then(|| "it mixes letters of scripts that are easily confused".to_owned())
 }
 
-/// How a name looks, so that two names that a reader takes for each other are the same text.
+/// The look of a name: two names that a reader confuses have the same look.
 fn look(name: &str) -> String {
     let plain: String = match name.is_ascii() {
         true => name.chars().take(MAX_COMPARED).collect(),
@@ -49,7 +52,7 @@ fn look(name: &str) -> String {
         match c {
             '1' | 'i' | '|' => look.push('l'),
             '0' => look.push('o'),
-            // Unicode draws `m` as `rn`; so does this, for names with and without foreign letters alike.
+            // Unicode's skeleton turns `m` into `rn`; so does this, for names with and without foreign letters.
             'm' => look.push_str("rn"),
             '-' | '.' | ' ' | '/' | ':' => look.push('_'),
             c => look.push(c),
@@ -58,30 +61,30 @@ fn look(name: &str) -> String {
     look
 }
 
-/// Names of tools by how they look, to find one that is taken for another.
+/// Names of tools by their look, to find names that are easily confused.
 #[derive(Debug, Default)]
-pub(super) struct Looks {
-    /// For each look the first names that have it: one may be that of the tool that asks.
+pub(super) struct SimilarNames {
+    /// For each look the first two names that have it: one may be that of the tool that is linted.
     seen: HashMap<String, (String, Option<String>)>,
 }
 
-impl Looks {
-    /// Notes a name.
-    pub(super) fn note(&mut self, name: &str) {
+impl SimilarNames {
+    /// Adds a name.
+    pub(super) fn add(&mut self, name: &str) {
         let known = self.seen.entry(look(name)).or_insert_with(|| (name.to_owned(), None));
         if !is_same(&known.0, name) && known.1.is_none() {
             known.1 = Some(name.to_owned());
         }
     }
 
-    /// Another name that looks the same.
+    /// Another name with the same look.
     pub(super) fn like(&self, name: &str) -> Option<&str> {
         let (first, second) = self.seen.get(&look(name))?;
         if is_same(first, name) { second.as_deref() } else { Some(first) }
     }
 }
 
-/// Spelled the same but for case and separators, which is not confusing: `read-file` and `Read_File`.
+/// Whether two names differ only in case and separators, which is not confusing: `read-file` and `Read_File`.
 fn is_same(a: &str, b: &str) -> bool {
     let plain = |text: &str| text.to_lowercase().replace(['-', '.', ' ', '/', ':'], "_");
     plain(a) == plain(b)
@@ -92,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_the_gateways_own_tools_are_seen_through_any_spelling() {
+    fn reserved_names_are_recognised_in_any_spelling() {
         let cases = [
             ("mcp_tool_search", Some("mcp_tool_search")),
             ("MCP-Tool-Search", Some("mcp_tool_search")),
@@ -113,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn letters_that_deceive_are_found_and_what_people_write_is_not() {
+    fn deceptive_letters_are_found_and_ordinary_names_are_not() {
         let cases = [
             ("read_file", false),
             ("größe messen", false),
@@ -135,11 +138,11 @@ mod tests {
     }
 
     #[test]
-    fn names_that_look_alike_find_each_other() {
-        let mut looks = Looks::default();
+    fn names_with_the_same_look_are_found() {
+        let mut names_by_look = SimilarNames::default();
         let names = ["transfer_all", "transfer_a11", "read-file", "read_file", "list", "Iist", "pay", "pаy"];
-        names.iter().for_each(|name| looks.note(name));
-        let alike: Vec<_> = names.iter().map(|name| looks.like(name)).collect();
+        names.iter().for_each(|name| names_by_look.add(name));
+        let alike: Vec<_> = names.iter().map(|name| names_by_look.like(name)).collect();
         let expected = [
             Some("transfer_a11"),
             Some("transfer_all"),

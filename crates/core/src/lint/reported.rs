@@ -1,7 +1,7 @@
-//! What is told and costs nothing: oddities that a number could not tell, and texts that give orders.
+//! Findings that cost no points: oddities, and texts that give instructions to a model.
 
-use super::characters::{pointer, suspect};
-use super::{Code, Finding, Severity, Subject};
+use super::characters::{find_hidden, pointer};
+use super::{FindingCode, FindingSeverity, LintFinding, LintSubject};
 use crate::effects::understated;
 use crate::reference::target;
 use regex::RegexSet;
@@ -10,25 +10,25 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::LazyLock;
 
-/// The longest name that all clients take, the server's name in front included.
+/// Maximum length of a name that all clients accept, including the server's name as prefix.
 const LONGEST_NAME: usize = 64;
-/// So many findings of one kind are told.
-const TOLD: usize = 8;
-/// So many values of a definition are looked at.
+/// Maximum number of reported findings of one kind.
+const MAX_REPORTED: usize = 8;
+/// Maximum number of values that are read of a definition.
 const MAX_VALUES: usize = 100_000;
 
 fn finding(
-    code: Code,
-    severity: Severity,
+    code: FindingCode,
+    severity: FindingSeverity,
     at: impl Into<String>,
     message: String,
     hint: &'static str,
-) -> Finding {
-    Finding { code, severity, pointer: at.into(), points: 0, message, hint }
+) -> LintFinding {
+    LintFinding { code, severity, pointer: at.into(), points: 0, message, hint }
 }
 
-/// Everything of the kind but what needs siblings.
-pub(super) fn look(subject: &Subject<'_>, definition: &Value, findings: &mut Vec<Finding>) {
+/// Adds all findings of this kind except those that need other tools.
+pub(super) fn add_findings(subject: &LintSubject<'_>, definition: &Value, findings: &mut Vec<LintFinding>) {
     let schema = &definition["inputSchema"];
     if schema["type"] != "object" {
         let message = match schema {
@@ -38,7 +38,13 @@ pub(super) fn look(subject: &Subject<'_>, definition: &Value, findings: &mut Vec
             _ => "the schema of the arguments is not that of an object".to_owned(),
         };
         let hint = "clients expect `\"inputSchema\": {\"type\": \"object\", …}`";
-        findings.push(finding(Code::SchemaNotObject, Severity::Warning, "/inputSchema", message, hint));
+        findings.push(finding(
+            FindingCode::SchemaNotObject,
+            FindingSeverity::Warning,
+            "/inputSchema",
+            message,
+            hint,
+        ));
     }
     for key in ["inputSchema", "outputSchema"] {
         findings.extend(references(key, &definition[key]));
@@ -46,64 +52,77 @@ pub(super) fn look(subject: &Subject<'_>, definition: &Value, findings: &mut Vec
     findings.extend(long_name(subject));
     findings.extend(deceiving_name(subject));
     findings.extend(low_label(subject));
-    findings.extend(orders(definition));
-    findings.extend(suspect(subject.definition.as_str()).map(|suspect| {
-        let hint = "take them out; until then the tool is quarantined";
-        finding(Code::HiddenCharacters, Severity::Error, suspect.pointer.clone(), suspect.to_string(), hint)
+    findings.extend(instructions(definition));
+    findings.extend(find_hidden(subject.definition.as_str()).map(|hidden| {
+        let hint = "remove them; until then the tool is quarantined";
+        finding(
+            FindingCode::HiddenCharacters,
+            FindingSeverity::Error,
+            hidden.pointer.clone(),
+            hidden.to_string(),
+            hint,
+        )
     }));
 }
 
-/// That another tool says the same.
-pub(super) fn same_wording(twin: &str) -> Finding {
+/// Reports that another tool has the same description.
+pub(super) fn same_wording(twin: &str) -> LintFinding {
     let message = format!("`{}` has the same description", super::visible(twin));
-    let hint = "say how the two differ, so that a model can choose";
-    finding(Code::SameWording, Severity::Note, "/description", message, hint)
+    let hint = "describe how the two differ, so that a model can choose";
+    finding(FindingCode::SameWording, FindingSeverity::Note, "/description", message, hint)
 }
 
-/// That another tool's name looks the same.
-pub(super) fn looks_like(other: &str) -> Finding {
+/// Reports that another tool's name looks the same.
+pub(super) fn looks_like(other: &str) -> LintFinding {
     let message = format!("the name looks like `{}`, which is another tool", super::visible(other));
-    finding(Code::LookalikeName, Severity::Warning, "/name", message, "rename one, or allow only one of them")
+    finding(
+        FindingCode::LookalikeName,
+        FindingSeverity::Warning,
+        "/name",
+        message,
+        "rename one, or allow only one of them",
+    )
 }
 
-fn deceiving_name(subject: &Subject<'_>) -> Option<Finding> {
+fn deceiving_name(subject: &LintSubject<'_>) -> Option<LintFinding> {
     let message = match super::reserved(subject.name) {
-        Some(own) => format!("the name reads like `{own}`, a tool of the gateway's own"),
-        None => format!("the name may deceive: {}", super::disguise(subject.name)?),
+        Some(own) => format!("the name reads like `{own}`, one of the gateway's own tools"),
+        None => format!("the name may be misleading: {}", super::disguise(subject.name)?),
     };
     let hint = "rename the tool, or keep it out with `tools.deny` of its server";
-    Some(finding(Code::LookalikeName, Severity::Warning, "/name", message, hint))
+    Some(finding(FindingCode::LookalikeName, FindingSeverity::Warning, "/name", message, hint))
 }
 
-fn low_label(subject: &Subject<'_>) -> Option<Finding> {
+fn low_label(subject: &LintSubject<'_>) -> Option<LintFinding> {
     let label = subject.label?;
     let named = understated(subject.server.unwrap_or_default(), subject.name, label)?;
     let message = format!(
-        "it is labelled `{}`, and its name says `{named}`: policies and plan mode go by the label",
+        "it is labelled `{}`, but its name says `{named}`: policies and plan mode use the label",
         label.as_str()
     );
     let hint = "correct `side_effects` unless the tool really changes nothing";
-    Some(finding(Code::LabelBelowName, Severity::Warning, "/name", message, hint))
+    Some(finding(FindingCode::LabelBelowName, FindingSeverity::Warning, "/name", message, hint))
 }
 
-fn long_name(subject: &Subject<'_>) -> Option<Finding> {
+fn long_name(subject: &LintSubject<'_>) -> Option<LintFinding> {
     let prefix = subject.server.map_or(0, |server| server.chars().count() + 1);
     let length = prefix + subject.name.chars().count();
     (length > LONGEST_NAME).then(|| {
-        let message = format!("the name has {length} characters, over the {LONGEST_NAME} that clients take");
-        let hint = "a shorter name is shown whole, and without a hash";
-        finding(Code::LongName, Severity::Warning, "/name", message, hint)
+        let message =
+            format!("the name has {length} characters, over the limit of {LONGEST_NAME} in clients");
+        let hint = "a shorter name is shown in full, without a hash";
+        finding(FindingCode::LongName, FindingSeverity::Warning, "/name", message, hint)
     })
 }
 
-fn references(key: &str, root: &Value) -> Vec<Finding> {
+fn references(key: &str, root: &Value) -> Vec<LintFinding> {
     let mut anchors: HashSet<&str> = HashSet::new();
     let mut found: Vec<(String, &str)> = Vec::new();
-    let mut walk = Walk { path: vec![Cow::Borrowed(key)], left: MAX_VALUES };
+    let mut walk = SubschemaWalk { path: vec![Cow::Borrowed(key)], left: MAX_VALUES };
     walk.schema(root, &mut |path, schema| {
         anchors.extend(["$anchor", "$dynamicAnchor", "$id"].iter().filter_map(|key| schema[key].as_str()));
         let reference = ["$ref", "$dynamicRef", "$recursiveRef"].iter().find_map(|key| schema[key].as_str());
-        // Most lead somewhere; of the others the place is needed.
+        // Most references resolve; only the others need their position.
         if let Some(reference) = reference.filter(|reference| target(root, reference).is_none()) {
             found.push((pointer(path), reference));
         }
@@ -112,20 +131,20 @@ fn references(key: &str, root: &Value) -> Vec<Finding> {
     found
         .into_iter()
         .filter(|(_, reference)| !is_anchor(reference))
-        .take(TOLD)
+        .take(MAX_REPORTED)
         .map(|(at, reference)| {
             let shown: String = super::visible(reference).chars().take(80).collect();
             let message = match reference.starts_with('#') {
-                true => format!("`{shown}` is not there"),
-                false => format!("`{shown}` lies outside the definition"),
+                true => format!("`{shown}` does not exist"),
+                false => format!("`{shown}` is outside the definition"),
             };
-            let hint = "put what it means into the schema's own `$defs`";
-            finding(Code::UnresolvableRef, Severity::Warning, at, message, hint)
+            let hint = "define it in the schema's own `$defs`";
+            finding(FindingCode::UnresolvableRef, FindingSeverity::Warning, at, message, hint)
         })
         .collect()
 }
 
-static ORDERS: LazyLock<Option<RegexSet>> = LazyLock::new(|| {
+static INSTRUCTIONS: LazyLock<Option<RegexSet>> = LazyLock::new(|| {
     RegexSet::new([
         r"(?i)\b(?:ignore|disregard|forget|override|bypass)\b[^.!?]{0,40}\b(?:previous|prior|earlier|preceding|above|other|all|any|your|system)\b[^.!?]{0,20}\b(?:instructions?|prompts?|rules|guidelines|directives|tools)\b",
         r"(?i)\bignore (?:the |all |any )?(?:previous|above|prior)\b",
@@ -140,30 +159,37 @@ static ORDERS: LazyLock<Option<RegexSet>> = LazyLock::new(|| {
     .ok()
 });
 
-/// Texts that speak to the model instead of describing the tool.
-fn orders(definition: &Value) -> Vec<Finding> {
-    let Some(patterns) = ORDERS.as_ref() else { return Vec::new() };
+/// Finds texts that address the model instead of describing the tool.
+fn instructions(definition: &Value) -> Vec<LintFinding> {
+    let Some(patterns) = INSTRUCTIONS.as_ref() else { return Vec::new() };
     let mut findings = Vec::new();
-    let mut hear = |path: &[Cow<'_, str>], value: &Value| {
+    let mut check = |path: &[Cow<'_, str>], value: &Value| {
         for key in ["description", "title"] {
             let Some(text) = value[key].as_str().filter(|text| patterns.is_match(text)) else { continue };
-            if findings.len() < TOLD {
+            if findings.len() < MAX_REPORTED {
                 let at = pointer(&[path, &[Cow::Borrowed(key)]].concat());
                 let quoted = quoted(text, patterns);
-                let message = format!("the text seems to give orders to a model: “{quoted}”");
-                let hint = "a description describes; whoever gives a model orders may mean harm";
-                findings.push(finding(Code::AddressesModel, Severity::Warning, at, message, hint));
+                let message = format!("the text seems to give instructions to a model: “{quoted}”");
+                let hint = "a description should describe the tool; instructions to a model may be an attack";
+                findings.push(finding(
+                    FindingCode::AddressesModel,
+                    FindingSeverity::Warning,
+                    at,
+                    message,
+                    hint,
+                ));
             }
         }
     };
-    hear(&[], definition);
+    check(&[], definition);
     for key in ["inputSchema", "outputSchema"] {
-        Walk { path: vec![Cow::Borrowed(key)], left: MAX_VALUES }.schema(&definition[key], &mut hear);
+        SubschemaWalk { path: vec![Cow::Borrowed(key)], left: MAX_VALUES }
+            .schema(&definition[key], &mut check);
     }
     findings
 }
 
-/// The sentence that a pattern was found in, cut to a sane length and safe to show.
+/// The sentence that matches a pattern, cut to a reasonable length and safe to display.
 fn quoted(text: &str, patterns: &RegexSet) -> String {
     let sentences = text.split_inclusive(['.', '!', '?', '\n']).map(str::trim);
     let sentence = sentences.clone().find(|sentence| patterns.is_match(sentence)).unwrap_or(text);
@@ -174,13 +200,13 @@ fn quoted(text: &str, patterns: &RegexSet) -> String {
     }
 }
 
-/// A walk through the subschemas of a schema. Names of arguments are no keywords, and values are no schemas.
-struct Walk<'a> {
+/// Walks through the subschemas of a schema. Argument names are not keywords, and values are not schemas.
+struct SubschemaWalk<'a> {
     path: Vec<Cow<'a, str>>,
     left: usize,
 }
 
-impl<'a> Walk<'a> {
+impl<'a> SubschemaWalk<'a> {
     fn schema(&mut self, schema: &'a Value, visit: &mut impl FnMut(&[Cow<'a, str>], &'a Value)) {
         let Some(members) = schema.as_object() else { return };
         if self.left == 0 {
@@ -202,7 +228,7 @@ impl<'a> Walk<'a> {
                     }
                 }
                 (_, Value::Array(schemas)) => {
-                    // Mostly words of a list: only schemas are worth an index.
+                    // Most lists hold words: only schemas need an index.
                     for (index, schema) in schemas.iter().enumerate().filter(|(_, schema)| schema.is_object())
                     {
                         self.part(Cow::Owned(index.to_string()), schema, visit);

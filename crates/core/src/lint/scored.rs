@@ -1,31 +1,32 @@
-//! What costs points, and what earns some back.
+//! Findings that cost points, and those that earn some back.
 
 use super::characters::pointer;
 use super::siblings::words;
-use super::{Code, Finding, Severity, Subject};
+use super::{FindingCode, FindingSeverity, LintFinding, LintSubject};
 use crate::reference::target;
 use regex::Regex;
 use serde_json::{Map, Value};
 use std::sync::LazyLock;
 
-/// A description with fewer characters says too little.
+/// Minimum length of a description in characters.
 const SHORT: usize = 20;
-/// A description with this many words says more than a name, whatever they are.
+/// A description with this many words counts as saying more than the name.
 const OWN_WORDS: usize = 5;
-/// So many arguments without description cost points; the others are only told.
+/// Number of arguments without description that cost points; the others are only reported.
 const COUNTED: usize = 4;
-/// So many are told of.
-const TOLD: usize = 16;
-/// How many references are followed in search of a description.
+/// Maximum number of arguments without description that are reported.
+const MAX_REPORTED: usize = 16;
+/// Maximum number of references followed in search of a description.
 const HOPS: usize = 8;
 
-fn finding(code: Code, points: i8, at: String, message: String, hint: &'static str) -> Finding {
-    let severity = if code == Code::NoDescription { Severity::Error } else { Severity::Warning };
-    Finding { code, severity, pointer: at, points, message, hint }
+fn finding(code: FindingCode, points: i8, at: String, message: String, hint: &'static str) -> LintFinding {
+    let severity =
+        if code == FindingCode::NoDescription { FindingSeverity::Error } else { FindingSeverity::Warning };
+    LintFinding { code, severity, pointer: at, points, message, hint }
 }
 
-/// Everything that costs points.
-pub(super) fn look(subject: &Subject<'_>, definition: &Value) -> Vec<Finding> {
+/// All findings that cost points.
+pub(super) fn findings(subject: &LintSubject<'_>, definition: &Value) -> Vec<LintFinding> {
     let mut findings = Vec::new();
     findings.extend(description(subject.name, definition["description"].as_str().unwrap_or_default().trim()));
     let schema = &definition["inputSchema"];
@@ -33,17 +34,17 @@ pub(super) fn look(subject: &Subject<'_>, definition: &Value) -> Vec<Finding> {
         arguments(schema, properties, &mut findings);
         if !schema["required"].is_array() {
             findings.push(finding(
-                Code::NoRequired,
+                FindingCode::NoRequired,
                 -10,
                 "/inputSchema".into(),
-                "nothing says which arguments are required".into(),
-                "add `required`, if only an empty list",
+                "the schema does not say which arguments are required".into(),
+                "add `required`, even if the list is empty",
             ));
         }
     }
     if !is_snake_case(subject.name) && !is_prefixed(subject) {
         findings.push(finding(
-            Code::OddName,
+            FindingCode::OddName,
             -5,
             "/name".into(),
             "the name is neither in snake_case nor prefixed".into(),
@@ -53,36 +54,36 @@ pub(super) fn look(subject: &Subject<'_>, definition: &Value) -> Vec<Finding> {
     findings
 }
 
-fn description(name: &str, text: &str) -> Vec<Finding> {
+fn description(name: &str, text: &str) -> Vec<LintFinding> {
     let at = || "/description".to_owned();
     if text.is_empty() {
-        let message = "there is no description".to_owned();
-        let hint = "say what the tool does, when to use it and what comes back";
-        return vec![finding(Code::NoDescription, -40, at(), message, hint)];
+        let message = "the description is missing".to_owned();
+        let hint = "describe what the tool does, when to use it and what it returns";
+        return vec![finding(FindingCode::NoDescription, -40, at(), message, hint)];
     }
     let mut findings = Vec::new();
     let length = text.chars().take(SHORT).count();
     if length < SHORT {
         let message = format!("the description has {length} characters, fewer than {SHORT}");
-        let hint = "say what the tool does, when to use it and what comes back";
-        findings.push(finding(Code::ShortDescription, -20, at(), message, hint));
+        let hint = "describe what the tool does, when to use it and what it returns";
+        findings.push(finding(FindingCode::ShortDescription, -20, at(), message, hint));
     }
     if restates(name, text) {
         let message = "the description says no more than the name".to_owned();
-        let hint = "say what the name does not";
-        findings.push(finding(Code::RestatesName, -15, at(), message, hint));
+        let hint = "add what the name does not say";
+        findings.push(finding(FindingCode::RestatesName, -15, at(), message, hint));
     }
     findings
 }
 
-/// Whether a description has all the words of the name and hardly any other.
+/// Whether a description has all the words of the name and hardly any others.
 fn restates(name: &str, text: &str) -> bool {
-    let said: Vec<String> = words(text).take(OWN_WORDS).collect();
+    let described: Vec<String> = words(text).take(OWN_WORDS).collect();
     let of_name: Vec<String> = words(&spaced(name)).collect();
     let same = |a: &str, b: &str| a == b || a.strip_suffix('s') == Some(b) || b.strip_suffix('s') == Some(a);
-    said.len() < OWN_WORDS
+    described.len() < OWN_WORDS
         && !of_name.is_empty()
-        && of_name.iter().all(|word| said.iter().any(|other| same(word, other)))
+        && of_name.iter().all(|word| described.iter().any(|other| same(word, other)))
 }
 
 /// A name with a space before each capital that begins a word.
@@ -99,20 +100,20 @@ fn spaced(name: &str) -> String {
     out
 }
 
-fn arguments(schema: &Value, properties: &Map<String, Value>, findings: &mut Vec<Finding>) {
+fn arguments(schema: &Value, properties: &Map<String, Value>, findings: &mut Vec<LintFinding>) {
     let silent = properties.iter().filter(|(_, property)| !is_described(schema, property));
-    for (index, (name, _)) in silent.take(TOLD).enumerate() {
+    for (index, (name, _)) in silent.take(MAX_REPORTED).enumerate() {
         findings.push(finding(
-            Code::UndescribedArgument,
+            FindingCode::UndescribedArgument,
             if index < COUNTED { -5 } else { 0 },
             pointer(&["inputSchema", "properties", name]),
             "this argument has no description".into(),
-            "say what it is, in which form, and what it is when left out",
+            "describe its meaning, its format and its default",
         ));
     }
 }
 
-/// Whether a property has a description, its own or that of what it refers to.
+/// Whether a property has a description, its own or that of its reference's target.
 fn is_described(schema: &Value, property: &Value) -> bool {
     let mut here = property;
     for _ in 0..HOPS {
@@ -134,8 +135,8 @@ fn is_snake_case(name: &str) -> bool {
         && name.split('_').all(|word| !word.is_empty() && word.chars().all(fits))
 }
 
-/// Whether the name begins with `mcp_`, or with that of its server.
-fn is_prefixed(subject: &Subject<'_>) -> bool {
+/// Whether the name begins with `mcp_` or with the name of its server.
+fn is_prefixed(subject: &LintSubject<'_>) -> bool {
     let behind = |prefix: &str| {
         let rest = subject.name.get(..prefix.len()).filter(|head| head.eq_ignore_ascii_case(prefix));
         rest.and_then(|_| subject.name.get(prefix.len()..))
@@ -153,18 +154,18 @@ static USAGE: LazyLock<Option<Regex>> = LazyLock::new(|| {
 static EXAMPLE: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"(?i)\b(?:examples?\b|e\.g\.|for instance\b|such as\b)").ok());
 
-/// What earns points back, as far as there are any to earn.
-pub(super) fn bonus(definition: &Value, mut room: i32) -> Vec<Finding> {
+/// Findings that earn points back, at most `room` points.
+pub(super) fn bonus(definition: &Value, mut room: i32) -> Vec<LintFinding> {
     let text = definition["description"].as_str().unwrap_or_default();
     let says = |pattern: &Option<Regex>| pattern.as_ref().is_some_and(|pattern| pattern.is_match(text));
     let mut findings = Vec::new();
-    let mut earn = |code: Code, points: i8, at: &str, message: &str| {
+    let mut earn = |code: FindingCode, points: i8, at: &str, message: &str| {
         let points = points.min(i8::try_from(room).unwrap_or(0));
         if points > 0 {
             room -= i32::from(points);
-            findings.push(Finding {
+            findings.push(LintFinding {
                 code,
-                severity: Severity::Note,
+                severity: FindingSeverity::Note,
                 pointer: at.to_owned(),
                 points,
                 message: message.to_owned(),
@@ -173,12 +174,12 @@ pub(super) fn bonus(definition: &Value, mut room: i32) -> Vec<Finding> {
         }
     };
     if says(&USAGE) {
-        earn(Code::SaysUsage, 3, "/description", "the description says when or how to use the tool");
+        earn(FindingCode::SaysUsage, 3, "/description", "the description says when or how to use the tool");
     }
     if says(&EXAMPLE) {
-        earn(Code::HasExamples, 2, "/description", "the description has examples");
+        earn(FindingCode::HasExamples, 2, "/description", "the description has examples");
     } else if has_examples(&definition["inputSchema"]) {
-        earn(Code::HasExamples, 2, "/inputSchema", "the schema has examples");
+        earn(FindingCode::HasExamples, 2, "/inputSchema", "the schema has examples");
     }
     findings
 }

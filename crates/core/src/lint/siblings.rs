@@ -1,26 +1,27 @@
-//! Tools of one server that say the same of themselves: a model cannot choose between them.
+//! Finds tools of one server with the same description: a model cannot choose between them.
 
-use super::names::Looks;
+use super::names::SimilarNames;
 use std::collections::HashMap;
 
-/// Fewer words than this are alike by chance.
+/// Minimum number of words of a description that is compared; shorter ones are often equal by chance.
 const FEWEST_WORDS: usize = 3;
 
-/// What tools of the same servers say, to be looked up.
+/// Descriptions and names of other tools, for lookups.
 #[derive(Debug, Default)]
 pub struct Siblings {
-    /// For a server and a wording, the first tools that use it: one may be the tool that asks.
-    said: HashMap<(String, String), (String, Option<String>)>,
-    /// The names of all tools, whatever their server.
-    looks: Looks,
+    /// For a server and a wording the first two tools that use it: one may be the tool that is linted.
+    wordings: HashMap<(String, String), (String, Option<String>)>,
+    /// The names of all tools, of any server.
+    names: SimilarNames,
 }
 
 impl Siblings {
-    /// Notes a tool.
-    pub fn note(&mut self, server: &str, name: &str, description: &str) {
-        self.looks.note(name);
+    /// Adds a tool.
+    pub fn add(&mut self, server: &str, name: &str, description: &str) {
+        self.names.add(name);
         let Some(wording) = wording(description) else { return };
-        let known = self.said.entry((server.to_owned(), wording)).or_insert_with(|| (name.to_owned(), None));
+        let known =
+            self.wordings.entry((server.to_owned(), wording)).or_insert_with(|| (name.to_owned(), None));
         if known.0 != name && known.1.is_none() {
             known.1 = Some(name.to_owned());
         }
@@ -28,23 +29,23 @@ impl Siblings {
 
     /// Another tool, of any server, whose name looks the same.
     pub fn like(&self, name: &str) -> Option<&str> {
-        self.looks.like(name)
+        self.names.like(name)
     }
 
-    /// Another tool that says the same.
+    /// Another tool with the same description.
     pub fn twin(&self, server: &str, name: &str, description: &str) -> Option<&str> {
-        let (first, second) = self.said.get(&(server.to_owned(), wording(description)?))?;
+        let (first, second) = self.wordings.get(&(server.to_owned(), wording(description)?))?;
         if first == name { second.as_deref() } else { Some(first) }
     }
 }
 
-/// A description by its words alone.
+/// The words of a description; `None` if there are too few.
 fn wording(description: &str) -> Option<String> {
     let words: Vec<String> = words(description).collect();
     (words.len() >= FEWEST_WORDS).then(|| words.join(" "))
 }
 
-/// The words of a text, in small letters.
+/// The words of a text, in lower case.
 pub(super) fn words(text: &str) -> impl Iterator<Item = String> {
     text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).map(str::to_lowercase)
 }
@@ -54,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn twins_are_found_within_a_server() {
+    fn equal_descriptions_are_found_within_a_server() {
         let mut siblings = Siblings::default();
         let all = [
             ("s", "a", "Reads one file."),
@@ -64,7 +65,7 @@ mod tests {
             ("s", "e", "Ping."),
             ("t", "a", "Reads one file."),
         ];
-        all.iter().for_each(|(server, name, text)| siblings.note(server, name, text));
+        all.iter().for_each(|(server, name, text)| siblings.add(server, name, text));
         let twins: Vec<_> =
             all.iter().map(|(server, name, text)| siblings.twin(server, name, text)).collect();
         assert_eq!(twins, [Some("b"), Some("a"), None, None, None, None]);

@@ -1,12 +1,12 @@
-//! The table of points, and what is told besides.
+//! The table of points, and the findings that cost nothing.
 
 use super::*;
 use serde_json::json;
 
-fn look(server: Option<&str>, definition: &Value) -> Score {
+fn lint(server: Option<&str>, definition: &Value) -> Score {
     let name = definition["name"].as_str().unwrap_or_default().to_owned();
     let definition = RawJson::from_value(definition);
-    examine(&Subject { server, name: &name, definition: &definition, label: None })
+    examine(&LintSubject { server, name: &name, definition: &definition, label: None })
 }
 
 fn codes(score: &Score) -> Vec<&'static str> {
@@ -18,7 +18,7 @@ fn tool(name: &str, description: &str, schema: Value) -> Value {
 }
 
 #[test]
-fn points_go_by_the_table() {
+fn points_follow_the_table() {
     let empty = || json!({ "type": "object" });
     let silent = |count: usize, required: bool| {
         let properties: serde_json::Map<String, Value> =
@@ -106,7 +106,7 @@ fn points_go_by_the_table() {
         ),
     ];
     for (definition, points, expected) in cases {
-        let score = look(Some("fs"), &definition);
+        let score = lint(Some("fs"), &definition);
         assert_eq!((score.points, codes(&score)), (points, expected.to_vec()), "{definition}");
         let sum: i32 = score.findings.iter().map(|finding| i32::from(finding.points)).sum();
         assert_eq!(i32::from(points), 100 + sum, "the findings explain the score: {definition}");
@@ -114,7 +114,7 @@ fn points_go_by_the_table() {
 }
 
 #[test]
-fn examples_and_usage_earn_points_back_and_never_more_than_there_are() {
+fn examples_and_usage_earn_points_back_up_to_the_maximum() {
     let schema = json!({ "type": "object" });
     let with_examples =
         json!({ "type": "object", "properties": { "p": { "description": "A path.", "examples": ["a"] } } });
@@ -130,17 +130,17 @@ fn examples_and_usage_earn_points_back_and_never_more_than_there_are() {
         (tool("read_file", "Reads a file and gives its text.", with_examples), 92, "has-examples"),
     ];
     for (definition, points, last) in cases {
-        let score = look(None, &definition);
-        let said = codes(&score).last().copied().unwrap_or_default();
-        assert_eq!((score.points, said), (points, last), "{definition}");
+        let score = lint(None, &definition);
+        let last_code = codes(&score).last().copied().unwrap_or_default();
+        assert_eq!((score.points, last_code), (points, last), "{definition}");
     }
 }
 
 #[test]
-fn a_tool_that_does_not_say_what_it_does_never_passes() {
-    let silent = look(None, &json!({ "name": "tool", "inputSchema": { "type": "object" } }));
+fn a_tool_without_a_description_never_passes() {
+    let silent = lint(None, &json!({ "name": "tool", "inputSchema": { "type": "object" } }));
     assert_eq!((silent.points, silent.passes(40), silent.passes(0)), (60, false, false));
-    let short = look(None, &tool("tool", "Does stuff", json!({ "type": "object" })));
+    let short = lint(None, &tool("tool", "Does stuff", json!({ "type": "object" })));
     assert_eq!(
         (short.points, short.passes(PASS_MARK), short.passes(80), short.passes(81)),
         (80, true, true, false)
@@ -148,7 +148,7 @@ fn a_tool_that_does_not_say_what_it_does_never_passes() {
 }
 
 #[test]
-fn oddities_are_told_with_their_place_and_cost_nothing() {
+fn oddities_are_reported_with_their_position_and_cost_nothing() {
     let good = "Reads a file and gives its whole text.";
     let property = |schema: Value| {
         let mut properties = serde_json::Map::new();
@@ -224,17 +224,17 @@ fn oddities_are_told_with_their_place_and_cost_nothing() {
         ),
     ];
     for (definition, code, place) in cases {
-        let score = look(Some("fs"), &definition);
-        let told: Vec<_> =
+        let score = lint(Some("fs"), &definition);
+        let found: Vec<_> =
             score.findings.iter().map(|finding| (finding.code.as_str(), finding.pointer.as_str())).collect();
-        assert_eq!(told, [(code, place)], "{definition}");
+        assert_eq!(found, [(code, place)], "{definition}");
         assert_eq!(score.points, 100, "{definition}");
         assert_eq!(score.passes(40), code != "hidden-characters", "{definition}");
     }
 }
 
 #[test]
-fn ordinary_words_are_no_orders_and_arguments_no_keywords() {
+fn ordinary_words_are_not_instructions_and_arguments_are_not_keywords() {
     let texts = [
         "Overrides the previous value of a setting.",
         "Ignores case. Lists all rules of a firewall.",
@@ -243,7 +243,7 @@ fn ordinary_words_are_no_orders_and_arguments_no_keywords() {
         "Forgets a password that was saved for a site.",
     ];
     for text in texts {
-        let score = look(None, &tool("t_a", text, json!({ "type": "object" })));
+        let score = lint(None, &tool("t_a", text, json!({ "type": "object" })));
         assert_eq!(codes(&score), Vec::<&str>::new(), "{text}");
     }
     let schema = json!({
@@ -254,34 +254,34 @@ fn ordinary_words_are_no_orders_and_arguments_no_keywords() {
         },
         "$defs": { "y": { "$anchor": "name" }, "é/": { "items": { "$ref": "#/$defs/%C3%A9~1" } } },
     });
-    let score = look(None, &tool("t_a", "Shows a branch of a repository.", schema));
+    let score = lint(None, &tool("t_a", "Shows a branch of a repository.", schema));
     assert_eq!(codes(&score), Vec::<&str>::new());
 }
 
 #[test]
-fn twins_are_told() {
+fn equal_descriptions_are_reported() {
     let mut siblings = Siblings::default();
     let definition = RawJson::from_value(&tool("b_a", "Reads one file whole.", json!({ "type": "object" })));
-    siblings.note("s", "a_b", "Reads one file, whole!");
-    siblings.note("s", "b_a", "Reads one file whole.");
-    let subject = Subject { server: Some("s"), name: "b_a", definition: &definition, label: None };
+    siblings.add("s", "a_b", "Reads one file, whole!");
+    siblings.add("s", "b_a", "Reads one file whole.");
+    let subject = LintSubject { server: Some("s"), name: "b_a", definition: &definition, label: None };
     let score = examine(&subject).beside(&subject, &siblings);
     assert_eq!(codes(&score), ["same-wording"]);
     assert_eq!(score.findings[0].message, "`a_b` has the same description");
 }
 
 #[test]
-fn nothing_makes_it_run_away() {
+fn hostile_definitions_take_bounded_time() {
     let many: serde_json::Map<String, Value> =
         (0..20_000).map(|n| (format!("p{n}"), json!({ "$ref": format!("#/$defs/d{n}") }))).collect();
     let looped: serde_json::Map<String, Value> =
         (0..20_000).map(|n| (format!("d{n}"), json!({ "$ref": "#/$defs/d0" }))).collect();
     let definition = tool("t_a", &"ignore ".repeat(20_000), json!({ "properties": many, "$defs": looped }));
     let start = std::time::Instant::now();
-    let score = look(None, &definition);
+    let score = lint(None, &definition);
     assert!(score.findings.len() <= MAX_FINDINGS);
     assert!(start.elapsed().as_secs() < 20, "{:?}", start.elapsed());
     for definition in [json!(null), json!([]), json!({}), json!({ "inputSchema": 7, "description": 7 })] {
-        assert!(look(None, &definition).points <= 60, "{definition}");
+        assert!(lint(None, &definition).points <= 60, "{definition}");
     }
 }

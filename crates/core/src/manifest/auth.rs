@@ -1,50 +1,50 @@
-//! What credentials a tool needs: names of variables, never their values.
+//! The credentials a tool needs: names of variables, never their values.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// The most variables one entry may name.
+/// The maximum number of variables of one entry.
 const MAX_ENVS: usize = 64;
 
-/// A tool's `auth`: what must be there before it can be called.
+/// A tool's `auth`: the credentials it needs before it can be called.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct AuthHints {
-    /// Whether it cannot do without.
+    /// Whether the credentials are required.
     pub required: bool,
-    /// What kind of credential, in the author's words.
+    /// The kind of credential, in the author's words.
     #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
     /// The variables that hold the credentials.
-    pub envs: Vec<Credential>,
-    /// What they must allow.
+    pub envs: Vec<CredentialVariable>,
+    /// The scopes they must grant.
     pub scopes: Vec<String>,
-    /// How to get them.
+    /// Documentation on how to obtain them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub docs: Option<String>,
 }
 
 /// One variable that holds a credential.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Credential {
+pub struct CredentialVariable {
     /// The variable's name.
     pub name: String,
-    /// Whether it can be done without.
-    pub need: Need,
+    /// Whether it is required.
+    pub need: CredentialNeed,
 }
 
-/// Whether a credential can be done without.
+/// Whether a credential is required.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Need {
-    /// It cannot.
+pub enum CredentialNeed {
+    /// The tool does not work without it.
     Required,
-    /// It can.
+    /// The tool works without it.
     Optional,
 }
 
 impl AuthHints {
-    /// Reads `auth` in any of the forms in use: a yes or no, or a map whose `env`/`envs` is a name, a list
-    /// of names, or a map from names to `{required}`, `{optional}`, a name, or `{name}`.
+    /// Parses `auth` in any supported form: a boolean, or a map whose `env`/`envs` is a name, a list of names, or a map
+    /// from names to `{required}`, `{optional}`, a name, or `{name}`.
     pub fn read(value: &Value) -> Self {
         let fields = match value {
             Value::Bool(required) => return Self { required: *required, ..Self::default() },
@@ -67,7 +67,8 @@ impl AuthHints {
         Self { required, kind: text("type"), envs, scopes, docs: text("docs") }
     }
 
-    /// Lays a tool's own hints over its server's: scopes and variables of both, the tool's words first.
+    /// Merges a tool's own hints with its server's: the scopes and variables of both; otherwise the tool's take
+    /// precedence.
     pub fn over(&self, server: &Self) -> Self {
         let mut merged = self.clone();
         merged.required |= server.required;
@@ -86,18 +87,18 @@ impl AuthHints {
         merged
     }
 
-    /// Whether everything that cannot be done without is there.
+    /// Whether all required credentials are set.
     pub fn is_met(&self, is_set: impl Fn(&str) -> bool) -> bool {
-        let required = self.envs.iter().filter(|env| env.need == Need::Required);
+        let required = self.envs.iter().filter(|env| env.need == CredentialNeed::Required);
         required.into_iter().all(|env| is_set(&env.name))
     }
 }
 
-fn collect(value: Option<&Value>, required: bool, envs: &mut Vec<Credential>) {
-    let inherited = if required { Need::Required } else { Need::Optional };
-    let mut add = |name: &str, need: Need| {
+fn collect(value: Option<&Value>, required: bool, envs: &mut Vec<CredentialVariable>) {
+    let inherited = if required { CredentialNeed::Required } else { CredentialNeed::Optional };
+    let mut add = |name: &str, need: CredentialNeed| {
         if !name.is_empty() && !envs.iter().any(|env| env.name == name) {
-            envs.push(Credential { name: name.to_owned(), need });
+            envs.push(CredentialVariable { name: name.to_owned(), need });
         }
     };
     match value {
@@ -109,11 +110,11 @@ fn collect(value: Option<&Value>, required: bool, envs: &mut Vec<Credential>) {
             for (label, about) in map {
                 let says = |key: &str| about.get(key).and_then(Value::as_bool);
                 let need = match (says("required"), says("optional")) {
-                    (_, Some(true)) | (Some(false), _) => Need::Optional,
-                    (Some(true), _) | (_, Some(false)) => Need::Required,
+                    (_, Some(true)) | (Some(false), _) => CredentialNeed::Optional,
+                    (Some(true), _) | (_, Some(false)) => CredentialNeed::Required,
                     (None, None) => inherited,
                 };
-                // A label may stand before the variable's name.
+                // A label may precede the variable's name.
                 let named = about.as_str().or_else(|| about.get("name").and_then(Value::as_str));
                 add(named.unwrap_or(label), need);
             }
@@ -153,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn scopes_imply_that_it_is_required_and_unite() {
+    fn scopes_imply_required_and_are_merged() {
         let tool = AuthHints::read(&json!({"scopes": ["a"], "type": "oauth"}));
         let server = AuthHints::read(&json!({"scopes": ["a", "b"], "type": "key", "env": "K"}));
         let merged = tool.over(&server);

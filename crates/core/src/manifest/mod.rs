@@ -1,14 +1,14 @@
-//! Manifests: what an operator says of a tool, laid over what a server says of it, or in place of it.
+//! Manifests: an operator's descriptions of tools, which override or replace those of servers.
 //!
-//! An entry is an *overlay* on a discovered tool, or a *virtual tool* that providers serve. Files become
-//! these types in `config`; what holds for one tool in the end is its [`ToolTerms`].
+//! An entry is an *overlay* on a discovered tool, or a *virtual tool* that providers serve. `config` parses files into
+//! these types; the terms in effect for one tool are its [`ToolTerms`].
 
 mod auth;
 mod provider;
 mod terms;
 mod version;
 
-pub use auth::{AuthHints, Credential, Need};
+pub use auth::{AuthHints, CredentialNeed, CredentialVariable};
 pub use provider::{HttpMethod, HttpRequest, Mapping, ProviderKind, ProviderSpec};
 pub use semver::Version;
 pub use terms::{Parallel, ToolTerms};
@@ -21,27 +21,27 @@ use crate::server::SideEffects;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// The longest a manifest may let one call take.
+/// The maximum timeout a manifest may set.
 pub const MAX_TIMEOUT: Duration = Duration::from_secs(86_400);
 
 /// One entry of a manifest file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Manifest {
-    /// The tool's name: a virtual tool's own, or that of the discovered tool it is laid over.
+    /// The tool's name: a virtual tool's own, or that of the discovered tool it overrides.
     pub name: String,
-    /// Whom it is for.
-    pub scope: Scope,
-    /// Where it is written, for people.
+    /// The callers it applies to.
+    pub scope: ManifestScope,
+    /// The file and position, for people.
     pub origin: String,
-    /// What it says of the tool.
+    /// The fields it overrides.
     pub overlay: Overlay,
-    /// What models are told, in place of the server's words.
+    /// The description for models, in place of the server's.
     pub description: Option<String>,
     /// The schema of its arguments, in place of the server's.
     pub parameters: Option<RawJson>,
-    /// Any of these groups admits a caller to a virtual tool; absent means everybody.
+    /// A caller of a virtual tool must be in one of these groups; absent means everyone.
     pub groups: Option<Vec<String>>,
-    /// What serves it; none means an overlay.
+    /// The providers; none means an overlay.
     pub providers: Vec<ProviderSpec>,
 }
 
@@ -54,13 +54,13 @@ impl Manifest {
         })
     }
 
-    /// The tool that it wraps: the only one that serves it.
+    /// The tool that it wraps: its only provider.
     pub fn wrapped(&self) -> Option<(&ServerName, &str)> {
         if self.providers.len() == 1 { self.served_by().next() } else { None }
     }
 
-    /// Whether its name is the id of a server's tool, `mcp.<server>.<tool>`, and only others serve it. An id always
-    /// means the tool itself: rules, consents and people go by it.
+    /// Whether its name is the id of a server's tool, `mcp.<server>.<tool>`, and that tool is not among its
+    /// providers. An id always means the tool itself: rules, consents and people rely on it.
     pub fn takes_foreign_id(&self) -> bool {
         let plain = |text: &str| text.replace(|c: char| !c.is_ascii_alphanumeric(), "_");
         let Some(id) = self.name.strip_prefix("mcp.").filter(|id| id.contains('.')) else { return false };
@@ -69,51 +69,51 @@ impl Manifest {
     }
 }
 
-/// Whom an entry is for.
+/// The callers an entry applies to.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Scope {
-    /// Everybody.
+pub enum ManifestScope {
+    /// Everyone.
     Shared,
-    /// Callers who took up this persona; shadows the shared entry of the same name.
+    /// Callers with this persona; shadows the shared entry of the same name.
     Persona(String),
 }
 
-/// What an entry says of a tool; what it is silent about stays as it is.
+/// The fields that an entry overrides; absent ones stay as they are.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Overlay {
     /// Its version.
     pub version: Option<Version>,
-    /// What it does to the world.
+    /// Its side effects.
     pub side_effects: Option<SideEffects>,
-    /// How long a call may take.
+    /// The timeout of a call.
     pub timeout: Option<Duration>,
-    /// How long a provider has before the next is asked, too.
+    /// The delay after which the next provider is called as well.
     pub hedge_after: Option<Duration>,
-    /// What credentials it needs.
+    /// The credentials it needs.
     pub auth: Option<AuthHints>,
     /// Whether its calls may overlap.
     pub allow_parallel: Option<bool>,
-    /// Whether a person must agree before its first use.
+    /// Whether a person must consent before the first use.
     pub requires_consent: Option<bool>,
-    /// Who must agree to each of its calls.
+    /// Who must approve each call.
     pub approval: Option<ApprovalBy>,
-    /// Whether its calls carry a key that makes repeating them harmless.
+    /// Whether calls carry an idempotency key, which makes retries harmless.
     pub idempotency_key: Option<bool>,
-    /// Tags of what it can do.
+    /// Tags of its capabilities.
     pub capabilities: Option<Vec<String>>,
-    /// Only callers with one of these personas see it; absent means no such bound.
+    /// Only callers with one of these personas see it; absent means no restriction.
     pub persona_allowlist: Option<Vec<String>>,
-    /// How dangerous the operator thinks it.
+    /// The operator's rating of its danger.
     pub safety_level: Option<SafetyLevel>,
-    /// What one call costs.
+    /// The cost of one call.
     pub cost: Option<Cost>,
 }
 
-/// Who must agree to each call of a tool.
+/// Who must approve each call of a tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ApprovalBy {
-    /// No one; this setting asks for no approval.
+    /// Nobody; this setting requires no approval.
     #[default]
     None,
     /// The caller, each time and in person.
@@ -123,7 +123,7 @@ pub enum ApprovalBy {
 }
 
 impl ApprovalBy {
-    /// Who may answer, where anybody is asked.
+    /// Who may answer, if approval is required.
     pub fn answerer(self) -> Option<Answerer> {
         match self {
             Self::None => None,
@@ -133,33 +133,33 @@ impl ApprovalBy {
     }
 }
 
-/// How dangerous an operator thinks a tool.
+/// An operator's rating of a tool's danger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SafetyLevel {
     /// Little can go wrong.
     Low,
-    /// Somebody should look now and then.
+    /// Occasional review is advised.
     Medium,
-    /// Somebody should look every time.
+    /// Every call should be reviewed.
     High,
 }
 
-/// What one call costs.
+/// The cost of one call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Cost {
-    /// How much.
+    /// The amount.
     pub per_call: f64,
-    /// Of what; `USD` unless said.
+    /// The unit; `USD` by default.
     pub unit: String,
 }
 
-/// A tag as it is compared and shown: lower case, words joined by `_`.
+/// The canonical form of a tag: lower case, words joined by `_`.
 pub fn tag(text: &str) -> String {
     text.trim().to_lowercase().replace(['-', ' '], "_")
 }
 
-/// Tags as they are shown: plain, sorted, each once.
+/// Tags in canonical form, sorted, without duplicates.
 pub fn tags<'a>(texts: impl IntoIterator<Item = &'a str>) -> Vec<String> {
     let mut tags: Vec<String> = texts.into_iter().map(tag).filter(|tag| !tag.is_empty()).collect();
     tags.sort();

@@ -1,29 +1,29 @@
-//! What serves a tool: one of its providers, as written.
+//! Providers of a tool, as written in a manifest.
 
 use crate::names::ServerName;
 use crate::secret::SecretText;
 use std::time::Duration;
 
-/// One provider of a tool. Its identity is its place in the list, so one kind may stand twice.
+/// One provider of a tool. Its identity is its position in the list, so one kind may occur twice.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProviderSpec {
-    /// Tells it from the tool's others, and stays the same while the entry does: `mcp:github`, `http:1`.
+    /// Distinguishes it from the tool's other providers and is stable while the entry is: `mcp:github`, `http:1`.
     pub id: String,
-    /// What it is.
+    /// Its kind.
     pub kind: ProviderKind,
-    /// Lower goes first.
+    /// Lower values are tried first.
     pub priority: i64,
-    /// How often it is looked at when nobody calls; zero means never.
+    /// How often it is checked while idle; zero means never.
     pub health_check_interval: Duration,
-    /// What it needs besides what the tool needs.
+    /// Credentials it needs besides those of the tool.
     pub auth: Option<super::AuthHints>,
-    /// From the tool's arguments to the provider's.
+    /// Maps the tool's arguments to the provider's.
     pub arguments: Option<Mapping>,
-    /// From the provider's result to the tool's.
+    /// Maps the provider's result to the tool's.
     pub result: Option<Mapping>,
 }
 
-/// What a provider is.
+/// The kind of a provider.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ProviderKind {
     /// A tool of a configured server.
@@ -39,33 +39,33 @@ pub enum ProviderKind {
     Builtin(String),
     /// A language model that answers in the tool's place.
     OpenAi {
-        /// The model; the configured one where absent.
+        /// The model; absent means the configured one.
         model: Option<String>,
-        /// What it is told before the call.
+        /// The system prompt.
         prompt: Option<String>,
     },
-    /// A kind that this gateway does not know; it serves nothing and says so.
+    /// An unknown kind; it never serves a call and reports an error.
     Unknown(String),
 }
 
-/// A request to an HTTP service, as a template. `{name}` is an argument of the call: one value, one segment.
+/// The template of a request to an HTTP service. `{name}` is an argument of the call: one value, one segment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HttpRequest {
-    /// How it asks.
+    /// The method.
     pub method: HttpMethod,
-    /// The address, with `{name}` in path segments and in the query.
+    /// The URL, with `{name}` in path segments and in the query.
     pub url: SecretText,
-    /// Headers of the operator's; they may hold secrets.
+    /// Headers set by the operator; they may contain secrets.
     pub headers: Vec<(String, SecretText)>,
-    /// Parameters put into the query; absent with GET means every argument that is not used elsewhere.
+    /// Query parameters; absent with GET means every argument that is not used elsewhere.
     pub query: Option<Vec<(String, String)>>,
-    /// What is sent; absent means the arguments as JSON where the method takes a body.
+    /// The body; absent means the arguments as JSON if the method has a body.
     pub body: Option<Mapping>,
-    /// Whether the host's name may lead into private networks, or to this machine.
+    /// Whether the host may resolve to private networks or this machine.
     pub allow_private: bool,
 }
 
-/// How an HTTP provider asks.
+/// The method of an HTTP provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[allow(missing_docs, reason = "the methods are the documentation")]
 pub enum HttpMethod {
@@ -77,7 +77,7 @@ pub enum HttpMethod {
     Delete,
 }
 
-/// How one JSON value becomes another: a value in which a text of the form `{path}` (or `$path`) alone stands for
-/// what is found there, with its type, and a `{path}` within a text for its text.
+/// A template that maps one JSON value to another. A string that is only `{path}` (or `$path`) is replaced by the value
+/// at that path, with its type; a `{path}` within a longer string by its text.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Mapping(pub serde_json::Value);

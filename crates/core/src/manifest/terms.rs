@@ -1,4 +1,4 @@
-//! The terms of one tool: what holds for its calls, after everybody who may say something has.
+//! The terms of one tool: the settings of its calls, after all overrides.
 
 use super::{ApprovalBy, AuthHints, Cost, Manifest, Overlay, ProviderSpec, SafetyLevel, read_version, tags};
 use crate::server::{ServerEntry, SideEffects};
@@ -7,40 +7,41 @@ use serde::Deserialize;
 use serde_json::Value;
 use std::time::Duration;
 
-/// What holds for the calls of a tool.
+/// The settings of a tool's calls.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolTerms {
     /// Its version.
     pub version: Option<Version>,
-    /// The operator's label of what it does to the world.
+    /// The operator's label of its side effects.
     pub side_effects: SideEffects,
-    /// How long a call may take.
+    /// The timeout of a call.
     pub timeout: Duration,
-    /// How long a provider has before the next is asked, too, where asking twice does no harm.
+    /// The delay after which the next provider is called as well, if calling twice does no harm.
     pub hedge_after: Option<Duration>,
     /// Whether its calls may overlap.
     pub parallel: Parallel,
-    /// Whether a person must agree before its first use.
+    /// Whether a person must consent before the first use.
     pub requires_consent: bool,
-    /// Who must agree to each of its calls.
+    /// Who must approve each call.
     pub approval: ApprovalBy,
-    /// Whether its calls carry a key that makes repeating them harmless.
+    /// Whether calls carry an idempotency key, which makes retries harmless.
     pub idempotency_key: bool,
-    /// What it can do: plain tags, sorted.
+    /// Its capabilities: canonical tags, sorted.
     pub capabilities: Vec<String>,
     /// Only callers with one of these personas see it.
     pub persona_allowlist: Option<Vec<String>>,
-    /// Any of these groups admits, besides the server's; absent means that the server's decide alone.
+    /// A caller must be in one of these groups, besides the server's; absent means that only the server's groups
+    /// decide.
     pub groups: Option<Vec<String>>,
-    /// What credentials it needs.
+    /// The credentials it needs.
     pub auth: Option<AuthHints>,
-    /// How dangerous the operator thinks it.
+    /// The operator's rating of its danger.
     pub safety_level: Option<SafetyLevel>,
-    /// What one call costs.
+    /// The cost of one call.
     pub cost: Option<Cost>,
-    /// What serves it, best first; none means its own server.
+    /// Its providers, best first; none means its own server.
     pub providers: Vec<ProviderSpec>,
-    /// Where a manifest speaks of it.
+    /// The manifest entry that describes it.
     pub origin: Option<String>,
 }
 
@@ -49,14 +50,14 @@ pub struct ToolTerms {
 pub enum Parallel {
     /// They may.
     Allowed,
-    /// One at a time, for each of its providers.
+    /// One at a time for each of its providers.
     OneAtATime,
-    /// Nobody said. It is shown as no, so that agents are careful, and left to the server, which knows.
-    Unsaid,
+    /// Not specified. Shown as not allowed, so that agents are careful, but left to the server to decide.
+    Unspecified,
 }
 
 impl Parallel {
-    /// What `allow_parallel` says of it.
+    /// The shown value of `allow_parallel`.
     pub fn is_shown_as_allowed(self) -> bool {
         self == Self::Allowed
     }
@@ -67,7 +68,7 @@ impl Parallel {
 }
 
 impl ToolTerms {
-    /// What holds for the tools of a server that nothing else speaks of.
+    /// The terms of a server's tools without overrides.
     pub fn of_server(server: &ServerEntry) -> Self {
         let defaults = &server.defaults;
         Self {
@@ -75,7 +76,7 @@ impl ToolTerms {
             side_effects: defaults.side_effects,
             timeout: defaults.default_timeout.unwrap_or(server.timeout),
             hedge_after: None,
-            parallel: defaults.allow_parallel.map_or(Parallel::Unsaid, Parallel::said),
+            parallel: defaults.allow_parallel.map_or(Parallel::Unspecified, Parallel::said),
             requires_consent: defaults.requires_consent,
             approval: defaults.approval,
             idempotency_key: defaults.idempotency_key,
@@ -90,9 +91,9 @@ impl ToolTerms {
         }
     }
 
-    /// The same terms with a manifest's entry laid over them.
-    pub fn under_entry(self, entry: &Manifest) -> Self {
-        let mut terms = self.under(&entry.overlay);
+    /// These terms with a manifest entry applied.
+    pub fn with_entry(self, entry: &Manifest) -> Self {
+        let mut terms = self.with_overlay(&entry.overlay);
         terms.groups = entry.groups.clone().or(terms.groups);
         terms.origin = Some(entry.origin.clone());
         if !entry.providers.is_empty() {
@@ -102,8 +103,8 @@ impl ToolTerms {
         terms
     }
 
-    /// The same terms with an overlay laid over them.
-    pub fn under(mut self, overlay: &Overlay) -> Self {
+    /// These terms with an overlay applied.
+    pub fn with_overlay(mut self, overlay: &Overlay) -> Self {
         let Overlay {
             version,
             side_effects,
@@ -140,7 +141,7 @@ impl ToolTerms {
         self
     }
 
-    /// Reads a server entry's `tools.overrides` for one tool. What is not of its type says nothing.
+    /// Parses a server entry's `tools.overrides` for one tool. Values of a wrong type are ignored.
     pub fn read_override(fields: &Value) -> Overlay {
         let flag = |key: &str| fields.get(key).and_then(Value::as_bool);
         let texts = |key: &str| -> Option<Vec<String>> {
@@ -162,7 +163,7 @@ impl ToolTerms {
             timeout: seconds
                 .and_then(|s| Duration::try_from_secs_f64(s).ok())
                 .map(|t| t.min(super::MAX_TIMEOUT)),
-            // One server has nobody to ask besides.
+            // A single server has no other provider to call.
             hedge_after: None,
             auth: fields.get("auth").map(AuthHints::read),
             allow_parallel: flag("allow_parallel"),
@@ -185,17 +186,17 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn the_last_to_speak_holds_and_silence_changes_nothing() {
+    fn the_last_override_wins_and_absent_fields_change_nothing() {
         let mut server = entry("s");
         server.defaults.auth = Some(json!({"scopes": ["a"]}));
         let terms = ToolTerms::of_server(&server);
-        assert_eq!((terms.parallel, terms.requires_consent), (Parallel::Unsaid, true));
+        assert_eq!((terms.parallel, terms.requires_consent), (Parallel::Unspecified, true));
         let overlay = ToolTerms::read_override(&json!({
             "version": "1.2", "default_timeout": 2.5, "allow_parallel": false, "capabilities": "Web Search",
             "idempotency_key": {"required": true}, "auth": {"scopes": ["b"]}, "safety_level": "high",
             "requires_consent": "maybe"
         }));
-        let terms = terms.under(&overlay);
+        let terms = terms.with_overlay(&overlay);
         assert_eq!(terms.version.map(|version| version.to_string()).as_deref(), Some("1.2.0"));
         assert_eq!(terms.timeout, Duration::from_millis(2500));
         assert_eq!((terms.parallel, terms.requires_consent), (Parallel::OneAtATime, true));

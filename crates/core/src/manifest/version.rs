@@ -2,7 +2,7 @@
 
 use semver::Version;
 
-/// Reads a version; missing parts are zero, a leading `v` is nothing.
+/// Parses a version; missing parts are zero, a leading `v` is ignored.
 pub fn read_version(text: &str) -> Option<Version> {
     let text = text.trim();
     let text = text.strip_prefix(['v', 'V']).unwrap_or(text);

@@ -1,43 +1,43 @@
-//! A breaker: keeps calls away from a provider that fails, and lets one at a time find out whether it is back.
+//! A circuit breaker: keeps calls away from a failing provider, and lets one call at a time test whether it recovered.
 //!
-//! Times are milliseconds of one clock that never goes back; whoever asks brings them along.
+//! Times are milliseconds of one monotonic clock, passed in by the caller.
 
 use serde::Serialize;
 
-/// This many failures in a row open it.
+/// This many consecutive failures open it.
 const MOST_IN_A_ROW: u32 = 3;
-/// So does more than half of the last so many calls.
+/// More than half of this many recent calls failing also opens it.
 const WINDOW: u32 = 20;
-/// The longest pause.
+/// The maximum backoff.
 pub const LONGEST_PAUSE_MS: u64 = 60_000;
 
-/// Where a breaker stands, in the word used on every door.
+/// The state of a breaker, with the word used in all interfaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BreakerState {
     /// Calls go through.
     Closed,
-    /// Calls go elsewhere until its pause is over.
+    /// Calls go to other providers until the backoff ends.
     Open,
-    /// One call tries whether it is back; others go elsewhere.
+    /// One call tests whether it recovered; others go to other providers.
     HalfOpen,
 }
 
-/// The right to make one call. What comes of it is told to the breaker that gave it.
+/// Permission to make one call. The outcome must be reported to the breaker that issued it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[must_use = "what came of the call is told to the breaker"]
-pub struct Pass {
-    /// Calls that began before the breaker last changed its mind say nothing about now.
+#[must_use = "the outcome of the call must be reported to the breaker"]
+pub struct BreakerPass {
+    /// Outcomes of calls that began before the last state change are ignored.
     era: u64,
 }
 
 /// The breaker of one provider instance.
 #[derive(Debug, Clone, Default)]
 pub struct Breaker {
-    place: Place,
+    place: BreakerPhase,
     era: u64,
     consecutive: u32,
-    /// How often it opened since it was last closed: the pause doubles with each.
+    /// How often it opened since it was last closed; each time doubles the backoff.
     opened: u32,
     /// The last outcomes, newest in the lowest bit; a failure is a one.
     outcomes: u32,
@@ -45,7 +45,7 @@ pub struct Breaker {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum Place {
+enum BreakerPhase {
     #[default]
     Closed,
     Open {
@@ -55,82 +55,83 @@ enum Place {
 }
 
 impl Breaker {
-    /// The right to make a call now, if there is one. Half open it is given once.
-    pub fn admit(&mut self, now_ms: u64) -> Option<Pass> {
+    /// Permission for a call now, if the breaker allows one. Half open, it is given once.
+    pub fn admit(&mut self, now_ms: u64) -> Option<BreakerPass> {
         match self.place {
-            Place::Closed => {}
-            Place::Open { until_ms } if now_ms >= until_ms => {
-                self.place = Place::Trial;
+            BreakerPhase::Closed => {}
+            BreakerPhase::Open { until_ms } if now_ms >= until_ms => {
+                self.place = BreakerPhase::Trial;
                 self.era += 1;
             }
-            Place::Open { .. } | Place::Trial => return None,
+            BreakerPhase::Open { .. } | BreakerPhase::Trial => return None,
         }
-        Some(Pass { era: self.era })
+        Some(BreakerPass { era: self.era })
     }
 
-    /// Whether a call would be let through now.
+    /// Whether a call would be allowed now.
     pub fn would_admit(&self, now_ms: u64) -> bool {
         match self.place {
-            Place::Closed => true,
-            Place::Open { until_ms } => now_ms >= until_ms,
-            Place::Trial => false,
+            BreakerPhase::Closed => true,
+            BreakerPhase::Open { until_ms } => now_ms >= until_ms,
+            BreakerPhase::Trial => false,
         }
     }
 
-    /// The call was answered.
-    pub fn succeeded(&mut self, pass: Pass) {
+    /// Reports that the call succeeded.
+    pub fn succeeded(&mut self, pass: BreakerPass) {
         if pass.era != self.era {
             return;
         }
         self.consecutive = 0;
         match self.place {
-            Place::Trial => *self = Self { era: self.era + 1, ..Self::default() },
-            Place::Closed => self.note(0),
-            Place::Open { .. } => {}
+            BreakerPhase::Trial => *self = Self { era: self.era + 1, ..Self::default() },
+            BreakerPhase::Closed => self.note(0),
+            BreakerPhase::Open { .. } => {}
         }
     }
 
-    /// The call failed. `jitter`, from 0 to 1, spreads the pauses of many gateways over their second half.
-    pub fn failed(&mut self, pass: Pass, now_ms: u64, jitter: f64) {
+    /// Reports that the call failed. `jitter`, from 0 to 1, spreads the backoffs of many gateways over their second
+    /// half.
+    pub fn failed(&mut self, pass: BreakerPass, now_ms: u64, jitter: f64) {
         if pass.era != self.era {
             return;
         }
         self.consecutive = self.consecutive.saturating_add(1);
-        if self.place == Place::Closed {
+        if self.place == BreakerPhase::Closed {
             self.note(1);
         }
-        if self.place == Place::Trial || self.consecutive >= MOST_IN_A_ROW || self.mostly_failed() {
+        if self.place == BreakerPhase::Trial || self.consecutive >= MOST_IN_A_ROW || self.mostly_failed() {
             self.open(now_ms, jitter);
         }
     }
 
-    /// The call was taken back before it came to anything: whoever asks next may try.
-    pub fn abandoned(&mut self, pass: Pass, now_ms: u64) {
-        if pass.era == self.era && self.place == Place::Trial {
-            self.place = Place::Open { until_ms: now_ms };
+    /// Reports that the call was cancelled without an outcome: the next call may test the provider.
+    pub fn abandoned(&mut self, pass: BreakerPass, now_ms: u64) {
+        if pass.era == self.era && self.place == BreakerPhase::Trial {
+            self.place = BreakerPhase::Open { until_ms: now_ms };
             self.era += 1;
         }
     }
 
-    /// Where it stands.
+    /// Its state.
     pub fn state(&self) -> BreakerState {
         match self.place {
-            Place::Closed => BreakerState::Closed,
-            Place::Open { .. } => BreakerState::Open,
-            Place::Trial => BreakerState::HalfOpen,
+            BreakerPhase::Closed => BreakerState::Closed,
+            BreakerPhase::Open { .. } => BreakerState::Open,
+            BreakerPhase::Trial => BreakerState::HalfOpen,
         }
     }
 
-    /// How many calls failed in a row.
+    /// The number of consecutive failures.
     pub fn consecutive_failures(&self) -> u32 {
         self.consecutive
     }
 
-    /// When the next call may try it, while it is open.
+    /// When the next call may test it, while it is open.
     pub fn backoff_until_ms(&self) -> Option<u64> {
         match self.place {
-            Place::Open { until_ms } => Some(until_ms),
-            Place::Closed | Place::Trial => None,
+            BreakerPhase::Open { until_ms } => Some(until_ms),
+            BreakerPhase::Closed | BreakerPhase::Trial => None,
         }
     }
 
@@ -148,7 +149,7 @@ impl Breaker {
         self.opened = self.opened.saturating_add(1);
         let jitter = if jitter.is_finite() { jitter.clamp(0.0, 1.0) } else { 1.0 };
         let pause = longest / 2 + (jitter * (longest - longest / 2) as f64) as u64;
-        self.place = Place::Open { until_ms: now_ms.saturating_add(pause.min(longest)) };
+        self.place = BreakerPhase::Open { until_ms: now_ms.saturating_add(pause.min(longest)) };
         self.era += 1;
         (self.outcomes, self.seen) = (0, 0);
     }
@@ -165,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn three_in_a_row_open_it_and_pauses_double_to_a_minute() {
+    fn three_failures_in_a_row_open_it_and_the_backoff_doubles_up_to_a_minute() {
         let mut breaker = Breaker::default();
         let mut now = 0;
         fail(&mut breaker, now);
@@ -183,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn one_call_tries_and_its_success_closes() {
+    fn one_test_call_is_allowed_and_its_success_closes_it() {
         let mut breaker = Breaker::default();
         for _ in 0..3 {
             fail(&mut breaker, 0);
@@ -193,7 +194,7 @@ mod tests {
         assert!(breaker.admit(1000).is_none() && breaker.admit(99_000).is_none(), "others go elsewhere");
         breaker.succeeded(trial);
         assert_eq!((breaker.state(), breaker.consecutive_failures()), (BreakerState::Closed, 0));
-        // And the next pause is a short one again.
+        // The next backoff is short again.
         for _ in 0..3 {
             fail(&mut breaker, 2000);
         }
@@ -201,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trial_that_is_taken_back_leaves_it_to_the_next() {
+    fn a_cancelled_test_call_leaves_the_test_to_the_next() {
         let mut breaker = Breaker::default();
         for _ in 0..3 {
             fail(&mut breaker, 0);
@@ -236,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn late_news_of_calls_from_before_is_no_news() {
+    fn late_outcomes_of_earlier_calls_are_ignored() {
         let mut breaker = Breaker::default();
         let slow = breaker.admit(0).expect("a pass");
         for _ in 0..3 {
@@ -250,12 +251,13 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever happens: at most one trial at a time, no call before its time, no pause over a minute.
+        /// In every sequence: at most one test call at a time, no call before the backoff ends, no backoff over a
+        /// minute.
         #[test]
-        fn it_never_lets_two_try(steps in proptest::collection::vec((0_u8..4, 0_u64..5000, 0.0_f64..=1.0), 1..300)) {
+        fn it_never_allows_two_test_calls(steps in proptest::collection::vec((0_u8..4, 0_u64..5000, 0.0_f64..=1.0), 1..300)) {
             let mut breaker = Breaker::default();
             let mut now = 0;
-            let mut passes: Vec<(Pass, bool)> = Vec::new();
+            let mut passes: Vec<(BreakerPass, bool)> = Vec::new();
             for (step, wait, jitter) in steps {
                 now += wait;
                 let before = breaker.clone();
@@ -284,7 +286,7 @@ mod tests {
                     prop_assert!(until >= now && until - now <= LONGEST_PAUSE_MS);
                 }
             }
-            // It comes back, whatever it went through.
+            // It recovers from every state.
             for (pass, _) in passes {
                 breaker.abandoned(pass, now);
             }

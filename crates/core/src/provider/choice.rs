@@ -1,4 +1,4 @@
-//! Which providers a call may go to: healthy ones by ascending priority, and a reason for each that is left out.
+//! Which providers a call may use: healthy ones by ascending priority, and a reason for each that is skipped.
 
 use crate::caller::{Admin, Caller};
 use crate::fault::{Blame, Fault};
@@ -6,49 +6,49 @@ use crate::manifest::ProviderSpec;
 use serde::Serialize;
 use std::fmt;
 
-/// Why a provider is not tried now.
+/// Why a provider is skipped.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "reason", rename_all = "snake_case")]
 pub enum Skip {
-    /// It failed too often; its pause lasts.
+    /// Its circuit breaker is open.
     Open {
         /// Milliseconds until it is tried again.
         retry_in_ms: u64,
     },
-    /// Another call tries right now whether it is back.
+    /// Another call is testing whether it recovered.
     OnTrial,
-    /// Credentials that it cannot do without are not set.
+    /// Required credentials are not set.
     NoCredentials {
-        /// The variables; none where the caller may not know them.
+        /// The variables; empty if the caller may not know them.
         missing: Vec<String>,
     },
     /// Its last health check failed.
     Unhealthy {
-        /// What was found.
+        /// The reason.
         why: String,
     },
-    /// What it names is not there.
+    /// The server or tool that it names does not exist.
     Missing {
-        /// What.
+        /// What is missing.
         what: String,
     },
-    /// The call as it would be made there is refused.
+    /// The mapped call is refused.
     Refused {
-        /// Why.
+        /// The reason.
         why: String,
     },
-    /// The caller may not use what serves it. Nobody is told more.
+    /// The caller may not use what serves it. No further details are given.
     Hidden,
     /// It was tried during this call, and failed.
     Failed {
-        /// With which fault.
+        /// The code of the fault.
         code: String,
     },
 }
 
 impl Skip {
-    /// The same as a caller may know it. Which variables the gateway has is for those who look after it.
-    pub fn told_to(self, caller: &Caller) -> Self {
+    /// The reason as a caller may see it. Only administrators see which variables are not set.
+    pub fn visible_to(self, caller: &Caller) -> Self {
         match self {
             Self::NoCredentials { .. } if caller.admin == Admin::No => {
                 Self::NoCredentials { missing: Vec::new() }
@@ -57,7 +57,7 @@ impl Skip {
         }
     }
 
-    /// When it may be otherwise, as far as anybody knows.
+    /// When it may be available again, if known.
     pub fn retry_in_ms(&self) -> Option<u64> {
         match self {
             Self::Open { retry_in_ms } => Some(*retry_in_ms),
@@ -72,7 +72,7 @@ impl fmt::Display for Skip {
             Self::Open { retry_in_ms } => {
                 write!(f, "failed too often; next try in {:.1} s", *retry_in_ms as f64 / 1000.0)
             }
-            Self::OnTrial => f.write_str("another call is trying whether it is back"),
+            Self::OnTrial => f.write_str("another call is testing whether it has recovered"),
             Self::NoCredentials { missing } if missing.is_empty() => {
                 f.write_str("its credentials are not set")
             }
@@ -86,7 +86,7 @@ impl fmt::Display for Skip {
     }
 }
 
-/// The providers in the order to try them: lower priority first, and as written where it is the same.
+/// The providers in the order to try them: lower priority first, equal ones as written.
 pub fn by_priority(specs: &[ProviderSpec]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..specs.len()).collect();
     order.sort_by_key(|index| specs[*index].priority);
@@ -99,18 +99,18 @@ pub fn by_priority(specs: &[ProviderSpec]) -> Vec<usize> {
 pub struct NoProvider {
     /// The tool.
     pub tool: String,
-    /// Each provider and why it is left out.
+    /// Each provider and why it is skipped.
     pub skipped: Vec<(String, Skip)>,
 }
 
-/// Providers that the caller may not know of are not named.
+/// The reasons, without providers that the caller may not see.
 fn listed(skipped: &[(String, Skip)]) -> String {
-    let told: Vec<String> = skipped
+    let reasons: Vec<String> = skipped
         .iter()
         .filter(|(_, skip)| *skip != Skip::Hidden)
         .map(|(id, skip)| format!("`{id}`: {skip}"))
         .collect();
-    if told.is_empty() { String::new() } else { format!(" ({})", told.join("; ")) }
+    if reasons.is_empty() { String::new() } else { format!(" ({})", reasons.join("; ")) }
 }
 
 impl Fault for NoProvider {
@@ -127,8 +127,10 @@ impl Fault for NoProvider {
         let lacking = self.skipped.iter().any(|(_, skip)| matches!(skip, Skip::NoCredentials { .. }));
         match (soonest, lacking) {
             (Some(wait), _) => Some(format!("call again in {} s", wait.div_ceil(1000).max(1))),
-            (None, true) => Some("set the variables; the file of `env_file` is read again by itself".into()),
-            (None, false) => Some("`toolbooth tools show NAME` tells how its providers stand".into()),
+            (None, true) => {
+                Some("set the variables; the file of `env_file` is reloaded automatically".into())
+            }
+            (None, false) => Some("`toolbooth tools show NAME` shows the state of its providers".into()),
         }
     }
 }
@@ -153,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn lower_priority_goes_first_and_equals_stay_as_written() {
+    fn lower_priority_goes_first_and_equal_ones_keep_their_order() {
         let specs = [spec("a", 10), spec("b", 0), spec("c", 10), spec("d", -5)];
         let order: Vec<&str> = by_priority(&specs).into_iter().map(|index| &*specs[index].id).collect();
         assert_eq!(order, ["d", "b", "a", "c"]);

@@ -1,30 +1,30 @@
-//! Mappings: how the arguments of a tool become those of a provider, and a provider's result the tool's.
+//! Mappings: map the arguments of a tool to those of a provider, and a provider's result to the tool's.
 //!
-//! A template is a JSON value. A text that is one `{path}` (or `$path`) stands for what is found there, with its
-//! type; a `{path}` within a text for its text. What is not there is left out: a member, an element, the part of
-//! a text. `{{` and `}}` are braces, `$$` at the start is a dollar.
+//! A template is a JSON value. A string that is only `{path}` (or `$path`) is replaced by the value at that path, with
+//! its type; a `{path}` within a longer string by its text. If there is no such value, the member, the element or the
+//! part of the string is omitted. `{{` and `}}` are braces, `$$` at the start is a dollar sign.
 
 use crate::manifest::Mapping;
 use serde_json::{Map, Value};
 
-/// The most bytes of text that one mapping may make.
+/// The size limit of a mapping's output.
 pub const MAX_MAPPED: usize = 4 << 20;
-/// How deep a template may be.
+/// The maximum nesting depth of a template.
 const MAX_DEPTH: usize = 32;
 
-/// The mapping would make more than anybody needs.
+/// The error for a mapping that produces too much output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the mapping makes more than {MAX_MAPPED} bytes, or is nested too deep")]
+#[error("the mapping produces more than {MAX_MAPPED} bytes, or is nested too deeply")]
 pub struct MappingTooLarge;
 
 impl Mapping {
-    /// Applies the template to a value; nothing where the whole template stands for something that is not there.
+    /// Applies the template to a value; `None` if the whole template is a path that does not exist.
     pub fn apply(&self, to: &Value) -> Result<Option<Value>, MappingTooLarge> {
         let mut room = MAX_MAPPED;
         fill(&self.0, to, &mut room, 0)
     }
 
-    /// The first steps of all paths of the template: the arguments that it uses.
+    /// The first step of every path in the template: the arguments that it uses.
     pub fn roots(&self) -> Vec<&str> {
         let mut found = Vec::new();
         gather(&self.0, &mut found, 0);
@@ -73,7 +73,7 @@ fn fill(
     })
 }
 
-/// The path, where a text is nothing but one.
+/// The path, if a string is only a path.
 fn whole_path(text: &str) -> Option<&str> {
     let inner = match text.strip_prefix('$') {
         Some(path) => path,
@@ -82,7 +82,7 @@ fn whole_path(text: &str) -> Option<&str> {
     is_path(inner).then_some(inner)
 }
 
-/// Steps of a path: names and numbers, with dots between them; `.` alone is everything.
+/// Whether a text is a path: names and numbers separated by dots; `.` alone is the whole value.
 fn is_path(text: &str) -> bool {
     let step = |step: &str| !step.is_empty() && !step.contains(['{', '}', '$', '"', ' ', '\n']);
     text == "." || (text.len() <= 256 && text.split('.').all(step))
@@ -99,7 +99,7 @@ fn look_up<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
     })
 }
 
-/// The text of a value within a text.
+/// The text of a value inside a longer string.
 pub fn text_of(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
@@ -179,7 +179,7 @@ fn spend(room: &mut usize, bytes: usize) -> Result<(), MappingTooLarge> {
     Ok(())
 }
 
-/// About how many bytes a value takes; no more than a little over `most` is counted.
+/// The approximate size of a value; counting stops slightly above `most`.
 fn weight(value: &Value, most: usize) -> usize {
     match value {
         Value::String(text) => text.len() + 2,
@@ -208,7 +208,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn templates_take_values_with_their_type_and_texts_with_their_words() {
+    fn whole_paths_keep_the_type_and_embedded_paths_become_text() {
         let from = json!({"q": "rust", "n": 3, "deep": {"list": [{"x": true}, null]}, "none": null});
         let cases = [
             (json!("{q}"), Some(json!("rust"))),
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_found_is_never_read_as_a_template() {
+    fn inserted_values_are_not_templates() {
         let from = json!({"q": "{secret}", "secret": "s"});
         assert_eq!(Mapping(json!("<{q}>")).apply(&from), Ok(Some(json!("<{secret}>"))));
     }

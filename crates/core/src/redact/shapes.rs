@@ -1,11 +1,11 @@
-//! Secrets that are known by their shape, wherever they stand in a text.
+//! Secrets that are recognized by their format, anywhere in a text.
 
 use crate::secret::MASK;
 use regex::{Captures, Regex};
 use std::borrow::Cow;
 use std::sync::LazyLock;
 
-/// One of these is in every text that a shape is found in, besides digits of a card and an address with a user in it.
+/// Every text with such a secret contains one of these, apart from card numbers and URLs with a user.
 pub(super) const WORDS: &[&str] = &[
     "glpat-",
     "gldt-",
@@ -44,18 +44,18 @@ pub(super) const WORDS: &[&str] = &[
     "auth",
     "credential",
 ];
-/// An address that names a user.
+/// A URL with a user.
 pub(super) const USER_IN_URL: &str = r#"://[^/\s@"'<>]+@"#;
 
-/// Texts longer than this are looked at up to here; the rest is left out.
+/// Texts longer than this are truncated here.
 const MAX_LOOKED_AT: usize = 64 << 10;
 
-/// All shapes in one pass. What is kept of a match is in the groups `scheme` and `name`; `digits` may be a card.
+/// All formats in one pattern. The groups `scheme` and `name` are kept; `digits` may be a card number.
 static SHAPES: LazyLock<Regex> = LazyLock::new(|| {
     let shapes = [
-        // Private keys, whole or cut off.
+        // Private keys, complete or truncated.
         r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY-----(?s:.)*?(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY-----|\z)",
-        // Tokens that say what they are by how they begin.
+        // Tokens with a known prefix.
         r"\b(?:glpat|gldt|glrt|xox[a-z]|pypi)-[A-Za-z0-9_-]{10,}",
         r"\b(?:gh[pousr]|github_pat|npm|hf|shpat|tb|sk_live|sk_test|rk_live)_[A-Za-z0-9_]{10,}",
         r"\bsk-[A-Za-z0-9_-]{12,}",
@@ -63,20 +63,20 @@ static SHAPES: LazyLock<Regex> = LazyLock::new(|| {
         r"\b(?:AKIA|ASIA)[A-Z0-9]{12,}",
         r"\b(?:ya29|SG)\.[A-Za-z0-9._-]{16,}",
         r"\beyJ[A-Za-z0-9_-]{6,}\.[A-Za-z0-9_-]{6,}(?:\.[A-Za-z0-9_-]*)?",
-        // Headers in the middle of a text.
+        // Headers within a text.
         r"(?i:(?P<scheme>\bbearer\s+))[A-Za-z0-9._~+/=-]{6,}",
         r"(?i:(?P<basic>\bbasic\s+))[A-Za-z0-9+/]{12,}={0,2}",
-        // Parameters of addresses, and pairs of a name and a value.
+        // URL parameters, and pairs of a name and a value.
         r#"(?i:(?P<name>[?&;#](?:[a-z0-9_.-]*(?:token|key|secret|signature|password|passwd|credential|auth)|sig|code)=))[^&#\s"'<>]+"#,
         r#"(?i:(?P<pair>\b(?:password|passwd|passphrase|secret|client_secret|api[_-]?key|(?:access_|refresh_|auth_)?token)["']?\s*[=:]\s*["']?))[^\s"',;&<>]{3,}"#,
         r#"(?P<at>[A-Za-z][A-Za-z0-9+.-]{0,20}://)[^/\s@"'<>]+@"#,
-        // Cards, by their check digit.
+        // Card numbers, by their check digit.
         r"\b(?P<digits>[0-9](?:[ -]?[0-9]){12,18})\b",
     ];
     Regex::new(&shapes.join("|")).expect("the shapes make a pattern")
 });
 
-/// The text with every secret masked that is known by its shape; borrowed if there is none.
+/// The text with every secret masked that is recognized by its format; borrowed if there is none.
 pub fn mask_text(text: &str) -> Cow<'_, str> {
     if text.len() > MAX_LOOKED_AT {
         let end = text.floor_char_boundary(MAX_LOOKED_AT);
@@ -96,7 +96,7 @@ pub fn mask_text(text: &str) -> Cow<'_, str> {
     if masked == text { Cow::Borrowed(text) } else { masked }
 }
 
-/// Whether these digits are the number of a card: 13 to 19 of them, as issuers give them out, and the last one fits.
+/// Whether these digits are a card number: 13 to 19 digits in a valid range, with a correct check digit.
 pub(super) fn is_card(text: &str) -> bool {
     let digits: Vec<u32> = text.chars().filter_map(|digit| digit.to_digit(10)).collect();
     let is_plain = text.chars().all(|c| c.is_ascii_digit() || c == ' ' || c == '-');
@@ -122,7 +122,7 @@ mod tests {
 
     // audit: previews show `glpat-`, `AIza`, `AKIA`, `sk-`, card numbers, `Bearer` in mid-text.
     #[test]
-    fn secrets_are_masked_in_the_middle_of_a_text() {
+    fn secrets_are_masked_within_a_text() {
         let cases = [
             ("use glpat-abcdefghij0123456789 now", "use [redacted] now"),
             ("AIzaSyA1234567890abcdefghijklmnopqrstuv", "[redacted]"),
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn ordinary_text_is_left_alone() {
+    fn ordinary_text_is_unchanged() {
         let cases = [
             "hello",
             "1731859200000",

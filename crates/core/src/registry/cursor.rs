@@ -1,25 +1,25 @@
-//! Where a page of tools ended, so that the next one goes on there whatever came or went in between.
+//! Page cursors: mark where a page of tools ended, even if tools are added or removed in between.
 
-use super::{Direction, Order};
+use super::{Direction, ToolOrder};
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 
-/// The longest cursor that is read.
+/// The maximum length of a cursor.
 const MAX_BYTES: usize = 4096;
 
-/// The last tool of a page. Clients hand it back as they got it.
+/// The last tool of a page. Clients return it unchanged.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Cursor {
-    /// The order that it belongs to.
-    pub order: (Order, Direction),
-    /// What the tool was ordered by.
+pub struct PageCursor {
+    /// The order it belongs to.
+    pub order: (ToolOrder, Direction),
+    /// The tool's sort key.
     pub key: String,
     /// Its exposed name.
     pub name: String,
 }
 
-impl Cursor {
-    /// Writes it.
+impl PageCursor {
+    /// Serializes it.
     pub fn write(&self) -> String {
         let (order, direction) = self.order;
         let sign = if direction == Direction::Up { "" } else { "-" };
@@ -27,8 +27,8 @@ impl Cursor {
         BASE64_URL_SAFE_NO_PAD.encode(text)
     }
 
-    /// Reads one that was written for this order.
-    pub fn read(text: &str, order: (Order, Direction)) -> Option<Self> {
+    /// Parses a cursor for this order.
+    pub fn read(text: &str, order: (ToolOrder, Direction)) -> Option<Self> {
         let bytes = BASE64_URL_SAFE_NO_PAD.decode(text.get(..text.len().min(MAX_BYTES))?).ok()?;
         let text = String::from_utf8(bytes).ok()?;
         let mut parts = text.splitn(3, '\n');
@@ -44,13 +44,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cursor_is_read_as_it_was_written() {
-        let order = (Order::Calls, Direction::Down);
-        let cursor = Cursor { order, key: "007".into(), name: "a\nb".into() };
-        assert_eq!(Cursor::read(&cursor.write(), order), Some(cursor.clone()));
-        assert_eq!(Cursor::read(&cursor.write(), (Order::Calls, Direction::Up)), None, "another order");
+    fn a_cursor_is_parsed_as_it_was_serialized() {
+        let order = (ToolOrder::Calls, Direction::Down);
+        let cursor = PageCursor { order, key: "007".into(), name: "a\nb".into() };
+        assert_eq!(PageCursor::read(&cursor.write(), order), Some(cursor.clone()));
+        assert_eq!(
+            PageCursor::read(&cursor.write(), (ToolOrder::Calls, Direction::Up)),
+            None,
+            "another order"
+        );
         for bad in ["", "?", "bmFtZQ", "é"] {
-            assert_eq!(Cursor::read(bad, order), None, "{bad}");
+            assert_eq!(PageCursor::read(bad, order), None, "{bad}");
         }
     }
 }

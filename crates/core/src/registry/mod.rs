@@ -1,9 +1,9 @@
-//! Registry queries: which tools of a caller's view are wanted, in which order, page by page.
+//! Registry queries: filter, sort and page through the tools of a caller's view.
 
 mod cursor;
 mod version;
 
-pub use cursor::Cursor;
+pub use cursor::PageCursor;
 pub use version::VersionRange;
 
 use crate::catalog::Tool;
@@ -14,115 +14,116 @@ use regex::{Regex, RegexBuilder};
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-/// The longest text that is looked for.
+/// The maximum length of a search text.
 pub const MAX_TEXT: usize = 256;
 
 crate::words::words! {
-    /// What tools are ordered by.
-    pub enum Order("order") {
-        /// Their exposed names.
+    /// The sort order of tools.
+    pub enum ToolOrder("order") {
+        /// By exposed name.
         Name = "name",
-        /// Their servers, then their names.
+        /// By server, then by name.
         Server = "server",
-        /// How often they were called.
+        /// By number of calls.
         Calls = "calls",
-        /// How often that went well.
+        /// By success rate.
         SuccessRate = "success_rate",
-        /// What they cost a model.
+        /// By token cost.
         TokenCost = "token_cost",
-        /// How well they tell what they are for.
+        /// By quality score.
         Quality = "quality",
     }
 }
 
-/// Which way an order runs.
+/// The direction of an order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
-    /// From small to large.
+    /// Ascending.
     Up,
-    /// From large to small.
+    /// Descending.
     Down,
 }
 
-/// Whether tools that belong to no persona are wanted.
+/// Whether a query includes tools that belong to no persona.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Shared {
-    /// They are.
+pub enum SharedTools {
+    /// They are included.
     #[default]
-    Wanted,
-    /// Only tools of a persona are.
-    LeftOut,
+    Included,
+    /// Only tools of a persona are included.
+    Excluded,
 }
 
-/// What becomes of tools that were never called, when a success rate is asked for.
+/// How a success-rate filter treats tools that were never called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Uncalled {
-    /// They are let through: nothing speaks against them.
+    /// They are included.
     #[default]
     Include,
-    /// They are left out.
+    /// They are excluded.
     Exclude,
 }
 
-/// How a tool did lately.
+/// Recent call statistics of a tool.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Record {
-    /// How often it was called.
+pub struct CallStatistics {
+    /// The number of calls.
     pub calls: u64,
-    /// The share of calls that went well, from 0 to 1.
+    /// The share of successful calls, from 0 to 1.
     pub success_rate: f64,
 }
 
-/// What a query asks about a tool that is not in the catalog.
-pub struct Lens<'a> {
-    /// How it did lately; nothing where it was never called.
-    pub record: &'a dyn Fn(&Tool) -> Option<Record>,
+/// Lookups that a query needs besides the catalog.
+pub struct QueryContext<'a> {
+    /// The call statistics of a tool; `None` if it was never called.
+    pub record: &'a dyn Fn(&Tool) -> Option<CallStatistics>,
     /// Whether the caller may see a server.
     pub sees: &'a dyn Fn(&ServerName) -> bool,
 }
 
-/// What tools are wanted. Several values of one kind: any server, any side effect; every provider, every capability.
+/// A query for tools. With several values, a tool must match any server and side effect, and every provider and
+/// capability.
 #[derive(Debug, Clone)]
 pub struct ToolQuery {
     /// Servers.
     pub servers: Vec<String>,
     /// Providers, by id or kind.
     pub providers: Vec<String>,
-    /// Capability tags, in their plain form.
+    /// Capability tags, in canonical form.
     pub capabilities: Vec<String>,
-    /// What they do to the world.
+    /// Side effects.
     pub side_effects: Vec<SideEffects>,
     /// Versions.
     pub version: Option<VersionRange>,
-    /// The least success rate, and what holds for tools that have none.
+    /// The minimum success rate, and how tools without one are treated.
     pub success: Option<(f64, Uncalled)>,
-    /// A text in their definition.
+    /// A text in the definition.
     pub text: Option<TextPattern>,
-    /// Whether shared tools are wanted.
-    pub shared: Shared,
-    /// What they are ordered by.
-    pub order: (Order, Direction),
-    /// How many at most.
+    /// Whether shared tools are included.
+    pub shared: SharedTools,
+    /// The sort order.
+    pub order: (ToolOrder, Direction),
+    /// The page size.
     pub limit: usize,
-    /// Where the page before ended.
-    pub after: Option<Cursor>,
+    /// The end of the previous page.
+    pub after: Option<PageCursor>,
 }
 
-/// Some of the tools that are wanted.
+/// One page of the tools that match a query.
 #[derive(Debug)]
-pub struct ToolPage<'a> {
+pub struct QueryPage<'a> {
     /// The tools.
     pub tools: Vec<&'a Arc<Tool>>,
-    /// Where the next page begins, if there is one.
-    pub next: Option<Cursor>,
+    /// The cursor of the next page, if there is one.
+    pub next: Option<PageCursor>,
 }
 
-/// A text that is looked for, whatever its case.
+/// A search text, matched without regard to case.
 #[derive(Debug, Clone)]
 pub struct TextPattern(Regex);
 
 impl TextPattern {
-    /// Reads it; nothing where it is too long.
+    /// Compiles a text; `None` if it is too long.
     pub fn read(text: &str) -> Option<Self> {
         let fits = text.len() <= MAX_TEXT;
         let pattern = fits.then(|| RegexBuilder::new(&regex::escape(text)).case_insensitive(true).build())?;
@@ -135,19 +136,23 @@ impl TextPattern {
 }
 
 impl ToolQuery {
-    /// The page of these tools, which stand in the order of their names.
+    /// The page of these tools, which must be sorted by name.
     ///
-    /// In that order nothing is looked at beyond the end of the page.
-    pub fn page<'a>(&self, tools: impl Iterator<Item = &'a Arc<Tool>>, lens: &Lens<'_>) -> ToolPage<'a> {
-        let wanted = tools.filter(|tool| self.wants(tool, lens));
-        if self.order == (Order::Name, Direction::Up) {
+    /// In that order, no tool beyond the end of the page is examined.
+    pub fn page<'a>(
+        &self,
+        tools: impl Iterator<Item = &'a Arc<Tool>>,
+        context: &QueryContext<'_>,
+    ) -> QueryPage<'a> {
+        let wanted = tools.filter(|tool| self.wants(tool, context));
+        if self.order == (ToolOrder::Name, Direction::Up) {
             let after = self.after.as_ref().map(|cursor| cursor.name.as_str());
             let mut rest = wanted.skip_while(|tool| after.is_some_and(|after| *tool.exposed <= *after));
             let tools: Vec<_> = rest.by_ref().take(self.limit).collect();
             let more = rest.next().is_some();
-            return self.cut(tools, more, lens);
+            return self.cut(tools, more, context);
         }
-        let mut all: Vec<(String, &Arc<Tool>)> = wanted.map(|tool| (self.key(tool, lens), tool)).collect();
+        let mut all: Vec<(String, &Arc<Tool>)> = wanted.map(|tool| (self.key(tool, context), tool)).collect();
         if let Some(cursor) = &self.after {
             all.retain(|(key, tool)| {
                 self.compare((key, &tool.exposed), (&cursor.key, &cursor.name)) == Ordering::Greater
@@ -155,30 +160,32 @@ impl ToolQuery {
         }
         all.sort_unstable_by(|(a, one), (b, other)| self.compare((a, &one.exposed), (b, &other.exposed)));
         let more = all.len() > self.limit;
-        self.cut(all.into_iter().take(self.limit).map(|(_, tool)| tool).collect(), more, lens)
+        self.cut(all.into_iter().take(self.limit).map(|(_, tool)| tool).collect(), more, context)
     }
 
-    fn cut<'a>(&self, tools: Vec<&'a Arc<Tool>>, more: bool, lens: &Lens<'_>) -> ToolPage<'a> {
-        let next = tools.last().filter(|_| more).map(|last| Cursor {
+    fn cut<'a>(&self, tools: Vec<&'a Arc<Tool>>, more: bool, context: &QueryContext<'_>) -> QueryPage<'a> {
+        let next = tools.last().filter(|_| more).map(|last| PageCursor {
             order: self.order,
-            key: self.key(last, lens),
+            key: self.key(last, context),
             name: last.exposed.to_string(),
         });
-        ToolPage { tools, next }
+        QueryPage { tools, next }
     }
 
-    /// What a tool is ordered by, as text: numbers with all their places, the unknown before everything.
-    fn key(&self, tool: &Tool, lens: &Lens<'_>) -> String {
+    /// The sort key of a tool as text: numbers are zero-padded, unknown values sort first.
+    fn key(&self, tool: &Tool, context: &QueryContext<'_>) -> String {
         match self.order.0 {
-            Order::Name => String::new(),
-            Order::Server => tool.server.name.to_string(),
-            Order::Quality => format!("{:03}", tool.quality()),
-            Order::Calls => (lens.record)(tool).map_or_else(String::new, |r| format!("{:020}", r.calls)),
-            Order::SuccessRate => {
-                let millionths = |record: Record| format!("{:07.0}", record.success_rate * 1e6);
-                (lens.record)(tool).map_or_else(String::new, millionths)
+            ToolOrder::Name => String::new(),
+            ToolOrder::Server => tool.server.name.to_string(),
+            ToolOrder::Quality => format!("{:03}", tool.quality()),
+            ToolOrder::Calls => {
+                (context.record)(tool).map_or_else(String::new, |r| format!("{:020}", r.calls))
             }
-            Order::TokenCost => format!("{:010}", tool.token_cost()),
+            ToolOrder::SuccessRate => {
+                let millionths = |record: CallStatistics| format!("{:07.0}", record.success_rate * 1e6);
+                (context.record)(tool).map_or_else(String::new, millionths)
+            }
+            ToolOrder::TokenCost => format!("{:010}", tool.token_cost()),
         }
     }
 
@@ -187,19 +194,19 @@ impl ToolQuery {
         if self.order.1 == Direction::Up { up } else { up.reverse() }
     }
 
-    /// Whether a tool is wanted. What costs least is asked first.
-    fn wants(&self, tool: &Tool, lens: &Lens<'_>) -> bool {
+    /// Whether a tool matches. Cheap conditions are checked first.
+    fn wants(&self, tool: &Tool, context: &QueryContext<'_>) -> bool {
         let terms = &tool.terms;
         let is_server = |name: &String| tool.server.name.as_str() == name;
         let has_tag = |tag: &String| terms.capabilities.binary_search(tag).is_ok();
         (self.servers.is_empty() || self.servers.iter().any(is_server))
             && (self.side_effects.is_empty() || self.side_effects.contains(&terms.side_effects))
-            && (self.shared == Shared::Wanted || !is_shared(tool))
+            && (self.shared == SharedTools::Included || !is_shared(tool))
             && self.capabilities.iter().all(has_tag)
             && self.version.as_ref().is_none_or(|range| range.holds(terms.version.as_ref()))
-            && self.providers.iter().all(|wanted| is_served_by(tool, wanted, lens.sees))
+            && self.providers.iter().all(|wanted| is_served_by(tool, wanted, context.sees))
             && self.text.as_ref().is_none_or(|text| text.is_in(tool.definition.as_str()))
-            && self.success.is_none_or(|(least, uncalled)| match (lens.record)(tool) {
+            && self.success.is_none_or(|(least, uncalled)| match (context.record)(tool) {
                 Some(record) => record.success_rate >= least,
                 None => uncalled == Uncalled::Include,
             })
@@ -211,7 +218,7 @@ pub fn is_shared(tool: &Tool) -> bool {
     tool.server.personas.is_empty() && tool.terms.persona_allowlist.is_none()
 }
 
-/// The word of a kind of provider.
+/// The word for the kind of a provider.
 pub fn kind_of(provider: &ProviderSpec) -> &str {
     match &provider.kind {
         ProviderKind::Mcp { .. } => "mcp",
@@ -222,7 +229,7 @@ pub fn kind_of(provider: &ProviderSpec) -> &str {
     }
 }
 
-/// What a provider is called to somebody: another's server is nobody's business who may not use it.
+/// The id of a provider, unless it names a server that the caller may not see.
 pub fn shown_id<'a>(provider: &'a ProviderSpec, sees: &dyn Fn(&ServerName) -> bool) -> Option<&'a str> {
     match &provider.kind {
         ProviderKind::Mcp { server, .. } if !sees(server) => None,

@@ -1,29 +1,29 @@
-//! Ranges of versions, as queries write them: `>=1.2, <2`, `^1.4`, `~1.2.3`, or one version.
+//! Version ranges in queries: `>=1.2, <2`, `^1.4`, `~1.2.3`, or one version.
 
 use crate::manifest::read_version;
 use semver::{Version, VersionReq};
 
-/// The most conditions one range may have.
+/// The maximum number of conditions in a range.
 const MAX_CONDITIONS: usize = 16;
 
-/// Versions that are wanted.
+/// A range of versions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VersionRange(VersionReq);
 
 impl VersionRange {
-    /// Reads a range; commas join conditions that all have to hold. A version alone means that version.
+    /// Parses a range; all comma-separated conditions must hold. A single version means exactly that version.
     pub fn read(text: &str) -> Option<Self> {
         let conditions = text.split(',').take(MAX_CONDITIONS + 1).map(condition);
         let conditions: Vec<VersionReq> = conditions.collect::<Option<_>>()?;
         if conditions.len() > MAX_CONDITIONS {
             return None;
         }
-        // As one: a condition that names a version before a release lets the others take such ones too.
+        // As one requirement: a condition with a pre-release version also admits pre-releases for the others.
         let comparators = conditions.into_iter().flat_map(|condition| condition.comparators).collect();
         Some(Self(VersionReq { comparators }))
     }
 
-    /// Whether a version is among those wanted. What has no version is in no range.
+    /// Whether the range contains a version. No range contains an absent version.
     pub fn holds(&self, version: Option<&Version>) -> bool {
         version.is_some_and(|version| self.0.matches(version))
     }
@@ -37,7 +37,7 @@ fn condition(text: &str) -> Option<VersionReq> {
     let end = text.find(|c| !matches!(c, '<' | '>' | '=' | '^' | '~')).unwrap_or(text.len());
     let (sign, version) = text.split_at(end);
     let version = version.trim();
-    // A wildcard, and how far `^` and `~` reach, depend on which parts are written.
+    // Wildcards, `^` and `~` depend on which parts are written.
     let as_written = matches!(sign, "^" | "~") || version.contains(['*', 'x', 'X']);
     let sign = match sign {
         "" | "=" | "==" => "=",
@@ -57,9 +57,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranges_hold_what_semver_says() {
+    fn ranges_follow_semver() {
         let cases = [
-            // A short version is one whose other parts are zero.
+            // The missing parts of a short version are zero.
             (">=1.2.0", "1.2", true),
             (">=1.2", "1.2.0", true),
             (">=1.2", "1.1.9", false),
@@ -70,15 +70,15 @@ mod tests {
             (">1.2", "1.2.1", true),
             ("<=2", "2.0.0", true),
             ("<2", "1.99.99", true),
-            // Numbers are numbers.
+            // Parts are compared as numbers.
             (">=1.9", "1.10.0", true),
-            // A version before 1.0.0 is before it.
+            // A pre-release of 1.0.0 is lower than 1.0.0.
             (">=1.0.0", "1.0.0-beta", false),
             (">=1.0.0-alpha", "1.0.0-beta", true),
             (">=1.0.0-alpha, <=1.0.0", "1.0.0-beta", true),
             (">=1.0.0-alpha, <1.0.0-beta", "1.0.0-beta", false),
             ("=1.0.0-beta", "1.0.0-beta", true),
-            // All conditions have to hold.
+            // All conditions must hold.
             (">=1.2, <2", "1.5.0", true),
             (">=1.2,<2", "2.0.0", false),
             ("^1.2", "1.9.0", true),
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_range_is_refused() {
+    fn an_invalid_range_is_refused() {
         for bad in ["", ">>x", ">=", "1.2.3.4", "!=1", "a", ">=1,", "=>1", "^^1", "1 2"] {
             assert_eq!(VersionRange::read(bad), None, "{bad}");
         }

@@ -1,4 +1,4 @@
-//! Artifacts: files that tools return, as they come and as they were kept.
+//! Artifacts: files that tools return, before and after they are stored.
 
 use super::encoded::decoded_size;
 use crate::json::RawJson;
@@ -7,38 +7,38 @@ use bytes::Bytes;
 use serde::Serialize;
 use std::borrow::Cow;
 
-/// The longest texts about a file that are kept.
+/// Maximum length of the texts about a file.
 const MAX_DESCRIPTION: usize = 1_000;
 const MAX_WORD: usize = 100;
-/// The longest name that is looked at; names are made safe, and shorter, where they are kept.
+/// Maximum length of a name that is read; names are sanitised and shortened when they are stored.
 const MAX_NAME: usize = 4_096;
 
 /// A file that a tool returned.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Artifact {
-    /// Its name, as the tool wrote it.
+    /// The name as the tool wrote it.
     pub name: String,
-    /// What it holds, as the tool says.
+    /// The media type, according to the tool.
     pub mime: Option<String>,
-    /// What the tool says about it.
+    /// The tool's description.
     pub description: Option<String>,
-    /// How the tool wants it shown.
+    /// The viewer that the tool suggests.
     pub viewer: Option<String>,
-    /// What is in it.
-    pub content: Content,
+    /// The content.
+    pub content: ArtifactContent,
 }
 
-/// What is in a file.
+/// The content of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Content {
+pub enum ArtifactContent {
     /// Base64, not decoded yet.
     Base64(Bytes),
     /// The bytes themselves.
     Plain(Bytes),
 }
 
-impl Content {
-    /// How many bytes it will have.
+impl ArtifactContent {
+    /// The size in bytes, after decoding.
     pub fn size(&self) -> u64 {
         match self {
             Self::Base64(text) => decoded_size(text),
@@ -47,52 +47,52 @@ impl Content {
     }
 }
 
-/// A file that was not kept.
+/// A file that was not stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refused {
-    /// Its name, or its place among the others.
+pub struct RefusedArtifact {
+    /// Its name, or its number among the others.
     pub name: String,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 
-/// A file that was kept.
+/// A stored file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Kept {
+pub struct StoredArtifact {
     /// Its id.
     pub id: String,
-    /// Its name, made safe.
+    /// Its sanitised name.
     pub name: String,
-    /// Which file of this name it is.
+    /// The version among the files of this name.
     pub version: u32,
-    /// What it holds.
+    /// The media type.
     pub mime: String,
-    /// Its length.
+    /// Its size.
     pub size_bytes: u64,
-    /// What the tool says about it.
+    /// The tool's description.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// How the tool wants it shown.
+    /// The viewer that the tool suggests.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub viewer: Option<String>,
 }
 
 impl Artifact {
     /// Reads `{name, b64, mime?, description?, viewer?}`; `place` counts from 1.
-    pub fn read(element: &RawJson, place: usize) -> Result<Self, Refused> {
+    pub fn read(element: &RawJson, place: usize) -> Result<Self, RefusedArtifact> {
         Self::read_as(element, place, &["name", "b64", "mime"])
     }
 
-    /// Reads `{filename, content_base64, content_type?}`, as tools wrote it once.
-    pub(super) fn read_old(element: &RawJson, place: usize) -> Result<Self, Refused> {
+    /// Reads `{filename, content_base64, content_type?}`, an older form.
+    pub(super) fn read_old(element: &RawJson, place: usize) -> Result<Self, RefusedArtifact> {
         Self::read_as(element, place, &["filename", "content_base64", "content_type"])
     }
 
-    fn read_as(element: &RawJson, place: usize, keys: &[&str; 3]) -> Result<Self, Refused> {
+    fn read_as(element: &RawJson, place: usize, keys: &[&str; 3]) -> Result<Self, RefusedArtifact> {
         let [name, content, mime] = keys;
-        let refused = |name: String, reason: String| Refused { name, reason };
+        let refused = |name: String, reason: String| RefusedArtifact { name, reason };
         if !element.is_object() {
-            return Err(refused(numbered(place), "it is no object".into()));
+            return Err(refused(numbered(place), "it is not an object".into()));
         }
         let words = |key: &str, most| {
             let value = element.member(key)?;
@@ -102,16 +102,15 @@ impl Artifact {
         let named = named.ok_or_else(|| refused(numbered(place), format!("it has no `{name}`")))?;
         let shown = || shortened(&named, MAX_WORD);
         let content = match element.member(content) {
-            Some(text) => {
-                string_bytes(&text).ok_or_else(|| refused(shown(), format!("its `{content}` is no string")))
-            }
+            Some(text) => string_bytes(&text)
+                .ok_or_else(|| refused(shown(), format!("its `{content}` is not a string"))),
             None => Err(refused(shown(), format!("it has no `{content}`"))),
         }?;
         Ok(Self {
             mime: words(mime, MAX_WORD),
             description: words("description", MAX_DESCRIPTION),
             viewer: words("viewer", MAX_WORD),
-            content: Content::Base64(content),
+            content: ArtifactContent::Base64(content),
             name: named,
         })
     }
@@ -121,7 +120,7 @@ fn numbered(place: usize) -> String {
     format!("#{place}")
 }
 
-/// What a JSON string says; without a copy where nothing in it is escaped.
+/// The value of a JSON string; without a copy if it has no escapes.
 pub(super) fn string_bytes(value: &RawJson) -> Option<Bytes> {
     match value.string()? {
         Cow::Borrowed(text) => Some(value.bytes().slice_ref(text.as_bytes())),

@@ -1,23 +1,23 @@
-//! The budget of a result: what is longer is kept as a file, and the model gets its start, its size, and how
-//! to read on. A token counts as four bytes of text; a picture or sound as 1,600 tokens at most.
+//! The budget of a result: a longer result is kept as a file, and the model gets its start, its size, and how to read
+//! the rest. A token counts as four bytes of text; a picture or sound as 1,600 tokens at most.
 
-use super::artifact::{Artifact, Content, Kept};
-use super::contract::first_places;
-use super::inspect::{Look, MAX_BLOCKS, text_of};
+use super::artifact::{Artifact, ArtifactContent, StoredArtifact};
+use super::contract::first_ranges;
+use super::inspect::{MAX_BLOCKS, ResultMembers, block_text};
 use super::{media, shrink};
 use crate::call::Warning;
 use crate::json::{Edit, ObjectWriter, RawJson, edit_object};
 use crate::schema::PublicSchema;
 use bytes::Bytes;
 
-/// The name of the tool that reads on.
+/// The name of the tool that reads kept files.
 pub const READER: &str = "artifact_read";
-/// Bytes of text that make a token.
+/// Number of bytes of text that count as a token.
 const TOKEN_BYTES: usize = 4;
-/// The most characters of a preview.
+/// Maximum number of characters of a preview.
 const MAX_PREVIEW: usize = 8_000;
 
-/// How long a result may be.
+/// The maximum length of a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Budget {
     /// In bytes of text.
@@ -28,66 +28,66 @@ pub struct Budget {
 #[derive(Debug)]
 pub struct Spill {
     result: RawJson,
-    blocks: Vec<Block>,
-    text: Option<Piece>,
-    structured: Option<Piece>,
+    blocks: Vec<BlockOutcome>,
+    text: Option<SpilledPart>,
+    structured: Option<SpilledPart>,
     artifacts: Vec<Artifact>,
     preview: usize,
     budget: Budget,
 }
 
-/// What becomes of a content block.
+/// The treatment of a content block.
 #[derive(Debug)]
-enum Block {
-    Stays(RawJson),
-    /// Its data was kept already, under this name.
-    Named {
+enum BlockOutcome {
+    Unchanged(RawJson),
+    /// Its data is already stored under this name.
+    Stored {
         name: String,
         mime: String,
     },
-    /// It goes into the file; the first one leaves the preview in its place.
-    Goes,
+    /// It is moved into the file; the first such block is replaced by the preview.
+    Moved,
 }
 
 /// A part that is kept as a file.
 #[derive(Debug)]
-struct Piece {
+struct SpilledPart {
     whole: Bytes,
-    /// Which of the artifacts it is.
+    /// Its index among the artifacts.
     artifact: usize,
 }
 
 impl Budget {
-    /// The budget of so many tokens; none, if it is zero.
+    /// The budget of `tokens` tokens; `None` if it is zero.
     pub fn of_tokens(tokens: u32) -> Option<Self> {
         let bytes = usize::try_from(tokens).unwrap_or(usize::MAX).saturating_mul(TOKEN_BYTES);
         (tokens > 0).then_some(Self { bytes })
     }
 
-    /// Takes a result apart that is over the budget. `kept_media` has, for each block with data, the name of
-    /// the file it was kept as.
+    /// Takes a result apart if it is over the budget. `kept_media` has the name of the stored file for each block with
+    /// data.
     pub fn spill(self, result: &RawJson, stem: &str, kept_media: &[Option<String>]) -> Option<Spill> {
         if result.as_bytes().len() <= self.bytes {
             return None;
         }
-        let Look { content, structured } = Look::at(result)?;
+        let ResultMembers { content, structured } = ResultMembers::of(result)?;
         let content = content.unwrap_or_else(RawJson::null);
-        let (blocks, gone) = self.sort(&content, kept_media);
+        let (blocks, moved) = self.sort(&content, kept_media);
         let structured = structured.filter(|value| value.as_bytes().len() > self.bytes);
-        let named = blocks.iter().any(|block| matches!(block, Block::Named { .. }));
-        if gone.is_none() && structured.is_none() && !named {
+        let named = blocks.iter().any(|block| matches!(block, BlockOutcome::Stored { .. }));
+        if moved.is_none() && structured.is_none() && !named {
             return None;
         }
         let mut artifacts = Vec::new();
         let mut keep = |whole: &Bytes, suffix: &str| {
             artifacts.push(file(whole, stem, suffix));
-            Piece { whole: whole.clone(), artifact: artifacts.len() - 1 }
+            SpilledPart { whole: whole.clone(), artifact: artifacts.len() - 1 }
         };
-        // Servers say the same in text and in structured content: one file is enough.
-        let (text, structured) = match (gone, structured) {
-            (Some(text), Some(value)) if same_but_for_space(&text, value.as_bytes()) => {
+        // Servers often send the same in text and in structured content: one file is enough.
+        let (text, structured) = match (moved, structured) {
+            (Some(text), Some(value)) if equal_except_space(&text, value.as_bytes()) => {
                 let piece = keep(value.bytes(), "");
-                let twin = Piece { whole: piece.whole.clone(), artifact: piece.artifact };
+                let twin = SpilledPart { whole: piece.whole.clone(), artifact: piece.artifact };
                 (Some(piece), Some(twin))
             }
             (text, value) => {
@@ -98,24 +98,24 @@ impl Budget {
         Some(Spill { result: result.clone(), blocks, text, structured, artifacts, preview, budget: self })
     }
 
-    /// Says of each block whether it stays, and gives the text of those that go.
-    fn sort(self, content: &RawJson, kept_media: &[Option<String>]) -> (Vec<Block>, Option<Bytes>) {
+    /// Decides for each block whether it stays, and returns the text of those that do not.
+    fn sort(self, content: &RawJson, kept_media: &[Option<String>]) -> (Vec<BlockOutcome>, Option<Bytes>) {
         let text = content.as_str();
-        let (places, more) = first_places(text, MAX_BLOCKS);
+        let (places, more) = first_ranges(text, MAX_BLOCKS);
         if more > 0 && text.len() > self.bytes {
-            return (vec![Block::Goes], Some(content.bytes().clone()));
+            return (vec![BlockOutcome::Moved], Some(content.bytes().clone()));
         }
         let blocks: Vec<RawJson> = places.into_iter().map(|place| content.share(&text[place])).collect();
         let media: Vec<_> = blocks.iter().map(|block| media::read(block, "", 0)).collect();
         let weight = |at: usize| media[at].as_ref().map_or(blocks[at].as_bytes().len(), |media| media.weight);
         let mut left = self.bytes;
         if (0..blocks.len()).map(weight).sum::<usize>() > self.bytes {
-            // The preview needs room, too.
+            // The preview needs space as well.
             left -= self.bytes / 4;
         }
         let mut names = kept_media.iter();
         let mut sorted = Vec::with_capacity(blocks.len());
-        let mut gone: Vec<&RawJson> = Vec::new();
+        let mut moved: Vec<&RawJson> = Vec::new();
         for (at, block) in blocks.iter().enumerate() {
             let name = media[at].as_ref().and_then(|_| names.next().cloned().flatten());
             let fits = weight(at) <= left;
@@ -123,25 +123,25 @@ impl Budget {
                 left -= weight(at);
             }
             sorted.push(match (&media[at], name) {
-                _ if fits => Block::Stays(block.clone()),
-                (Some(media), Some(name)) => Block::Named { name, mime: media.mime.clone() },
-                // Data that was not kept is not thrown away.
-                (Some(_), None) => Block::Stays(block.clone()),
+                _ if fits => BlockOutcome::Unchanged(block.clone()),
+                (Some(media), Some(name)) => BlockOutcome::Stored { name, mime: media.mime.clone() },
+                // Data that was not stored is not discarded.
+                (Some(_), None) => BlockOutcome::Unchanged(block.clone()),
                 (None, _) => {
-                    gone.push(block);
-                    Block::Goes
+                    moved.push(block);
+                    BlockOutcome::Moved
                 }
             });
         }
-        let gone = match &gone[..] {
+        let moved = match &moved[..] {
             [] => None,
-            [one] => Some(text_of(one).map_or_else(|| one.bytes().clone(), Bytes::from)),
+            [one] => Some(block_text(one).map_or_else(|| one.bytes().clone(), Bytes::from)),
             many => {
                 let texts: Vec<&str> = many.iter().map(|block| block.as_str()).collect();
                 Some(format!("[{}]", texts.join(",")).into())
             }
         };
-        (sorted, gone)
+        (sorted, moved)
     }
 }
 
@@ -151,10 +151,10 @@ impl Spill {
         &self.artifacts
     }
 
-    /// The result within its budget, now that it is known which files were kept. What was not kept stays.
+    /// Writes the result within its budget, given which files were stored. If a file was not stored, nothing changes.
     pub fn finish(
         self,
-        outcomes: &[Result<Kept, String>],
+        outcomes: &[Result<StoredArtifact, String>],
         output_schema: Option<&RawJson>,
     ) -> (RawJson, Vec<Warning>) {
         let warnings = outcomes.iter().filter_map(|outcome| outcome.as_ref().err());
@@ -162,26 +162,27 @@ impl Spill {
         if self.artifacts.len() != outcomes.len() || !warnings.is_empty() {
             return (self.result, warnings);
         }
-        let name = |piece: &Piece| outcomes[piece.artifact].as_ref().map_or("", |kept| kept.name.as_str());
+        let name =
+            |piece: &SpilledPart| outcomes[piece.artifact].as_ref().map_or("", |kept| kept.name.as_str());
         let mut notes = Vec::new();
-        let mut is_told = false;
+        let mut has_preview = false;
         for block in &self.blocks {
             match block {
-                Block::Stays(block) => notes.push(block.clone()),
-                Block::Named { name, mime } => notes.push(text_block(&format!(
+                BlockOutcome::Unchanged(block) => notes.push(block.clone()),
+                BlockOutcome::Stored { name, mime } => notes.push(text_block(&format!(
                     "[{mime}, kept as `{name}`: it is over the budget of this result. {READER} {} shows it.]",
                     argument("name", name),
                 ))),
-                Block::Goes if is_told => {}
-                Block::Goes => {
-                    is_told = true;
+                BlockOutcome::Moved if has_preview => {}
+                BlockOutcome::Moved => {
+                    has_preview = true;
                     notes.extend(self.text.as_ref().map(|piece| self.preview_of(piece, name(piece))));
                 }
             }
         }
         let mut structured = Edit::Keep;
         if let Some(piece) = &self.structured {
-            if !is_told {
+            if !has_preview {
                 notes.push(self.preview_of(piece, name(piece)));
             }
             structured = self.structure(piece, output_schema);
@@ -198,9 +199,9 @@ impl Spill {
         (edited.unwrap_or(self.result), warnings)
     }
 
-    /// Structured content that nobody checks goes. A client that checks it gets it smaller, in the same shape;
-    /// or whole, where a smaller one would not pass.
-    fn structure(&self, piece: &Piece, output_schema: Option<&RawJson>) -> Edit {
+    /// Removes structured content without an output schema. A client with a schema gets it smaller, in the same shape,
+    /// or whole if a smaller one would not match the schema.
+    fn structure(&self, piece: &SpilledPart, output_schema: Option<&RawJson>) -> Edit {
         let Some(schema) = output_schema else { return Edit::Drop };
         let Ok(whole) = RawJson::parse(piece.whole.clone()) else { return Edit::Drop };
         let small = shrink::shrunk(&whole, self.preview);
@@ -212,7 +213,7 @@ impl Spill {
         }
     }
 
-    fn preview_of(&self, piece: &Piece, name: &str) -> RawJson {
+    fn preview_of(&self, piece: &SpilledPart, name: &str) -> RawJson {
         let text = String::from_utf8_lossy(&piece.whole);
         let characters = text.chars().count();
         let start: String = text.chars().take(self.preview).collect();
@@ -243,15 +244,15 @@ fn file(whole: &Bytes, stem: &str, suffix: &str) -> Artifact {
     Artifact {
         name: format!("{stem}{suffix}.{ending}"),
         mime: Some(mime.into()),
-        description: Some("A result that is over its budget, whole.".into()),
+        description: Some("The complete result, which is over its budget.".into()),
         viewer: None,
-        content: Content::Plain(whole.clone()),
+        content: ArtifactContent::Plain(whole.clone()),
     }
 }
 
-/// Whether two texts of JSON differ in the space between their parts at most.
-fn same_but_for_space(a: &[u8], b: &[u8]) -> bool {
-    let (mut a, mut b) = (Tight::new(a), Tight::new(b));
+/// Whether two JSON texts differ only in white space between their parts.
+fn equal_except_space(a: &[u8], b: &[u8]) -> bool {
+    let (mut a, mut b) = (CompactBytes::new(a), CompactBytes::new(b));
     loop {
         match (a.next(), b.next()) {
             (None, None) => return true,
@@ -261,20 +262,20 @@ fn same_but_for_space(a: &[u8], b: &[u8]) -> bool {
     }
 }
 
-/// The bytes of a text of JSON, without space outside of strings.
-struct Tight<'a> {
+/// The bytes of JSON text without white space outside of strings.
+struct CompactBytes<'a> {
     bytes: std::slice::Iter<'a, u8>,
     inside: bool,
     escaped: bool,
 }
 
-impl<'a> Tight<'a> {
+impl<'a> CompactBytes<'a> {
     fn new(text: &'a [u8]) -> Self {
         Self { bytes: text.iter(), inside: false, escaped: false }
     }
 }
 
-impl Iterator for Tight<'_> {
+impl Iterator for CompactBytes<'_> {
     type Item = u8;
     fn next(&mut self) -> Option<u8> {
         let byte = *self.bytes.by_ref().find(|byte| self.inside || !byte.is_ascii_whitespace())?;

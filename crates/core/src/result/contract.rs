@@ -1,48 +1,48 @@
 //! The contract of tools that return files: `{results, artifacts?, display?, meta_data?}`.
 //!
-//! An object is meant so when it has an answer and, beside it, something that only the contract knows: files
-//! with their content, hints for the canvas, or long metadata. Anything else, also an answer alone, already
-//! is what a model should see and stays as it is. So does `{"result": 5}`, which is how some servers wrap what
-//! is no object; inside such a wrapping the contract is looked for too.
+//! An object follows the contract if it has an answer and, beside it, something that only the contract defines: files
+//! with their content, display hints, or long metadata. Any other object, even an answer alone, already is what a model
+//! should see and stays unchanged. So does `{"result": 5}`, in which some servers wrap values that are not objects; the
+//! contract is recognised inside such a wrapper as well.
 
-use super::artifact::{Artifact, Refused};
+use super::artifact::{Artifact, RefusedArtifact};
 use super::display;
-use crate::cursor::Cursor;
+use crate::cursor::JsonCursor;
 use crate::json::{Edit, Member, ObjectWriter, RawJson, edit_object};
 use bytes::Bytes;
 use std::convert::Infallible;
 use std::ops::Range;
 
-/// The longest metadata that a model is shown, in characters.
+/// Maximum number of characters of metadata that a model is shown.
 pub const MAX_META: usize = 4_000;
-/// Objects with more members are not meant so, and of longer lists only the start is read.
+/// Objects with more members do not follow the contract, and of longer lists only the start is read.
 const MAX_MEMBERS: usize = 256;
 const MAX_ELEMENTS: usize = 512;
 
-/// An object that keeps to the contract.
+/// An object that follows the contract.
 #[derive(Debug)]
 pub struct Contract {
-    members: Vec<(Role, Member)>,
+    members: Vec<(MemberRole, Member)>,
     wrapping: Wrapping,
-    /// The files in it, each with what is wrong with it.
-    pub files: Vec<Result<Artifact, Refused>>,
-    /// How many files were not even looked at.
+    /// Its files, or the reasons why they were refused.
+    pub files: Vec<Result<Artifact, RefusedArtifact>>,
+    /// Number of files that were not read.
     pub unread: usize,
 }
 
-/// How the object stood where it was found.
+/// How the object was wrapped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Wrapping {
     Bare,
     /// As the only member, `result`, of another object.
     Object,
-    /// Likewise, as a text.
+    /// The same, as a string.
     Text,
 }
 
-/// What a member is.
+/// The role of a member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Role {
+enum MemberRole {
     Results,
     Meta,
     Files,
@@ -50,17 +50,17 @@ enum Role {
     Other,
 }
 
-/// Whom the object is written for.
+/// The reader that the object is written for.
 #[derive(Debug, Clone, Copy)]
-pub enum Fit<'a> {
-    /// A model: the answer under its name, and the names of the files.
-    Free,
-    /// A client that checks it against this schema: nothing is added, and what the schema names stays.
+pub enum OutputTarget<'a> {
+    /// A model: gets the answer under its name, and the names of the files.
+    Model,
+    /// A client that checks it against this schema: nothing is added, and members that the schema names stay.
     Schema(&'a str),
 }
 
 impl Contract {
-    /// Reads an object that may be meant so, in a wrapping or without.
+    /// Reads an object that may follow the contract, wrapped or not.
     pub fn of(value: &RawJson) -> Option<Self> {
         let members = few_members(value)?;
         if let [Member { key, value }] = &members[..] {
@@ -87,21 +87,21 @@ impl Contract {
         if !has(answer) {
             return None;
         }
-        let mut is_meant = false;
+        let mut follows_contract = false;
         let (mut files, mut unread) = (Vec::new(), 0);
         let mut roles = Vec::with_capacity(members.len());
         for member in &members {
             let value = &member.value;
             roles.push(match member.key.as_str() {
-                key if key == answer => Role::Results,
+                key if key == answer => MemberRole::Results,
                 "meta_data" | "meta-data" => {
-                    is_meant |= is_long(value);
-                    Role::Meta
+                    follows_contract |= is_long(value);
+                    MemberRole::Meta
                 }
-                "metadata" if !has("meta_data") && !has("meta-data") => Role::Meta,
+                "metadata" if !has("meta_data") && !has("meta-data") => MemberRole::Meta,
                 "display" if is_hint(value) => {
-                    is_meant = true;
-                    Role::Display
+                    follows_contract = true;
+                    MemberRole::Display
                 }
                 "artifacts" | "returned_files" if value.as_str().starts_with('[') => {
                     let (read, content): (fn(&RawJson, usize) -> _, _) = match member.key.as_str() {
@@ -109,45 +109,45 @@ impl Contract {
                         _ => (Artifact::read_old, "content_base64"),
                     };
                     let (elements, more) = first_elements(value);
-                    is_meant |= elements.iter().any(|element| element.member(content).is_some());
+                    follows_contract |= elements.iter().any(|element| element.member(content).is_some());
                     let place = files.len();
                     files.extend(elements.iter().enumerate().map(|(at, one)| read(one, place + at + 1)));
                     unread += more;
-                    Role::Files
+                    MemberRole::Files
                 }
                 "returned_file_contents" if has("returned_file_names") => {
                     let names = members.iter().find(|member| member.key == "returned_file_names");
                     files.extend(paired(&names?.value, value));
-                    is_meant = true;
-                    Role::Files
+                    follows_contract = true;
+                    MemberRole::Files
                 }
-                "returned_file_names" if has("returned_file_contents") => Role::Files,
-                _ => Role::Other,
+                "returned_file_names" if has("returned_file_contents") => MemberRole::Files,
+                _ => MemberRole::Other,
             });
         }
         let members = roles.into_iter().zip(members).collect();
-        is_meant.then_some(Self { members, wrapping, files, unread })
+        follows_contract.then_some(Self { members, wrapping, files, unread })
     }
 
-    /// How it wants to be shown.
+    /// Its display hints.
     pub fn display(&self) -> Option<&RawJson> {
-        self.role(Role::Display)
+        self.role(MemberRole::Display)
     }
 
-    /// Its metadata, where it is too long to be shown.
+    /// Its metadata, if it is too long to be shown.
     pub fn long_meta(&self) -> Option<&RawJson> {
-        self.role(Role::Meta).filter(|meta| is_long(meta))
+        self.role(MemberRole::Meta).filter(|meta| is_long(meta))
     }
 
-    fn role(&self, wanted: Role) -> Option<&RawJson> {
-        self.members.iter().rev().find(|(role, _)| *role == wanted).map(|(_, member)| &member.value)
+    fn role(&self, role: MemberRole) -> Option<&RawJson> {
+        self.members.iter().rev().find(|(own, _)| *own == role).map(|(_, member)| &member.value)
     }
 
-    /// The object as it goes on, with the names of the files that were kept.
-    pub fn written(&self, names: &[&str], fit: Fit<'_>) -> RawJson {
-        let object = match fit {
-            Fit::Free => self.for_model(names),
-            Fit::Schema(schema) => self.for_schema(schema),
+    /// Writes the object with the names of the stored files.
+    pub fn written(&self, names: &[&str], target: OutputTarget<'_>) -> RawJson {
+        let object = match target {
+            OutputTarget::Model => self.for_model(names),
+            OutputTarget::Schema(schema) => self.for_schema(schema),
         };
         let mut wrapped = ObjectWriter::default();
         match self.wrapping {
@@ -162,14 +162,14 @@ impl Contract {
         let mut writer = ObjectWriter::with_capacity(512);
         for (role, Member { key, value }) in &self.members {
             match role {
-                Role::Results => writer.raw("results", value),
-                Role::Meta if is_long(value) => {
+                MemberRole::Results => writer.raw("results", value),
+                MemberRole::Meta if is_long(value) => {
                     let start: String = value.as_str().chars().take(MAX_META).collect();
                     writer.text("meta_data", &start).raw("meta_data_truncated", &RawJson::from_value(&true))
                 }
-                Role::Meta => writer.raw("meta_data", value),
-                Role::Files | Role::Display => &mut writer,
-                Role::Other => writer.raw(key, value),
+                MemberRole::Meta => writer.raw("meta_data", value),
+                MemberRole::Files | MemberRole::Display => &mut writer,
+                MemberRole::Other => writer.raw(key, value),
             };
         }
         if !names.is_empty() {
@@ -183,8 +183,8 @@ impl Contract {
         let mut writer = ObjectWriter::with_capacity(512);
         for (role, Member { key, value }) in &self.members {
             match role {
-                Role::Display | Role::Files if !names(key) => &mut writer,
-                Role::Files => writer.raw(key, &emptied(value, &names)),
+                MemberRole::Display | MemberRole::Files if !names(key) => &mut writer,
+                MemberRole::Files => writer.raw(key, &emptied(value, &names)),
                 _ => writer.raw(key, value),
             };
         }
@@ -192,7 +192,7 @@ impl Contract {
     }
 }
 
-/// A list of files without their content. A schema that wants the content gets an empty one.
+/// A list of files without their content. If the schema names the content, it becomes an empty string.
 fn emptied(list: &RawJson, names: &dyn Fn(&str) -> bool) -> RawJson {
     let empty = || RawJson::trusted(&b"\"\""[..]);
     let (elements, _) = first_elements(list);
@@ -211,8 +211,8 @@ fn emptied(list: &RawJson, names: &dyn Fn(&str) -> bool) -> RawJson {
     RawJson::trusted(format!("[{}]", elements.join(",")))
 }
 
-/// Names in one list and contents in another, as tools wrote it once.
-fn paired(names: &RawJson, contents: &RawJson) -> Vec<Result<Artifact, Refused>> {
+/// Reads names in one list and contents in another, an older form.
+fn paired(names: &RawJson, contents: &RawJson) -> Vec<Result<Artifact, RefusedArtifact>> {
     let ((names, _), (contents, _)) = (first_elements(names), first_elements(contents));
     let pairs = names.iter().zip(&contents).enumerate().map(|(at, (name, content))| {
         let mut object = ObjectWriter::default();
@@ -230,7 +230,7 @@ fn is_hint(value: &RawJson) -> bool {
     value.is_object() && display::KNOWN.iter().any(|key| value.member(key).is_some())
 }
 
-/// A text as the object that it is.
+/// A text that is an object, parsed.
 fn text_object(text: &str) -> Option<RawJson> {
     let trimmed = text.trim_start();
     trimmed
@@ -239,14 +239,14 @@ fn text_object(text: &str) -> Option<RawJson> {
         .flatten()
 }
 
-/// The members of an object that has not too many.
+/// The members of an object; `None` if it has too many.
 fn few_members(object: &RawJson) -> Option<Vec<Member>> {
     if !object.is_object() {
         return None;
     }
     let mut members = Vec::new();
     let text = object.as_str();
-    Cursor::new(text, 0)
+    JsonCursor::new(text, 0)
         .members(|cursor, key| {
             if members.len() == MAX_MEMBERS {
                 return Err(());
@@ -259,20 +259,20 @@ fn few_members(object: &RawJson) -> Option<Vec<Member>> {
     Some(members)
 }
 
-/// The first elements of a list, and how many more there are.
+/// The first elements of a list, and the number of the others.
 fn first_elements(list: &RawJson) -> (Vec<RawJson>, usize) {
     let text = list.as_str();
-    let (places, more) = first_places(text, MAX_ELEMENTS);
+    let (places, more) = first_ranges(text, MAX_ELEMENTS);
     (places.into_iter().map(|place| list.share(&text[place])).collect(), more)
 }
 
-/// Where the first elements of a list stand, and how many more there are.
-pub(super) fn first_places(list: &str, most: usize) -> (Vec<Range<usize>>, usize) {
+/// The ranges of the first elements of a list, and the number of the others.
+pub(super) fn first_ranges(list: &str, most: usize) -> (Vec<Range<usize>>, usize) {
     let (mut places, mut more) = (Vec::new(), 0);
     if !list.starts_with('[') {
         return (places, more);
     }
-    let Ok(()) = Cursor::new(list, 0).elements::<Infallible>(|cursor| {
+    let Ok(()) = JsonCursor::new(list, 0).elements::<Infallible>(|cursor| {
         let place = cursor.skip();
         if places.len() < most {
             places.push(place);

@@ -1,13 +1,13 @@
-//! How a result wants to be shown: hints for the console, and what of them it may follow.
+//! Display hints of a result for the console, and which of them may be followed.
 
 use crate::json::{Edit, RawJson, edit_object};
 use crate::tokens::check_strictly;
 
-/// The longest hints that are passed on.
+/// Maximum size of the hints.
 const MAX_BYTES: usize = 16 << 10;
-/// How deep they may nest.
+/// Maximum nesting depth.
 const MAX_DEPTH: usize = 16;
-/// What a page in a frame may be allowed. Not its own origin, not the window around it, and nothing yet unknown.
+/// Sandbox permissions that a page in a frame may have: not its own origin, not the enclosing window, nothing unknown.
 const SANDBOX: [&str; 8] = [
     "allow-downloads",
     "allow-forms",
@@ -18,14 +18,14 @@ const SANDBOX: [&str; 8] = [
     "allow-presentation",
     "allow-scripts",
 ];
-/// Members that say what is to be shown.
+/// The members of display hints.
 pub(super) const KNOWN: [&str; 8] =
     ["open_canvas", "primary_file", "mode", "viewer_hint", "title", "type", "url", "sandbox"];
 
-/// The hints that may be followed. `renamed` gives the name under which a file of this result was kept.
+/// The hints that may be followed. `renamed` returns the name under which a file of this result was stored.
 ///
-/// A page in a frame must be https and of a host that the operator names; a frame gets only what is on a list. The
-/// file to show is one of this result. What may not be followed goes, and the reason comes back with the rest.
+/// A page in a frame must be https and on a host that the operator names; a frame gets only the listed permissions. The
+/// primary file must be one of this result. Other hints are removed, and the reason is returned with the rest.
 pub fn checked(
     display: &RawJson,
     hosts: &[String],
@@ -42,7 +42,7 @@ pub fn checked(
     if let Some(url) = display.member("url") {
         let url = url.string().unwrap_or_default();
         if !is_open(&url, hosts) {
-            let reason = "its `url` is not https, or of a host that `display.iframe_hosts` does not name";
+            let reason = "its `url` is not https, or its host is not in `display.iframe_hosts`";
             return (None, Some(reason.into()));
         }
     }
@@ -58,7 +58,7 @@ pub fn checked(
         ("primary_file", name) => match name.and_then(|name| renamed(&name)) {
             Some(name) => Edit::Replace(RawJson::from_value(&name)),
             None => {
-                why = Some("its `primary_file` names no file of this result".to_owned());
+                why = Some("its `primary_file` is not a file of this result".to_owned());
                 Edit::Drop
             }
         },
@@ -67,14 +67,14 @@ pub fn checked(
     (edited.ok(), why)
 }
 
-/// Whether a page may stand in a frame.
+/// Whether a page may be shown in a frame.
 fn is_open(url: &str, hosts: &[String]) -> bool {
     let Some(rest) = url.get(..8).filter(|scheme| scheme.eq_ignore_ascii_case("https://")).and(url.get(8..))
     else {
         return false;
     };
     let authority = rest.split(['/', '?', '#', '\\']).next().unwrap_or_default();
-    // What stands before an `@` is no host, and browsers strip what nobody sees.
+    // The part before an `@` is not a host, and browsers strip invisible characters.
     if authority.contains('@') || url.chars().any(|c| c.is_control() || c.is_whitespace()) {
         return false;
     }
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn frames_hold_https_pages_of_named_hosts_and_never_our_origin() {
+    fn frames_show_https_pages_of_named_hosts_and_never_get_their_origin() {
         let hosts = ["dash.example".to_owned(), "*.maps.example".to_owned()];
         let cases = [
             (r#"{"type":"iframe","url":"https://dash.example/a"}"#, true),
@@ -123,7 +123,7 @@ mod tests {
 
     /// Audit: `primary_file` and `allow-top-navigation` survive in display hints.
     #[test]
-    fn hints_name_files_of_their_own_result_and_open_nothing_else() {
+    fn hints_name_only_files_of_their_own_result() {
         let hosts = ["dash.example".to_owned()];
         let cases = [
             (r#"{"title":"t","primary_file":"../bob/secret.pdf"}"#, r#"{"title":"t"}"#),

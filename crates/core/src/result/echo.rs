@@ -1,20 +1,20 @@
-//! Echoes: a file token that a tool sends back is taken out before anything is kept or shown.
+//! Echoes: a file token that a tool sends back is removed before the result is kept or shown.
 //!
-//! A token is made of characters that no encoder escapes, so it is found wherever it stands: in a URL, in a
-//! string inside a string, with slashes escaped or not.
+//! A token has only characters that no encoder escapes, so it is found anywhere: in a URL, in a string inside a string,
+//! with slashes escaped or not.
 
 use crate::json::RawJson;
 use memchr::memmem;
 
-/// How the payload of every file token begins: `{"u":"` in base64url.
+/// The beginning of the payload of every file token: `{"u":"` in base64url.
 pub(super) const TOKEN_SIGN: &str = "eyJ1Ijoi";
-/// What stands in place of a token.
+/// The replacement for a token.
 const MASK: &[u8] = b"[redacted]";
-/// The length of a MAC in base64url, and the most that a payload may have.
+/// The length of a MAC in base64url, and the maximum length of a payload.
 const MAC_CHARS: usize = 43;
 const MAX_PAYLOAD: usize = 4096;
 
-/// The text without file tokens; nothing, if it holds none.
+/// The text without file tokens; `None` if it has none.
 pub fn redacted(text: &RawJson) -> Option<RawJson> {
     let bytes = text.as_bytes();
     let mut out = Vec::new();
@@ -35,7 +35,7 @@ pub fn redacted(text: &RawJson) -> Option<RawJson> {
     Some(RawJson::trusted(out))
 }
 
-/// Where the token around a payload stands. Older forms have no version and key id before the payload.
+/// The range of the token around a payload. Older tokens have no version and key id before the payload.
 fn token_around(bytes: &[u8], sign: usize) -> Option<(usize, usize)> {
     let run = |from: usize| bytes[from..].iter().take_while(|byte| is_url_safe(**byte)).count();
     let payload = run(sign);
@@ -60,11 +60,11 @@ fn is_url_safe(byte: u8) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::call::inject::{Claims, TokenKey, TokenKeys, Uses};
+    use crate::call::inject::{FileTokenClaims, TokenKey, TokenKeys, Uses};
 
     fn token() -> String {
         let key = TokenKey::new("k1", (0..32).collect::<Vec<u8>>()).expect("a key");
-        let claims = Claims {
+        let claims = FileTokenClaims {
             user: "ann".into(),
             file: "f".into(),
             server: "s".into(),
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_go_wherever_they_stand() {
+    fn tokens_are_removed_everywhere() {
         let token = token();
         let url = format!("https://gw.example/files/download/7?token={token}");
         let object = serde_json::json!({ "url": url, "also": [token] }).to_string();
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_looks_alike_stays() {
+    fn similar_texts_stay() {
         for text in [r#""eyJ1Ijoi""#, r#""eyJ1IjoiYW5uIn0.short""#, r#""a.eyJ1Ijoi.b""#] {
             assert_eq!(redacted(&RawJson::parse(text).expect("JSON")), None, "{text}");
         }

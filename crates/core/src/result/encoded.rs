@@ -1,24 +1,24 @@
-//! Base64 of files that tools return: strict, and decoded piece by piece.
+//! Strict base64 of files that tools return, decoded in pieces.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 
-/// Characters decoded at a time; a multiple of four.
+/// Number of characters decoded at a time; a multiple of four.
 const PIECE: usize = 64 << 10;
 
-/// A text was not base64 as the standard has it: its own alphabet, padded, nothing else in between.
+/// The text is not strict base64: the standard alphabet, padded, without other characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("its content is no strict base64")]
+#[error("its content is not strict base64")]
 pub struct NotBase64;
 
-/// How many bytes a text of base64 stands for, by its length.
+/// The number of bytes that a base64 text decodes to, by its length.
 pub fn decoded_size(text: &[u8]) -> u64 {
     let padding = text.iter().rev().take(2).filter(|byte| **byte == b'=').count();
     (text.len() / 4 * 3).saturating_sub(padding) as u64
 }
 
-/// The bytes of a text, a piece at a time. The first bad piece ends it.
+/// The decoded bytes, piece by piece. The first invalid piece ends the iterator.
 pub fn pieces(text: Bytes) -> impl Iterator<Item = Result<Bytes, NotBase64>> + Send {
     let mut rest = text;
     let mut is_bad = false;
@@ -27,7 +27,7 @@ pub fn pieces(text: Bytes) -> impl Iterator<Item = Result<Bytes, NotBase64>> + S
             return None;
         }
         let piece = rest.split_to(PIECE.min(rest.len()));
-        // Padding ends a text: what stands behind it was never part of it.
+        // Padding ends a text: nothing may follow it.
         let ends_early = !rest.is_empty() && piece.ends_with(b"=");
         let decoded = STANDARD.decode(&piece).map(Bytes::from).map_err(|_| NotBase64);
         let decoded = if ends_early { Err(NotBase64) } else { decoded };
@@ -47,7 +47,7 @@ mod tests {
     }
 
     #[test]
-    fn only_strict_base64_is_taken() {
+    fn only_strict_base64_is_accepted() {
         let long = STANDARD.encode(vec![7_u8; 100_000]);
         let padded_inside = format!("{}{}", STANDARD.encode([1_u8; 49_151]), STANDARD.encode([2_u8; 9]));
         let cases = [
@@ -69,7 +69,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_was_encoded_is_decoded(bytes in prop::collection::vec(any::<u8>(), 0..200_000)) {
+        fn encoded_bytes_are_decoded(bytes in prop::collection::vec(any::<u8>(), 0..200_000)) {
             let text = STANDARD.encode(&bytes);
             prop_assert_eq!(decoded_size(text.as_bytes()), bytes.len() as u64);
             prop_assert_eq!(whole(&text), Ok(bytes));

@@ -1,69 +1,69 @@
-//! Taking a result apart: what of it is to be kept, and how the rest goes on.
+//! Takes a result apart: finds the files to keep and writes the rest.
 //!
-//! In two steps, since between them the files are kept by somebody who may do so: what was refused is told,
-//! and a name is shown only for a file that is there.
+//! It works in two steps, because the engine stores the files in between: refused files are reported, and only files
+//! that were stored are named.
 
-use super::artifact::{Artifact, Content, Kept, Refused};
-use super::contract::{Contract, Fit, first_places};
-use super::glance::Glance;
+use super::artifact::{Artifact, ArtifactContent, RefusedArtifact, StoredArtifact};
+use super::contract::{Contract, OutputTarget, first_ranges};
+use super::prescan::Prescan;
 use super::{ARTIFACTS, DISPLAY, display, media};
 use crate::call::Warning;
 use crate::json::{Edit, Member, ObjectWriter, RawJson, edit_object, with_members};
 use crate::schema::shortened;
 use std::ops::Range;
 
-/// How many blocks of a result are looked at.
+/// Maximum number of blocks of a result that are inspected.
 pub(super) const MAX_BLOCKS: usize = 1_024;
 
-/// What is known of the call whose result it is, and how much of it is kept.
+/// The rules for the result of one call.
 #[derive(Debug, Clone, Copy)]
 pub struct Rules<'a> {
-    /// How names of files begin that the gateway itself makes.
+    /// The beginning of the names of files that the gateway makes.
     pub stem: &'a str,
-    /// What the tool says its structured content is.
+    /// The tool's output schema.
     pub output_schema: Option<&'a RawJson>,
-    /// The most files of one call.
+    /// Maximum number of files of one call.
     pub max_artifacts: usize,
-    /// The most bytes of them together.
+    /// Maximum size of all files of one call.
     pub max_bytes: u64,
-    /// Hosts whose pages may stand in a frame.
+    /// Hosts whose pages may be shown in a frame.
     pub hosts: &'a [String],
 }
 
-/// A result that is taken apart.
+/// A result taken apart.
 #[derive(Debug)]
 pub struct Inspection {
     result: RawJson,
     structured: Option<Contract>,
-    /// Texts of the contract, each with the place of its block in `content`.
+    /// Texts that follow the contract, each with the range of its block in `content`.
     texts: Vec<(Range<usize>, Contract)>,
     /// The files to keep, in order.
     artifacts: Vec<Artifact>,
-    /// For each block with data, the name of its file as it was offered.
+    /// For each block with data the offered name of its file.
     media: Vec<String>,
-    refused: Vec<Refused>,
+    refused: Vec<RefusedArtifact>,
     unread: usize,
 }
 
-/// What goes on.
+/// A shaped result.
 #[derive(Debug)]
 pub struct Shaped {
-    /// The result, without what was taken out of it.
+    /// The result without the removed parts.
     pub result: RawJson,
-    /// How it wants to be shown.
+    /// Display hints.
     pub display: Option<RawJson>,
-    /// What was refused.
+    /// Warnings about refused parts.
     pub warnings: Vec<Warning>,
 }
 
 impl Inspection {
-    /// Takes a result apart, as far as the glance says it must be; nothing, if it goes on as it is.
-    pub fn of(result: &RawJson, glance: Glance, rules: &Rules<'_>) -> Option<Self> {
-        let by_contract = glance.may_be_contract();
-        if !by_contract && !glance.media {
+    /// Takes a result apart as far as the prescan requires; `None` if it passes unchanged.
+    pub fn of(result: &RawJson, prescan: Prescan, rules: &Rules<'_>) -> Option<Self> {
+        let by_contract = prescan.may_be_contract();
+        if !by_contract && !prescan.media {
             return None;
         }
-        let Look { content, structured } = Look::at(result)?;
+        let ResultMembers { content, structured } = ResultMembers::of(result)?;
         let structured = structured.filter(|_| by_contract).and_then(|value| Contract::of(&value));
         let content = content.unwrap_or_else(RawJson::null);
         let mut found = Self {
@@ -79,12 +79,12 @@ impl Inspection {
         found.offer(found.structured.as_ref().map(files_of), &mut offered);
         for (place, block) in blocks_of(&content) {
             if by_contract
-                && let Some(text) = text_of(&block)
+                && let Some(text) = block_text(&block)
                 && let Some(contract) = Contract::of_text(&text)
             {
                 found.offer(Some(files_of(&contract)), &mut offered);
                 found.texts.push((place, contract));
-            } else if glance.media
+            } else if prescan.media
                 && let Some(media) = media::read(&block, rules.stem, found.media.len() + 1)
             {
                 found.media.push(media.artifact.name.clone());
@@ -99,11 +99,11 @@ impl Inspection {
         Some(found)
     }
 
-    /// Adds files that were not there already: servers say the same in text and in structured content.
+    /// Adds files that were not offered before: servers often send the same in text and in structured content.
     fn offer(
         &mut self,
-        files: Option<(Vec<Result<Artifact, Refused>>, usize)>,
-        offered: &mut Vec<Result<Artifact, Refused>>,
+        files: Option<(Vec<Result<Artifact, RefusedArtifact>>, usize)>,
+        offered: &mut Vec<Result<Artifact, RefusedArtifact>>,
     ) {
         let Some((files, unread)) = files else { return };
         self.unread = self.unread.max(unread);
@@ -114,21 +114,21 @@ impl Inspection {
         }
     }
 
-    fn keep_long_meta(&self, rules: &Rules<'_>, offered: &mut Vec<Result<Artifact, Refused>>) {
+    fn keep_long_meta(&self, rules: &Rules<'_>, offered: &mut Vec<Result<Artifact, RefusedArtifact>>) {
         let all = self.structured.iter().chain(self.texts.iter().map(|(_, contract)| contract));
         if let Some(meta) = all.filter_map(Contract::long_meta).next() {
             offered.push(Ok(Artifact {
                 name: format!("{}-meta_data.json", rules.stem),
                 mime: Some("application/json".into()),
-                description: Some("The metadata of the result, whole.".into()),
+                description: Some("The complete metadata of the result.".into()),
                 viewer: None,
-                content: Content::Plain(meta.bytes().clone()),
+                content: ArtifactContent::Plain(meta.bytes().clone()),
             }));
         }
     }
 
-    /// Lets in as many files as one call may have.
-    fn bound(&mut self, offered: Vec<Result<Artifact, Refused>>, rules: &Rules<'_>) {
+    /// Accepts as many files as one call may have.
+    fn bound(&mut self, offered: Vec<Result<Artifact, RefusedArtifact>>, rules: &Rules<'_>) {
         let mut bytes = 0_u64;
         for file in offered {
             match file {
@@ -144,7 +144,7 @@ impl Inspection {
                         self.artifacts.push(file);
                         continue;
                     };
-                    self.refused.push(Refused { name: shortened(&file.name, 100), reason });
+                    self.refused.push(RefusedArtifact { name: shortened(&file.name, 100), reason });
                 }
             }
         }
@@ -155,18 +155,18 @@ impl Inspection {
         &self.artifacts
     }
 
-    /// For each block with data, the name under which it was kept.
-    pub fn media_names(&self, outcomes: &[Result<Kept, String>]) -> Vec<Option<String>> {
+    /// For each block with data the name under which it was kept.
+    pub fn media_names(&self, outcomes: &[Result<StoredArtifact, String>]) -> Vec<Option<String>> {
         let name = |offered: &String| {
-            // The last of a name is the one that is found by it.
+            // A name refers to the last file with this name.
             let place = self.artifacts.iter().rposition(|artifact| artifact.name == *offered)?;
             outcomes.get(place)?.as_ref().ok().map(|kept| kept.name.clone())
         };
         self.media.iter().map(name).collect()
     }
 
-    /// What goes on, now that it is known what became of each file.
-    pub fn finish(self, outcomes: &[Result<Kept, String>], rules: &Rules<'_>) -> Shaped {
+    /// Writes the result, given the outcome of each file.
+    pub fn finish(self, outcomes: &[Result<StoredArtifact, String>], rules: &Rules<'_>) -> Shaped {
         let kept = |artifact: &Artifact| {
             let place = self.artifacts.iter().position(|other| other.name == artifact.name)?;
             outcomes.get(place)?.as_ref().ok().map(|kept| kept.name.as_str())
@@ -180,7 +180,7 @@ impl Inspection {
             }
         }
         let mut warnings = Vec::new();
-        for Refused { name, reason } in self.refused.iter() {
+        for RefusedArtifact { name, reason } in self.refused.iter() {
             Warning::add_artifact(&mut warnings, name, reason);
         }
         for (artifact, outcome) in self.artifacts.iter().zip(outcomes) {
@@ -212,8 +212,10 @@ impl Inspection {
         let edited = edit_object(&self.result, |key, value| match key {
             "structuredContent" => match &self.structured {
                 Some(contract) => {
-                    let fit = rules.output_schema.map_or(Fit::Free, |schema| Fit::Schema(schema.as_str()));
-                    Edit::Replace(contract.written(names, fit))
+                    let target = rules
+                        .output_schema
+                        .map_or(OutputTarget::Model, |schema| OutputTarget::Schema(schema.as_str()));
+                    Edit::Replace(contract.written(names, target))
                 }
                 None => Edit::Keep,
             },
@@ -230,7 +232,7 @@ impl Inspection {
         let (text, mut from) = (content.as_str(), 0);
         for (place, contract) in &self.texts {
             let block = content.share(&text[place.clone()]);
-            let shown = RawJson::from_value(contract.written(names, Fit::Free).as_str());
+            let shown = RawJson::from_value(contract.written(names, OutputTarget::Model).as_str());
             let Ok(block) = with_members(&block, &[("text", shown)]) else { continue };
             out.push_str(&text[from..place.start]);
             out.push_str(block.as_str());
@@ -241,22 +243,22 @@ impl Inspection {
     }
 }
 
-/// The first blocks of a result's content, each with its place.
+/// The first blocks of a result's content, each with its range.
 pub(super) fn blocks_of(content: &RawJson) -> impl Iterator<Item = (Range<usize>, RawJson)> + '_ {
     let text = content.as_str();
-    let (places, _) = first_places(text, MAX_BLOCKS);
+    let (places, _) = first_ranges(text, MAX_BLOCKS);
     places.into_iter().map(move |place| {
         let block = content.share(&text[place.clone()]);
         (place, block)
     })
 }
 
-fn files_of(contract: &Contract) -> (Vec<Result<Artifact, Refused>>, usize) {
+fn files_of(contract: &Contract) -> (Vec<Result<Artifact, RefusedArtifact>>, usize) {
     (contract.files.clone(), contract.unread)
 }
 
 /// The text of a text block.
-pub(super) fn text_of(block: &RawJson) -> Option<String> {
+pub(super) fn block_text(block: &RawJson) -> Option<String> {
     let kind = block.member("type")?;
     if kind.string()? != "text" {
         return None;
@@ -264,14 +266,14 @@ pub(super) fn text_of(block: &RawJson) -> Option<String> {
     block.member("text")?.string().map(|text| text.into_owned())
 }
 
-/// The members of a result that may need a look.
-pub(super) struct Look {
+/// The members of a result that may need inspection.
+pub(super) struct ResultMembers {
     pub(super) content: Option<RawJson>,
     pub(super) structured: Option<RawJson>,
 }
 
-impl Look {
-    pub(super) fn at(result: &RawJson) -> Option<Self> {
+impl ResultMembers {
+    pub(super) fn of(result: &RawJson) -> Option<Self> {
         if !result.is_object() {
             return None;
         }
@@ -279,8 +281,8 @@ impl Look {
     }
 }
 
-/// Writes into a result's `_meta` which files were kept and how they want to be shown.
-pub fn annotated(result: RawJson, kept: &[Kept], display: Option<&RawJson>) -> RawJson {
+/// Adds the kept files and display hints to a result's `_meta`.
+pub fn annotated(result: RawJson, kept: &[StoredArtifact], display: Option<&RawJson>) -> RawJson {
     if (kept.is_empty() && display.is_none()) || !result.is_object() {
         return result;
     }
@@ -301,7 +303,7 @@ pub fn annotated(result: RawJson, kept: &[Kept], display: Option<&RawJson>) -> R
     if before.is_some() {
         return with_members(&result, &[("_meta", meta)]).unwrap_or(result);
     }
-    // Put behind the rest, which stays the text that it was.
+    // Appended, so that the rest keeps its text.
     let text = result.as_str().trim_end();
     let open = text.strip_suffix('}').unwrap_or(text);
     let comma = if open.trim_end().ends_with('{') { "" } else { "," };

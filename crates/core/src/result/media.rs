@@ -1,25 +1,25 @@
-//! Content blocks that carry encoded data: pictures, sounds and embedded files. They are kept as artifacts,
-//! and go on to the client as they are.
+//! ArtifactContent blocks with encoded data: pictures, sounds and embedded files. They are kept as artifacts and are
+//! sent to the client unchanged.
 
-use super::artifact::{Artifact, Content, string_bytes};
+use super::artifact::{Artifact, ArtifactContent, string_bytes};
 use crate::json::RawJson;
 use crate::schema::shortened;
 
-/// A block with data in it.
+/// A block with encoded data.
 #[derive(Debug)]
 pub struct Media {
-    /// What it is, for people: `image/png`.
+    /// The media type, such as `image/png`.
     pub mime: String,
-    /// The file it is.
+    /// The data as a file.
     pub artifact: Artifact,
-    /// What a model pays for it, in bytes of text.
+    /// The cost for a model, in bytes of text.
     pub weight: usize,
 }
 
-/// A picture costs a model this much at most, however many bytes it has: 1,600 tokens.
-const MOST_WEIGHT: usize = 6_400;
+/// Maximum cost of a picture for a model, whatever its size: 1,600 tokens.
+const MAX_WEIGHT: usize = 6_400;
 
-/// Reads a block that carries data. `stem` begins the name of a file that has none.
+/// Reads a block with data. `stem` begins the name of a file that has none.
 pub fn read(block: &RawJson, stem: &str, number: usize) -> Option<Media> {
     let kind = block.member("type")?;
     let (holder, data, uri) = match kind.string()?.as_ref() {
@@ -36,19 +36,19 @@ pub fn read(block: &RawJson, stem: &str, number: usize) -> Option<Media> {
     let mime = mime.as_ref().and_then(RawJson::string).map(|mime| shortened(&mime, 100));
     let mime = mime.unwrap_or_else(|| "application/octet-stream".to_owned());
     let named = uri.as_ref().and_then(RawJson::string).and_then(|uri| last_part(&uri));
-    let name = named.unwrap_or_else(|| format!("{stem}-{number}.{}", ending(&mime)));
-    let weight = data.len().min(MOST_WEIGHT);
+    let name = named.unwrap_or_else(|| format!("{stem}-{number}.{}", extension(&mime)));
+    let weight = data.len().min(MAX_WEIGHT);
     let artifact = Artifact {
         name,
         mime: Some(mime.clone()),
         description: None,
         viewer: None,
-        content: Content::Base64(data),
+        content: ArtifactContent::Base64(data),
     };
     Some(Media { mime, artifact, weight })
 }
 
-/// The name that a URI ends with.
+/// The file name at the end of a URI.
 fn last_part(uri: &str) -> Option<String> {
     let path = uri.split(['?', '#']).next()?;
     let path = path.split_once("://").map_or(path, |(_, rest)| rest);
@@ -56,8 +56,8 @@ fn last_part(uri: &str) -> Option<String> {
     (last.contains('.') && !last.starts_with('.')).then(|| shortened(last, 150))
 }
 
-/// How files of a kind end.
-fn ending(mime: &str) -> String {
+/// The file extension for a media type.
+fn extension(mime: &str) -> String {
     let subtype = mime.rsplit('/').next().unwrap_or_default();
     match subtype {
         "jpeg" => "jpg".into(),

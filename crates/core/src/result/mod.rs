@@ -1,7 +1,7 @@
-//! Results: what a tool returned, and what of it its caller is shown. Stage 9, shape, is made of these rooms.
+//! Results: what a tool returned, and the part of it that its caller gets. Stage 9, shape, is built from these modules.
 //!
-//! Most results need nothing: one glance at the text tells, and they go on byte for byte. The others are taken
-//! apart as far as they must be, and what is not meant stays the text that it was.
+//! Most results need no change: one scan of the text shows it, and they pass through byte for byte. The others are
+//! taken apart as far as necessary, and everything else keeps its text.
 
 pub mod artifact;
 pub mod budget;
@@ -9,21 +9,21 @@ pub mod contract;
 pub mod display;
 pub mod echo;
 pub mod encoded;
-pub mod glance;
 pub mod inspect;
 pub mod media;
+pub mod prescan;
 pub mod reading;
 pub mod shrink;
 #[cfg(test)]
 mod tests;
 pub mod update;
 
-pub use artifact::{Artifact, Content, Kept, Refused};
+pub use artifact::{Artifact, ArtifactContent, RefusedArtifact, StoredArtifact};
 pub use budget::{Budget, Spill};
-pub use glance::{Glance, glance};
 pub use inspect::{Inspection, Rules};
+pub use prescan::{Prescan, prescan};
 
-/// Where a result tells of the files that were kept.
+/// The `_meta` key for the files that were kept.
 pub const ARTIFACTS: &str = "toolbooth/artifacts";
-/// Where a result tells how it wants to be shown.
+/// The `_meta` key for display hints.
 pub const DISPLAY: &str = "toolbooth/display";

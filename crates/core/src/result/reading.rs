@@ -1,60 +1,60 @@
-//! Reading on in a file that was kept: by characters, by a pattern. Pure and bounded; `jq` is asked elsewhere.
+//! Reads parts of a kept file, by character offset or by a pattern. Pure and bounded; `jq` filters run elsewhere.
 
 use regex::RegexBuilder;
 
-/// How many characters are given when nobody says.
+/// Default number of characters returned.
 pub const DEFAULT_LIMIT: usize = 8_000;
-/// How large a compiled pattern may be.
+/// Maximum size of a compiled pattern.
 const MAX_PATTERN_BYTES: usize = 1 << 20;
-/// The longest pattern that is compiled.
+/// Maximum length of a pattern.
 pub const MAX_PATTERN_CHARS: usize = 1_000;
-/// A long line is shown around its match only.
+/// Of a longer line only the part around its match is shown.
 const MAX_LINE: usize = 400;
 
-/// A part of a text, by characters.
+/// A slice of a text, by characters.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Part {
+pub struct TextSlice {
     /// The text.
     pub text: String,
-    /// Where it starts.
+    /// Its start.
     pub offset: usize,
-    /// Where the next part starts, if there is one.
+    /// The start of the next slice, if there is one.
     pub next: Option<usize>,
-    /// How many characters the whole has.
+    /// The number of characters of the whole text.
     pub total: usize,
 }
 
-/// The part of a text that starts at a character and has so many at most.
-pub fn part(text: &str, offset: usize, limit: usize) -> Part {
+/// The slice of a text that starts at a character offset and has at most `limit` characters.
+pub fn text_slice(text: &str, offset: usize, limit: usize) -> TextSlice {
     let total = text.chars().count();
     let part: String = text.chars().skip(offset).take(limit).collect();
     let end = offset.saturating_add(part.chars().count()).min(total.max(offset));
-    Part { text: part, offset, next: (end < total).then_some(end), total }
+    TextSlice { text: part, offset, next: (end < total).then_some(end), total }
 }
 
-/// What a pattern found.
+/// The matches of a pattern.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Matches {
     /// Lines that match, each with its number and the offset of the match in characters.
     pub text: String,
-    /// How many lines are in it.
+    /// Number of lines in `text`.
     pub shown: usize,
-    /// The offset to search on from, if there are more.
+    /// The offset to continue the search at, if there are more matches.
     pub next: Option<usize>,
 }
 
-/// Why a pattern was not used.
+/// Errors of patterns.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PatternFault {
-    /// It is too long.
+    /// The pattern is too long.
     #[error("`pattern` has more than {MAX_PATTERN_CHARS} characters")]
     TooLong,
-    /// It is no regular expression, or too large a one.
-    #[error("`pattern` is no regular expression that can be used: {0}")]
+    /// The pattern is not a valid regular expression, or is too large.
+    #[error("`pattern` is not a usable regular expression: {0}")]
     Bad(String),
 }
 
-/// The lines that match, from a character on, in so many characters at most. Time grows with the text alone.
+/// The lines that match, from a character offset on, in at most `limit` characters. Takes time linear in the text.
 pub fn matches(text: &str, pattern: &str, offset: usize, limit: usize) -> Result<Matches, PatternFault> {
     if pattern.chars().count() > MAX_PATTERN_CHARS {
         return Err(PatternFault::TooLong);
@@ -90,7 +90,7 @@ pub fn matches(text: &str, pattern: &str, offset: usize, limit: usize) -> Result
     Ok(found)
 }
 
-/// A line, or the part of a long one around a match.
+/// A line, or the part of a long line around a match.
 fn around(line: &str, at: usize, length: usize) -> String {
     if length <= MAX_LINE {
         return line.trim_end_matches('\r').to_owned();
@@ -111,11 +111,11 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn lines_are_found_with_their_places() {
+    fn lines_are_found_with_their_offsets() {
         let text = "alpha\nbéta 12\r\ngamma 7\n";
         let found = matches(text, r"\d+", 0, 1_000).expect("a pattern");
         assert_eq!(found.text, "2@11: béta 12\n3@21: gamma 7\n");
-        assert_eq!(part(text, 11, 2).text, "12");
+        assert_eq!(text_slice(text, 11, 2).text, "12");
         let first = matches(text, r"\d+", 0, 5).expect("a pattern");
         assert_eq!((first.shown, first.next), (1, Some(15)));
         let rest = matches(text, r"\d+", 15, 1_000).expect("a pattern");
@@ -135,11 +135,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn parts_in_a_row_are_the_whole(text in "[a-zé\u{1f600}\n]{0,200}", limit in 1_usize..40) {
+        fn consecutive_slices_are_the_whole(text in "[a-zé\u{1f600}\n]{0,200}", limit in 1_usize..40) {
             let mut whole = String::new();
             let mut next = Some(0);
             while let Some(offset) = next {
-                let part = part(&text, offset, limit);
+                let part = text_slice(&text, offset, limit);
                 prop_assert_eq!(part.total, text.chars().count());
                 whole.push_str(&part.text);
                 next = part.next;

@@ -1,16 +1,16 @@
-//! Making structured content small without changing its shape: long texts are cut and long lists end early, so
-//! that a client which checks it against a schema still accepts it.
+//! Makes structured content smaller without changing its shape: long strings are cut and long arrays end early, so that
+//! a client which checks it against a schema still accepts it.
 
-use crate::cursor::{Cursor, Kind, Spot};
+use crate::cursor::{JsonCursor, JsonKind, MemberSpan};
 use crate::json::RawJson;
 
-/// Deeper values, and objects of more members, stay as they are.
+/// Deeper values, and objects with more members, are not changed.
 const MAX_DEPTH: usize = 32;
 const MAX_MEMBERS: usize = 1_000;
-/// A text is not cut to less than this.
+/// Minimum length of a cut string.
 const MIN_TEXT: usize = 24;
 
-/// The value in about this many bytes, in the same shape.
+/// The value in about `room` bytes, in the same shape.
 pub fn shrunk(value: &RawJson, room: usize) -> RawJson {
     let mut out = String::with_capacity(room.min(1 << 20));
     write(value.as_str(), room, 0, &mut out);
@@ -22,11 +22,11 @@ fn write(text: &str, room: usize, depth: usize, out: &mut String) {
         out.push_str(text);
         return;
     }
-    match Cursor::new(text, 0).kind() {
-        Kind::Object => write_object(text, room, depth, out),
-        Kind::Array => write_array(text, room, depth, out),
-        Kind::Text => {
-            let whole = Cursor::new(text, 0).text();
+    match JsonCursor::new(text, 0).kind() {
+        JsonKind::Object => write_object(text, room, depth, out),
+        JsonKind::Array => write_array(text, room, depth, out),
+        JsonKind::Text => {
+            let whole = JsonCursor::new(text, 0).text();
             let mut end = room.max(MIN_TEXT).min(whole.len());
             while !whole.is_char_boundary(end) {
                 end -= 1;
@@ -34,40 +34,40 @@ fn write(text: &str, room: usize, depth: usize, out: &mut String) {
             let cut = if end < whole.len() { format!("{}…", &whole[..end]) } else { whole.into_owned() };
             out.push_str(RawJson::from_value(&cut).as_str());
         }
-        Kind::Number | Kind::Boolean | Kind::Null => out.push_str(text),
+        JsonKind::Number | JsonKind::Boolean | JsonKind::Null => out.push_str(text),
     }
 }
 
-/// Every member stays; the long ones share the room that the short ones leave.
+/// Writes every member; the long ones share the space that the short ones leave.
 fn write_object(text: &str, room: usize, depth: usize, out: &mut String) {
-    let spots: Vec<Spot<'_>> = Cursor::new(text, 0).spots();
-    if spots.is_empty() || spots.len() > MAX_MEMBERS {
+    let members: Vec<MemberSpan<'_>> = JsonCursor::new(text, 0).member_spans();
+    if members.is_empty() || members.len() > MAX_MEMBERS {
         return out.push_str(text);
     }
-    let share = room / spots.len();
+    let share = room / members.len();
     let (short, long): (Vec<_>, Vec<_>) =
-        spots.iter().map(|spot| spot.whole.len()).partition(|size| *size <= share);
+        members.iter().map(|member| member.whole.len()).partition(|size| *size <= share);
     let left = room.saturating_sub(short.iter().sum());
     let each = left / long.len().max(1);
     out.push('{');
-    for (place, spot) in spots.iter().enumerate() {
+    for (place, member) in members.iter().enumerate() {
         if place > 0 {
             out.push(',');
         }
-        out.push_str(&text[spot.whole.start..spot.value.start]);
-        let key = spot.value.start - spot.whole.start;
-        let room = if spot.whole.len() <= share { spot.whole.len() } else { each.saturating_sub(key) };
-        write(&text[spot.value.clone()], room, depth + 1, out);
+        out.push_str(&text[member.whole.start..member.value.start]);
+        let key = member.value.start - member.whole.start;
+        let room = if member.whole.len() <= share { member.whole.len() } else { each.saturating_sub(key) };
+        write(&text[member.value.clone()], room, depth + 1, out);
     }
     out.push('}');
 }
 
-/// The first elements stay, as many as there is room for, and always one.
+/// Writes the first elements, as many as fit and at least one.
 fn write_array(text: &str, room: usize, depth: usize, out: &mut String) {
     out.push('[');
     let start = out.len();
     let mut is_first = true;
-    let _ = Cursor::new(text, 0).elements(|cursor| {
+    let _ = JsonCursor::new(text, 0).elements(|cursor| {
         let element = &text[cursor.skip()];
         let left = room.saturating_sub(out.len() - start);
         if !is_first && element.len() > left {

@@ -1,6 +1,6 @@
-//! Results in and out: what is not meant stays to the byte, what is meant loses its base64 and nothing else.
+//! Shaped results: those outside the contract keep every byte, the others lose their base64 and nothing else.
 
-use super::artifact::Kept;
+use super::artifact::StoredArtifact;
 use super::inspect::annotated;
 use super::*;
 use crate::json::RawJson;
@@ -14,14 +14,14 @@ fn rules(schema: Option<&RawJson>) -> Rules<'_> {
     Rules { stem: "s_t-1", output_schema: schema, max_artifacts: 50, max_bytes: 1 << 20, hosts: &[] }
 }
 
-fn keep(artifacts: &[Artifact]) -> Vec<Result<Kept, String>> {
+fn keep(artifacts: &[Artifact]) -> Vec<Result<StoredArtifact, String>> {
     let keep = |artifact: &Artifact| {
-        if let Content::Base64(text) = &artifact.content
+        if let ArtifactContent::Base64(text) = &artifact.content
             && encoded::pieces(text.clone()).any(|piece| piece.is_err())
         {
-            return Err("its content is no strict base64".to_owned());
+            return Err("its content is not strict base64".to_owned());
         }
-        Ok(Kept {
+        Ok(StoredArtifact {
             id: "id".into(),
             name: artifact.name.replace(['/', ' '], "_"),
             version: 1,
@@ -34,16 +34,16 @@ fn keep(artifacts: &[Artifact]) -> Vec<Result<Kept, String>> {
     artifacts.iter().map(keep).collect()
 }
 
-/// The shaped result and its warnings; the same result where nothing is to be done.
+/// The shaped result and its warnings; the same result if there is nothing to do.
 fn shaped(result: &RawJson, schema: Option<&Value>) -> (RawJson, Vec<String>) {
     let schema = schema.map(RawJson::from_value);
     let rules = rules(schema.as_ref());
-    let Some(inspection) = Inspection::of(result, glance(result.as_bytes()), &rules) else {
+    let Some(inspection) = Inspection::of(result, prescan(result.as_bytes()), &rules) else {
         return (result.clone(), Vec::new());
     };
     let outcomes = keep(inspection.artifacts());
     let shaped = inspection.finish(&outcomes, &rules);
-    let kept: Vec<Kept> = outcomes.into_iter().filter_map(Result::ok).collect();
+    let kept: Vec<StoredArtifact> = outcomes.into_iter().filter_map(Result::ok).collect();
     let warnings = shaped.warnings.iter().map(ToString::to_string).collect();
     (annotated(shaped.result, &kept, shaped.display.as_ref()), warnings)
 }
@@ -64,7 +64,7 @@ fn report() -> Value {
 }
 
 #[test]
-fn a_report_goes_on_without_its_base64() {
+fn a_report_is_sent_without_its_base64() {
     let (result, warnings) = shaped(&both(&report()), None);
     expect![[r#"
         {"content":[{"type":"text","text":"{\"results\":{\"summary\":\"done\"},\"meta_data\":{\"elapsed\":1.5},\"returned_file_names\":[\"my_report.html\"]}"}],"structuredContent":{"results":{"summary":"done"},"meta_data":{"elapsed":1.5},"returned_file_names":["my_report.html"]},"_meta":{"toolbooth/artifacts":[{"id":"id","name":"my_report.html","version":1,"mime":"text/html","size_bytes":18}],"toolbooth/display":{"open_canvas":true,"primary_file":"my_report.html"}}}
@@ -74,7 +74,7 @@ fn a_report_goes_on_without_its_base64() {
 }
 
 #[test]
-fn a_schema_that_names_files_still_holds() {
+fn a_schema_that_names_files_still_matches() {
     let typed = json!({ "type": "object", "additionalProperties": false, "required": ["results", "artifacts"],
         "properties": { "results": {}, "meta_data": {}, "artifacts": { "type": "array", "items": {
             "type": "object", "required": ["name", "b64"], "properties": { "name": {}, "b64": { "type": "string" }, "mime": {} } } } } });
@@ -89,7 +89,7 @@ fn a_schema_that_names_files_still_holds() {
 }
 
 #[test]
-fn what_is_not_meant_stays_to_the_byte() {
+fn results_outside_the_contract_keep_every_byte() {
     let objects = [
         json!({ "result": 5 }),
         json!({ "results": 0 }),
@@ -108,7 +108,7 @@ fn what_is_not_meant_stays_to_the_byte() {
 }
 
 #[test]
-fn an_answer_counts_also_when_it_is_nothing() {
+fn an_empty_answer_counts_as_an_answer() {
     for answer in [json!(0), json!(""), json!([]), json!({}), json!(false), Value::Null] {
         for key in ["results", "result"] {
             let object = json!({ key: answer, "artifacts": [{ "name": "a.txt", "b64": "aGk=" }] });
@@ -120,7 +120,7 @@ fn an_answer_counts_also_when_it_is_nothing() {
 }
 
 #[test]
-fn older_keys_and_wrappings_are_known() {
+fn older_keys_and_wrappers_are_recognised() {
     let data = STANDARD.encode("hello, this is a file");
     let cases = [
         json!({ "result": 1, "meta-data": 2, "artifacts": [{ "name": "a", "b64": data }] }),
@@ -147,7 +147,7 @@ fn older_keys_and_wrappings_are_known() {
 }
 
 #[test]
-fn bad_files_are_named_and_good_ones_kept() {
+fn bad_files_are_reported_and_good_ones_kept() {
     let object = json!({ "results": 1, "artifacts": [
         { "name": "good.txt", "b64": "aGk=" }, { "name": "bad.txt", "b64": "@@" }, { "b64": "aGk=" },
         { "name": "none.txt" }, 7, { "name": "number.txt", "b64": 7 }, { "name": "big.bin", "b64": "A".repeat(2 << 20) },
@@ -157,10 +157,10 @@ fn bad_files_are_named_and_good_ones_kept() {
     expect![[r##"
         artifact "#3" was refused: it has no `name`
         artifact "none.txt" was refused: it has no `b64`
-        artifact "#5" was refused: it is no object
-        artifact "number.txt" was refused: its `b64` is no string
+        artifact "#5" was refused: it is not an object
+        artifact "number.txt" was refused: its `b64` is not a string
         artifact "big.bin" was refused: the files of a call may have 1048576 bytes together
-        artifact "bad.txt" was refused: its content is no strict base64"##]]
+        artifact "bad.txt" was refused: its content is not strict base64"##]]
     .assert_eq(&warnings.join("\n"));
     let many: Vec<Value> = (0..700).map(|n| json!({ "name": format!("{n}.txt"), "b64": "aGk=" })).collect();
     let (_, warnings) = shaped(&both(&json!({ "results": 1, "artifacts": many })), None);
@@ -171,14 +171,14 @@ fn bad_files_are_named_and_good_ones_kept() {
 fn long_metadata_is_cut_and_kept() {
     let object = json!({ "results": 1, "meta_data": { "log": "é".repeat(5_000) } });
     let (result, _) = shaped(&both(&object), None);
-    assert_eq!(result.at(&["structuredContent", "meta_data_truncated"]).expect("told").as_str(), "true");
+    assert_eq!(result.at(&["structuredContent", "meta_data_truncated"]).expect("the flag").as_str(), "true");
     let shown = result.at(&["structuredContent", "meta_data"]).expect("meta");
     assert_eq!(shown.string().expect("text").chars().count(), contract::MAX_META);
     assert!(result.as_str().contains("s_t-1-meta_data.json"));
 }
 
 #[test]
-fn pictures_are_kept_and_go_on_as_they_are() {
+fn pictures_are_kept_and_sent_unchanged() {
     let result = RawJson::parse(
         r#"{"content": [ {"type":"image", "data":"aGk=","mimeType":"image/png"},{"type":"text","text":"b"}]}"#,
     )
@@ -196,12 +196,12 @@ fn spilled(result: &RawJson, tokens: u32, schema: Option<&Value>) -> Option<(Raw
 }
 
 #[test]
-fn what_is_over_the_budget_is_kept_whole() {
+fn a_result_over_the_budget_is_kept_whole() {
     let long = "línea\n".repeat(2_000);
     let result =
         RawJson::from_value(&json!({ "content": [{ "type": "text", "text": long }], "isError": false }));
     let (shown, artifacts) = spilled(&result, 500, None).expect("over");
-    assert_eq!(artifacts[0].content, Content::Plain(long.clone().into()));
+    assert_eq!(artifacts[0].content, ArtifactContent::Plain(long.clone().into()));
     assert_eq!(artifacts[0].name, "s_t-1.txt");
     assert!(shown.as_bytes().len() < 2_000, "{shown}");
     assert!(
@@ -228,12 +228,12 @@ fn what_is_over_the_budget_is_kept_whole() {
     assert_eq!(
         shown.member("structuredContent"),
         Some(RawJson::from_value(&rows)),
-        "no smaller one would pass"
+        "no smaller one would match"
     );
 }
 
 #[test]
-fn pictures_over_the_budget_are_told_of() {
+fn pictures_over_the_budget_are_referenced() {
     let data = STANDARD.encode(vec![9_u8; 100_000]);
     let picture = json!({ "type": "image", "data": data, "mimeType": "image/png" });
     let result = RawJson::from_value(&json!({ "content": [picture, { "type": "text", "text": "seen" }] }));
@@ -251,7 +251,7 @@ fn many_blocks_become_one_file() {
     let result = RawJson::from_value(&json!({ "content": blocks }));
     let (shown, artifacts) = spilled(&result, 1_000, None).expect("over");
     assert!(shown.as_bytes().len() < 6_000, "{}", shown.as_bytes().len());
-    let Content::Plain(file) = &artifacts[0].content else { panic!("plain") };
+    let ArtifactContent::Plain(file) = &artifacts[0].content else { panic!("plain") };
     let kept = serde_json::from_slice::<Vec<Value>>(file).expect("JSON").len();
     let staying = shown.member("content").expect("content").elements().expect("list").len() - 1;
     assert_eq!(kept + staying, 400);
@@ -283,7 +283,7 @@ fn any_value() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn any_answer_survives_and_no_base64_does(answer in any_value(), other in any_value(), secret in prop::collection::vec(any::<u8>(), 24..60), key in prop_oneof![Just("results"), Just("result")], structured in any::<bool>(), bad in any::<bool>()) {
+    fn every_answer_stays_and_no_base64_does(answer in any_value(), other in any_value(), secret in prop::collection::vec(any::<u8>(), 24..60), key in prop_oneof![Just("results"), Just("result")], structured in any::<bool>(), bad in any::<bool>()) {
         let b64 = STANDARD.encode(&secret);
         prop_assume!(!answer.to_string().contains(&b64));
         let data = if bad { format!("{b64}!") } else { b64.clone() };
@@ -304,12 +304,12 @@ proptest! {
     }
 
     #[test]
-    fn any_other_result_is_the_same_to_the_byte(object in any_value(), text in "[a-z\"\\\\{}:é ]{0,40}") {
+    fn every_other_result_keeps_every_byte(object in any_value(), text in "[a-z\"\\\\{}:é ]{0,40}") {
         let result = RawJson::from_value(&json!({ "content": [{ "type": "text", "text": text }, { "type": "text", "text": object.to_string() }], "structuredContent": object, "x": 1 }));
-        // Without content beside an answer nothing is meant by the contract.
-        let is_meant = |object: &Value| object.get("results").or_else(|| object.get("result")).is_some()
+        // Without files or hints beside an answer the contract does not apply.
+        let follows_contract = |object: &Value| object.get("results").or_else(|| object.get("result")).is_some()
             && (object.get("artifacts").is_some() || object.get("display").is_some());
-        prop_assume!(!is_meant(&object) && !object.get("result").is_some_and(is_meant));
+        prop_assume!(!follows_contract(&object) && !object.get("result").is_some_and(follows_contract));
         prop_assert_eq!(shaped(&result, None).0, result);
     }
 }

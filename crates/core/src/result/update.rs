@@ -1,69 +1,69 @@
-//! Progress messages that carry more than words: `MCP_UPDATE:` and a JSON object.
+//! Updates: progress messages of the form `MCP_UPDATE:` and a JSON object.
 //!
-//! Tools written for a canvas send `{type, content | message | artifacts, progress_message?}` this way. The
-//! client gets a message that reads well, with the update beside it in `_meta`; files in it are taken out.
+//! Tools written for a canvas send `{type, content | message | artifacts, progress_message?}` in this form. The client
+//! gets a readable message, with the update in `_meta`; files in it are removed.
 
 use super::artifact::Artifact;
 use crate::json::{ObjectWriter, RawJson, with_members};
 
-/// How such a message begins.
-pub const SIGN: &str = "MCP_UPDATE:";
-/// Where a progress notification carries the update.
+/// The prefix of an update.
+pub const PREFIX: &str = "MCP_UPDATE:";
+/// The `_meta` key of a progress notification for the update.
 pub const UPDATE: &str = "toolbooth/update";
-/// The longest update that is passed on beside the message.
-const MAX_BESIDE: usize = 256 << 10;
-/// The most files of one update.
+/// Maximum size of an update that is passed on in `_meta`.
+const MAX_META_BYTES: usize = 256 << 10;
+/// Maximum number of files of one update.
 const MAX_FILES: usize = 64;
 
-/// A progress notification that was an update.
+/// A progress notification that is an update.
 #[derive(Debug)]
 pub struct Update {
-    /// The notification's parameters, in clean form.
+    /// The parameters of the notification, cleaned.
     pub params: RawJson,
-    /// Files that came with it.
+    /// Its files.
     pub artifacts: Vec<Artifact>,
 }
 
-/// Reads the parameters of a progress notification; nothing, if it is an ordinary one.
+/// Reads the parameters of a progress notification; `None` if it is not an update.
 pub fn read(params: &RawJson) -> Option<Update> {
-    memchr::memmem::find(params.as_bytes(), SIGN.as_bytes())?;
+    memchr::memmem::find(params.as_bytes(), PREFIX.as_bytes())?;
     let message = params.member("message")?;
     let message = message.string()?;
-    let update = RawJson::parse(message.strip_prefix(SIGN)?.trim().to_owned()).ok()?;
+    let update = RawJson::parse(message.strip_prefix(PREFIX)?.trim().to_owned()).ok()?;
     let word = |key: &str| update.member(key).and_then(|value| value.string().map(|text| text.into_owned()));
     let kind = word("type")?;
-    let mut beside = ObjectWriter::default();
-    beside.text("type", &kind);
+    let mut details = ObjectWriter::default();
+    details.text("type", &kind);
     let mut artifacts = Vec::new();
     let words = match kind.as_str() {
         "canvas_update" => {
-            copy(&update, &mut beside, &["content"]);
+            copy(&update, &mut details, &["content"]);
             None
         }
         "system_message" => {
-            copy(&update, &mut beside, &["message", "subtype"]);
+            copy(&update, &mut details, &["message", "subtype"]);
             word("message")
         }
         "artifacts" => {
-            copy(&update, &mut beside, &["display"]);
+            copy(&update, &mut details, &["display"]);
             let list = update.member("artifacts").and_then(|list| list.elements().ok()).unwrap_or_default();
             let read = list.iter().take(MAX_FILES).enumerate().map(|(at, one)| Artifact::read(one, at + 1));
             artifacts = read.filter_map(Result::ok).collect();
             let names: Vec<&str> = artifacts.iter().map(|artifact| artifact.name.as_str()).collect();
-            beside.raw("artifacts", &RawJson::from_value(&names));
+            details.raw("artifacts", &RawJson::from_value(&names));
             None
         }
-        // Of a kind that nobody knows: an ordinary message.
+        // An unknown type is an ordinary message.
         _ => return None,
     };
     let words = word("progress_message").or(words).unwrap_or_else(|| "Processing...".to_owned());
-    let beside = beside.finish();
+    let details = details.finish();
     let mut meta = ObjectWriter::default();
     for member in params.member("_meta").and_then(|meta| meta.members().ok()).unwrap_or_default() {
         meta.raw(&member.key, &member.value);
     }
-    if beside.as_bytes().len() <= MAX_BESIDE {
-        meta.raw(UPDATE, &beside);
+    if details.as_bytes().len() <= MAX_META_BYTES {
+        meta.raw(UPDATE, &details);
     }
     let params = with_members(params, &[("message", RawJson::from_value(&words)), ("_meta", meta.finish())]);
     Some(Update { params: params.ok()?, artifacts })
@@ -83,12 +83,12 @@ mod tests {
     use serde_json::json;
 
     fn params(update: &serde_json::Value) -> RawJson {
-        let message = format!("{SIGN}{update}");
+        let message = format!("{PREFIX}{update}");
         RawJson::from_value(&json!({ "progressToken": 1, "progress": 2.0, "message": message }))
     }
 
     #[test]
-    fn updates_become_messages_that_read_well() {
+    fn updates_become_readable_messages() {
         let canvas =
             json!({ "type": "canvas_update", "content": "<p>hi</p>", "progress_message": "Drawing" });
         let spoken = json!({ "type": "system_message", "message": "Half way", "subtype": "info" });

@@ -1,51 +1,57 @@
-//! A public schema, compiled: what a tool takes from its callers.
+//! A compiled schema of the arguments that a tool takes from its callers.
 
+use super::checkable::{CheckableSchema, checkable};
 use super::coverage::Coverage;
+use super::declared::DeclaredArguments;
 use super::explain::{MAX_OBJECTIONS, Objection, objection};
+use super::fast_path::FastPath;
 use super::fault::{SchemaFault, shortened};
 use super::pattern::{Patterns, options};
-use super::plain::Plain;
-use super::shape::Shape;
-use super::sound::{Sound, sound};
 use super::{cost, graph, unique};
 use crate::json::RawJson;
 use jsonschema::Validator;
 use serde_json::Value;
 
-/// The schema of what callers may supply to a tool, ready to be asked.
+/// The compiled schema of the arguments that callers may supply to a tool.
 #[derive(Debug)]
 pub struct PublicSchema {
-    shape: Shape,
-    /// What settles most calls at a glance.
-    plain: Option<Plain>,
+    declared: DeclaredArguments,
+    /// Accepts most calls without a full check.
+    fast_path: Option<FastPath>,
     validator: Option<Validator>,
-    /// The schema itself, kept where the cost of a check depends on the arguments.
+    /// The schema itself, kept if the cost of a check depends on the arguments.
     recursive: Option<Value>,
     coverage: Coverage,
 }
 
 impl PublicSchema {
-    /// Compiles a schema, as far as it can be checked. What it declares is known in any case.
+    /// Compiles a schema as far as it can be checked. The declared arguments are known in any case.
     pub fn compile(schema: &RawJson) -> Self {
-        let shape = Shape::of(schema.as_str());
-        let unchecked =
-            |shape, coverage| Self { shape, plain: None, validator: None, recursive: None, coverage };
-        if shape.says_nothing {
-            return unchecked(shape, Coverage::Whole);
-        }
-        let Sound { tree, draft, coverage, refers } = match sound(schema, &mut Patterns::default()) {
-            Ok(sound) => sound,
-            Err(fault) => return unchecked(shape, Coverage::Nothing(fault)),
+        let declared = DeclaredArguments::of(schema.as_str());
+        let unchecked = |declared, coverage| Self {
+            declared,
+            fast_path: None,
+            validator: None,
+            recursive: None,
+            coverage,
         };
+        if declared.has_no_constraints {
+            return unchecked(declared, Coverage::Whole);
+        }
+        let CheckableSchema { tree, draft, coverage, refers } =
+            match checkable(schema, &mut Patterns::default()) {
+                Ok(checkable) => checkable,
+                Err(fault) => return unchecked(declared, Coverage::Nothing(fault)),
+            };
         match options().with_draft(draft).build(&tree) {
             Ok(validator) => {
-                let plain = Plain::of(&tree);
+                let fast_path = FastPath::of(&tree);
                 let recursive = (refers && graph::is_recursive(&tree)).then_some(tree);
-                Self { shape, plain, validator: Some(validator), recursive, coverage }
+                Self { declared, fast_path, validator: Some(validator), recursive, coverage }
             }
             Err(error) => {
                 let fault = SchemaFault::Uncompiled(shortened(&error.masked().to_string(), 160));
-                unchecked(shape, Coverage::Nothing(fault))
+                unchecked(declared, Coverage::Nothing(fault))
             }
         }
     }
@@ -57,18 +63,18 @@ impl PublicSchema {
 
     /// Whether the schema names this argument.
     pub fn names(&self, key: &str) -> bool {
-        self.shape.names(key)
+        self.declared.names(key)
     }
 
-    /// Whether the schema has a place for this argument: by name, by pattern, or because any is welcome.
+    /// Whether the schema accepts an argument of this name: by name, by pattern, or because it accepts any.
     pub fn takes(&self, key: &str) -> bool {
-        self.shape.takes(key)
+        self.declared.takes(key)
     }
 
-    /// What the schema objects to in these arguments: nothing, or the first few things.
+    /// The schema's objections to these arguments: none, or the first few.
     pub fn objections(&self, arguments: &RawJson) -> Vec<Objection> {
         let Some(validator) = &self.validator else { return Vec::new() };
-        if self.plain.as_ref().is_some_and(|plain| plain.takes(arguments.as_str())) {
+        if self.fast_path.as_ref().is_some_and(|fast_path| fast_path.takes(arguments.as_str())) {
             return Vec::new();
         }
         let mut tree = match unique::read(arguments.as_bytes()) {
@@ -78,13 +84,13 @@ impl PublicSchema {
             }
         };
         if self.recursive.as_ref().is_some_and(|schema| !cost::affordable(schema, &tree)) {
-            // The server checks them, too; and it knows better how deep they may be.
+            // The server checks them as well, and knows how deep they may be.
             return Vec::new();
         }
         if validator.is_valid(&tree) {
             return Vec::new();
         }
-        // Many clients write null for what they do not give, and servers take it so. It is sent as it is.
+        // Many clients send null for arguments that are not given, and servers accept it. It is sent unchanged.
         if let Some(members) = tree.as_object_mut() {
             members.retain(|_, value| !value.is_null());
         }
@@ -103,14 +109,14 @@ fn whole(expected: String) -> Objection {
 mod tests {
     use super::*;
 
-    fn said(schema: &str, arguments: &str) -> Vec<String> {
+    fn objections(schema: &str, arguments: &str) -> Vec<String> {
         let json = |text: &str| RawJson::parse(text.to_owned()).expect("JSON");
         let schema = PublicSchema::compile(&json(schema));
         schema.objections(&json(arguments)).iter().map(ToString::to_string).collect()
     }
 
     #[test]
-    fn objections_name_the_place_and_what_was_expected() {
+    fn objections_name_the_position_and_the_expected_value() {
         let schema = r#"{"type":"object","required":["n","s"],"properties":{"n":{"type":"integer","minimum":1},
             "s":{"enum":["a","b"]},"l":{"type":"array","items":{"type":["string","null"]}},
             "m":{"anyOf":[{"type":"string"},{"type":"null"}]},"p":{"pattern":"^[a-z]+$"},
@@ -118,52 +124,52 @@ mod tests {
         let cases = [
             (r#"{"n":1,"s":"a","e":"xx"}"#, vec![]),
             (r#"{"s":"a"}"#, vec![r#""n" is required"#]),
-            (r#"{"n":"SECRET","s":"a"}"#, vec!["at `/n`: must be integer, but a string came"]),
-            (r#"{"n":1,"s":"a","l":null,"p":null}"#, vec![]), // not given
+            (r#"{"n":"SECRET","s":"a"}"#, vec!["at `/n`: must be integer, but is a string"]),
+            (r#"{"n":1,"s":"a","l":null,"p":null}"#, vec![]), // null counts as not given
             (r#"{"n":null,"s":"a"}"#, vec![r#""n" is required"#]),
             (r#"{"n":0,"s":"a"}"#, vec!["at `/n`: it is less than the minimum of 1"]),
             (r#"{"n":1,"s":"SECRET"}"#, vec![r#"at `/s`: must be one of ["a","b"]"#]),
-            (r#"{"n":1,"s":"a","l":["x",7]}"#, vec!["at `/l/1`: must be null, string, but a number came"]),
+            (r#"{"n":1,"s":"a","l":["x",7]}"#, vec!["at `/l/1`: must be null, string, but is a number"]),
             (
                 r#"{"n":1,"s":"a","m":7}"#,
-                vec!["at `/m`: must be string, but a number came, or must be null, but a number came"],
+                vec!["at `/m`: must be string, but is a number, or must be null, but is a number"],
             ),
             (r#"{"n":1,"s":"a","p":"A"}"#, vec!["at `/p`: must match `^[a-z]+$`"]),
             (
                 r#"{"n":1,"s":"a","x":{"y":1,"y":2}}"#,
-                vec![r#"they cannot be read: the key "y" stands twice in one object at line 1 column 32"#],
+                vec![r#"they cannot be read: the key "y" appears twice in one object at line 1 column 32"#],
             ),
         ];
         for (arguments, expected) in cases {
-            assert_eq!(said(schema, arguments), expected, "{arguments}");
+            assert_eq!(objections(schema, arguments), expected, "{arguments}");
         }
     }
 
     #[test]
-    fn both_drafts_are_spoken() {
+    fn draft_7_and_2020_12_are_supported() {
         let tuple = r#"{"$schema":"http://json-schema.org/draft-07/schema#","properties":{"t":{"items":[{"type":"string"}]}}}"#;
-        assert_eq!(said(tuple, r#"{"t":[1]}"#), ["at `/t/0`: must be string, but a number came"]);
+        assert_eq!(objections(tuple, r#"{"t":[1]}"#), ["at `/t/0`: must be string, but is a number"]);
         let newer = r#"{"properties":{"t":{"prefixItems":[{"type":"string"}]}}}"#;
-        assert_eq!(said(newer, r#"{"t":[1]}"#), ["at `/t/0`: must be string, but a number came"]);
+        assert_eq!(objections(newer, r#"{"t":[1]}"#), ["at `/t/0`: must be string, but is a number"]);
     }
 
     #[test]
-    fn recursion_that_doubles_is_bounded_and_plain_recursion_is_not() {
+    fn exponential_recursion_is_bounded_and_plain_recursion_is_checked() {
         let doubling = r##"{"anyOf":[{"properties":{"a":{"$ref":"#"}},"required":["b"]},{"properties":{"a":{"$ref":"#"}},"required":["c"]}]}"##;
         let nested =
             |depth: usize| format!("{}{{\"c\":1}}{}", "{\"c\":1,\"a\":".repeat(depth), "}".repeat(depth));
-        assert_eq!(said(doubling, &nested(5)), Vec::<String>::new());
-        assert_eq!(said(doubling, &nested(60)), Vec::<String>::new(), "too dear to be checked");
+        assert_eq!(objections(doubling, &nested(5)), Vec::<String>::new());
+        assert_eq!(objections(doubling, &nested(60)), Vec::<String>::new(), "too expensive to check");
         let tree = r##"{"properties":{"left":{"$ref":"#"},"right":{"$ref":"#"},"n":{"type":"integer"}}}"##;
         let deep = format!("{}{{}}{}", r#"{"left":"#.repeat(60), "}".repeat(60));
-        assert_eq!(said(tree, &deep), Vec::<String>::new());
+        assert_eq!(objections(tree, &deep), Vec::<String>::new());
     }
 
     #[test]
-    fn what_is_sloppy_forbids_nothing_and_the_rest_is_checked() {
-        let integer = "must be integer, but a string came";
+    fn mistakes_forbid_nothing_and_the_rest_is_checked() {
+        let integer = "must be integer, but is a string";
         let cases = [
-            // (schema, arguments, what is said)
+            // (schema, arguments, objections)
             (
                 r#"{"properties":{"a":{"type":"integer","required":true},"b":{"type":"int"}}}"#,
                 r#"{"a":"x","b":[]}"#,
@@ -210,7 +216,7 @@ mod tests {
                 format!("at `/a`: {integer}"),
             ),
             (r##"{"allOf":[{"$ref":"#"}],"required":["a"]}"##, "{}", String::new()),
-            // Less of a schema must not let less through.
+            // Dropping part of a schema must not refuse more arguments.
             (r#"{"properties":{"a":{"not":{"pattern":"^(?=x)"}}}}"#, r#"{"a":"b"}"#, String::new()),
             (
                 r#"{"properties":{"a":{"oneOf":[{"pattern":"^(?=x)"},{"type":"string"}]}}}"#,
@@ -241,11 +247,11 @@ mod tests {
             ),
         ];
         for (schema, arguments, expected) in cases {
-            assert_eq!(said(schema, arguments).join("; "), expected, "{schema}");
+            assert_eq!(objections(schema, arguments).join("; "), expected, "{schema}");
         }
     }
 
-    /// Compilers and checkers follow references by recursion: the longest chain fits into a small stack.
+    /// Compilers and validators follow references recursively: the longest chain fits into a small stack.
     #[test]
     fn the_longest_chain_of_references_is_followed() {
         let links: Vec<String> = (0..super::super::MAX_SUBSCHEMAS - 3)
@@ -256,7 +262,7 @@ mod tests {
             r##"{{"properties":{{"a":{{"$ref":"#/$defs/l0"}}}},"$defs":{{{},"l{last}":{{"type":"integer"}}}}}}"##,
             links.join(",")
         );
-        assert_eq!(said(&schema, r#"{"a":"x"}"#), ["at `/a`: must be integer, but a string came"]);
+        assert_eq!(objections(&schema, r#"{"a":"x"}"#), ["at `/a`: must be integer, but is a string"]);
     }
 
     #[test]
@@ -275,7 +281,7 @@ mod tests {
             (r##"{"$ref":"#/$defs/a","$defs":{"a":{"properties":{"b":{}}}}}"##, "b", true),
             (r#"{"properties":{},"anyOf":[{"properties":{"b":{}}},{}]}"#, "b", true),
             (r#"{"properties":{"c":{"properties":{"b":{}}}}}"#, "b", false),
-            // What cannot be read may declare anything.
+            // A part that cannot be read may declare anything.
             (r##"{"$ref":"http://x.example/s","properties":{}}"##, "b", true),
             (r##"{"allOf":[{"$ref":"#/$defs/no"}],"properties":{}}"##, "b", true),
             (r##"{"$dynamicRef":"#x","properties":{}}"##, "b", true),

@@ -1,30 +1,30 @@
-//! What a check would cost, counted before it is made, for schemas that apply to themselves again.
+//! Computes the cost of a check in advance, for recursive schemas.
 //!
-//! Such a schema may look at the same value twice on every level, which doubles with each. The looks
-//! are counted with every pair of schema and value taken once, so that counting is always quick.
+//! Such a schema may visit the same value twice on every level, so that the cost doubles with each. The visits are
+//! counted with every pair of schema and value computed once, so counting is always fast.
 
 use super::graph::find;
 use serde_json::Value;
 use std::collections::HashMap;
 
-/// The most looks that one check may take.
-const MAX_LOOKS: u64 = 200_000;
-/// The most pairs of schema and value that are counted.
+/// Maximum number of visits of one check.
+const MAX_VISITS: u64 = 200_000;
+/// Maximum number of pairs of schema and value that are counted.
 const MAX_PAIRS: usize = 50_000;
 
-/// Whether a check stays within bounds.
+/// Whether a check stays within the limits.
 pub(super) fn affordable(root: &Value, value: &Value) -> bool {
-    let mut count = Count { root, known: HashMap::new() };
-    count.looks(root, value).is_some_and(|looks| looks <= MAX_LOOKS)
+    let mut count = VisitCount { root, known: HashMap::new() };
+    count.visits(root, value).is_some_and(|visits| visits <= MAX_VISITS)
 }
 
-struct Count<'v> {
+struct VisitCount<'v> {
     root: &'v Value,
     known: HashMap<(*const Value, *const Value), u64>,
 }
 
-impl<'v> Count<'v> {
-    fn looks(&mut self, schema: &'v Value, value: &'v Value) -> Option<u64> {
+impl<'v> VisitCount<'v> {
+    fn visits(&mut self, schema: &'v Value, value: &'v Value) -> Option<u64> {
         let Value::Object(keywords) = schema else { return Some(1) };
         let pair = (std::ptr::from_ref(schema), std::ptr::from_ref(value));
         if let Some(known) = self.known.get(&pair) {
@@ -33,24 +33,24 @@ impl<'v> Count<'v> {
         if self.known.len() >= MAX_PAIRS {
             return None;
         }
-        let mut looks = 1_u64;
+        let mut visits = 1_u64;
         for (keyword, part) in keywords {
-            looks = looks.saturating_add(self.keyword(keyword, part, value)?);
+            visits = visits.saturating_add(self.keyword(keyword, part, value)?);
         }
-        self.known.insert(pair, looks);
-        (looks <= MAX_LOOKS).then_some(looks)
+        self.known.insert(pair, visits);
+        (visits <= MAX_VISITS).then_some(visits)
     }
 
     fn keyword(&mut self, keyword: &str, part: &'v Value, value: &'v Value) -> Option<u64> {
         match (keyword, part, value) {
             ("$ref", Value::String(reference), _) => match find(self.root, reference) {
-                Some(target) => self.looks(target, value),
+                Some(target) => self.visits(target, value),
                 None => Some(1),
             },
             ("allOf" | "anyOf" | "oneOf", Value::Array(list), _) => {
                 self.sum(list.iter().map(|part| (part, value)))
             }
-            ("not" | "if" | "then" | "else", part, _) => self.looks(part, value),
+            ("not" | "if" | "then" | "else", part, _) => self.visits(part, value),
             ("dependentSchemas" | "dependencies", Value::Object(map), _) => {
                 self.sum(map.values().map(|part| (part, value)))
             }
@@ -78,7 +78,7 @@ impl<'v> Count<'v> {
     fn sum(&mut self, pairs: impl Iterator<Item = (&'v Value, &'v Value)>) -> Option<u64> {
         let mut sum = 0_u64;
         for (schema, value) in pairs {
-            sum = sum.saturating_add(self.looks(schema, value)?);
+            sum = sum.saturating_add(self.visits(schema, value)?);
         }
         Some(sum)
     }

@@ -1,19 +1,19 @@
-//! How much of a schema is checked.
+//! Schema coverage: how much of a schema is checked.
 
 use super::fault::SchemaFault;
 use std::fmt;
 
-/// The most faults that are told of one schema.
-pub(super) const MAX_TOLD: usize = 4;
+/// Maximum number of faults that are reported for one schema.
+pub(super) const MAX_REPORTED: usize = 4;
 
-/// How much of a schema the gateway checks. The rest is the server's to check.
+/// How much of a schema the gateway checks. The server checks the rest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Coverage {
-    /// All of it.
+    /// The whole schema.
     Whole,
-    /// All but some keywords; the first few reasons.
+    /// The schema without some keywords, and the first few reasons.
     Part(Vec<SchemaFault>),
-    /// Nothing, and why.
+    /// Nothing, and the reason.
     Nothing(SchemaFault),
 }
 

@@ -1,4 +1,4 @@
-//! What is wrong with arguments, in words that a model can act on.
+//! Describes what is wrong with arguments, in words that a model can act on.
 
 use super::fault::shortened;
 use jsonschema::ValidationError;
@@ -6,17 +6,17 @@ use jsonschema::error::ValidationErrorKind;
 use serde_json::Value;
 use std::fmt;
 
-/// The most objections that are listed.
+/// Maximum number of objections that are listed.
 pub(super) const MAX_OBJECTIONS: usize = 8;
-/// The most characters of anything that came from a schema or an argument.
+/// Maximum number of characters quoted from a schema or an argument.
 const MAX_SHOWN: usize = 80;
 
-/// One thing that is wrong with the arguments of a call. The value itself is not shown.
+/// One mistake in the arguments of a call. The value itself is not shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Objection {
-    /// Where, as a JSON pointer; empty for the arguments as a whole.
+    /// The position as a JSON pointer; empty for the arguments as a whole.
     pub pointer: String,
-    /// What was expected there.
+    /// The expected value.
     pub expected: String,
 }
 
@@ -46,7 +46,7 @@ fn expected(error: &ValidationError<'_>, depth: usize) -> String {
         ValidationErrorKind::AdditionalProperties { unexpected }
         | ValidationErrorKind::UnevaluatedProperties { unexpected } => {
             let names: Vec<String> = unexpected.iter().take(4).map(|name| shortened(name, 40)).collect();
-            format!("has properties that are not known: {}", names.join(", "))
+            format!("has unknown properties: {}", names.join(", "))
         }
         ValidationErrorKind::AnyOf { context } | ValidationErrorKind::OneOfNotValid { context }
             if depth < 2 =>
@@ -71,9 +71,9 @@ fn expected(error: &ValidationError<'_>, depth: usize) -> String {
         }
         ValidationErrorKind::Type { .. } => {
             let text = error.masked_with("it").to_string();
-            let wanted = text.split_once("type").map_or(text.as_str(), |(_, wanted)| wanted);
-            let wanted = wanted.trim_start_matches('s').trim().replace('"', "");
-            format!("must be {}, but {} came", shortened(&wanted, MAX_SHOWN), kind_of(error.instance()))
+            let expected = text.split_once("type").map_or(text.as_str(), |(_, expected)| expected);
+            let expected = expected.trim_start_matches('s').trim().replace('"', "");
+            format!("must be {}, but is {}", shortened(&expected, MAX_SHOWN), kind_of(error.instance()))
         }
         _ => shortened(&error.masked_with("it").to_string(), 2 * MAX_SHOWN),
     }

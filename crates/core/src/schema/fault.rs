@@ -1,52 +1,52 @@
-//! What can be wrong with a schema.
+//! Faults of schemas.
 
-/// Why a schema, or a keyword of it, is not checked.
+/// The reason why a schema, or one of its keywords, is not checked.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SchemaFault {
-    /// Its text is too long.
+    /// The text is too long.
     #[error("its schema has {0} bytes, over the limit of {limit}", limit = super::MAX_BYTES)]
     TooLarge(usize),
-    /// It nests too deep.
+    /// The schema nests too deep.
     #[error("its schema nests deeper than {limit}", limit = super::MAX_DEPTH)]
     TooDeep,
-    /// It has too many parts.
+    /// The schema has too many subschemas.
     #[error("its schema has more than {limit} subschemas", limit = super::MAX_SUBSCHEMAS)]
     TooMany,
-    /// A keyword has a value it may not have.
+    /// A keyword has an invalid value.
     #[error("its schema is broken: `{place}` must be {expected}")]
     Keyword {
-        /// Where, as a path of keys.
+        /// The position as a path of keys.
         place: String,
-        /// What it must be.
+        /// The expected value.
         expected: &'static str,
     },
-    /// A reference leads out of the schema.
+    /// A reference points outside the schema.
     #[error("its schema refers to `{0}`; only references within the schema (`#/…`) are followed")]
     Remote(String),
-    /// A reference leads nowhere.
-    #[error("its schema refers to `{0}`, which is not there")]
+    /// The target of a reference does not exist.
+    #[error("its schema refers to `{0}`, which does not exist")]
     Dangling(String),
-    /// A reference leads back to itself without looking deeper into the arguments.
-    #[error("its schema refers to itself without end")]
+    /// A reference leads back to itself without going deeper into the arguments.
+    #[error("its schema refers to itself endlessly")]
     Endless,
-    /// Checking could take for ever.
+    /// A check could take too long.
     #[error("its schema branches too often to be checked in reasonable time")]
     Branching,
-    /// A pattern is no regular expression, or one that looks around, or too large.
+    /// A pattern is not a valid regular expression, uses lookaround, or is too large.
     #[error("its schema has a pattern that cannot be checked in bounded time: `{0}`")]
     Pattern(String),
-    /// It has too many patterns.
+    /// The schema has too many patterns.
     #[error("its schema has more than {limit} patterns", limit = super::MAX_PATTERNS)]
     Patterns,
-    /// A keyword that is not supported.
+    /// The keyword is not supported.
     #[error("its schema uses `{0}`, which is not supported")]
     Unsupported(String),
-    /// The compiler refused it.
+    /// The schema does not compile.
     #[error("its schema does not compile: {0}")]
     Uncompiled(String),
 }
 
-/// At most so many characters of a text.
+/// The first `characters` characters of a text, with `…` if it is longer.
 pub(crate) fn shortened(text: &str, characters: usize) -> String {
     let mut cut: String = text.chars().take(characters).collect();
     if cut.len() < text.len() {

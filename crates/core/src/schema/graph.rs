@@ -1,24 +1,24 @@
-//! Schemas with references, as a graph: no reference leads round in place, and the ways through it can be
-//! counted.
+//! Schemas with references as a graph: refuses reference cycles on the same value, and counts the paths through the
+//! schema.
 
 use super::fault::SchemaFault;
 pub(super) use crate::reference::target as find;
 use serde_json::Value;
 use std::collections::{HashMap, HashSet};
 
-/// The most ways from the root to its parts. Without references there are as many as there are parts.
-const MAX_WAYS: u64 = 5_000;
+/// Maximum number of paths from the root to its parts. Without references it is the number of parts.
+const MAX_PATHS: u64 = 5_000;
 
-/// How a part is reached.
+/// How a part is applied.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Edge {
-    /// It looks at the same value.
+    /// To the same value.
     InPlace,
-    /// It looks at a part of the value.
+    /// To a part of the value.
     Deeper,
 }
 
-/// Calls `visit` for each subschema right under `schema`, references followed one step.
+/// Calls `visit` for each direct subschema of `schema`, following references one step.
 pub(super) fn parts<'v>(root: &'v Value, schema: &'v Value, visit: &mut dyn FnMut(Edge, &'v Value)) {
     let Value::Object(keywords) = schema else { return };
     for (keyword, value) in keywords {
@@ -56,33 +56,33 @@ pub(super) fn parts<'v>(root: &'v Value, schema: &'v Value, visit: &mut dyn FnMu
     }
 }
 
-/// Checks a schema that has references.
+/// Checks the references of a schema.
 pub(super) fn check(root: &Value) -> Result<(), SchemaFault> {
-    let mut walk = Walk { root, state: HashMap::new(), loops: false };
+    let mut walk = SchemaWalk { root, state: HashMap::new(), loops: false };
     walk.reachable().into_iter().try_for_each(|part| walk.in_place(part))?;
     walk.state.clear();
-    if walk.ways(root) > MAX_WAYS { Err(SchemaFault::Branching) } else { Ok(()) }
+    if walk.paths(root) > MAX_PATHS { Err(SchemaFault::Branching) } else { Ok(()) }
 }
 
-/// Whether a schema can be applied to itself again, deeper in the value.
+/// Whether a schema applies to itself again, deeper in the value.
 pub(super) fn is_recursive(root: &Value) -> bool {
-    let mut walk = Walk { root, state: HashMap::new(), loops: false };
-    walk.ways(root);
+    let mut walk = SchemaWalk { root, state: HashMap::new(), loops: false };
+    walk.paths(root);
     walk.loops
 }
 
-enum State {
+enum VisitState {
     Open,
     Done(u64),
 }
 
-struct Walk<'v> {
+struct SchemaWalk<'v> {
     root: &'v Value,
-    state: HashMap<*const Value, State>,
+    state: HashMap<*const Value, VisitState>,
     loops: bool,
 }
 
-impl<'v> Walk<'v> {
+impl<'v> SchemaWalk<'v> {
     /// Every part that can be reached.
     fn reachable(&self) -> Vec<&'v Value> {
         let (mut seen, mut found, mut next) = (HashSet::new(), Vec::new(), vec![self.root]);
@@ -95,14 +95,14 @@ impl<'v> Walk<'v> {
         found
     }
 
-    /// Fails if a part leads back to itself while looking at the same value.
+    /// Fails if a part leads back to itself on the same value.
     fn in_place(&mut self, schema: &'v Value) -> Result<(), SchemaFault> {
         match self.state.get(&std::ptr::from_ref(schema)) {
-            Some(State::Done(_)) => return Ok(()),
-            Some(State::Open) => return Err(SchemaFault::Endless),
+            Some(VisitState::Done(_)) => return Ok(()),
+            Some(VisitState::Open) => return Err(SchemaFault::Endless),
             None => {}
         }
-        self.state.insert(schema, State::Open);
+        self.state.insert(schema, VisitState::Open);
         let mut same = Vec::new();
         parts(self.root, schema, &mut |edge, part| {
             if edge == Edge::InPlace {
@@ -110,25 +110,25 @@ impl<'v> Walk<'v> {
             }
         });
         same.into_iter().try_for_each(|part| self.in_place(part))?;
-        self.state.insert(schema, State::Done(1));
+        self.state.insert(schema, VisitState::Done(1));
         Ok(())
     }
 
-    /// In how many ways the parts below are reached, each loop taken once.
-    fn ways(&mut self, schema: &'v Value) -> u64 {
+    /// The number of paths to the parts below, with each loop taken once.
+    fn paths(&mut self, schema: &'v Value) -> u64 {
         match self.state.get(&std::ptr::from_ref(schema)) {
-            Some(State::Done(ways)) => return *ways,
-            Some(State::Open) => {
+            Some(VisitState::Done(paths)) => return *paths,
+            Some(VisitState::Open) => {
                 self.loops = true;
                 return 1;
             }
             None => {}
         }
-        self.state.insert(schema, State::Open);
+        self.state.insert(schema, VisitState::Open);
         let mut edges = Vec::new();
         parts(self.root, schema, &mut |_, part| edges.push(part));
-        let ways = edges.into_iter().fold(1_u64, |sum, part| sum.saturating_add(self.ways(part)));
-        self.state.insert(schema, State::Done(ways));
-        ways
+        let paths = edges.into_iter().fold(1_u64, |sum, part| sum.saturating_add(self.paths(part)));
+        self.state.insert(schema, VisitState::Done(paths));
+        paths
     }
 }

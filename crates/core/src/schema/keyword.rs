@@ -1,10 +1,10 @@
-//! The keywords that the gateway checks, and what the value of each must be. All others are notes.
+//! The keywords that the gateway checks, and the values that each must have. All others are annotations.
 
-/// What a keyword's value must be.
+/// The kind of value that a keyword must have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Wanted {
+pub(super) enum KeywordValue {
     Schema,
-    /// A list of at least one.
+    /// A list of at least one schema.
     Schemas,
     SchemaOrSchemas,
     SchemaMap,
@@ -20,18 +20,18 @@ pub(super) enum Wanted {
     Reference,
     Count,
     Number,
-    /// A number over nought.
+    /// A number greater than 0.
     Step,
-    /// A number; a flag in draft 04, where it speaks of the number beside it.
+    /// A number; in draft 04 a flag that modifies the limit next to it.
     Limit,
     Flag,
     Anything,
-    /// What it must be does not matter: it is not supported.
-    Never,
+    /// The keyword is not supported, whatever its value.
+    Unsupported,
 }
 
-impl Wanted {
-    /// What it must be, in words.
+impl KeywordValue {
+    /// The kind of value in words.
     pub(super) fn in_words(self) -> &'static str {
         match self {
             Self::Schema | Self::SchemaOrSchemas => A_SCHEMA,
@@ -43,31 +43,31 @@ impl Wanted {
             Self::Types => "a type's name",
             Self::Values => "a list of at least one value",
             Self::Pattern | Self::Reference => "a string",
-            Self::Count => "a whole number, nought or more",
+            Self::Count => "a whole number, 0 or greater",
             Self::Number | Self::Limit => "a number",
-            Self::Step => "a number over nought",
+            Self::Step => "a number greater than 0",
             Self::Flag => "true or false",
-            Self::Anything | Self::Never => "anything",
+            Self::Anything | Self::Unsupported => "anything",
         }
     }
 }
 
-/// What a schema must be, in words.
+/// A schema in words.
 pub(super) const A_SCHEMA: &str = "a schema: an object, or true or false";
 
 /// The names of types.
 pub(super) const TYPES: [&str; 7] = ["string", "number", "integer", "boolean", "object", "array", "null"];
 
-/// What the value of this keyword must be; `None` for what is not checked.
-pub(super) fn wanted(keyword: &str) -> Option<Wanted> {
+/// The kind of value that this keyword must have; `None` for a keyword that is not checked.
+pub(super) fn keyword_value(keyword: &str) -> Option<KeywordValue> {
     Some(match keyword {
-        "type" => Wanted::Types,
-        "properties" | "$defs" | "definitions" | "dependentSchemas" => Wanted::SchemaMap,
-        "items" => Wanted::SchemaOrSchemas,
-        "enum" => Wanted::Values,
-        "const" => Wanted::Anything,
-        "required" => Wanted::Names,
-        "allOf" | "anyOf" | "oneOf" | "prefixItems" => Wanted::Schemas,
+        "type" => KeywordValue::Types,
+        "properties" | "$defs" | "definitions" | "dependentSchemas" => KeywordValue::SchemaMap,
+        "items" => KeywordValue::SchemaOrSchemas,
+        "enum" => KeywordValue::Values,
+        "const" => KeywordValue::Anything,
+        "required" => KeywordValue::Names,
+        "allOf" | "anyOf" | "oneOf" | "prefixItems" => KeywordValue::Schemas,
         "additionalProperties"
         | "contains"
         | "propertyNames"
@@ -77,19 +77,19 @@ pub(super) fn wanted(keyword: &str) -> Option<Wanted> {
         | "else"
         | "additionalItems"
         | "unevaluatedItems"
-        | "unevaluatedProperties" => Wanted::Schema,
+        | "unevaluatedProperties" => KeywordValue::Schema,
         "minLength" | "maxLength" | "minItems" | "maxItems" | "minProperties" | "maxProperties"
-        | "minContains" | "maxContains" => Wanted::Count,
-        "minimum" | "maximum" => Wanted::Number,
-        "exclusiveMinimum" | "exclusiveMaximum" => Wanted::Limit,
-        "multipleOf" => Wanted::Step,
-        "uniqueItems" => Wanted::Flag,
-        "pattern" => Wanted::Pattern,
-        "patternProperties" => Wanted::PatternMap,
-        "dependencies" => Wanted::Dependencies,
-        "dependentRequired" => Wanted::NameMap,
-        "$ref" => Wanted::Reference,
-        "$dynamicRef" | "$recursiveRef" => Wanted::Never,
+        | "minContains" | "maxContains" => KeywordValue::Count,
+        "minimum" | "maximum" => KeywordValue::Number,
+        "exclusiveMinimum" | "exclusiveMaximum" => KeywordValue::Limit,
+        "multipleOf" => KeywordValue::Step,
+        "uniqueItems" => KeywordValue::Flag,
+        "pattern" => KeywordValue::Pattern,
+        "patternProperties" => KeywordValue::PatternMap,
+        "dependencies" => KeywordValue::Dependencies,
+        "dependentRequired" => KeywordValue::NameMap,
+        "$ref" => KeywordValue::Reference,
+        "$dynamicRef" | "$recursiveRef" => KeywordValue::Unsupported,
         _ => return None,
     })
 }

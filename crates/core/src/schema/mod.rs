@@ -1,26 +1,25 @@
-//! Schemas of arguments: which arguments they declare, and what they say of given ones.
+//! Argument schemas: the arguments that they declare, and their objections to the arguments of a call.
 //!
-//! Checking arguments is a service to whoever calls; the tool's server checks them again. So a schema that
-//! is only sloppy is checked as far as it makes sense, one that could make a check run away is not checked
-//! at all, and no tool is lost for either. Which arguments are declared is read from the text itself and
-//! does not depend on any of this.
+//! Checking arguments helps callers; the tool's server checks them again. So a schema with mistakes is checked as far
+//! as it makes sense, a schema that could make a check too expensive is not checked at all, and no tool is dropped for
+//! either. The declared arguments are read from the text itself and do not depend on any of this.
 //!
-//! At admission one pass over the text tells whether all of a schema will be checked. It is compiled when
-//! the tool is first called, so that ten thousand tools cost no more than their texts.
+//! At admission one pass over the text finds out whether the whole schema can be checked. The schema is compiled on the
+//! first call of the tool, so that ten thousand tools need no more memory than their texts.
 
+mod checkable;
 mod compiled;
 mod cost;
 mod coverage;
+mod declared;
 mod explain;
+mod fast_path;
 mod fault;
 mod graph;
 mod keyword;
-mod mend;
+mod normalise;
 mod pattern;
 mod place;
-mod plain;
-mod shape;
-mod sound;
 mod survey;
 mod unique;
 
@@ -30,16 +29,16 @@ pub use explain::Objection;
 pub use fault::SchemaFault;
 pub(crate) use fault::shortened;
 pub use pattern::Patterns;
-pub(crate) use place::{Extent, in_place, resolve};
+pub(crate) use place::{SchemaCompleteness, in_place, resolve};
 pub use survey::survey;
 
-/// The longest schema text that is checked.
+/// Maximum length of a schema that is checked.
 pub const MAX_BYTES: usize = 128 * 1024;
-/// How deep subschemas may nest to be checked, and to be searched for arguments.
+/// Maximum depth of subschemas that are checked and searched for arguments.
 pub const MAX_DEPTH: usize = 32;
-/// The most subschemas that are checked, and that are searched for arguments.
+/// Maximum number of subschemas that are checked and searched for arguments.
 pub const MAX_SUBSCHEMAS: usize = 1_000;
-/// The most patterns of one schema that are checked.
+/// Maximum number of patterns of one schema that are checked.
 pub const MAX_PATTERNS: usize = 64;
-/// How large a compiled pattern may be.
+/// Maximum size of a compiled pattern.
 pub const MAX_PATTERN_BYTES: usize = 256 * 1024;

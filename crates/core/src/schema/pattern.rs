@@ -1,17 +1,18 @@
-//! Patterns, in an engine that cannot run away. What it cannot do, such as looking around, is not checked.
+//! Patterns, with a regex engine that runs in linear time. Patterns that it does not support, such as lookaround, are
+//! not checked.
 
 use super::MAX_PATTERN_BYTES;
 use std::collections::HashMap;
 
-/// How many patterns are tried while a catalog is admitted; more are tried when their tool is called.
+/// Maximum number of patterns compiled while a catalog is admitted; more are compiled when their tool is called.
 const MAX_TRIED: usize = 512;
 
-/// Patterns that have been tried, so that a catalog full of the same ones compiles each once.
+/// Cache of compiled patterns, so that a catalog with many equal patterns compiles each once.
 #[derive(Debug, Default)]
 pub struct Patterns(HashMap<Box<str>, bool>);
 
 impl Patterns {
-    /// Whether a pattern compiles, as far as there is room to find out.
+    /// Whether a pattern compiles; true if the cache is full.
     pub(super) fn compiles(&mut self, pattern: &str) -> bool {
         if let Some(known) = self.0.get(pattern) {
             return *known;
@@ -25,12 +26,12 @@ impl Patterns {
     }
 }
 
-/// A pattern, compiled by itself.
+/// Compiles a single pattern.
 pub(super) fn matcher(pattern: &str) -> Option<jsonschema::Validator> {
     options().build(&serde_json::json!({ "pattern": pattern })).ok()
 }
 
-/// How every schema is compiled: nothing is fetched, no pattern can run away, formats are notes.
+/// The options for every schema: nothing is fetched, patterns run in linear time, formats are annotations.
 pub(super) fn options() -> jsonschema::ValidationOptions<'static> {
     let patterns = jsonschema::PatternOptions::regex().size_limit(MAX_PATTERN_BYTES);
     jsonschema::options().offline().should_validate_formats(false).with_pattern_options(patterns)

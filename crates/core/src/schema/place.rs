@@ -1,28 +1,28 @@
-//! Places in a schema's text: what a reference leads to, and which parts look at the same object.
+//! Positions in a schema's text: the targets of references, and the parts that apply to the same object.
 
 use super::{MAX_DEPTH, MAX_SUBSCHEMAS};
-use crate::cursor::{Cursor, Kind};
+use crate::cursor::{JsonCursor, JsonKind};
 use crate::reference::steps;
 use std::ops::Range;
 
-/// How many bytes are read in search of one schema's parts; references may lead to the same ones often.
+/// Maximum number of bytes read in search of one schema's parts; several references may lead to the same part.
 const MAX_READ: usize = 32 * 1024 * 1024;
 
-/// Where a reference within the schema leads: `#` or `#/a/pointer`.
+/// The target of a reference within the schema: `#` or `#/a/pointer`.
 pub(crate) fn resolve(text: &str, reference: &str) -> Option<Range<usize>> {
-    let mut here = Cursor::new(text, 0).skip();
+    let mut here = JsonCursor::new(text, 0).skip();
     for step in steps(reference)? {
-        let mut cursor = Cursor::new(text, here.start);
+        let mut cursor = JsonCursor::new(text, here.start);
         here = match cursor.kind() {
-            Kind::Object => cursor.spots().into_iter().rev().find(|spot| spot.key == step)?.value,
-            Kind::Array => cursor.places().get(step.parse::<usize>().ok()?)?.clone(),
+            JsonKind::Object => cursor.member_spans().into_iter().rev().find(|spot| spot.key == step)?.value,
+            JsonKind::Array => cursor.element_ranges().get(step.parse::<usize>().ok()?)?.clone(),
             _ => return None,
         };
     }
     Some(here)
 }
 
-/// The reference that goes through these keys, spelled so that every reader takes it for one.
+/// The reference with these steps, in a spelling that every implementation accepts.
 pub(super) fn canonical(steps: &[String]) -> String {
     let mut reference = String::from("#");
     for step in steps {
@@ -38,60 +38,61 @@ pub(super) fn canonical(steps: &[String]) -> String {
     reference
 }
 
-/// Whether the parts that were found are all there are.
+/// Whether all parts were found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Extent {
-    /// They are.
-    Whole,
-    /// A reference leads to where nothing can be read.
-    Unread,
-    /// There were too many, or they stood too deep.
-    Cut,
+pub(crate) enum SchemaCompleteness {
+    /// All parts were found.
+    Complete,
+    /// A reference cannot be resolved.
+    Unresolved,
+    /// There were too many parts, or they nested too deep.
+    Truncated,
 }
 
-/// The parts of a schema that look at the same object as its root does, the root first: what composition,
-/// conditions and references lead to, and nothing further in.
-pub(crate) fn in_place(text: &str) -> (Vec<Range<usize>>, Extent) {
-    let mut search = Search { text, found: Vec::new(), left: MAX_READ, extent: Extent::Whole };
-    search.part(Cursor::new(text, 0).skip(), 0);
-    (search.found, search.extent)
+/// The parts of a schema that apply to the same object as its root, the root first: the targets of composition,
+/// conditions and references, and nothing deeper.
+pub(crate) fn in_place(text: &str) -> (Vec<Range<usize>>, SchemaCompleteness) {
+    let mut search =
+        InPlaceSearch { text, found: Vec::new(), left: MAX_READ, completeness: SchemaCompleteness::Complete };
+    search.part(JsonCursor::new(text, 0).skip(), 0);
+    (search.found, search.completeness)
 }
 
-struct Search<'t> {
+struct InPlaceSearch<'t> {
     text: &'t str,
     found: Vec<Range<usize>>,
-    /// How many bytes may still be read.
+    /// Number of bytes that may still be read.
     left: usize,
-    extent: Extent,
+    completeness: SchemaCompleteness,
 }
 
-impl Search<'_> {
+impl InPlaceSearch<'_> {
     fn part(&mut self, schema: Range<usize>, depth: usize) {
         if self.found.contains(&schema) {
             return;
         }
-        let mut cursor = Cursor::new(self.text, schema.start);
-        if cursor.kind() != Kind::Object {
+        let mut cursor = JsonCursor::new(self.text, schema.start);
+        if cursor.kind() != JsonKind::Object {
             return;
         }
         if depth > MAX_DEPTH || self.found.len() >= MAX_SUBSCHEMAS || !self.pay(schema.len()) {
-            self.extent = Extent::Cut;
+            self.completeness = SchemaCompleteness::Truncated;
             return;
         }
         self.found.push(schema);
-        for spot in cursor.spots() {
-            let mut value = Cursor::new(self.text, spot.value.start);
+        for spot in cursor.member_spans() {
+            let mut value = JsonCursor::new(self.text, spot.value.start);
             match (&*spot.key, value.kind()) {
-                ("allOf" | "anyOf" | "oneOf", Kind::Array) => {
-                    value.places().into_iter().for_each(|part| self.part(part, depth + 1));
+                ("allOf" | "anyOf" | "oneOf", JsonKind::Array) => {
+                    value.element_ranges().into_iter().for_each(|part| self.part(part, depth + 1));
                 }
-                ("if" | "then" | "else", Kind::Object) => self.part(spot.value, depth + 1),
-                ("dependentSchemas" | "dependencies", Kind::Object) => {
-                    value.spots().into_iter().for_each(|part| self.part(part.value, depth + 1));
+                ("if" | "then" | "else", JsonKind::Object) => self.part(spot.value, depth + 1),
+                ("dependentSchemas" | "dependencies", JsonKind::Object) => {
+                    value.member_spans().into_iter().for_each(|part| self.part(part.value, depth + 1));
                 }
-                ("$ref", Kind::Text) => self.reference(&value.text(), depth),
+                ("$ref", JsonKind::Text) => self.reference(&value.text(), depth),
                 ("$ref" | "$dynamicRef" | "$recursiveRef", _) => {
-                    self.extent = self.extent.max(Extent::Unread)
+                    self.completeness = self.completeness.max(SchemaCompleteness::Unresolved)
                 }
                 _ => {}
             }
@@ -100,12 +101,12 @@ impl Search<'_> {
 
     fn reference(&mut self, reference: &str, depth: usize) {
         if !self.pay(self.text.len()) {
-            self.extent = Extent::Cut;
+            self.completeness = SchemaCompleteness::Truncated;
             return;
         }
         match resolve(self.text, reference) {
             Some(target) => self.part(target, depth + 1),
-            None => self.extent = self.extent.max(Extent::Unread),
+            None => self.completeness = self.completeness.max(SchemaCompleteness::Unresolved),
         }
     }
 
@@ -121,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn references_lead_to_places() {
+    fn references_are_resolved_to_positions() {
         let text = r#"{"$defs":{"a/b":{"x":1},"é":[7,{"y":2}]}}"#;
         let cases = [
             ("#/$defs/a~1b", Some(r#"{"x":1}"#)),
@@ -138,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_looks_at_the_root_is_in_place() {
+    fn only_parts_that_apply_to_the_root_are_in_place() {
         let text = r##"{"$ref":"#/$defs/a","properties":{"p":{"allOf":[{"no":1}]}},"anyOf":[{"b":1},{"$ref":"#"}],
             "dependentSchemas":{"k":{"c":1}},"$defs":{"a":{"if":{"d":1}},"unused":{"no":1}}}"##;
         let found: Vec<&str> = in_place(text).0.into_iter().skip(1).map(|range| &text[range]).collect();

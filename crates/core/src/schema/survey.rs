@@ -1,141 +1,157 @@
-//! The look at admission: one pass over a schema's text tells of most that all of it can be checked.
+//! The check at admission: for most schemas one pass over the text shows that all of it can be checked.
 
+use super::checkable::checkable;
 use super::coverage::Coverage;
-use super::keyword::{TYPES, Wanted, wanted};
+use super::keyword::{KeywordValue, TYPES, keyword_value};
 use super::pattern::Patterns;
-use super::sound::sound;
 use super::{MAX_BYTES, MAX_DEPTH, MAX_PATTERNS, MAX_SUBSCHEMAS};
-use crate::cursor::{Cursor, Kind};
+use crate::cursor::{JsonCursor, JsonKind};
 use crate::json::RawJson;
 
-/// Says how much of a schema will be checked when its tool is called.
+/// Determines how much of a schema will be checked when its tool is called.
 pub fn survey(schema: &RawJson, patterns: &mut Patterns) -> Coverage {
     let text = schema.as_str();
-    let mut look = Look { patterns, subschemas: 0, tried: 0 };
-    if text.len() <= MAX_BYTES && look.schema(&mut Cursor::new(text, 0), 0).is_ok() {
+    let mut pass = SurveyPass { patterns, subschemas: 0, tried: 0 };
+    if text.len() <= MAX_BYTES && pass.schema(&mut JsonCursor::new(text, 0), 0).is_ok() {
         return Coverage::Whole;
     }
-    sound(schema, patterns).map_or_else(Coverage::Nothing, |sound| sound.coverage)
+    checkable(schema, patterns).map_or_else(Coverage::Nothing, |checkable| checkable.coverage)
 }
 
-/// Something is odd, or cannot be told without a tree: a second look is needed.
-struct Odd;
+/// The schema has a fault, or needs to be parsed into a tree: a full analysis is needed.
+struct NeedsFullCheck;
 
-struct Look<'p> {
+struct SurveyPass<'p> {
     patterns: &'p mut Patterns,
     subschemas: usize,
     tried: usize,
 }
 
-impl Look<'_> {
-    fn schema(&mut self, cursor: &mut Cursor<'_>, depth: usize) -> Result<(), Odd> {
+impl SurveyPass<'_> {
+    fn schema(&mut self, cursor: &mut JsonCursor<'_>, depth: usize) -> Result<(), NeedsFullCheck> {
         self.subschemas += 1;
         if self.subschemas > MAX_SUBSCHEMAS || depth > MAX_DEPTH {
-            return Err(Odd);
+            return Err(NeedsFullCheck);
         }
         match cursor.kind() {
-            Kind::Object => {}
-            Kind::Boolean | Kind::Null => return pass_over(cursor),
-            _ => return Err(Odd),
+            JsonKind::Object => {}
+            JsonKind::Boolean | JsonKind::Null => return skip_value(cursor),
+            _ => return Err(NeedsFullCheck),
         }
-        cursor.members(|cursor, keyword| match wanted(&keyword) {
-            Some(_) if keyword.starts_with("unevaluated") => Err(Odd),
-            Some(wanted) => self.keyword(cursor, wanted, depth),
-            None => pass_over(cursor),
+        cursor.members(|cursor, keyword| match keyword_value(&keyword) {
+            Some(_) if keyword.starts_with("unevaluated") => Err(NeedsFullCheck),
+            Some(keyword_value) => self.keyword(cursor, keyword_value, depth),
+            None => skip_value(cursor),
         })
     }
 
-    fn keyword(&mut self, cursor: &mut Cursor<'_>, wanted: Wanted, depth: usize) -> Result<(), Odd> {
-        match (wanted, cursor.kind()) {
-            (Wanted::Never | Wanted::Reference, _) | (Wanted::Types, Kind::Null) => Err(Odd),
-            (Wanted::Anything, _) | (_, Kind::Null) => pass_over(cursor),
-            (Wanted::Schema | Wanted::SchemaOrSchemas, Kind::Object | Kind::Boolean) => {
+    fn keyword(
+        &mut self,
+        cursor: &mut JsonCursor<'_>,
+        keyword_value: KeywordValue,
+        depth: usize,
+    ) -> Result<(), NeedsFullCheck> {
+        match (keyword_value, cursor.kind()) {
+            (KeywordValue::Unsupported | KeywordValue::Reference, _)
+            | (KeywordValue::Types, JsonKind::Null) => Err(NeedsFullCheck),
+            (KeywordValue::Anything, _) | (_, JsonKind::Null) => skip_value(cursor),
+            (KeywordValue::Schema | KeywordValue::SchemaOrSchemas, JsonKind::Object | JsonKind::Boolean) => {
                 self.schema(cursor, depth + 1)
             }
-            (Wanted::Schemas | Wanted::SchemaOrSchemas, Kind::Array) => {
+            (KeywordValue::Schemas | KeywordValue::SchemaOrSchemas, JsonKind::Array) => {
                 at_least_one(cursor, |cursor| self.schema(cursor, depth + 1))
             }
-            (Wanted::SchemaMap, Kind::Object) => cursor.members(|cursor, _| self.schema(cursor, depth + 1)),
-            (Wanted::PatternMap, Kind::Object) => cursor.members(|cursor, pattern| {
+            (KeywordValue::SchemaMap, JsonKind::Object) => {
+                cursor.members(|cursor, _| self.schema(cursor, depth + 1))
+            }
+            (KeywordValue::PatternMap, JsonKind::Object) => cursor.members(|cursor, pattern| {
                 self.pattern(&pattern)?;
                 self.schema(cursor, depth + 1)
             }),
-            (Wanted::Dependencies | Wanted::NameMap, Kind::Object) => {
+            (KeywordValue::Dependencies | KeywordValue::NameMap, JsonKind::Object) => {
                 cursor.members(|cursor, _| match cursor.kind() {
-                    Kind::Array => cursor.elements(name),
-                    _ if wanted == Wanted::Dependencies => self.schema(cursor, depth + 1),
-                    _ => Err(Odd),
+                    JsonKind::Array => cursor.elements(name),
+                    _ if keyword_value == KeywordValue::Dependencies => self.schema(cursor, depth + 1),
+                    _ => Err(NeedsFullCheck),
                 })
             }
-            (Wanted::Names, Kind::Array) => cursor.elements(name),
-            (Wanted::Types, Kind::Array) => at_least_one(cursor, type_name),
-            (Wanted::Types, Kind::Text) => type_name(cursor),
-            (Wanted::Values, Kind::Array) => at_least_one(cursor, pass_over),
-            (Wanted::Pattern, Kind::Text) => self.pattern(&cursor.text()),
-            (Wanted::Number | Wanted::Limit, Kind::Number)
-            | (Wanted::Flag | Wanted::Limit, Kind::Boolean) => pass_over(cursor),
-            (Wanted::Count | Wanted::Step, Kind::Number) => {
+            (KeywordValue::Names, JsonKind::Array) => cursor.elements(name),
+            (KeywordValue::Types, JsonKind::Array) => at_least_one(cursor, type_name),
+            (KeywordValue::Types, JsonKind::Text) => type_name(cursor),
+            (KeywordValue::Values, JsonKind::Array) => at_least_one(cursor, skip_value),
+            (KeywordValue::Pattern, JsonKind::Text) => self.pattern(&cursor.text()),
+            (KeywordValue::Number | KeywordValue::Limit, JsonKind::Number)
+            | (KeywordValue::Flag | KeywordValue::Limit, JsonKind::Boolean) => skip_value(cursor),
+            (KeywordValue::Count | KeywordValue::Step, JsonKind::Number) => {
                 let digits = cursor.rest().bytes().take_while(u8::is_ascii_digit).count();
-                let nought = cursor.rest().starts_with('0');
+                let zero = cursor.rest().starts_with('0');
                 let ends = !matches!(cursor.rest().as_bytes().get(digits), Some(b'.' | b'e' | b'E'));
-                if digits == 0 || !ends || (nought && wanted == Wanted::Step) {
-                    return Err(Odd);
+                if digits == 0 || !ends || (zero && keyword_value == KeywordValue::Step) {
+                    return Err(NeedsFullCheck);
                 }
-                pass_over(cursor)
+                skip_value(cursor)
             }
-            _ => Err(Odd),
+            _ => Err(NeedsFullCheck),
         }
     }
 
-    fn pattern(&mut self, pattern: &str) -> Result<(), Odd> {
+    fn pattern(&mut self, pattern: &str) -> Result<(), NeedsFullCheck> {
         self.tried += 1;
-        if self.tried <= MAX_PATTERNS && self.patterns.compiles(pattern) { Ok(()) } else { Err(Odd) }
+        if self.tried <= MAX_PATTERNS && self.patterns.compiles(pattern) {
+            Ok(())
+        } else {
+            Err(NeedsFullCheck)
+        }
     }
 }
 
-/// What stands there may be anything.
-fn pass_over(cursor: &mut Cursor<'_>) -> Result<(), Odd> {
+/// Skips a value of any kind.
+fn skip_value(cursor: &mut JsonCursor<'_>) -> Result<(), NeedsFullCheck> {
     cursor.skip();
     Ok(())
 }
 
 fn at_least_one(
-    cursor: &mut Cursor<'_>,
-    mut each: impl FnMut(&mut Cursor<'_>) -> Result<(), Odd>,
-) -> Result<(), Odd> {
+    cursor: &mut JsonCursor<'_>,
+    mut each: impl FnMut(&mut JsonCursor<'_>) -> Result<(), NeedsFullCheck>,
+) -> Result<(), NeedsFullCheck> {
     let mut any = false;
     cursor.elements(|cursor| {
         any = true;
         each(cursor)
     })?;
-    if any { Ok(()) } else { Err(Odd) }
+    if any { Ok(()) } else { Err(NeedsFullCheck) }
 }
 
-fn name(cursor: &mut Cursor<'_>) -> Result<(), Odd> {
-    if cursor.kind() == Kind::Text { pass_over(cursor) } else { Err(Odd) }
+fn name(cursor: &mut JsonCursor<'_>) -> Result<(), NeedsFullCheck> {
+    if cursor.kind() == JsonKind::Text { skip_value(cursor) } else { Err(NeedsFullCheck) }
 }
 
-fn type_name(cursor: &mut Cursor<'_>) -> Result<(), Odd> {
-    if cursor.kind() == Kind::Text && TYPES.contains(&&*cursor.text()) { Ok(()) } else { Err(Odd) }
+fn type_name(cursor: &mut JsonCursor<'_>) -> Result<(), NeedsFullCheck> {
+    if cursor.kind() == JsonKind::Text && TYPES.contains(&&*cursor.text()) {
+        Ok(())
+    } else {
+        Err(NeedsFullCheck)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn verdict(text: &str) -> String {
+    fn coverage(text: &str) -> String {
         let schema = RawJson::parse(text.to_owned()).expect("JSON");
         let found = survey(&schema, &mut Patterns::default());
-        let said = |fault: &super::super::SchemaFault| fault.to_string().replace("its schema ", "");
+        let message = |fault: &super::super::SchemaFault| fault.to_string().replace("its schema ", "");
         match found {
             Coverage::Whole => "whole".into(),
-            Coverage::Part(faults) => faults.iter().map(said).collect::<Vec<_>>().join("; "),
-            Coverage::Nothing(fault) => format!("NOTHING: {}", said(&fault)),
+            Coverage::Part(faults) => faults.iter().map(message).collect::<Vec<_>>().join("; "),
+            Coverage::Nothing(fault) => format!("NOTHING: {}", message(&fault)),
         }
     }
 
     #[test]
-    fn what_is_not_checked_is_told_with_its_place() {
+    fn unchecked_keywords_are_reported_with_their_position() {
         let cases = [
             (r#"{"type":"object","properties":{"a":{"type":["string","null"],"default":{}}}}"#, "whole"),
             (r#"{"properties":{"a":true,"b":{"items":[{},{}]},"c":{"x-own":[{"type":7}]}}}"#, "whole"),
@@ -153,8 +169,8 @@ mod tests {
             (
                 r#"{"properties":{"a":"string","b":{"minLength":-1},"c":{"multipleOf":0},"d":{"enum":[]},"e":{"anyOf":[]}}}"#,
                 "is broken: `properties/a` must be a schema: an object, or true or false; \
-                is broken: `properties/b/minLength` must be a whole number, nought or more; \
-                is broken: `properties/c/multipleOf` must be a number over nought; \
+                is broken: `properties/b/minLength` must be a whole number, 0 or greater; \
+                is broken: `properties/c/multipleOf` must be a number greater than 0; \
                 is broken: `properties/d/enum` must be a list of at least one value",
             ),
             (
@@ -170,26 +186,26 @@ mod tests {
                 r#"{"items":{"$ref":"file:///etc/passwd"}}"#,
                 "refers to `file:///etc/passwd`; only references within the schema (`#/…`) are followed",
             ),
-            (r##"{"$ref":"#/$defs/no"}"##, "refers to `#/$defs/no`, which is not there"),
-            (r##"{"$ref":"#anchor"}"##, "refers to `#anchor`, which is not there"),
+            (r##"{"$ref":"#/$defs/no"}"##, "refers to `#/$defs/no`, which does not exist"),
+            (r##"{"$ref":"#anchor"}"##, "refers to `#anchor`, which does not exist"),
             (
                 r##"{"$ref":"#/enum/0","enum":[{"type":"string"}]}"##,
-                "refers to `#/enum/0`, which is not there",
+                "refers to `#/enum/0`, which does not exist",
             ),
             (r##"{"$dynamicRef":"#x"}"##, "uses `$dynamicRef`, which is not supported"),
             (
                 r##"{"properties":{"a":{"$id":"x","items":{"$ref":"#/a"}}}}"##,
                 "uses `$ref under an inner $id`, which is not supported",
             ),
-            (r##"{"allOf":[{"$ref":"#"}]}"##, "NOTHING: refers to itself without end"),
+            (r##"{"allOf":[{"$ref":"#"}]}"##, "NOTHING: refers to itself endlessly"),
         ];
         for (text, expected) in cases {
-            assert_eq!(verdict(text), expected, "{text}");
+            assert_eq!(coverage(text), expected, "{text}");
         }
     }
 
     #[test]
-    fn bombs_are_not_checked() {
+    fn exponential_schemas_are_not_checked() {
         let levels: Vec<String> = (0..30)
             .map(|n| {
                 let next = n + 1;
@@ -215,7 +231,7 @@ mod tests {
             (unevaluated, "NOTHING: branches too often to be checked in reasonable time"),
         ];
         for (text, expected) in cases {
-            assert_eq!(verdict(&text), expected);
+            assert_eq!(coverage(&text), expected);
         }
     }
 }

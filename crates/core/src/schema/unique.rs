@@ -1,26 +1,26 @@
-//! Reading arguments into a tree, strictly: a key that stands twice in one object is an error.
+//! Parses arguments into a tree strictly: a key that appears twice in one object is an error.
 
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 use std::fmt;
 
-/// Reads a text into a tree. serde_json itself bounds the depth.
+/// Parses a text into a tree. serde_json itself limits the depth.
 pub(super) fn read(text: &[u8]) -> Result<Value, serde_json::Error> {
     let mut reader = serde_json::Deserializer::from_slice(text);
-    Strict.deserialize(&mut reader)
+    StrictReader.deserialize(&mut reader)
 }
 
-struct Strict;
+struct StrictReader;
 
-impl<'de> DeserializeSeed<'de> for Strict {
+impl<'de> DeserializeSeed<'de> for StrictReader {
     type Value = Value;
     fn deserialize<D: Deserializer<'de>>(self, reader: D) -> Result<Value, D::Error> {
         reader.deserialize_any(self)
     }
 }
 
-impl<'de> Visitor<'de> for Strict {
+impl<'de> Visitor<'de> for StrictReader {
     type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -49,17 +49,17 @@ impl<'de> Visitor<'de> for Strict {
     }
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Value, A::Error> {
         let mut list = Vec::new();
-        while let Some(value) = seq.next_element_seed(Strict)? {
+        while let Some(value) = seq.next_element_seed(StrictReader)? {
             list.push(value);
         }
         Ok(Value::Array(list))
     }
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
         let mut members = Map::new();
-        while let Some(Key(key)) = map.next_key()? {
-            let value = map.next_value_seed(Strict)?;
+        while let Some(MemberKey(key)) = map.next_key()? {
+            let value = map.next_value_seed(StrictReader)?;
             if let Some(twice) = members.get(&key).map(|_| super::fault::shortened(&key, 64)) {
-                return Err(A::Error::custom(format_args!("the key {twice:?} stands twice in one object")));
+                return Err(A::Error::custom(format_args!("the key {twice:?} appears twice in one object")));
             }
             members.insert(key, value);
         }
@@ -68,20 +68,20 @@ impl<'de> Visitor<'de> for Strict {
 }
 
 #[derive(Deserialize)]
-struct Key(String);
+struct MemberKey(String);
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn it_reads_what_others_read_but_no_key_twice() {
+    fn it_parses_like_serde_json_but_refuses_duplicate_keys() {
         let text = r#"{"a":[1,-2,1.5,"é\n",true,null,{"b":{}}],"c":18446744073709551615}"#;
         let plain: Value = serde_json::from_str(text).expect("JSON");
         assert_eq!(read(text.as_bytes()).expect("JSON"), plain);
         for twice in [r#"{"a":1,"a":2}"#, r#"{"x":[{"a":1,"\u0061":2}]}"#] {
             let error = read(twice.as_bytes()).expect_err("refused").to_string();
-            assert!(error.contains(r#"the key "a" stands twice"#), "{error}");
+            assert!(error.contains(r#"the key "a" appears twice"#), "{error}");
         }
         assert!(read("[".repeat(500).as_bytes()).is_err());
     }

@@ -1,47 +1,49 @@
-//! Clauses: a long request often asks for several things, and each of them has a tool of its own.
+//! Clauses: a long request often asks for several things, and each of them may need a different tool.
 
-/// More clauses than this are not looked at on their own.
+/// Maximum number of clauses that are searched separately.
 const MAX_CLAUSES: usize = 5;
-/// A clause has at least so many words.
-const LEAST_WORDS: usize = 2;
-/// A request with fewer words than this asks for one thing.
-const LEAST_ASKED: usize = 12;
-/// Words that begin another thing to do.
-const TURNS: &[&str] = &["and", "then", "also", "after", "before", "plus", "or"];
+/// Minimum number of words in a clause.
+const MIN_CLAUSE_WORDS: usize = 2;
+/// A request with fewer words than this counts as one clause.
+const MIN_REQUEST_WORDS: usize = 12;
+/// Words that begin another clause.
+const CONJUNCTIONS: &[&str] = &["and", "then", "also", "after", "before", "plus", "or"];
 
-/// The clauses of a request, where it has several.
+/// The clauses of a request; empty if it has only one.
 pub(super) fn clauses(text: &str) -> Vec<&str> {
     let mut found = Vec::new();
-    if text.split_whitespace().take(LEAST_ASKED).count() < LEAST_ASKED {
+    if text.split_whitespace().take(MIN_REQUEST_WORDS).count() < MIN_REQUEST_WORDS {
         return found;
     }
     let mut rest = text;
     while !rest.is_empty() && found.len() < MAX_CLAUSES {
         let (clause, after) = cut(rest);
-        let clause = clause.trim(); // As they are looked for among an encoder's vectors.
+        let clause = clause.trim(); // An encoder's vectors are looked up by the trimmed text.
         rest = after;
-        if clause.split_whitespace().count() >= LEAST_WORDS {
+        if clause.split_whitespace().count() >= MIN_CLAUSE_WORDS {
             found.push(clause);
         }
     }
     if found.len() > 1 { found } else { Vec::new() }
 }
 
-/// The first clause and what follows it. A cut that would leave too short a clause is not made.
+/// The first clause and the rest of the text. Does not cut if the clause would be too short.
 fn cut(text: &str) -> (&str, &str) {
     let mut words = 0;
     let mut from = 0;
     for (at, c) in text.char_indices() {
         let ends = matches!(c, ',' | ';' | '\n' | '。' | '，' | '；' | '、')
             || (matches!(c, '.' | '?' | '!' | '+' | '&') && text[at + 1..].starts_with(char::is_whitespace));
-        if ends && (words >= LEAST_WORDS - 1 || matches!(c, '.' | '?' | '!' | '\n')) {
+        if ends && (words >= MIN_CLAUSE_WORDS - 1 || matches!(c, '.' | '?' | '!' | '\n')) {
             return (&text[..at], &text[at + c.len_utf8()..]);
         }
         if !c.is_whitespace() {
             continue;
         }
         let word = text[from..at].trim();
-        if words >= LEAST_WORDS && TURNS.iter().any(|turn| word.eq_ignore_ascii_case(turn)) {
+        if words >= MIN_CLAUSE_WORDS
+            && CONJUNCTIONS.iter().any(|conjunction| word.eq_ignore_ascii_case(conjunction))
+        {
             return (&text[..from], &text[at..]);
         }
         words += usize::from(!word.is_empty());
@@ -55,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requests_are_cut_where_another_begins() {
+    fn a_request_is_cut_at_the_start_of_each_clause() {
         let cases = [
             ("send an email", ""),
             (

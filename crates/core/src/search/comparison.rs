@@ -1,12 +1,12 @@
-//! Likeness: all tools' vectors against a few texts' at once, in one pass.
+//! Compares the vectors of all tools with those of a few texts in one pass (cosine similarity).
 
 #[cfg(target_arch = "x86_64")]
 mod wide;
 
 use super::meaning::Vector;
 
-/// So many vectors lie in one block, their numbers side by side: each has a lane of its own in a processor's widest
-/// registers, and nothing need be added up across lanes.
+/// Number of vectors in one block, with their numbers interleaved: each vector has its own lane in the widest
+/// registers, so no sums across lanes are needed.
 const LANES: usize = 16;
 
 /// The next four numbers of each vector of a block.
@@ -14,27 +14,27 @@ const LANES: usize = 16;
 #[repr(align(64))]
 struct Fours([[i8; 4]; LANES]);
 
-/// Vectors of the same width.
+/// A list of vectors of the same width.
 #[derive(Debug, Default)]
 pub(super) struct Vectors {
     width: usize,
-    /// Block after block; the last is filled up with zeros.
+    /// Block after block; the last is padded with zeros.
     numbers: Vec<Fours>,
-    /// By block, the sum of each vector's numbers.
+    /// By block: the sum of each vector's numbers.
     totals: Vec<[i32; LANES]>,
     factors: Vec<f32>,
 }
 
-/// Some vectors: as many as there are lanes, or what is left.
+/// A block of up to `LANES` vectors.
 #[derive(Clone, Copy)]
-struct Block<'a> {
+struct VectorBlock<'a> {
     fours: &'a [Fours],
     totals: &'a [i32; LANES],
     factors: &'a [f32],
 }
 
 impl Vectors {
-    /// None yet, with room for `count`.
+    /// An empty list with capacity for `count` vectors.
     pub(super) fn with_room(width: usize, count: usize) -> Self {
         let blocks = count.div_ceil(LANES);
         Self {
@@ -45,12 +45,12 @@ impl Vectors {
         }
     }
 
-    /// How many there are.
+    /// The number of vectors.
     pub(super) fn len(&self) -> usize {
         self.factors.len()
     }
 
-    /// Adds one; what has no direction or another width is like nothing.
+    /// Appends a vector; a missing one, or one of another width, has similarity 0 to everything.
     pub(super) fn push(&mut self, vector: Option<&Vector>) {
         let vector = vector.filter(|vector| vector.width() == self.width);
         let (fours, lane) = (self.width.div_ceil(4), self.len() % LANES);
@@ -69,14 +69,14 @@ impl Vectors {
         self.factors.push(vector.map_or(0.0, |vector| vector.factor));
     }
 
-    /// Writes how like each of them is to each text, from -1 to 1, into the list of that text.
-    pub(super) fn compare(&self, texts: &[Sought], out: &mut [Vec<f32>]) {
-        // What has another width cannot be compared: it stays like nothing.
+    /// Writes the similarity of each vector to each text, from -1 to 1, into the list of that text.
+    pub(super) fn compare(&self, texts: &[QueryVector], out: &mut [Vec<f32>]) {
+        // A text of another width cannot be compared: its list is left as it is.
         let fitting = texts.iter().zip(out).filter(|(text, _)| text.width == self.width);
         let mut columns: Vec<Column<'_>> = fitting
             .filter_map(|(text, out)| Some(Column { text, out: out.get_mut(..self.len())? }))
             .collect();
-        // Vectors are the long part. Each is fetched once, for six texts at a time.
+        // The vectors take most of the time. Each is read once for six texts.
         #[cfg(target_arch = "x86_64")]
         if wide::pass(self, &mut columns) {
             return;
@@ -84,15 +84,15 @@ impl Vectors {
         self.pass(&mut columns);
     }
 
-    /// The vectors block by block.
+    /// The vectors, block by block.
     #[inline(always)]
-    fn blocks(&self) -> impl Iterator<Item = Block<'_>> {
+    fn blocks(&self) -> impl Iterator<Item = VectorBlock<'_>> {
         let fours = self.numbers.chunks_exact(self.width.div_ceil(4).max(1));
         let blocks = fours.zip(&self.totals).zip(self.factors.chunks(LANES));
-        blocks.map(|((fours, totals), factors)| Block { fours, totals, factors })
+        blocks.map(|((fours, totals), factors)| VectorBlock { fours, totals, factors })
     }
 
-    /// The pass as every processor can make it.
+    /// The portable comparison.
     fn pass(&self, columns: &mut [Column<'_>]) {
         for (at, block) in self.blocks().enumerate() {
             for column in &mut *columns {
@@ -110,46 +110,46 @@ impl Vectors {
     }
 }
 
-/// Numbers by fours; the last is filled up with zeros.
+/// Numbers in groups of four; the last group is padded with zeros.
 fn fours_of(numbers: &[i8]) -> impl Iterator<Item = [i8; 4]> {
     numbers.chunks(4).map(|some| std::array::from_fn(|at| some.get(at).copied().unwrap_or_default()))
 }
 
-/// A text that vectors are compared with, made ready for a loop over many of them.
-pub(super) struct Sought {
+/// The vector of a text, prepared for comparison with many vectors.
+pub(super) struct QueryVector {
     width: usize,
     numbers: Vec<[i16; 4]>,
-    /// The same, each `RAISED` more.
-    raised: Vec<[u8; 4]>,
+    /// The same numbers with `OFFSET` added.
+    unsigned: Vec<[u8; 4]>,
     factor: f32,
 }
 
-/// What makes every number of a vector one without a sign.
-const RAISED: u8 = 128;
+/// Offset that makes every number of a vector unsigned.
+const OFFSET: u8 = 128;
 
-impl Sought {
-    /// A text that means nothing is like nothing.
+impl QueryVector {
+    /// Prepares a vector; `None` has similarity 0 to everything.
     pub(super) fn of(vector: Option<&Vector>) -> Self {
         let numbers = vector.map_or(&[][..], |vector| &vector.bytes);
         Self {
             width: numbers.len(),
             numbers: fours_of(numbers).map(|four| four.map(i16::from)).collect(),
-            raised: fours_of(numbers)
-                .map(|four| four.map(|n| n.cast_unsigned().wrapping_add(RAISED)))
+            unsigned: fours_of(numbers)
+                .map(|four| four.map(|n| n.cast_unsigned().wrapping_add(OFFSET)))
                 .collect(),
             factor: vector.map_or(0.0, |vector| vector.factor),
         }
     }
 }
 
-/// A text, and where likeness to it is written.
+/// A text and the list that its similarities are written to.
 struct Column<'a> {
-    text: &'a Sought,
+    text: &'a QueryVector,
     out: &'a mut [f32],
 }
 
 impl Column<'_> {
-    /// Writes what one block is like; the last may have fewer vectors than lanes.
+    /// Writes the similarities of one block; the last may have fewer vectors than lanes.
     #[inline(always)]
     fn put(&mut self, block: usize, sums: [i32; LANES], factors: &[f32]) {
         let out = &mut self.out[block * LANES..][..factors.len()];
@@ -163,7 +163,7 @@ impl Column<'_> {
 mod tests {
     use super::*;
 
-    /// Numbers that look like chance and are always the same.
+    /// Pseudo-random numbers, always the same for a seed.
     fn vector(seed: u64, width: usize) -> Vector {
         let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
         let mut next = || {
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn every_way_of_comparing_says_the_same() {
+    fn every_instruction_set_gives_the_same_result() {
         for (width, count) in [(1, 5), (2, 16), (63, 33), (64, 17), (65, 1), (256, 40), (301, 15)] {
             let rows: Vec<Vector> = (0..count).map(|seed| vector(seed, width)).collect();
             let mut vectors = Vectors::with_room(width, rows.len());
@@ -183,14 +183,14 @@ mod tests {
             vectors.push(None);
             for asked in 0..=9 {
                 let texts: Vec<Vector> = (0..asked).map(|seed| vector(100 + seed, width)).collect();
-                let sought: Vec<Sought> = texts.iter().map(|text| Sought::of(Some(text))).collect();
+                let sought: Vec<QueryVector> = texts.iter().map(|text| QueryVector::of(Some(text))).collect();
                 let mut out = vec![vec![7.0; vectors.len() + 2]; texts.len()];
                 vectors.compare(&sought, &mut out);
                 let mut plainly = vec![vec![0.0; vectors.len()]; texts.len()];
                 let columns = sought.iter().zip(&mut plainly);
                 let mut columns: Vec<Column<'_>> = columns.map(|(text, out)| Column { text, out }).collect();
                 vectors.pass(&mut columns);
-                // Where the best instructions are, those of other processors would never be tried.
+                // The best instruction set of this machine would hide the others.
                 #[cfg(target_arch = "x86_64")]
                 for pass in wide::PASSES {
                     let mut other = vec![vec![0.0; vectors.len()]; texts.len()];
@@ -216,20 +216,24 @@ mod tests {
                     };
                     let expected: Vec<f32> = rows.iter().map(expected).collect();
                     assert_eq!(out[..rows.len()], expected, "{asked} texts of width {width}");
-                    assert_eq!(out[rows.len()..], [0.0, 7.0, 7.0], "no other place is touched");
+                    assert_eq!(out[rows.len()..], [0.0, 7.0, 7.0], "nothing else is written");
                 }
             }
         }
     }
 
     #[test]
-    fn another_width_is_like_nothing() {
+    fn a_vector_of_another_width_has_no_similarity() {
         let mut vectors = Vectors::with_room(32, 1);
         vectors.push(Some(&vector(1, 32)));
         vectors.push(Some(&vector(1, 148)));
         let mut out = [vec![0.0; 2], vec![0.0; 2], vec![0.0; 2]];
         vectors.compare(
-            &[Sought::of(Some(&vector(2, 148))), Sought::of(None), Sought::of(Some(&vector(1, 32)))],
+            &[
+                QueryVector::of(Some(&vector(2, 148))),
+                QueryVector::of(None),
+                QueryVector::of(Some(&vector(1, 32))),
+            ],
             &mut out,
         );
         assert_eq!((&out[0], &out[1]), (&vec![0.0; 2], &vec![0.0; 2]));

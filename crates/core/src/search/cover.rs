@@ -1,18 +1,18 @@
-//! Cover: a request of several clauses gets a tool for each of them early, not only tools for the clause that is met
-//! best.
+//! Coverage of clauses: the first hits of a request with several clauses should include a tool for each clause, not
+//! only for the clause that matches best.
 
-use super::names::Naming;
+use super::names::NameMatch;
 use super::weights::WEIGHTS;
 
-/// So many of the best tools are looked at for what the first hits leave uncovered.
-pub(super) const LOOKED_AT: usize = 40;
+/// Number of best tools that are considered for clauses not yet covered.
+pub(super) const MAX_CANDIDATES: usize = 40;
 
-/// A tool that may be a hit: how well its name was given, its score and its place.
-pub(super) type Candidate = (Option<Naming>, f32, usize);
+/// A possible hit: how its name matched, its score and its position.
+pub(super) type HitCandidate = (Option<NameMatch>, f32, usize);
 
-/// Puts the first `count` of these, best first, in an order in which each clause has its tool early. The best stays the
-/// first. Of the others each counts more, the better it meets a clause that those before it do not.
-pub(super) fn spread(found: &mut [Candidate], clauses: &[Vec<f32>], count: usize) {
+/// Reorders the first `count` candidates so that each clause has a tool early. Expects the best first. The best stays
+/// first. Each later one gains by how well it fits a clause that the ones before it do not.
+pub(super) fn cover_clauses(found: &mut [HitCandidate], clauses: &[Vec<f32>], count: usize) {
     let mut covered = vec![0_f32; clauses.len()];
     for at in 0..count.min(found.len()) {
         if at > 0 {
@@ -24,7 +24,7 @@ pub(super) fn spread(found: &mut [Candidate], clauses: &[Vec<f32>], count: usize
                     best = (other, worth);
                 }
             }
-            found[at..=best.0].rotate_right(1); // Those that are passed over stay in order.
+            found[at..=best.0].rotate_right(1); // Keeps the order of the skipped ones.
             found[at].1 = best.1.min(found[at - 1].1);
         }
         let place = found[at].2;
@@ -38,30 +38,30 @@ pub(super) fn spread(found: &mut [Candidate], clauses: &[Vec<f32>], count: usize
 mod tests {
     use super::*;
 
-    fn places(found: &[Candidate]) -> Vec<usize> {
+    fn places(found: &[HitCandidate]) -> Vec<usize> {
         found.iter().map(|(_, _, place)| *place).collect()
     }
 
     #[test]
-    fn what_is_left_uncovered_counts_more() {
+    fn a_tool_for_an_uncovered_clause_moves_up() {
         // Three tools for the first clause, and a slightly worse one for the second.
         let clauses = [vec![1.0, 0.9, 0.9, 0.1], vec![0.1, 0.1, 0.1, 0.9]];
         let scores = [(None, 0.80, 0), (None, 0.75, 1), (None, 0.74, 2), (None, 0.70, 3)];
         let mut found = scores;
-        spread(&mut found, &clauses, 4);
+        cover_clauses(&mut found, &clauses, 4);
         assert_eq!(places(&found), [0, 3, 1, 2]);
         assert!(found.is_sorted_by(|a, b| a.1 >= b.1), "{found:?}");
         let mut found = scores;
-        spread(&mut found, &clauses, 1);
+        cover_clauses(&mut found, &clauses, 1);
         assert_eq!(found, scores, "the best stays the first");
     }
 
     #[test]
-    fn what_fits_much_worse_stays_behind() {
+    fn a_tool_with_a_much_lower_score_stays_behind() {
         let clauses = [vec![1.0, 0.9, 0.1], vec![0.1, 0.1, 0.9]];
         let mut found = [(None, 0.80, 0), (None, 0.75, 1), (None, 0.50, 2)];
-        spread(&mut found, &clauses, 3);
+        cover_clauses(&mut found, &clauses, 3);
         assert_eq!(places(&found), [0, 1, 2]);
-        spread(&mut [], &clauses, 3);
+        cover_clauses(&mut [], &clauses, 3);
     }
 }

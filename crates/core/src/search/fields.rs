@@ -1,45 +1,45 @@
-//! Fields: the texts of a tool that are searched, and which of them a query met.
+//! Fields: the texts of a tool that are searched, and the fields that a query matched.
 
 use crate::catalog::Tool;
-use crate::cursor::{Cursor, Kind};
+use crate::cursor::{JsonCursor, JsonKind};
 use std::borrow::Cow;
 use std::convert::Infallible;
 
-/// Schemas are read no deeper than this.
+/// Maximum depth to which schemas are read.
 const MAX_DEPTH: usize = 12;
 
-/// One text of a tool.
+/// A field: one kind of text of a tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Field {
-    /// Its own name.
+pub(super) enum ToolField {
+    /// The tool's own name.
     Name,
-    /// Its server's name.
+    /// The name of the tool's server.
     Server,
-    /// Its description.
+    /// The tool's description and title.
     Description,
-    /// The names of its parameters.
+    /// The names of the tool's parameters.
     Parameters,
-    /// What its parameters are and may be.
+    /// Descriptions and listed values of the parameters.
     Values,
-    /// What its server is.
+    /// Descriptions and instructions of the server.
     About,
 }
 
-impl Field {
-    /// Its place in lists of all fields.
+impl ToolField {
+    /// The field's position in arrays of all fields.
     pub(super) fn index(self) -> usize {
         self as usize
     }
 }
 
-/// The fields in which a query's words were found.
+/// The set of fields in which words of a query were found, one bit per field.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Fields(pub(super) u8);
+pub struct MatchedFields(pub(super) u8);
 
-impl Fields {
+impl MatchedFields {
     const NAMES: [&str; 6] = ["name", "server", "description", "parameters", "values", "about"];
 
-    /// The fields by name; none means that only the meaning is alike.
+    /// The names of the fields; empty if only the meaning matched.
     pub fn names(self) -> impl Iterator<Item = &'static str> {
         Self::NAMES
             .into_iter()
@@ -49,65 +49,65 @@ impl Fields {
     }
 }
 
-/// Calls `visit` with each text of a tool's definition.
-pub(super) fn each_text(tool: &Tool, visit: &mut impl FnMut(Field, &str)) {
-    let mut cursor = Cursor::new(tool.definition.as_str(), 0);
-    if cursor.kind() != Kind::Object {
+/// Calls `visit` with each text of a tool's definition and its field.
+pub(super) fn each_text(tool: &Tool, visit: &mut impl FnMut(ToolField, &str)) {
+    let mut cursor = JsonCursor::new(tool.definition.as_str(), 0);
+    if cursor.kind() != JsonKind::Object {
         return;
     }
     let Ok(()) = cursor.members(|cursor, key| {
         match (&*key, cursor.kind()) {
-            ("description" | "title", Kind::Text) => visit(Field::Description, &cursor.text()),
-            ("inputSchema", Kind::Object) => schema(cursor, visit, 0),
+            ("description" | "title", JsonKind::Text) => visit(ToolField::Description, &cursor.text()),
+            ("inputSchema", JsonKind::Object) => schema(cursor, visit, 0),
             _ => {}
         }
         Ok::<(), Infallible>(())
     });
 }
 
-/// A schema's own words: names of properties, descriptions, values that are listed.
-fn schema(cursor: &mut Cursor<'_>, visit: &mut impl FnMut(Field, &str), depth: usize) {
+/// Visits the texts of a schema: property names, descriptions and listed values.
+fn schema(cursor: &mut JsonCursor<'_>, visit: &mut impl FnMut(ToolField, &str), depth: usize) {
     if depth > MAX_DEPTH {
         return;
     }
     let Ok(()) = cursor.members(|cursor, key: Cow<'_, str>| {
         match (&*key, cursor.kind()) {
-            ("description" | "const", Kind::Text) => visit(Field::Values, &cursor.text()),
-            ("properties", Kind::Object) => properties(cursor, visit, depth),
-            ("enum", Kind::Array) => list(cursor, visit, MAX_DEPTH),
-            ("anyOf" | "oneOf" | "allOf", Kind::Array) => list(cursor, visit, depth),
-            ("items", Kind::Object) => schema(cursor, visit, depth + 1),
-            ("$defs" | "definitions", Kind::Object) => definitions(cursor, visit, depth),
+            ("description" | "const", JsonKind::Text) => visit(ToolField::Values, &cursor.text()),
+            ("properties", JsonKind::Object) => properties(cursor, visit, depth),
+            ("enum", JsonKind::Array) => list(cursor, visit, MAX_DEPTH),
+            ("anyOf" | "oneOf" | "allOf", JsonKind::Array) => list(cursor, visit, depth),
+            ("items", JsonKind::Object) => schema(cursor, visit, depth + 1),
+            ("$defs" | "definitions", JsonKind::Object) => definitions(cursor, visit, depth),
             _ => {}
         }
         Ok::<(), Infallible>(())
     });
 }
 
-fn properties(cursor: &mut Cursor<'_>, visit: &mut impl FnMut(Field, &str), depth: usize) {
+fn properties(cursor: &mut JsonCursor<'_>, visit: &mut impl FnMut(ToolField, &str), depth: usize) {
     let Ok(()) = cursor.members(|cursor, name| {
-        visit(Field::Parameters, &name);
-        if cursor.kind() == Kind::Object {
+        visit(ToolField::Parameters, &name);
+        if cursor.kind() == JsonKind::Object {
             schema(cursor, visit, depth + 1);
         }
         Ok::<(), Infallible>(())
     });
 }
 
-fn definitions(cursor: &mut Cursor<'_>, visit: &mut impl FnMut(Field, &str), depth: usize) {
+fn definitions(cursor: &mut JsonCursor<'_>, visit: &mut impl FnMut(ToolField, &str), depth: usize) {
     let Ok(()) = cursor.members(|cursor, _| {
-        if cursor.kind() == Kind::Object {
+        if cursor.kind() == JsonKind::Object {
             schema(cursor, visit, depth + 1);
         }
         Ok::<(), Infallible>(())
     });
 }
 
-fn list(cursor: &mut Cursor<'_>, visit: &mut impl FnMut(Field, &str), depth: usize) {
+fn list(cursor: &mut JsonCursor<'_>, visit: &mut impl FnMut(ToolField, &str), depth: usize) {
     let Ok(()) = cursor.elements(|cursor| {
         match cursor.kind() {
-            Kind::Text => visit(Field::Values, &cursor.text()),
-            Kind::Object => schema(cursor, visit, depth + 1),
+            JsonKind::Text => visit(ToolField::Values, &cursor.text()),
+            JsonKind::Object => schema(cursor, visit, depth + 1),
             _ => {}
         }
         Ok::<(), Infallible>(())

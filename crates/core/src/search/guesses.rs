@@ -1,15 +1,15 @@
-//! Guesses: what somebody may have meant by a word that no tool has.
+//! Guesses: words of the catalog that a word which no tool has may stand for.
 
-use super::index::{Index, View};
-use super::pieces::Vocabulary;
+use super::index::{Index, VisibleTools};
+use super::pieces::PieceVocabulary;
 use super::words::Stems;
 
-/// So many words an unknown one may have meant.
+/// Maximum number of guesses for one word.
 const MAX_GUESSES: usize = 4;
 
-/// What somebody may have meant: a longer word, two words, or one spelled right. Words that only hidden tools have are
-/// nobody's guess: they would tell that there are such tools.
-pub(super) fn guesses(index: &Index, view: &View, word: &str, stems: &Stems) -> Vec<String> {
+/// Words that may have been meant: longer words, two joined words, or a corrected spelling. Words that only hidden
+/// tools have are not guessed, because that would reveal these tools.
+pub(super) fn guesses(index: &Index, view: &VisibleTools, word: &str, stems: &Stems) -> Vec<String> {
     if !word.is_ascii() || word.len() < 3 {
         return Vec::new();
     }
@@ -26,25 +26,25 @@ pub(super) fn guesses(index: &Index, view: &View, word: &str, stems: &Stems) -> 
             return vec![first, second];
         }
     }
-    // A word of the language that no tool has is spelled right: nothing else was meant.
-    if word.len() < 5 || Vocabulary::get().has(word) {
+    // A known word that no tool has is not a misspelling.
+    if word.len() < 5 || PieceVocabulary::get().has(word) {
         return Vec::new();
     }
-    spelled_right(index, view, &stems.of(word))
+    corrected(index, view, &stems.of(word))
 }
 
-fn spelled_right(index: &Index, view: &View, stem: &str) -> Vec<String> {
+fn corrected(index: &Index, view: &VisibleTools, stem: &str) -> Vec<String> {
     let most = if stem.len() < 8 { 1 } else { 2 };
     let Some(first) = stem.get(..1) else { return Vec::new() };
     let letters = letters(stem);
     let near = index.vocabulary.beginning(first).filter(|word| {
         let is_as_long = word.len().abs_diff(stem.len()) <= most && word.is_ascii();
-        // A letter that is changed for another takes one away and brings one.
+        // Replacing a letter removes one and adds another.
         is_as_long && (letters ^ self::letters(word)).count_ones() as usize <= 2 * most
     });
-    let mut rows = Rows::default();
+    let mut edits = EditDistance::default();
     let mut found: Vec<(usize, &str)> = near
-        .map(|word| (rows.distance(stem.as_bytes(), word.as_bytes()), word))
+        .map(|word| (edits.distance(stem.as_bytes(), word.as_bytes()), word))
         .filter(|(distance, word)| *distance <= most && index.has(view, word))
         .collect();
     found.sort_unstable();
@@ -57,17 +57,17 @@ fn spelled_right(index: &Index, view: &View, stem: &str) -> Vec<String> {
         .collect()
 }
 
-/// Which letters a word has, as bits; a few others share them.
+/// The letters of a word as bits; a few other characters share them.
 fn letters(word: &str) -> u32 {
     word.bytes().fold(0, |letters, byte| letters | 1 << (byte & 31))
 }
 
-/// Room for comparing words letter by letter, used again for the next pair.
+/// Buffers for edit distances, reused for each pair.
 #[derive(Default)]
-struct Rows([Vec<usize>; 3]);
+struct EditDistance([Vec<usize>; 3]);
 
-impl Rows {
-    /// How many letters must be changed, left out, put in or swapped with a neighbour.
+impl EditDistance {
+    /// The number of letters to change, remove, insert or swap with a neighbour.
     fn distance(&mut self, a: &[u8], b: &[u8]) -> usize {
         let [two_ago, last, row] = &mut self.0;
         for kept in [&mut *two_ago, &mut *row] {
@@ -94,10 +94,10 @@ impl Rows {
 
 #[cfg(test)]
 mod tests {
-    use super::{Rows, letters};
+    use super::{EditDistance, letters};
 
     #[test]
-    fn distances_count_swaps_as_one() {
+    fn a_swap_of_neighbours_counts_as_one_edit() {
         let cases = [
             ("issue", "issue", 0),
             ("isseu", "issue", 1),
@@ -106,7 +106,7 @@ mod tests {
             ("", "ab", 2),
         ];
         for (a, b, expected) in cases {
-            assert_eq!(Rows::default().distance(a.as_bytes(), b.as_bytes()), expected, "{a} {b}");
+            assert_eq!(EditDistance::default().distance(a.as_bytes(), b.as_bytes()), expected, "{a} {b}");
             assert!((letters(a) ^ letters(b)).count_ones() as usize <= 2 * expected, "{a} {b}");
         }
     }

@@ -1,13 +1,13 @@
-//! The index of one snapshot: all servers' parts side by side, and the words of all of them.
+//! The search index of one snapshot: the indexes of all servers and a combined word list.
 
 use super::comparison::Vectors;
-use super::fields::Fields;
+use super::fields::MatchedFields;
 use super::lexical::hash;
 use super::meaning::WIDTH;
 use super::names;
-use super::neighbours::{Neighbours, Remembered};
-use super::part::{Analyst, Part, Posting};
-use super::texts::Texts;
+use super::neighbours::{NearWordCache, Neighbours};
+use super::server_index::{Posting, ServerIndex, ServerIndexer};
+use super::texts::TextList;
 use crate::catalog::{ServerCatalog, Tool};
 use std::collections::HashMap;
 use std::num::NonZero;
@@ -15,23 +15,23 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// How many views are kept; beyond that they are made anew.
+/// Maximum number of cached views; the cache is cleared when it is full.
 const MAX_VIEWS: usize = 64;
 
-/// A tool that fits.
+/// A tool that fits a query.
 #[derive(Debug, Clone)]
 pub struct Hit {
     /// The tool.
     pub tool: Arc<Tool>,
-    /// How well it fits, from 0 to 1; 1 for a tool that was asked for by name.
+    /// How well it fits, from 0 to 1; 1 for a tool that was named exactly.
     pub score: f32,
-    /// Where the words of the query were found.
-    pub matched: Fields,
+    /// The fields in which words of the query were found.
+    pub matched: MatchedFields,
 }
 
-/// Where a word is: its part and its place there, and the postings of the tools that have it.
+/// A word of one server: its position there and its postings.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Entry {
+pub(super) struct WordEntry {
     pub(super) hash: u64,
     pub(super) part: u32,
     pub(super) word: u32,
@@ -39,26 +39,26 @@ pub(super) struct Entry {
     to: u32,
 }
 
-/// Which tools of an index somebody may see.
+/// The tools of an index that a caller may see.
 #[derive(Debug)]
-pub(crate) struct View {
-    /// One for each tool; none where all are seen.
+pub(crate) struct VisibleTools {
+    /// One flag per tool; `None` if all tools are visible.
     seen: Option<Box<[bool]>>,
-    /// How many are seen.
+    /// Number of visible tools.
     pub(super) count: usize,
-    /// How many servers have a tool that is seen.
+    /// Number of servers with a visible tool.
     pub(super) servers: usize,
-    /// Near words that were looked for before.
-    pub(super) remembered: Remembered,
+    /// Cache of near words.
+    pub(super) near_words: NearWordCache,
 }
 
-impl View {
-    /// Whether a tool is seen.
+impl VisibleTools {
+    /// Whether a tool is visible.
     pub(super) fn has(&self, place: usize) -> bool {
         self.seen.as_ref().is_none_or(|seen| seen.get(place) == Some(&true))
     }
 
-    /// Whether all tools are seen.
+    /// Whether all tools are visible.
     pub(super) fn is_whole(&self) -> bool {
         self.seen.is_none()
     }
@@ -68,27 +68,27 @@ impl View {
 #[derive(Debug, Default)]
 pub struct Index {
     pub(super) servers: Vec<Arc<ServerCatalog>>,
-    pub(super) parts: Vec<Arc<Part>>,
-    /// The place of each part's first tool, and at last the number of all.
+    pub(super) parts: Vec<Arc<ServerIndex>>,
+    /// The position of each part's first tool, and finally the number of all tools.
     pub(super) bases: Vec<usize>,
-    /// The words of all parts, by hash.
-    pub(super) words: Vec<Entry>,
-    /// Where the words begin whose hashes begin with the same bits: a look-up need not go through all.
-    shelves: Vec<u32>,
-    /// The different words, in order.
-    pub(super) vocabulary: Texts,
-    /// The postings of all parts in the order of `words`: those of one word lie together.
+    /// The words of all parts, sorted by hash.
+    pub(super) words: Vec<WordEntry>,
+    /// The start of each bucket of `words`; a bucket holds the words whose hashes begin with the same bits.
+    buckets: Vec<u32>,
+    /// The distinct words, sorted.
+    pub(super) vocabulary: TextList,
+    /// The postings of all parts in the order of `words`: those of one word are adjacent.
     postings: Vec<Posting>,
-    /// The vectors of all parts, laid side by side: a search goes through every one of them.
+    /// The vectors of all parts in one list: a search compares with every one of them.
     pub(super) vectors: Vectors,
     pub(super) neighbours: Neighbours,
-    /// The names of all servers and tools.
-    pub(super) named: names::Known,
-    views: Mutex<HashMap<String, Arc<View>>>,
+    /// Finds exact names of servers and tools.
+    pub(super) named: names::NameFilter,
+    views: Mutex<HashMap<String, Arc<VisibleTools>>>,
 }
 
 impl Index {
-    /// Indexes these servers. Those that an earlier snapshot had are not read again.
+    /// Indexes these servers. Servers that an earlier snapshot has indexed are not read again.
     pub fn of<'a>(servers: impl Iterator<Item = &'a Arc<ServerCatalog>>) -> Self {
         let servers: Vec<_> = servers.filter(|server| !server.entry.is_own()).cloned().collect();
         let parts = read(&servers);
@@ -96,20 +96,20 @@ impl Index {
         for server in &servers {
             bases.push(bases.last().copied().unwrap_or_default() + server.tools.len());
         }
-        let mut words = gather(&parts);
-        let postings = lay_together(&mut words, &parts, &bases);
+        let mut words = collect_words(&parts);
+        let postings = merge_postings(&mut words, &parts, &bases);
         let (vocabulary, unique) = unique(&words, &parts);
-        let shelves = shelves(&words);
+        let buckets = buckets(&words);
         let mut vectors = Vectors::with_room(WIDTH, bases.last().copied().unwrap_or_default());
         parts.iter().flat_map(|part| &part.vectors).for_each(|vector| vectors.push(vector.as_ref()));
         let names = servers.iter().map(|server| server.entry.name.as_str());
-        let named = names::Known::of(names.zip(parts.iter().map(|part| &part.spellings)));
+        let named = names::NameFilter::of(names.zip(parts.iter().map(|part| &part.spellings)));
         let mut index = Self {
             servers,
             parts,
             bases,
             words,
-            shelves,
+            buckets,
             vocabulary,
             postings,
             vectors,
@@ -120,61 +120,61 @@ impl Index {
         index
     }
 
-    /// Where the words are whose hashes begin like this one.
-    pub(super) fn shelf(&self, hash: u64) -> Range<usize> {
-        let shelf = shelf_of(hash);
-        let at = |shelf: usize| self.shelves.get(shelf).map_or(0, |from| *from as usize);
-        at(shelf)..at(shelf + 1)
+    /// The range of words in the bucket of a hash.
+    pub(super) fn bucket(&self, hash: u64) -> Range<usize> {
+        let bucket = bucket_of(hash);
+        let at = |bucket: usize| self.buckets.get(bucket).map_or(0, |from| *from as usize);
+        at(bucket)..at(bucket + 1)
     }
 
-    /// The tools that have a word, of one server.
-    pub(super) fn postings(&self, entry: &Entry) -> &[Posting] {
+    /// The tools of one server that have a word.
+    pub(super) fn postings(&self, entry: &WordEntry) -> &[Posting] {
         self.postings.get(entry.from as usize..entry.to as usize).unwrap_or_default()
     }
 
-    /// How many tools it has.
+    /// The number of tools.
     pub fn len(&self) -> usize {
         self.bases.last().copied().unwrap_or_default()
     }
 
-    /// Whether it has none.
+    /// Whether the index has no tools.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The tool at a place.
+    /// The tool at a position.
     pub(super) fn tool(&self, place: usize) -> Option<&Arc<Tool>> {
         let part = self.bases.partition_point(|base| *base <= place).checked_sub(1)?;
         self.servers.get(part)?.tools.get(place - self.bases[part])
     }
 
-    /// All tools, in the order of their places. Nobody's rights are applied.
+    /// All tools in the order of their positions, regardless of permissions.
     pub fn tools(&self) -> impl Iterator<Item = &Arc<Tool>> {
         self.servers.iter().flat_map(|server| &server.tools)
     }
 
     /// The word of an entry.
-    pub(super) fn word(&self, entry: Entry) -> &str {
+    pub(super) fn word(&self, entry: WordEntry) -> &str {
         self.parts.get(entry.part as usize).map_or("", |part| part.words.get(entry.word as usize))
     }
 
-    /// The shortest word that its server writes for the word of an entry.
-    pub(super) fn written(&self, entry: &Entry) -> &str {
+    /// The shortest written form of an entry's stem at its server.
+    pub(super) fn written(&self, entry: &WordEntry) -> &str {
         self.parts.get(entry.part as usize).map_or("", |part| part.written.get(entry.word as usize))
     }
 
-    /// What a view shows; made once, as long as the snapshot lasts.
-    pub(crate) fn view(&self, key: String, sees: impl Fn(&Tool) -> bool) -> Arc<View> {
+    /// The view with this key; computed once per snapshot while it is cached.
+    pub(crate) fn view(&self, key: String, sees: impl Fn(&Tool) -> bool) -> Arc<VisibleTools> {
         let views = || self.views.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         if let Some(known) = views().get(&key) {
             return known.clone();
         }
-        let seen: Box<[bool]> = self.tools().map(|tool| sees(tool)).collect(); // Without the lock.
+        let seen: Box<[bool]> = self.tools().map(|tool| sees(tool)).collect(); // Computed without holding the lock.
         let count = seen.iter().filter(|seen| **seen).count();
         let of_server = |bounds: &&[usize]| seen[bounds[0]..bounds[1]].contains(&true);
         let servers = self.bases.windows(2).filter(of_server).count();
         let seen = (count < seen.len()).then_some(seen);
-        let view = Arc::new(View { seen, count, servers, remembered: Remembered::default() });
+        let view = Arc::new(VisibleTools { seen, count, servers, near_words: NearWordCache::default() });
         let mut views = views();
         if views.len() >= MAX_VIEWS {
             views.clear();
@@ -184,68 +184,69 @@ impl Index {
     }
 }
 
-/// So many tools are worth a thread of their own.
-const WORTH_A_THREAD: usize = 500;
-/// More threads would find little left to do.
+/// Number of tools that justify another thread.
+const TOOLS_PER_THREAD: usize = 500;
+/// Maximum number of threads; more would find little work left.
 const MAX_THREADS: usize = 4;
 
-/// Reads all servers, large catalogs on several threads.
-fn read(servers: &[Arc<ServerCatalog>]) -> Vec<Arc<Part>> {
-    let mut unread: Vec<_> = servers.iter().filter(|server| !server.is_read()).collect();
-    // The largest first: a thread that came to it last would be waited for.
+/// Indexes all servers; large catalogs use several threads.
+fn read(servers: &[Arc<ServerCatalog>]) -> Vec<Arc<ServerIndex>> {
+    let mut unread: Vec<_> = servers.iter().filter(|server| !server.is_indexed()).collect();
+    // Largest first: a thread that took it last would delay the others.
     unread.sort_by_key(|server| std::cmp::Reverse(server.tools.len()));
     let tools: usize = unread.iter().map(|server| server.tools.len()).sum();
     let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
-    let threads = processors.min(MAX_THREADS).min(tools / WORTH_A_THREAD);
+    let threads = processors.min(MAX_THREADS).min(tools / TOOLS_PER_THREAD);
     let next = AtomicUsize::new(0);
     let work = || {
-        let mut analyst = Analyst::default();
+        let mut indexer = ServerIndexer::default();
         while let Some(server) = unread.get(next.fetch_add(1, Ordering::Relaxed)) {
-            server.reading(|server| analyst.read(server));
+            server.server_index(|server| indexer.read(server));
         }
     };
     std::thread::scope(|scope| {
-        // A thread that cannot be had is one less: the others do its work.
+        // If a thread cannot be started, the others do its work.
         for _ in 1..threads {
             let _ = std::thread::Builder::new().name("search-index".into()).spawn_scoped(scope, work);
         }
         work();
     });
-    let mut analyst = Analyst::default();
-    servers.iter().map(|server| server.reading(|server| analyst.read(server))).collect()
+    let mut indexer = ServerIndexer::default();
+    servers.iter().map(|server| server.server_index(|server| indexer.read(server))).collect()
 }
 
-/// The words of all parts, by hash.
-fn gather(parts: &[Arc<Part>]) -> Vec<Entry> {
+/// The words of all parts, sorted by hash.
+fn collect_words(parts: &[Arc<ServerIndex>]) -> Vec<WordEntry> {
     let mut words = Vec::with_capacity(parts.iter().map(|part| part.words.len()).sum());
     for (part, index) in parts.iter().zip(0_u32..) {
         let entries = (0..part.words.len()).zip(0_u32..);
-        let entry = |(at, word)| Entry { hash: hash(part.words.get(at)), part: index, word, from: 0, to: 0 };
+        let entry =
+            |(at, word)| WordEntry { hash: hash(part.words.get(at)), part: index, word, from: 0, to: 0 };
         words.extend(entries.map(entry));
     }
     words.sort_unstable_by_key(|entry| (entry.hash, entry.part));
     words
 }
 
-/// How many shelves the words stand on: a few dozen on each of a large catalog.
-const SHELVES: usize = 1 << 12;
+/// Number of buckets of the word list: a large catalog has a few dozen words in each.
+const BUCKETS: usize = 1 << 12;
 
-fn shelf_of(hash: u64) -> usize {
-    usize::try_from(hash >> (64 - SHELVES.ilog2())).unwrap_or_default()
+fn bucket_of(hash: u64) -> usize {
+    usize::try_from(hash >> (64 - BUCKETS.ilog2())).unwrap_or_default()
 }
 
-/// Where each shelf begins, and where the last ends.
-fn shelves(words: &[Entry]) -> Vec<u32> {
-    let mut shelves = vec![0_u32; SHELVES + 1];
-    words.iter().for_each(|entry| shelves[shelf_of(entry.hash) + 1] += 1);
-    for at in 1..shelves.len() {
-        shelves[at] += shelves[at - 1];
+/// The start of each bucket, and the end of the last.
+fn buckets(words: &[WordEntry]) -> Vec<u32> {
+    let mut buckets = vec![0_u32; BUCKETS + 1];
+    words.iter().for_each(|entry| buckets[bucket_of(entry.hash) + 1] += 1);
+    for at in 1..buckets.len() {
+        buckets[at] += buckets[at - 1];
     }
-    shelves
+    buckets
 }
 
-/// Copies postings together, so that a search goes through them without looking into each part.
-fn lay_together(words: &mut [Entry], parts: &[Arc<Part>], bases: &[usize]) -> Vec<Posting> {
+/// Copies the postings of all parts into one list, so that a search need not look into each part.
+fn merge_postings(words: &mut [WordEntry], parts: &[Arc<ServerIndex>], bases: &[usize]) -> Vec<Posting> {
     let place = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
     let mut all = Vec::with_capacity(parts.iter().map(|part| part.count_postings()).sum());
     for entry in words {
@@ -257,20 +258,21 @@ fn lay_together(words: &mut [Entry], parts: &[Arc<Part>], bases: &[usize]) -> Ve
     all
 }
 
-/// The different words in order, and an entry for each.
-fn unique(words: &[Entry], parts: &[Arc<Part>]) -> (Texts, Vec<Entry>) {
-    let text = |entry: &Entry| parts[entry.part as usize].words.get(entry.word as usize);
+/// The distinct words, sorted, and an entry for each.
+fn unique(words: &[WordEntry], parts: &[Arc<ServerIndex>]) -> (TextList, Vec<WordEntry>) {
+    let text = |entry: &WordEntry| parts[entry.part as usize].words.get(entry.word as usize);
     let different = words.chunk_by(|a, b| a.hash == b.hash).map(|same| same[0]);
-    // Most words differ in their first letters, which are then at hand.
-    let mut sorted: Vec<(u64, Entry)> = different.map(|entry| (first_letters(text(&entry)), entry)).collect();
+    // Most words differ in their first letters, which are compared as one number.
+    let mut sorted: Vec<(u64, WordEntry)> =
+        different.map(|entry| (first_bytes(text(&entry)), entry)).collect();
     sorted.sort_unstable_by(|a, b| a.0.cmp(&b.0).then_with(|| text(&a.1).cmp(text(&b.1))));
-    let mut texts = Texts::default();
+    let mut texts = TextList::default();
     sorted.iter().for_each(|(_, entry)| texts.push(text(entry)));
     (texts, sorted.into_iter().map(|(_, entry)| entry).collect())
 }
 
-/// The first eight bytes, as a number that is in the order of the texts.
-fn first_letters(text: &str) -> u64 {
+/// The first eight bytes as a number that sorts like the text.
+fn first_bytes(text: &str) -> u64 {
     let mut first = [0; 8];
     first.iter_mut().zip(text.bytes()).for_each(|(place, byte)| *place = byte);
     u64::from_be_bytes(first)

@@ -1,8 +1,8 @@
-//! Words against words: how much of a request a tool's texts have, rare words counting most.
+//! Word scores: how many words of a request a tool's texts have. Rare words count most.
 
-use super::fields::Field;
+use super::fields::ToolField;
 use super::guesses::guesses;
-use super::index::{Entry, Index, View};
+use super::index::{Index, VisibleTools, WordEntry};
 use super::neighbours::NEAR;
 use super::synonyms;
 use super::weights::WEIGHTS;
@@ -10,47 +10,47 @@ use super::words::{Stems, each_word, is_stop};
 use crate::name_map::NameMap;
 use std::collections::HashMap;
 
-/// More different words than this are not looked for.
+/// Maximum number of distinct words that are searched for.
 const MAX_TERMS: usize = 96;
-/// So many unknown words are thought about.
+/// Maximum number of unknown words that are guessed.
 const MAX_GUESSED: usize = 4;
-/// A word is rare that no more tools have.
+/// A word is rare if at most this many tools have it.
 const RARE: usize = 2;
-/// So many words, those that come first, stand for near ones, too: what a request is about is said early.
+/// Number of leading words of a request that also match near words: the subject of a request comes early.
 const MAX_WIDENED: usize = 12;
 
-/// A word that is looked for.
+/// A word that is searched for.
 #[derive(Debug, Default, Clone)]
 struct Term {
     weight: f32,
-    /// The texts that have it, as bits.
+    /// The texts that have the word, as bits.
     texts: u32,
 }
 
 impl Term {
-    /// Whether it is a word of the request itself, and not one that may have been meant.
-    fn is_said(&self) -> bool {
+    /// Whether the word is in the request itself, and is not a synonym or guess.
+    fn is_literal(&self) -> bool {
         self.weight >= 1.0
     }
 }
 
 /// The scores of all tools for several texts.
 pub(super) struct Scores {
-    /// One list for each text.
+    /// One list of scores for each text.
     pub(super) texts: Vec<Vec<f32>>,
     /// How well each server fits the first text, from 0 to 1.
     pub(super) servers: Vec<f32>,
-    /// Tools whose names have a rare word of the first text, once for each such word: it says what no other tool does.
-    pub(super) rarely_named: Vec<usize>,
+    /// Tools with a rare word of the first text in their names, once for each such word.
+    pub(super) rare_name_matches: Vec<usize>,
 }
 
-/// Scores all tools in view. The first text is the whole request, those that follow are parts of it.
-pub(super) fn score(index: &Index, view: &View, texts: &[&str], fields: &mut [u8]) -> Scores {
+/// Scores all visible tools. The first text is the whole request, the others are its clauses.
+pub(super) fn score(index: &Index, view: &VisibleTools, texts: &[&str], fields: &mut [u8]) -> Scores {
     let (terms, groups) = terms(index, view, texts);
     let mut scores = Scores {
         texts: vec![vec![0_f32; index.len()]; texts.len()],
         servers: vec![0_f32; index.parts.len()],
-        rarely_named: Vec::new(),
+        rare_name_matches: Vec::new(),
     };
     for (word, term) in &terms {
         scores.add(index, view, word, term, fields);
@@ -66,14 +66,14 @@ pub(super) fn score(index: &Index, view: &View, texts: &[&str], fields: &mut [u8
     scores
 }
 
-/// The words that are looked for, in a fixed order.
+/// The words that are searched for, in a fixed order.
 #[derive(Default)]
-struct Terms {
+struct TermSet {
     found: Vec<(String, Term)>,
     places: HashMap<String, usize>,
 }
 
-impl Terms {
+impl TermSet {
     fn put(&mut self, stem: &str, weight: f32, texts: u32) {
         let place = match self.places.get(stem) {
             Some(place) => *place,
@@ -90,43 +90,44 @@ impl Terms {
     }
 }
 
-/// A word of the request as it is written, and the texts that have it, as bits.
-struct Asked {
+/// A word of the request as it is written, its stem, and the texts that have it, as bits.
+struct RequestWord {
     word: String,
     stem: String,
     texts: u32,
 }
 
-/// What was found out of words: those of the whole come again in its clauses.
-struct SeenWords<'a> {
+/// Cache of stems: the words of the whole request occur again in its clauses.
+struct StemCache<'a> {
     index: &'a Index,
-    view: &'a View,
+    view: &'a VisibleTools,
     stems: Stems,
-    words: NameMap<Box<str>, Seen>,
+    words: NameMap<Box<str>, StemmedWord>,
 }
 
-struct Seen {
+/// The stem of a word.
+struct StemmedWord {
     stem: String,
-    /// Whether any tool in view has it.
+    /// Whether any visible tool has it.
     is_known: bool,
 }
 
-impl SeenWords<'_> {
-    fn of(&mut self, word: &str) -> &Seen {
+impl StemCache<'_> {
+    fn of(&mut self, word: &str) -> &StemmedWord {
         if !self.words.contains_key(word) {
             let stem = self.stems.of(word).into_owned();
             let is_known = self.index.has(self.view, &stem);
-            self.words.insert(word.into(), Seen { stem, is_known });
+            self.words.insert(word.into(), StemmedWord { stem, is_known });
         }
         &self.words[word]
     }
 }
 
-/// The words of all texts, with what they stand for.
-fn terms(index: &Index, view: &View, texts: &[&str]) -> (Vec<(String, Term)>, Vec<Group>) {
-    let mut known = SeenWords { index, view, stems: Stems::default(), words: NameMap::default() };
-    let mut terms = Terms::default();
-    let mut asked: Vec<Asked> = Vec::new(); // Each once: a word of a clause is one of the whole, too.
+/// The words of all texts with their synonyms and guesses, and the groups of near words.
+fn terms(index: &Index, view: &VisibleTools, texts: &[&str]) -> (Vec<(String, Term)>, Vec<NearWordGroup>) {
+    let mut cache = StemCache { index, view, stems: Stems::default(), words: NameMap::default() };
+    let mut terms = TermSet::default();
+    let mut request_words: Vec<RequestWord> = Vec::new(); // Each once: a clause repeats words of the whole.
     let mut joined = String::new();
     for (text, bit) in texts.iter().zip((0..32).map(|at| 1_u32 << at)) {
         let mut before = String::new();
@@ -134,20 +135,22 @@ fn terms(index: &Index, view: &View, texts: &[&str]) -> (Vec<(String, Term)>, Ve
             if is_stop(word) {
                 return before.clear();
             }
-            let Seen { stem, is_known } = known.of(word);
-            match asked.iter().position(|known| known.stem == *stem) {
-                Some(place) => asked[place].texts |= bit,
-                None if asked.len() >= MAX_TERMS => {}
-                None => asked.push(Asked { word: word.to_owned(), stem: stem.clone(), texts: bit }),
+            let StemmedWord { stem, is_known } = cache.of(word);
+            match request_words.iter().position(|word| word.stem == *stem) {
+                Some(place) => request_words[place].texts |= bit,
+                None if request_words.len() >= MAX_TERMS => {}
+                None => {
+                    request_words.push(RequestWord { word: word.to_owned(), stem: stem.clone(), texts: bit })
+                }
             }
             if *is_known {
                 terms.put(stem, 1.0, bit);
             }
-            // What one writes as two words another writes as one.
+            // Some write as two words what others write as one.
             if !before.is_empty() {
                 joined.clear();
                 joined.extend([&*before, word]);
-                let whole = known.of(&joined);
+                let whole = cache.of(&joined);
                 if whole.is_known {
                     terms.put(&whole.stem, WEIGHTS.guess, bit);
                 }
@@ -155,74 +158,75 @@ fn terms(index: &Index, view: &View, texts: &[&str]) -> (Vec<(String, Term)>, Ve
             word.clone_into(&mut before);
         });
     }
-    let stems = known.stems;
-    let is_unknown = |asked: &&Asked| !index.has(view, &asked.stem);
+    let stems = cache.stems;
+    let is_unknown = |word: &&RequestWord| !index.has(view, &word.stem);
     let mut literal: Vec<(String, u32)> =
         terms.found.iter().map(|(stem, term)| (stem.clone(), term.texts)).collect();
-    literal.extend(asked.iter().filter(is_unknown).map(|asked| (asked.stem.clone(), asked.texts)));
-    for asked in asked.iter().filter(is_unknown).take(MAX_GUESSED) {
-        let meant = guesses(index, view, &asked.word, &stems);
-        meant.iter().for_each(|guess| terms.put(guess, WEIGHTS.guess, asked.texts));
+    literal.extend(request_words.iter().filter(is_unknown).map(|word| (word.stem.clone(), word.texts)));
+    for unknown in request_words.iter().filter(is_unknown).take(MAX_GUESSED) {
+        let meant = guesses(index, view, &unknown.word, &stems);
+        meant.iter().for_each(|guess| terms.put(guess, WEIGHTS.guess, unknown.texts));
     }
     for (stem, bits) in literal {
         for other in synonyms::of(&stem).iter().filter(|other| !index.entries(other).is_empty()) {
             terms.put(other, WEIGHTS.synonym, bits);
         }
     }
-    let groups = near(index, view, &asked);
+    let groups = near(index, view, &request_words);
     (terms.found, groups)
 }
 
-/// A word of the request and the words of the catalog that are nearest to it. A tool is as good as the best of them.
-struct Group {
+/// A word of the request and the words of the catalog nearest to it. A tool scores by the best of them.
+struct NearWordGroup {
     stem: String,
     near: Vec<(String, f32)>,
     texts: u32,
 }
 
-/// The words of the catalog that are nearest to those of the request.
-fn near(index: &Index, view: &View, asked: &[Asked]) -> Vec<Group> {
-    // Where the catalog has another word of the same sense, one that is merely like it adds noise.
-    let is_alone = |asked: &&Asked| synonyms::of(&asked.stem).iter().all(|other| !index.has(view, other));
-    let widened: Vec<&Asked> = asked.iter().take(MAX_WIDENED).filter(is_alone).collect();
-    let words: Vec<&str> = widened.iter().map(|asked| asked.word.as_str()).collect();
+/// The near words of the request's words.
+fn near(index: &Index, view: &VisibleTools, request_words: &[RequestWord]) -> Vec<NearWordGroup> {
+    // If the catalog has a synonym, words that are merely similar add noise.
+    let is_alone = |word: &&RequestWord| synonyms::of(&word.stem).iter().all(|other| !index.has(view, other));
+    let widened: Vec<&RequestWord> = request_words.iter().take(MAX_WIDENED).filter(is_alone).collect();
+    let words: Vec<&str> = widened.iter().map(|word| word.word.as_str()).collect();
     let mut groups = Vec::with_capacity(words.len());
-    for (asked_for, near) in widened.into_iter().zip(index.near(view, &words)) {
-        let others = near.iter().map(|near| (index.word(near.entry), near.likeness));
-        // A word that stands in the request itself counts as such, and not once more for another.
-        let others = others.filter(|(other, _)| *other != asked_for.stem).take(NEAR);
+    for (request_word, near) in widened.into_iter().zip(index.near(view, &words)) {
+        let others = near.iter().map(|near| (index.word(near.entry), near.similarity));
+        // A word of the request already counts and is not counted again as a near word.
+        let others = others.filter(|(other, _)| *other != request_word.stem).take(NEAR);
         let near: Vec<(String, f32)> = others
-            .filter(|(other, _)| asked.iter().all(|asked| asked.stem != *other))
-            .map(|(other, likeness)| (other.to_owned(), WEIGHTS.near * likeness))
+            .filter(|(other, _)| request_words.iter().all(|word| word.stem != *other))
+            .map(|(other, similarity)| (other.to_owned(), WEIGHTS.near * similarity))
             .collect();
         if !near.is_empty() {
-            groups.push(Group { stem: asked_for.stem.clone(), near, texts: asked_for.texts });
+            groups.push(NearWordGroup { stem: request_word.stem.clone(), near, texts: request_word.texts });
         }
     }
     groups
 }
 
-impl Group {
-    /// Adds what near words are worth beyond the word itself. `best` is all zeros, before and after. Which fields have
-    /// a near word is not told: the meaning is alike, and the words of the request are not found there.
+impl NearWordGroup {
+    /// Adds the weight of near words beyond that of the word itself. `best` is all zeros before and after. Does not
+    /// mark fields as matched, because the words of the request are not in them.
     fn add(
         &self,
         index: &Index,
-        view: &View,
+        view: &VisibleTools,
         best: &mut [f32],
         scores: &mut [Vec<f32>],
         servers: &mut [f32],
     ) {
         let near = self.near.iter().map(|(word, weight)| (word.as_str(), *weight));
         let words: Vec<(&str, f32)> = std::iter::once((self.stem.as_str(), 1.0)).chain(near).collect();
-        let known: Vec<Known> = words.iter().map(|(word, _)| Known::of(index, view, word)).collect();
-        // A near word that few tools have is no rarer than what it stands for.
-        let commonest = known.iter().map(|known| known.tools).max().unwrap_or_default();
-        for (at, ((word, weight), known)) in words.iter().zip(&known).enumerate() {
+        let frequencies: Vec<WordFrequency> =
+            words.iter().map(|(word, _)| WordFrequency::of(index, view, word)).collect();
+        // A rare near word does not count more than the word that it replaces.
+        let commonest = frequencies.iter().map(|frequency| frequency.tools).max().unwrap_or_default();
+        for (at, ((word, weight), frequency)) in words.iter().zip(&frequencies).enumerate() {
             let is_near = at > 0;
-            let having = if is_near { commonest } else { known.tools };
+            let having = if is_near { commonest } else { frequency.tools };
             let rarity = rarity(view.count, having) * weight;
-            let among = rarity_of_servers(view.servers, known.servers) * weight;
+            let among = rarity_of_servers(view.servers, frequency.servers) * weight;
             for entry in index.entries(word) {
                 let mut named = 0;
                 for posting in index.postings(entry).iter().filter(|posting| view.has(posting.tool())) {
@@ -246,26 +250,26 @@ impl Group {
     }
 }
 
-/// How many tools and servers in view have a word.
-struct Known {
+/// The number of visible tools and servers that have a word.
+struct WordFrequency {
     tools: usize,
     servers: usize,
 }
 
-impl Known {
-    // What is hidden makes no word more common, neither among tools nor among servers.
-    fn of(index: &Index, view: &View, word: &str) -> Self {
-        let mut known = Self { tools: 0, servers: 0 };
+impl WordFrequency {
+    // Hidden tools and servers must not change the frequency of a word.
+    fn of(index: &Index, view: &VisibleTools, word: &str) -> Self {
+        let mut frequency = Self { tools: 0, servers: 0 };
         for entry in index.entries(word) {
             let postings = index.postings(entry);
             let seen = match view.is_whole() {
                 true => postings.len(),
                 false => postings.iter().filter(|posting| view.has(posting.tool())).count(),
             };
-            known.tools += seen;
-            known.servers += usize::from(seen > 0);
+            frequency.tools += seen;
+            frequency.servers += usize::from(seen > 0);
         }
-        known
+        frequency
     }
 }
 
@@ -277,15 +281,15 @@ fn each_bit(mut bits: u32, mut visit: impl FnMut(usize)) {
 }
 
 impl Scores {
-    /// Adds what one word is worth.
-    fn add(&mut self, index: &Index, view: &View, word: &str, term: &Term, fields: &mut [u8]) {
-        let known = Known::of(index, view, word);
-        let rarity = rarity(view.count, known.tools) * term.weight;
-        let among = rarity_of_servers(view.servers, known.servers) * term.weight;
+    /// Adds the scores of one word.
+    fn add(&mut self, index: &Index, view: &VisibleTools, word: &str, term: &Term, fields: &mut [u8]) {
+        let frequency = WordFrequency::of(index, view, word);
+        let rarity = rarity(view.count, frequency.tools) * term.weight;
+        let among = rarity_of_servers(view.servers, frequency.servers) * term.weight;
         let Some((whole, clauses)) = self.texts.split_first_mut() else { return };
-        // A word of the request is one of the whole and seldom of a clause, too.
+        // Every word is in the whole request, and few words are in a clause as well.
         let (in_whole, in_clauses) = (term.texts & 1 != 0, term.texts >> 1);
-        let is_rare = in_whole && term.is_said() && known.tools <= RARE && !has_digit(word);
+        let is_rare = in_whole && term.is_literal() && frequency.tools <= RARE && !has_digit(word);
         for entry in index.entries(word) {
             let mut named = 0;
             for posting in index.postings(entry) {
@@ -300,8 +304,8 @@ impl Scores {
                     whole[place] += worth;
                 }
                 each_bit(in_clauses, |clause| clauses[clause][place] += worth);
-                if is_rare && posting.fields() & 1 << Field::Name.index() != 0 {
-                    self.rarely_named.push(place);
+                if is_rare && posting.fields() & 1 << ToolField::Name.index() != 0 {
+                    self.rare_name_matches.push(place);
                 }
             }
             if in_whole {
@@ -311,7 +315,7 @@ impl Scores {
     }
 }
 
-/// Numbers and identifiers are values more often than names.
+/// Numbers and identifiers are usually values, not names.
 fn has_digit(word: &str) -> bool {
     word.bytes().any(|byte| byte.is_ascii_digit())
 }
@@ -326,24 +330,24 @@ fn rarity_of_servers(all: usize, having: usize) -> f32 {
 }
 
 impl Index {
-    /// Where a stem is.
-    pub(super) fn entries(&self, stem: &str) -> &[Entry] {
+    /// The entries of a stem.
+    pub(super) fn entries(&self, stem: &str) -> &[WordEntry] {
         let wanted = hash(stem);
-        let words = &self.words[self.shelf(wanted)];
+        let words = &self.words[self.bucket(wanted)];
         let from = words.partition_point(|entry| entry.hash < wanted);
         let length = words[from..].iter().take_while(|entry| entry.hash == wanted).count();
         &words[from..from + length]
     }
 
-    /// Whether any tool in view has a stem.
-    pub(super) fn has(&self, view: &View, stem: &str) -> bool {
+    /// Whether any visible tool has a stem.
+    pub(super) fn has(&self, view: &VisibleTools, stem: &str) -> bool {
         let is_seen = |entry| self.postings(entry).iter().any(|posting| view.has(posting.tool()));
         let mut entries = self.entries(stem).iter();
         if view.is_whole() { entries.next().is_some() } else { entries.any(is_seen) }
     }
 }
 
-/// A hash of a word, the same in every process.
+/// A hash of a word that is the same in every process.
 pub(super) fn hash(word: &str) -> u64 {
     word.bytes()
         .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
@@ -372,31 +376,31 @@ mod tests {
         Index::of([&Arc::new(admit(&entry, &discovery, &Naming::default(), &|_| false))].into_iter())
     }
 
-    /// The tools that have a rare word of a request in their names, once for each word.
-    fn rarely_named(index: &Index, hidden: &str, texts: &[&str]) -> Vec<String> {
+    /// The tools with a rare word of a request in their names, once for each word.
+    fn rare_name_matches(index: &Index, hidden: &str, texts: &[&str]) -> Vec<String> {
         let view = index.view(hidden.to_owned(), |tool| &*tool.name != hidden);
         let scores = score(index, &view, texts, &mut vec![0; index.len()]);
         let name = |place: usize| index.tool(place).map(|tool| tool.name.to_string());
-        scores.rarely_named.into_iter().filter_map(name).collect()
+        scores.rare_name_matches.into_iter().filter_map(name).collect()
     }
 
     #[test]
-    fn a_rare_word_of_the_request_in_a_name_is_noted() {
+    fn a_rare_word_of_the_request_in_a_name_is_recorded() {
         let index =
             index(&["draw_mermaid", "draw_tree", "prune_tree", "fell_tree", "fix_x4711", "mermaid_song"]);
         let cases: [(&str, &[&str], &[&str]); 7] = [
             ("", &["draw a mermaid"], &["draw_mermaid", "mermaid_song"]),
             ("", &["mermaids: a Mermaid song"], &["draw_mermaid", "mermaid_song", "mermaid_song"]),
-            ("", &["a tree"], &[]),                                    // Three have it.
-            ("fell_tree", &["a tree"], &["draw_tree", "prune_tree"]), // Whoever sees two only does not know of the third.
-            ("", &["lines of x4711"], &[]),                           // A description, and a value.
-            ("", &["draw something, then another", "a mermaid"], &[]), // Of a part alone.
-            ("", &["merrmaid"], &[]), // What may have been meant was not said.
+            ("", &["a tree"], &[]), // Three tools have it.
+            ("fell_tree", &["a tree"], &["draw_tree", "prune_tree"]), // Only two of the three are visible.
+            ("", &["lines of x4711"], &[]), // In descriptions, and a value.
+            ("", &["draw something, then another", "a mermaid"], &[]), // In a clause only.
+            ("", &["merrmaid"], &[]), // A guessed word does not count.
         ];
         for (hidden, texts, expected) in cases {
-            let mut noted = rarely_named(&index, hidden, texts);
-            noted.sort();
-            assert_eq!(noted, expected, "{texts:?} without {hidden:?}");
+            let mut found = rare_name_matches(&index, hidden, texts);
+            found.sort();
+            assert_eq!(found, expected, "{texts:?} without {hidden:?}");
         }
     }
 }

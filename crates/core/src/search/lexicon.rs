@@ -1,11 +1,11 @@
-//! The words that were met while tools were read, each with its stem.
+//! The words seen while tools are read, each with its stem.
 
 use super::words::{Stems, is_stop};
 use crate::name_map::NameMap;
 
-/// A word that was read before: its stem and itself, as places in the lexicon.
+/// A word of the lexicon: the positions of its stem and of its written form.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Known {
+pub(super) struct LexiconWord {
     pub(super) stem: u32,
     pub(super) form: u32,
 }
@@ -14,23 +14,23 @@ pub(super) struct Known {
 #[derive(Default)]
 pub(super) struct Lexicon {
     stemmer: Stems,
-    /// By word; stop words have nothing.
-    known: NameMap<Box<str>, Option<Known>>,
+    /// By word; `None` for stop words.
+    known: NameMap<Box<str>, Option<LexiconWord>>,
     ids: NameMap<Box<str>, u32>,
     stems: Vec<Box<str>>,
     forms: Vec<Box<str>>,
 }
 
 impl Lexicon {
-    /// A word, lower case; a stop word is none.
-    pub(super) fn word(&mut self, word: &str) -> Option<Known> {
+    /// Looks up a lower-case word and adds it if it is new; `None` for a stop word.
+    pub(super) fn word(&mut self, word: &str) -> Option<LexiconWord> {
         match self.known.get(word) {
             Some(known) => *known,
             None => self.learn(word),
         }
     }
 
-    fn learn(&mut self, word: &str) -> Option<Known> {
+    fn learn(&mut self, word: &str) -> Option<LexiconWord> {
         let Self { stemmer, ids, stems, forms, .. } = self;
         let count = |list: &[Box<str>]| u32::try_from(list.len()).unwrap_or(u32::MAX);
         let known = (!is_stop(word)).then(|| {
@@ -40,23 +40,23 @@ impl Lexicon {
                 stems.push(Box::from(&*stem));
                 count(stems) - 1
             });
-            Known { stem, form }
+            LexiconWord { stem, form }
         });
         self.known.insert(word.into(), known);
         known
     }
 
-    /// A stem.
+    /// The stem at a position.
     pub(super) fn stem(&self, place: u32) -> &str {
         self.stems.get(place as usize).map_or("", |stem| stem)
     }
 
-    /// A word as it is written.
+    /// The written form at a position.
     pub(super) fn form(&self, place: u32) -> &str {
         self.forms.get(place as usize).map_or("", |form| form)
     }
 
-    /// The shorter of two words, or the first in order.
+    /// The shorter of two written forms, or the alphabetically first.
     pub(super) fn shorter(&self, a: u32, b: u32) -> u32 {
         let order = |form: u32| (self.form(form).len(), self.form(form));
         if a == b || order(a) <= order(b) { a } else { b }

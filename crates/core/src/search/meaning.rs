@@ -1,23 +1,23 @@
-//! Meaning: a text as one vector, the sum of what its pieces mean. Vectors of texts that are about the same thing
-//! point the same way.
+//! Meaning: a text as one vector, the sum of the vectors of its word pieces. Texts about the same subject have vectors
+//! of similar direction.
 
-use super::pieces::{Vocabulary, each_token};
-use super::recurring::{Lists, Run, Runs, each_run};
-use super::values::{Said, each_passage, is_value};
+use super::pieces::{PieceVocabulary, each_token};
+use super::run_table::{RunId, RunLists, RunTable, each_run};
+use super::values::{Quoting, each_passage, is_value};
 use super::weights::WEIGHTS;
-use super::words::{spelled_out, telling};
+use super::words::{meaningful_part, spelled_out};
 
 static TABLE: &[u8] = include_bytes!("table/table.i8");
 static SCALES: &[u8] = include_bytes!("table/scale.f32");
 
 const ROWS: usize = SCALES.len() / 4;
-/// How many numbers a vector of the table has.
+/// The number of components of the table's vectors.
 pub(super) const WIDTH: usize = TABLE.len() / ROWS;
 
-/// No text is read further than this many pieces.
+/// Maximum number of pieces read of one text.
 const MAX_PIECES: usize = 1_000;
 
-/// A direction: bytes and the factor that makes its length one.
+/// A vector of length one: bytes and a common factor.
 #[derive(Debug, Clone)]
 pub struct Vector {
     pub(super) bytes: Box<[i8]>,
@@ -25,7 +25,7 @@ pub struct Vector {
 }
 
 impl Vector {
-    /// A vector of these numbers, scaled to length one; none where they are all zero or not numbers.
+    /// Scales numbers to length one; `None` if they are all zero or not finite.
     pub fn of(numbers: &[f32]) -> Option<Self> {
         let length = numbers.iter().map(|n| n * n).sum::<f32>().sqrt();
         let most = numbers.iter().fold(0_f32, |most, n| most.max(n.abs()));
@@ -34,122 +34,122 @@ impl Vector {
         }
         let step = most / 127.0;
         let mut bytes = vec![0_i8; numbers.len()].into_boxed_slice();
-        pulp::Arch::new().dispatch(Rounding { numbers, step, bytes: &mut bytes });
+        pulp::Arch::new().dispatch(Quantize { numbers, step, bytes: &mut bytes });
         Some(Self { bytes, factor: step / length })
     }
 
-    /// How many numbers it has.
+    /// The number of components.
     pub(super) fn width(&self) -> usize {
         self.bytes.len()
     }
 }
 
-/// Rounds numbers to so many steps each, with the instructions that this processor has: every one does the same.
-struct Rounding<'a> {
+/// Rounds numbers to multiples of `step`, with the SIMD instructions of this processor. All give the same result.
+struct Quantize<'a> {
     numbers: &'a [f32],
     step: f32,
     bytes: &'a mut [i8],
 }
 
-impl pulp::WithSimd for Rounding<'_> {
+impl pulp::WithSimd for Quantize<'_> {
     type Output = ();
 
     #[inline(always)]
     fn with_simd<S: pulp::Simd>(self, _: S) {
         let Self { numbers, step, bytes } = self;
-        // Rounded to what a byte holds: the cast cannot lose more.
+        // The values are in the range of a byte.
         bytes.iter_mut().zip(numbers).for_each(|(byte, n)| *byte = (n / step).round() as i8);
     }
 }
 
-/// Gathers the pieces of texts, and adds up what they mean. Runs of text that came before are remembered.
+/// Sums the vectors of the pieces of texts. Caches the pieces of runs of text.
 #[derive(Default)]
-pub(super) struct Pieces {
-    /// The rows of runs of text.
-    rows: Lists<u16>,
-    /// Names as they are written, and their rows when they are spelled out.
-    names: Runs,
-    name_rows: Lists<u16>,
-    sum: Sum,
-    /// How many of the text are still read.
+pub(super) struct PieceSum {
+    /// The table rows of each run of text.
+    rows: RunLists<u16>,
+    /// Names as they are written, and the table rows of their words.
+    names: RunTable,
+    name_rows: RunLists<u16>,
+    sum: RowSum,
+    /// How many more pieces of the current text are read.
     left: usize,
 }
 
-impl Pieces {
-    /// Begins anew.
+impl PieceSum {
+    /// Starts a new sum.
     pub(super) fn begin(&mut self) {
         self.sum.clear();
     }
 
-    /// Begins with a text of which the runs follow.
+    /// Starts a text, whose runs follow.
     pub(super) fn begin_text(&mut self) {
         self.left = MAX_PIECES;
     }
 
-    /// Adds the pieces of a run of text, each counted `weight` times.
-    pub(super) fn add(&mut self, run: Option<Run>, text: &str, weight: f32) {
+    /// Adds the pieces of a run of text with a weight.
+    pub(super) fn add(&mut self, run: Option<RunId>, text: &str, weight: f32) {
         let rows = self.rows.of(run, |rows| each_row(text, rows));
         rows.iter().take(self.left).for_each(|row| self.sum.add(*row, weight));
         self.left = self.left.saturating_sub(rows.len());
     }
 
     /// Adds the pieces of a text.
-    pub(super) fn read(&mut self, runs: &mut Runs, text: &str, weight: f32) {
+    pub(super) fn read(&mut self, runs: &mut RunTable, text: &str, weight: f32) {
         self.begin_text();
         each_run(text, &mut |_, run| self.add(runs.get(run), run, weight));
     }
 
-    /// Adds the pieces of a name, spelled out. The same few names come again and again.
+    /// Adds the pieces of a name's words. The same few names occur again and again.
     pub(super) fn read_name(&mut self, name: &str, weight: f32) {
         let rows = self.name_rows.of(self.names.get(name), |rows| each_row(&spelled_out(name), rows));
         rows.iter().take(MAX_PIECES).for_each(|row| self.sum.add(*row, weight));
     }
 
-    /// What was added up.
+    /// The vector of the sum.
     pub(super) fn vector(&mut self) -> Option<Vector> {
         self.sum.vector()
     }
 }
 
 fn each_row(text: &str, rows: &mut Vec<u16>) {
-    let vocabulary = Vocabulary::get();
+    let vocabulary = PieceVocabulary::get();
     each_token(text, &mut |token: &str| vocabulary.rows(token, rows));
 }
 
-/// How many rows are added at once: a sum is fetched and put away once for all of them.
+/// Number of rows added at once: the sum is loaded and stored once for all of them.
 const AT_ONCE: usize = 256;
 
 /// A sum of rows of the table.
-struct Sum {
+struct RowSum {
     numbers: Box<[f32; WIDTH]>,
-    /// Those that are still to be added, each with its factor.
-    waiting: Vec<(u16, f32)>,
+    /// Rows that are not added yet, each with its factor.
+    pending: Vec<(u16, f32)>,
 }
 
-impl Default for Sum {
+impl Default for RowSum {
     fn default() -> Self {
-        Self { numbers: Box::new([0.0; WIDTH]), waiting: Vec::new() }
+        Self { numbers: Box::new([0.0; WIDTH]), pending: Vec::new() }
     }
 }
 
-impl Sum {
+impl RowSum {
     fn clear(&mut self) {
         self.numbers.fill(0.0);
-        self.waiting.clear();
+        self.pending.clear();
     }
 
     fn add(&mut self, row: u16, weight: f32) {
         let at = usize::from(row) * 4;
         let Some(Ok(scale)) = SCALES.get(at..at + 4).map(<[u8; 4]>::try_from) else { return };
-        self.waiting.push((row, f32::from_le_bytes(scale) * weight));
-        if self.waiting.len() >= AT_ONCE {
+        self.pending.push((row, f32::from_le_bytes(scale) * weight));
+        if self.pending.len() >= AT_ONCE {
             self.add_up();
         }
     }
 
     fn add_up(&mut self) {
-        pulp::Arch::new().dispatch(Adding { sum: &mut self.numbers, rows: &self.waiting });
-        self.waiting.clear();
+        pulp::Arch::new().dispatch(AddRows { sum: &mut self.numbers, rows: &self.pending });
+        self.pending.clear();
     }
 
     fn vector(&mut self) -> Option<Vector> {
@@ -158,28 +158,28 @@ impl Sum {
     }
 }
 
-/// Adds the pieces of those words of a text that count.
-fn add_where(sum: &mut Sum, text: &str, weight: f32, counts: impl Fn(&str) -> bool) {
+/// Adds the pieces of the words that `counts` accepts.
+fn add_where(sum: &mut RowSum, text: &str, weight: f32, counts: impl Fn(&str) -> bool) {
     let mut rows = Vec::new();
     each_token(text, &mut |token: &str| {
         if rows.len() < MAX_PIECES && counts(token) {
-            Vocabulary::get().rows(token, &mut rows);
+            PieceVocabulary::get().rows(token, &mut rows);
         }
     });
     rows.iter().for_each(|row| sum.add(*row, weight));
 }
 
-/// So many numbers of a sum stay in the processor while rows are added to them.
+/// Number of components of the sum that stay in registers while rows are added.
 const BLOCK: usize = 64;
 const _: () = assert!(WIDTH.is_multiple_of(BLOCK));
 
-/// Adds rows of the table, likewise.
-struct Adding<'a> {
+/// Adds rows of the table, with the SIMD instructions of this processor.
+struct AddRows<'a> {
     sum: &'a mut [f32; WIDTH],
     rows: &'a [(u16, f32)],
 }
 
-impl pulp::WithSimd for Adding<'_> {
+impl pulp::WithSimd for AddRows<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -199,20 +199,20 @@ impl pulp::WithSimd for Adding<'_> {
     }
 }
 
-/// Words that are true of everything that is searched for here.
+/// Words that apply to every tool and so carry no meaning.
 const OF_EVERY_TOOL: &[&str] = &["tool", "tools", "server", "servers", "mcp"];
 
-/// What a request means. "A tool for", "server:" and the like say nothing, nor do values, unless nothing else is said.
+/// The meaning of a request. Words such as "tool" and "server", and values, count only if there is nothing else.
 pub(super) fn meaning(request: &str) -> Option<Vector> {
-    let mut sum = Sum::default();
+    let mut sum = RowSum::default();
     let counts = |word: &str| !OF_EVERY_TOOL.contains(&word) && !is_value(word);
-    each_passage(request, &mut |said, passage| {
-        let weight = match said {
-            Said::Plainly => 1.0,
-            Said::InQuotes => WEIGHTS.quoted_meaning,
+    each_passage(request, &mut |quoting, passage| {
+        let weight = match quoting {
+            Quoting::Unquoted => 1.0,
+            Quoting::Quoted => WEIGHTS.quoted_meaning,
         };
         for chunk in passage.split_whitespace() {
-            add_where(&mut sum, telling(chunk), weight, counts);
+            add_where(&mut sum, meaningful_part(chunk), weight, counts);
         }
     });
     sum.vector().or_else(|| {
@@ -221,14 +221,14 @@ pub(super) fn meaning(request: &str) -> Option<Vector> {
     })
 }
 
-/// A word of more pieces than this is no word that the table knows.
+/// A word with more pieces than this is unknown to the table.
 const MAX_WORD_PIECES: usize = 3;
 
-/// What one lower-case word means by itself; nothing where the table does not know it.
+/// The meaning of one lower-case word; `None` if the table does not know it.
 pub(super) fn meaning_of_word(word: &str) -> Option<Vector> {
     let mut rows = Vec::new();
-    Vocabulary::get().rows(word, &mut rows);
-    let mut sum = Sum::default();
+    PieceVocabulary::get().rows(word, &mut rows);
+    let mut sum = RowSum::default();
     if rows.len() <= MAX_WORD_PIECES {
         rows.iter().for_each(|row| sum.add(*row, 1.0));
     }
@@ -237,16 +237,16 @@ pub(super) fn meaning_of_word(word: &str) -> Option<Vector> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::comparison::{Sought, Vectors};
+    use super::super::comparison::{QueryVector, Vectors};
     use super::*;
 
-    fn likeness(a: &str, b: &str) -> f32 {
+    fn similarity(a: &str, b: &str) -> f32 {
         let mut vectors = Vectors::with_room(WIDTH, 1);
         vectors.push(meaning(b).as_ref());
         let query = meaning(a).expect("a meaning");
         let mut out = [vec![0.0], vec![0.0]];
-        vectors.compare(&[Sought::of(None), Sought::of(Some(&query))], &mut out);
-        assert_eq!(out[0], [0.0], "what means nothing is like nothing");
+        vectors.compare(&[QueryVector::of(None), QueryVector::of(Some(&query))], &mut out);
+        assert_eq!(out[0], [0.0], "a missing vector has no similarity");
         out[1][0]
     }
 
@@ -256,32 +256,32 @@ mod tests {
     }
 
     #[test]
-    fn like_texts_are_alike() {
-        assert!(likeness("send an email", "send an email") > 0.98);
-        let near = likeness("send an email to a colleague", "deliver a mail message");
-        let far = likeness("send an email to a colleague", "current weather of a city");
+    fn similar_texts_have_similar_vectors() {
+        assert!(similarity("send an email", "send an email") > 0.98);
+        let near = similarity("send an email to a colleague", "deliver a mail message");
+        let far = similarity("send an email to a colleague", "current weather of a city");
         assert!(near > far + 0.2, "{near} {far}");
         assert!(meaning("").is_none());
     }
 
     #[test]
-    fn a_request_is_about_what_the_tool_does() {
-        assert!(likeness("MCP server: email, tool: send a message", ": email, : send a message") > 0.99);
-        assert!(meaning("tools").is_some(), "where nothing else is said, that counts");
+    fn words_that_apply_to_every_tool_do_not_count() {
+        assert!(similarity("MCP server: email, tool: send a message", ": email, : send a message") > 0.99);
+        assert!(meaning("tools").is_some(), "it counts if there is nothing else");
     }
 
     #[test]
-    fn values_are_no_part_of_what_a_request_means() {
+    fn values_do_not_count_towards_the_meaning() {
         let plain = "convert dollars to euros";
         for values in ["convert 1250 dollars to euros", "convert dollars to euros a81f6b23c9"] {
-            assert!(likeness(values, plain) > 0.99, "{values}");
+            assert!(similarity(values, plain) > 0.99, "{values}");
         }
         assert!(
-            likeness("read /tmp/weather/2024/rain.csv", "read csv") > 0.99,
-            "a path tells a kind of file"
+            similarity("read /tmp/weather/2024/rain.csv", "read csv") > 0.99,
+            "only the file extension counts"
         );
-        let quoted = likeness("post \"rain tomorrow\" to the channel", "rain tomorrow");
-        assert!(quoted < likeness("post rain tomorrow to the channel", "rain tomorrow"), "{quoted}");
-        assert!(meaning("42").is_some(), "where nothing else is said, that counts");
+        let quoted = similarity("post \"rain tomorrow\" to the channel", "rain tomorrow");
+        assert!(quoted < similarity("post rain tomorrow to the channel", "rain tomorrow"), "{quoted}");
+        assert!(meaning("42").is_some(), "it counts if there is nothing else");
     }
 }

@@ -1,16 +1,16 @@
-//! Tool search: from what somebody wants to the tools that do it.
+//! Tool search: finds the tools that fit a request in words.
 //!
-//! Two engines look at every tool: one counts words (`words`, `part`, `lexical`), the other compares meanings by a
-//! table of vectors that is part of the binary (`pieces`, `meaning`). By the same table a word also stands for its
-//! nearest in the catalog (`neighbours`). `rank` puts both together. Nothing is made before somebody searches. What a
-//! server's texts say is worked out once for each part of the catalog and goes with it from snapshot to snapshot.
+//! Two engines score every tool: one counts words (`words`, `server_index`, `lexical`), the other compares meanings
+//! with a table of vectors that is part of the binary (`pieces`, `meaning`). With the same table, `neighbours` finds
+//! the words of the catalog nearest to each word of a request. `rank` combines both scores. The index is built on the
+//! first search. The index of one server's tools is built once and shared by all snapshots in which that server is
+//! unchanged.
 
 mod clauses;
 mod comparison;
 mod cover;
+mod encoder;
 mod fields;
-mod gathering;
-mod given;
 mod guesses;
 mod index;
 mod lexical;
@@ -18,11 +18,12 @@ mod lexicon;
 mod meaning;
 mod names;
 mod neighbours;
-mod part;
 mod pieces;
+mod posting_builder;
 mod query;
 mod rank;
-mod recurring;
+mod run_table;
+mod server_index;
 mod servers;
 mod synonyms;
 mod texts;
@@ -30,10 +31,10 @@ mod values;
 mod weights;
 mod words;
 
-pub use fields::Fields;
-pub use given::{Given, Standing, text_of, texts_of};
+pub use encoder::{EncodedQuery, EncodedTools, query_texts, tool_text};
+pub use fields::MatchedFields;
 pub use index::{Hit, Index};
 pub use meaning::Vector;
-pub use part::Part;
 pub use query::{MAX_HITS, Pattern, Query, QueryError};
-pub use servers::speaks_of;
+pub use server_index::ServerIndex;
+pub use servers::mentions_server;

@@ -1,16 +1,16 @@
-//! Exact names: whoever writes a tool's name in any spelling that a call would accept gets that tool first.
+//! Exact names: a query that is a tool's name, in any spelling that a call accepts, finds that tool first.
 
 use super::words::compact;
 use crate::catalog::ServerCatalog;
 
-/// No server's name is longer.
+/// Maximum length of a server's name.
 const MAX_SERVER_NAME: usize = 64;
 
-/// How well a text is a tool's name; more is better.
+/// How well a text matches a tool's name; greater is better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Naming {
+pub(super) struct NameMatch {
     case: Case,
-    form: Form,
+    form: NameForm,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -20,30 +20,30 @@ enum Case {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Form {
-    /// The tool's own name, which others may have as well.
+enum NameForm {
+    /// The tool's own name, which tools of other servers may have as well.
     Own,
-    /// A spelling with the server's name in it.
+    /// A spelling that includes the server's name.
     Full,
     /// The name that clients see.
     Exposed,
 }
 
-/// Under which spellings the tools of one server are found: a hash of each, in lower case, and the tool's place.
+/// The spellings of one server's tools: a hash of each in lower case, and the position of the tool.
 #[derive(Debug, Default)]
 pub(super) struct Spellings(Vec<(u64, u32)>);
 
 impl Spellings {
-    /// The spellings of a server's tools, without those that begin with the server's name.
+    /// The spellings of a server's tools, except those that begin with the server's name.
     pub(super) fn of(server: &ServerCatalog) -> Self {
         let mut all = Vec::with_capacity(server.tools.len() * 2);
         for (place, tool) in (0..).zip(&server.tools) {
             all.push((hash(&tool.name), place));
             all.push((hash(&tool.exposed), place));
             all.extend(
-                tool.under
+                tool.original
                     .iter()
-                    .flat_map(|under| [hash(&under.exposed), hash(&under.name)])
+                    .flat_map(|original| [hash(&original.exposed), hash(&original.name)])
                     .map(|hash| (hash, place)),
             );
             if tool.server.is_virtual() {
@@ -59,26 +59,29 @@ impl Spellings {
         self.0.iter().map(|(hash, _)| *hash)
     }
 
-    fn places(&self, wanted: u64) -> impl Iterator<Item = usize> {
-        let from = self.0.partition_point(|(hash, _)| *hash < wanted);
-        self.0[from..].iter().take_while(move |(hash, _)| *hash == wanted).map(|(_, place)| *place as usize)
+    fn places(&self, sought_hash: u64) -> impl Iterator<Item = usize> {
+        let from = self.0.partition_point(|(hash, _)| *hash < sought_hash);
+        self.0[from..]
+            .iter()
+            .take_while(move |(hash, _)| *hash == sought_hash)
+            .map(|(_, place)| *place as usize)
     }
 }
 
-/// Which servers a name may be of: most texts are none, and no server need be asked.
+/// Finds the servers that a name may belong to. Most texts are not names, so no server has to be searched for them.
 #[derive(Debug, Default)]
-pub(super) struct Known {
-    /// Which spellings there may be among all servers'.
+pub(super) struct NameFilter {
+    /// A Bloom filter over the spellings of all servers.
     spellings: Vec<u64>,
-    /// Hashes of the servers' names, in lower case and in order, and whose they are.
+    /// Hashes of the servers' names in lower case, sorted, each with the position of the server.
     servers: Vec<(u64, usize)>,
 }
 
-impl Known {
-    /// What these servers' names and spellings are.
+impl NameFilter {
+    /// Builds the filter from the servers' names and spellings.
     pub(super) fn of<'a>(servers: impl Iterator<Item = (&'a str, &'a Spellings)> + Clone) -> Self {
         let count: usize = servers.clone().map(|(_, spellings)| spellings.0.len()).sum();
-        // Sixteen bits for each leave few texts that seem to be a name.
+        // Sixteen bits per spelling keep false positives rare.
         let mut bits = vec![0_u64; (count / 4).next_power_of_two()];
         for hash in servers.clone().flat_map(|(_, spellings)| spellings.hashes()) {
             let (word, bit) = Self::place(bits.len(), hash);
@@ -96,16 +99,16 @@ impl Known {
             return (0..self.servers.len()).collect();
         }
         let texts = name.after.iter().flatten();
-        let begun = texts.flat_map(|(text, _)| {
+        let prefixed = texts.flat_map(|(text, _)| {
             let signs = text.bytes().enumerate().take(MAX_SERVER_NAME + 1);
             signs.filter(|(_, byte)| matches!(byte, b'_' | b'.')).map(|(at, _)| hash(&text[..at]))
         });
-        begun.flat_map(|hash| self.of_name(hash)).collect()
+        prefixed.flat_map(|hash| self.of_name(hash)).collect()
     }
 
-    fn of_name(&self, wanted: u64) -> impl Iterator<Item = usize> {
-        let from = self.servers.partition_point(|(hash, _)| *hash < wanted);
-        self.servers[from..].iter().take_while(move |(hash, _)| *hash == wanted).map(|(_, part)| *part)
+    fn of_name(&self, sought_hash: u64) -> impl Iterator<Item = usize> {
+        let from = self.servers.partition_point(|(hash, _)| *hash < sought_hash);
+        self.servers[from..].iter().take_while(move |(hash, _)| *hash == sought_hash).map(|(_, part)| *part)
     }
 
     fn may_have(&self, hash: u64) -> bool {
@@ -123,53 +126,53 @@ impl Known {
 pub(super) struct SoughtName<'a> {
     text: &'a str,
     hash: u64,
-    /// What a server's name may stand at the beginning of, and what then stands between that and the tool's.
+    /// The texts that may begin with a server's name, each with the separators that may follow that name.
     after: [Option<(&'a str, &'static [&'static str])>; 3],
 }
 
 impl<'a> SoughtName<'a> {
-    /// Reads it once for all servers.
+    /// Prepares a text for the lookup in all servers.
     pub(super) fn new(text: &'a str) -> Self {
         let after =
             |prefix, between: &'static [&'static str]| strip(text, prefix).map(|rest| (rest, between));
-        // `a__b` is `b` of `a` by one style and `_b` of `a` by another: both are looked for.
+        // `a__b` is tool `b` of `a` in one naming style and `_b` of `a` in another: both are looked up.
         let after = [after("", &["_", "__"]), after("mcp_", &["_"]), after("mcp.", &["."])];
         Self { text, hash: hash(text), after }
     }
 }
 
-/// Calls `visit` with the places of those tools of a server whose name is sought.
+/// Calls `visit` with the position of each tool of a server that has the sought name.
 pub(super) fn each_named(
     server: &ServerCatalog,
     spellings: &Spellings,
     sought: &SoughtName<'_>,
-    visit: &mut impl FnMut(usize, Naming),
+    visit: &mut impl FnMut(usize, NameMatch),
 ) {
-    let SoughtName { text, hash: wanted, ref after } = *sought;
+    let SoughtName { text, hash: sought_hash, ref after } = *sought;
     let own = server.entry.name.as_str();
-    let begun = after.iter().flatten().filter_map(|(text, between)| Some((strip(text, own)?, between)));
-    let forms = begun.flat_map(|(text, between)| between.iter().filter_map(move |sign| strip(text, sign)));
+    let prefixed = after.iter().flatten().filter_map(|(text, between)| Some((strip(text, own)?, between)));
+    let forms = prefixed.flat_map(|(text, between)| between.iter().filter_map(move |sign| strip(text, sign)));
     for rest in forms {
         let length = rest.len();
         for place in spellings.places(hash(rest)) {
             let Some(tool) = server.tools.get(place) else { continue };
-            let names = [Some(&*tool.name), tool.under.as_ref().map(|under| &*under.name)];
+            let names = [Some(&*tool.name), tool.original.as_ref().map(|original| &*original.name)];
             if let Some(case) = names.into_iter().flatten().filter_map(|name| same(name, rest)).max() {
-                // The letters of the server's name are looked at as well.
+                // The case of the server's name counts as well.
                 let case = if text[..text.len() - length].contains(own) { case } else { Case::Other };
-                visit(place, Naming { case, form: Form::Full });
+                visit(place, NameMatch { case, form: NameForm::Full });
             }
         }
     }
-    for place in spellings.places(wanted) {
+    for place in spellings.places(sought_hash) {
         let Some(tool) = server.tools.get(place) else { continue };
-        let under = tool.under.as_ref().and_then(|under| same(&under.exposed, text));
+        let original = tool.original.as_ref().and_then(|original| same(&original.exposed, text));
         let forms = [
-            (Form::Exposed, same(&tool.exposed, text)),
-            (Form::Full, under.or_else(|| same(&tool.canonical(), text))),
-            (Form::Own, same(&tool.name, text)),
+            (NameForm::Exposed, same(&tool.exposed, text)),
+            (NameForm::Full, original.or_else(|| same(&tool.canonical(), text))),
+            (NameForm::Own, same(&tool.name, text)),
         ];
-        let best = forms.into_iter().filter_map(|(form, case)| Some(Naming { case: case?, form })).max();
+        let best = forms.into_iter().filter_map(|(form, case)| Some(NameMatch { case: case?, form })).max();
         if let Some(naming) = best {
             visit(place, naming);
         }
@@ -192,7 +195,7 @@ fn hash(text: &str) -> u64 {
     })
 }
 
-/// What a query is like as a name, where it is short enough to be one.
+/// The compact form of a query that is short enough to be a name.
 pub(super) fn as_name(text: &str) -> Option<String> {
     (text.len() <= 80 && text.split_whitespace().count() <= 6)
         .then(|| compact(text))
@@ -204,11 +207,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_asked_of_servers_that_it_begins_with() {
+    fn a_name_is_looked_up_in_servers_that_it_begins_with() {
         let own = Spellings(vec![(hash("Add_Item"), 0)]);
         let none = Spellings::default();
-        let known = Known::of([("shop", &none), ("my.Shop_1", &own), ("my", &none)].into_iter());
-        let parts = |text: &str| known.parts(&SoughtName::new(text));
+        let filter = NameFilter::of([("shop", &none), ("my.Shop_1", &own), ("my", &none)].into_iter());
+        let parts = |text: &str| filter.parts(&SoughtName::new(text));
         let cases: [(&str, &[usize]); 8] = [
             ("shop_add", &[0]),
             ("SHOP__add", &[0]),
@@ -217,7 +220,7 @@ mod tests {
             ("MCP.shop.add", &[0]),
             ("shops_add", &[]),
             ("add an item to the shop. Then pay_for it", &[]),
-            ("add_item", &[0, 1, 2]), // A tool's own name may be any server's.
+            ("add_item", &[0, 1, 2]), // Any server may have a tool of this name.
         ];
         for (text, expected) in cases {
             assert_eq!(parts(text), expected, "{text}");

@@ -1,41 +1,41 @@
-//! Near words: those of the catalog that mean about what a word of a request means.
+//! Near words: words of the catalog with about the same meaning as a word of a request.
 
-use super::comparison::{Sought, Vectors};
-use super::index::{Entry, Index, View};
+use super::comparison::{QueryVector, Vectors};
+use super::index::{Index, VisibleTools, WordEntry};
 use super::meaning::{Vector, WIDTH, meaning_of_word};
 use super::weights::WEIGHTS;
 use crate::name_map::NameMap;
 use std::cmp::Reverse;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// So many near words of one word count.
+/// Number of near words that count for one word.
 pub(super) const NEAR: usize = 3;
-/// Where a catalog has more different words, those that fewest servers have are near to nothing.
+/// Maximum number of indexed words; in a larger catalog the words that fewest servers have are left out.
 const MAX_WORDS: usize = 16_384;
-/// So many words are worth a second thread.
-const WORTH_A_THREAD: usize = 2_000;
-/// So many words' near words are remembered; beyond that they are looked for anew.
+/// Number of words that justify a second thread.
+const WORDS_PER_THREAD: usize = 2_000;
+/// Maximum number of cached words; the cache is cleared when it is full.
 const MAX_REMEMBERED: usize = 2_000;
 
 /// A word of the catalog that is near to another.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Near {
-    /// Where it is first.
-    pub(super) entry: Entry,
-    /// How like it is, from 0 to 1.
-    pub(super) likeness: f32,
+pub(super) struct NearWord {
+    /// Its first entry.
+    pub(super) entry: WordEntry,
+    /// Its similarity, from 0 to 1.
+    pub(super) similarity: f32,
 }
 
-/// Near words that were looked for before, by those who share a view. Words come again in many searches.
+/// Cache of near words for one view. The same words occur in many searches.
 #[derive(Debug, Default)]
-pub(super) struct Remembered(Mutex<NameMap<Box<str>, Arc<[Near]>>>);
+pub(super) struct NearWordCache(Mutex<NameMap<Box<str>, Arc<[NearWord]>>>);
 
-impl Remembered {
-    fn lock(&self) -> MutexGuard<'_, NameMap<Box<str>, Arc<[Near]>>> {
+impl NearWordCache {
+    fn lock(&self) -> MutexGuard<'_, NameMap<Box<str>, Arc<[NearWord]>>> {
         self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    fn keep(&self, word: &str, near: Arc<[Near]>) {
+    fn keep(&self, word: &str, near: Arc<[NearWord]>) {
         let mut known = self.lock();
         if known.len() >= MAX_REMEMBERED {
             known.clear();
@@ -44,23 +44,23 @@ impl Remembered {
     }
 }
 
-/// What the words of an index mean.
+/// The vectors of an index's words.
 #[derive(Debug, Default)]
 pub(super) struct Neighbours {
-    words: Vec<Entry>,
+    words: Vec<WordEntry>,
     vectors: Vectors,
 }
 
 impl Neighbours {
-    /// What these words of an index mean. A stem may be no word, so the shortest that is written with it stands for it.
-    pub(super) fn of(index: &Index, mut words: Vec<Entry>) -> Self {
-        let having = |entry: &Entry| index.entries(index.word(*entry));
+    /// Builds the vectors of these words. A stem may not be a word, so its shortest written form is used.
+    pub(super) fn of(index: &Index, mut words: Vec<WordEntry>) -> Self {
+        let having = |entry: &WordEntry| index.entries(index.word(*entry));
         if words.len() > MAX_WORDS {
             words.sort_by_cached_key(|entry| Reverse(having(entry).len()));
             words.truncate(MAX_WORDS);
         }
-        let read = |words: &[Entry]| -> Vec<(Entry, Vector)> {
-            let meaning = |entry: &Entry| {
+        let read = |words: &[WordEntry]| -> Vec<(WordEntry, Vector)> {
+            let meaning = |entry: &WordEntry| {
                 let written = having(entry).iter().map(|entry| index.written(entry));
                 let meaning = written.min_by_key(|word| (word.len(), *word)).and_then(meaning_of_word);
                 meaning.map(|meaning| (*entry, meaning))
@@ -68,13 +68,13 @@ impl Neighbours {
             words.iter().filter_map(meaning).collect()
         };
         let (first, second) =
-            words.split_at(if words.len() < WORTH_A_THREAD { words.len() } else { words.len() / 2 });
+            words.split_at(if words.len() < WORDS_PER_THREAD { words.len() } else { words.len() / 2 });
         let (first, second) = std::thread::scope(|scope| {
             let builder = std::thread::Builder::new().name("search-index".into());
             let other =
                 (!second.is_empty()).then(|| builder.spawn_scoped(scope, || read(second)).ok()).flatten();
             let first = read(first);
-            // A thread that cannot be had leaves its work to this one.
+            // If the thread cannot be started, this one does its work.
             (first, other.and_then(|other| other.join().ok()).unwrap_or_else(|| read(second)))
         });
         let count = first.len() + second.len();
@@ -88,33 +88,33 @@ impl Neighbours {
 }
 
 impl Index {
-    /// For each of these words the nearest that tools in view have, nearest first. One more than counts: a word that
-    /// the catalog has is the nearest to itself.
-    pub(super) fn near(&self, view: &View, words: &[&str]) -> Vec<Arc<[Near]>> {
-        let mut found: Vec<Option<Arc<[Near]>>> = {
-            let known = view.remembered.lock();
+    /// For each word the nearest words of visible tools, nearest first. Returns one more than counts, because a word
+    /// of the catalog is the nearest to itself.
+    pub(super) fn near(&self, view: &VisibleTools, words: &[&str]) -> Vec<Arc<[NearWord]>> {
+        let mut found: Vec<Option<Arc<[NearWord]>>> = {
+            let known = view.near_words.lock();
             words.iter().map(|word| known.get(*word).cloned()).collect()
         };
         let new: Vec<usize> = (0..words.len()).filter(|at| found[*at].is_none()).collect();
-        let sought: Vec<Sought> =
-            new.iter().map(|at| Sought::of(meaning_of_word(words[*at]).as_ref())).collect();
+        let sought: Vec<QueryVector> =
+            new.iter().map(|at| QueryVector::of(meaning_of_word(words[*at]).as_ref())).collect();
         let mut alike = vec![vec![0_f32; self.neighbours.words.len()]; new.len()];
         self.neighbours.vectors.compare(&sought, &mut alike);
         for (at, alike) in new.into_iter().zip(alike) {
-            let nearest: Arc<[Near]> = self.nearest(view, &alike).into();
-            view.remembered.keep(words[at], nearest.clone());
+            let nearest: Arc<[NearWord]> = self.nearest(view, &alike).into();
+            view.near_words.keep(words[at], nearest.clone());
             found[at] = Some(nearest);
         }
         found.into_iter().map(Option::unwrap_or_default).collect()
     }
 
-    fn nearest(&self, view: &View, alike: &[f32]) -> Vec<Near> {
+    fn nearest(&self, view: &VisibleTools, alike: &[f32]) -> Vec<NearWord> {
         let all = self.neighbours.words.iter().zip(alike);
-        let mut near: Vec<Near> = all
-            .filter(|(_, likeness)| **likeness > WEIGHTS.least_near)
-            .map(|(entry, likeness)| Near { entry: *entry, likeness: *likeness })
+        let mut near: Vec<NearWord> = all
+            .filter(|(_, similarity)| **similarity > WEIGHTS.least_near)
+            .map(|(entry, similarity)| NearWord { entry: *entry, similarity: *similarity })
             .collect();
-        near.sort_by(|a, b| b.likeness.total_cmp(&a.likeness));
+        near.sort_by(|a, b| b.similarity.total_cmp(&a.similarity));
         near.into_iter().filter(|near| self.has(view, self.word(near.entry))).take(NEAR + 1).collect()
     }
 }
@@ -149,7 +149,7 @@ mod tests {
         of(&[("own", tools)])
     }
 
-    fn near(index: &Index, view: &View, word: &str) -> Vec<String> {
+    fn near(index: &Index, view: &VisibleTools, word: &str) -> Vec<String> {
         let found = index.near(view, &[word]).remove(0);
         found.iter().map(|near| index.word(near.entry).to_owned()).collect()
     }
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn near_words_mean_about_the_same_and_stems_stand_for_words() {
+    fn near_words_have_a_similar_meaning_and_stems_use_written_words() {
         let index = shop();
         let all = index.view("all".into(), |_| true);
         let cases = [("photograph", "pictur"), ("shipment", "deliveri"), ("rainy", "rain")];
@@ -172,34 +172,37 @@ mod tests {
             assert!(near(&index, &all, word).iter().all(|near| near != "own"), "{word}");
         }
         assert_eq!(near(&index, &all, "weather")[0], "weather", "a word is the nearest to itself");
-        assert!(near(&index, &all, "\u{1f600}").is_empty(), "what means nothing is near to nothing");
+        assert!(near(&index, &all, "\u{1f600}").is_empty(), "a text without a meaning has no near words");
         let entry = index.entries("deliveri")[0];
-        assert_eq!(index.written(&entry), "delivery", "the shortest that is written");
+        assert_eq!(index.written(&entry), "delivery", "the shortest written form");
     }
 
     #[test]
-    fn a_near_word_lifts_a_tool_but_is_no_word_of_the_request() {
+    fn a_near_word_raises_a_tool_but_is_not_a_matched_word() {
         let index = shop();
         let all = index.view("all".into(), |_| true);
         let query = Query::new(vec!["shipment".into()], 5).expect("a query");
         let hits = index.search(&all, &query, None);
         assert_eq!(&*hits[0].tool.name, "track_deliveries");
         assert!(hits[0].score > 0.99, "by words and by meaning: {}", hits[0].score);
-        assert_eq!(hits[0].matched.names().count(), 0, "no word of the request is there");
+        assert_eq!(hits[0].matched.names().count(), 0, "no word of the request is in the tool");
     }
 
     #[test]
-    fn words_of_hidden_tools_are_near_to_nothing() {
+    fn words_of_hidden_tools_are_not_near_words() {
         let index = shop();
         let sees = |tool: &Tool| &*tool.name != "crop_picture";
         let some = index.view("some".into(), sees);
         assert!(near(&index, &some, "photograph").iter().all(|near| near != "pictur"));
         let all = index.view("all".into(), |_| true);
-        assert!(near(&index, &all, "photograph").iter().any(|near| near == "pictur"), "by view, not by word");
+        assert!(
+            near(&index, &all, "photograph").iter().any(|near| near == "pictur"),
+            "the cache is per view"
+        );
     }
 
     #[test]
-    fn hidden_servers_leave_no_trace_in_scores() {
+    fn hidden_servers_do_not_change_scores() {
         let work =
             [("send_mail", "Sends an email."), ("post_letter", "Delivers paper."), ("add", "Sums up.")];
         let vault = [
@@ -225,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_bounded() {
+    fn caches_and_vectors_are_bounded() {
         let name = |at: usize| -> String {
             let letter = |n: usize| char::from(b'a' + u8::try_from(n % 26).expect("a letter"));
             [at, at / 26, at / 676, at / 17_576].map(letter).iter().collect()
@@ -238,11 +241,11 @@ mod tests {
         assert!(index.vocabulary.len() > MAX_WORDS);
         assert!(index.neighbours.words.len() <= MAX_WORDS);
         assert_eq!(index.neighbours.words.len(), index.neighbours.vectors.len());
-        let remembered = Remembered::default();
+        let cache = NearWordCache::default();
         for word in about.iter().take(2 * MAX_REMEMBERED + 1) {
-            remembered.keep(word, Arc::new([]));
+            cache.keep(word, Arc::new([]));
         }
-        assert!((1..=MAX_REMEMBERED).contains(&remembered.lock().len()));
+        assert!((1..=MAX_REMEMBERED).contains(&cache.lock().len()));
         let view = index.view("all".into(), |_| true);
         assert!(index.near(&view, &["weather"])[0].len() <= NEAR + 1);
     }

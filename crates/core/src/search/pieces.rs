@@ -1,5 +1,5 @@
-//! Word pieces: the units for which the table has a vector. A word that the vocabulary lacks is made of the longest
-//! pieces that it has.
+//! Word pieces: the units for which the table has a vector. A word that is not in the vocabulary is composed of the
+//! longest pieces that are.
 
 use std::sync::OnceLock;
 use unicode_normalization::UnicodeNormalization;
@@ -7,24 +7,24 @@ use unicode_normalization::char::is_combining_mark;
 
 static VOCABULARY: &str = include_str!("table/vocab.txt");
 
-/// Longer words have no meaning that is known.
+/// Maximum length of a word that has a meaning.
 const MAX_WORD: usize = 100;
-/// No piece is longer than this.
+/// Maximum length of a piece.
 const MAX_PIECE: usize = 24;
-/// Slots of the look-up: a power of two, twice the number of pieces.
+/// Slots of the hash table: a power of two, twice the number of pieces.
 const SLOTS: usize = 1 << 16;
 const FREE: u16 = u16::MAX;
 
-/// The vocabulary, made ready when somebody first searches: a quarter of a megabyte over text that is in the binary.
-pub(super) struct Vocabulary {
+/// The vocabulary, built on the first search: a quarter of a megabyte of indexes into text in the binary.
+pub(super) struct PieceVocabulary {
     lines: Box<[u32]>,
     slots: Box<[u16]>,
 }
 
-impl Vocabulary {
-    /// The one vocabulary.
+impl PieceVocabulary {
+    /// The shared vocabulary.
     pub(super) fn get() -> &'static Self {
-        static READY: OnceLock<Vocabulary> = OnceLock::new();
+        static READY: OnceLock<PieceVocabulary> = OnceLock::new();
         READY.get_or_init(Self::read)
     }
 
@@ -36,7 +36,7 @@ impl Vocabulary {
             let row = lines.len();
             lines.push(u32::try_from(at).unwrap_or(u32::MAX));
             at += line.len() + 1;
-            let mut slot = Hash::of(line.as_bytes()).slot();
+            let mut slot = PieceHash::of(line.as_bytes()).slot();
             while slots[slot] != FREE {
                 slot = (slot + 1) % SLOTS;
             }
@@ -54,7 +54,7 @@ impl Vocabulary {
         VOCABULARY.as_bytes().get(start..end).unwrap_or_default()
     }
 
-    fn find(&self, piece: &[u8], hash: Hash) -> Option<u16> {
+    fn find(&self, piece: &[u8], hash: PieceHash) -> Option<u16> {
         let mut slot = hash.slot();
         loop {
             match self.slots[slot] {
@@ -65,26 +65,26 @@ impl Vocabulary {
         }
     }
 
-    /// Whether a lower-case word is one piece.
+    /// Whether a lower-case word is a single piece.
     pub(super) fn has(&self, word: &str) -> bool {
-        self.find(word.as_bytes(), Hash::of(word.as_bytes())).is_some()
+        self.find(word.as_bytes(), PieceHash::of(word.as_bytes())).is_some()
     }
 
-    /// The rows of a lower-case word. A word that cannot be put together has none.
+    /// Appends the table rows of a lower-case word; none if it cannot be composed of pieces.
     pub(super) fn rows(&self, word: &str, out: &mut Vec<u16>) {
         let before = out.len();
         if word.len() > MAX_WORD {
             return;
         }
         let mut spelled = [b'#'; MAX_PIECE + 2];
-        let mut hashes = [Hash::NOTHING; MAX_PIECE];
+        let mut hashes = [PieceHash::NOTHING; MAX_PIECE];
         let mut start = 0;
         while start < word.len() {
             let rest = &word.as_bytes()[start..];
             let mut length = rest.len().min(MAX_PIECE);
             spelled[2..2 + length].copy_from_slice(&rest[..length]);
             let from = if start == 0 { 2 } else { 0 };
-            let mut hash = Hash::of(&spelled[from..2]);
+            let mut hash = PieceHash::of(&spelled[from..2]);
             for (kept, byte) in hashes.iter_mut().zip(&rest[..length]) {
                 hash = hash.with(*byte);
                 *kept = hash;
@@ -109,12 +109,12 @@ impl Vocabulary {
     }
 }
 
-/// FNV-1a, folded: short keys, and never under anybody else's control. That of a beginning is on the way to that of
-/// the whole.
+/// FNV-1a, folded: the keys are short and never come from outside. The hash of a prefix is an intermediate value of the
+/// hash of the whole.
 #[derive(Clone, Copy)]
-struct Hash(u64);
+struct PieceHash(u64);
 
-impl Hash {
+impl PieceHash {
     const NOTHING: Self = Self(0xcbf2_9ce4_8422_2325);
 
     fn of(piece: &[u8]) -> Self {
@@ -130,7 +130,7 @@ impl Hash {
     }
 }
 
-/// Calls `visit` with each word and mark of a text, as the vocabulary spells them.
+/// Calls `visit` with each word and punctuation mark of a text, as the vocabulary spells them.
 pub(super) fn each_token(text: &str, visit: &mut impl FnMut(&str)) {
     let lower: String = if text.is_ascii() {
         text.to_ascii_lowercase()
@@ -141,22 +141,22 @@ pub(super) fn each_token(text: &str, visit: &mut impl FnMut(&str)) {
         let kinds = lower.bytes().map(|byte| ASCII[usize::from(byte & 0x7f)]).enumerate();
         each_run(&lower, kinds, visit);
     } else {
-        each_run(&lower, lower.char_indices().map(|(at, c)| (at, Kind::of(c))), visit);
+        each_run(&lower, lower.char_indices().map(|(at, c)| (at, CharKind::of(c))), visit);
     }
 }
 
-/// What a character is to the vocabulary.
+/// The class of a character for the vocabulary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum CharKind {
     /// Part of a word.
     Letter,
-    /// A word of its own.
+    /// A token of its own.
     Alone,
-    /// What stands between words.
+    /// A separator between words.
     Space,
 }
 
-impl Kind {
+impl CharKind {
     fn of(c: char) -> Self {
         match c {
             _ if c.is_ascii() => ASCII[usize::from(c as u8)],
@@ -167,33 +167,33 @@ impl Kind {
     }
 }
 
-/// The kinds of the characters that nearly all texts are made of.
-static ASCII: [Kind; 128] = {
-    let mut kinds = [Kind::Letter; 128];
+/// The classes of the ASCII characters.
+static ASCII: [CharKind; 128] = {
+    let mut kinds = [CharKind::Letter; 128];
     let mut byte = 0_u8;
     while byte < 128 {
         kinds[byte as usize] = match byte {
-            _ if byte.is_ascii_punctuation() => Kind::Alone,
-            b' ' => Kind::Space,
-            _ if byte.is_ascii_control() => Kind::Space,
-            _ => Kind::Letter,
+            _ if byte.is_ascii_punctuation() => CharKind::Alone,
+            b' ' => CharKind::Space,
+            _ if byte.is_ascii_control() => CharKind::Space,
+            _ => CharKind::Letter,
         };
         byte += 1;
     }
     kinds
 };
 
-fn each_run(text: &str, kinds: impl Iterator<Item = (usize, Kind)>, visit: &mut impl FnMut(&str)) {
+fn each_run(text: &str, kinds: impl Iterator<Item = (usize, CharKind)>, visit: &mut impl FnMut(&str)) {
     let mut start = None;
     for (at, kind) in kinds {
-        if kind == Kind::Letter {
+        if kind == CharKind::Letter {
             start.get_or_insert(at);
             continue;
         }
         if let Some(from) = start.take() {
             visit(&text[from..at]);
         }
-        if kind == Kind::Alone {
+        if kind == CharKind::Alone {
             visit(&text[at..text.ceil_char_boundary(at + 1)]);
         }
     }
@@ -215,8 +215,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_made_of_the_longest_pieces() {
-        let vocabulary = Vocabulary::get();
+    fn words_are_composed_of_the_longest_pieces() {
+        let vocabulary = PieceVocabulary::get();
         let cases = [
             ("delete", "del ##ete"),
             ("message", "message"),
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_are_split_at_spaces_and_marks() {
+    fn texts_are_split_at_spaces_and_punctuation() {
         let mut found = Vec::new();
         each_token("Get_File: Café 漢字!", &mut |token: &str| found.push(token.to_owned()));
         assert_eq!(found.join(" "), "get _ file : cafe 漢 字 !");

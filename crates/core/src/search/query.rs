@@ -1,37 +1,37 @@
-//! What is searched for.
+//! Search queries and their errors.
 
 use crate::fault::{Blame, Fault};
 use regex::{Regex, RegexBuilder};
 
-/// The most hits one search gives.
+/// Maximum number of hits of one search.
 pub const MAX_HITS: usize = 50;
-/// The most texts of one search.
+/// Maximum number of texts of one search.
 const MAX_TEXTS: usize = 16;
-/// A text is read as far as this.
+/// Maximum number of bytes read of a text.
 const MAX_TEXT: usize = 4_000;
-/// The longest pattern.
+/// Maximum length of a pattern.
 const MAX_PATTERN: usize = 1_000;
-/// What a pattern may become when compiled.
+/// Maximum size of a compiled pattern.
 const MAX_COMPILED: usize = 256 * 1024;
 
-/// A search that cannot be done.
+/// An invalid search query.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum QueryError {
-    /// Nothing is searched for.
+    /// The query is empty.
     #[error("the search is empty")]
     Blank,
-    /// Too many texts.
+    /// The query has too many texts.
     #[error("a search of {0} texts is over the limit of {MAX_TEXTS}")]
     Many(usize),
-    /// The pattern is no regular expression.
-    #[error("the pattern cannot be read: {reason}, at character {at}")]
+    /// The pattern is not a valid regular expression.
+    #[error("the pattern is not valid: {reason}, at character {at}")]
     Pattern {
-        /// Where in the pattern, counted from one.
+        /// The position in the pattern, counted from one.
         at: usize,
-        /// What is wrong there.
+        /// The reason.
         reason: String,
     },
-    /// The pattern is too long, or would grow too large.
+    /// The pattern is too long, or too large when compiled.
     #[error("the pattern is too large")]
     Large,
 }
@@ -52,10 +52,10 @@ impl Fault for QueryError {
 
     fn hint(&self) -> Option<String> {
         let hint = match self {
-            Self::Blank => "say in a few words what the tool should do",
-            Self::Many(_) => "ask for less at a time",
+            Self::Blank => "describe in a few words what the tool should do",
+            Self::Many(_) => "search for fewer texts at a time",
             Self::Pattern { .. } => {
-                "the syntax is that of Rust's `regex` crate; without `regex` the words are searched for"
+                "the syntax is that of the Rust crate `regex`; without `regex`, the text is searched as words"
             }
             Self::Large => "use a shorter pattern with smaller repetitions",
         };
@@ -63,12 +63,12 @@ impl Fault for QueryError {
     }
 }
 
-/// A regular expression that a tool's name, description or parameter names must match, in any case.
+/// A regular expression that a tool's name, description or parameter names must match, ignoring case.
 #[derive(Debug, Clone)]
 pub struct Pattern(Regex);
 
 impl Pattern {
-    /// Reads a pattern. It takes time linear in what it is held against.
+    /// Compiles a pattern. Matching takes time linear in the length of the text.
     pub fn parse(text: &str) -> Result<Self, QueryError> {
         if text.trim().is_empty() {
             return Err(QueryError::Blank);
@@ -85,18 +85,18 @@ impl Pattern {
         }
     }
 
-    /// Whether a text has what the pattern describes.
+    /// Whether a text matches the pattern.
     pub(super) fn is_in(&self, text: &str) -> bool {
         self.0.is_match(text)
     }
 
-    /// The pattern's words, by which its hits are ranked.
+    /// The words of the pattern, which rank its hits.
     pub(super) fn words(&self) -> String {
         let text = self.0.as_str();
         let mut words = String::with_capacity(text.len());
         let mut escaped = false;
         for c in text.chars() {
-            // `\b`, `\w` and their like are no letters of a word.
+            // The letters of `\b`, `\w` and similar escapes are not part of a word.
             words.push(if escaped || !(c.is_alphanumeric() || c == '_') { ' ' } else { c });
             escaped = c == '\\' && !escaped;
         }
@@ -104,7 +104,7 @@ impl Pattern {
     }
 }
 
-/// The place of a mistake: the parser marks it with a caret under the pattern, or names a range.
+/// Reads the position of a syntax error from the parser's message, which marks it with a caret under the pattern.
 fn located(pattern: &str, error: &regex::Error) -> QueryError {
     let text = error.to_string();
     let reason = text
@@ -122,32 +122,32 @@ fn located(pattern: &str, error: &regex::Error) -> QueryError {
     QueryError::Pattern { at, reason }
 }
 
-/// What is searched for.
+/// A search query.
 #[derive(Debug, Clone)]
 pub struct Query {
-    /// What is wanted, in words or as a name; a tool that fits any of them is a hit.
+    /// The requests, in words or as names; a tool that fits any of them is a hit.
     pub texts: Vec<String>,
-    /// What a hit's name, description or parameter names must match.
+    /// A pattern that a hit's name, description or parameter names must match.
     pub pattern: Option<Pattern>,
-    /// The most hits.
+    /// Maximum number of hits.
     pub limit: usize,
 }
 
 impl Query {
-    /// How many hits are given to those who do not say.
+    /// Default number of hits.
     pub const USUAL_HITS: usize = 5;
 
-    /// A search for these texts.
+    /// A search for texts.
     pub fn new(texts: Vec<String>, limit: usize) -> Result<Self, QueryError> {
         Self::checked(texts, None, limit)
     }
 
-    /// A search for what a pattern describes.
+    /// A search for tools that match a pattern.
     pub fn by_pattern(pattern: &str, limit: usize) -> Result<Self, QueryError> {
         Self::checked(Vec::new(), Some(Pattern::parse(pattern)?), limit)
     }
 
-    /// A search for these texts among what a pattern describes.
+    /// A search for texts among the tools that match a pattern.
     pub fn checked(texts: Vec<String>, pattern: Option<Pattern>, limit: usize) -> Result<Self, QueryError> {
         let mut texts: Vec<String> = texts.into_iter().filter(|text| !text.trim().is_empty()).collect();
         if texts.is_empty() && pattern.is_none() {
@@ -168,14 +168,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn searches_that_cannot_be_done_say_why() {
+    fn invalid_queries_report_the_reason() {
         let cases = [
             ("", "search.blank the search is empty"),
             ("  ", "search.blank the search is empty"),
-            ("a(b", "search.bad-pattern the pattern cannot be read: unclosed group, at character 2"),
+            ("a(b", "search.bad-pattern the pattern is not valid: unclosed group, at character 2"),
             (
                 "ab[z-a]",
-                "search.bad-pattern the pattern cannot be read: invalid character class range, the start must be <= the end, at character 4",
+                "search.bad-pattern the pattern is not valid: invalid character class range, the start must be <= the end, at character 4",
             ),
             ("(a{1000}){1000}", "search.pattern-too-large the pattern is too large"),
         ];
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn the_words_of_a_pattern_are_without_its_signs() {
+    fn the_words_of_a_pattern_exclude_its_syntax() {
         let words = Pattern::parse(r"^get_\w+\b(file|image)s?$").expect("a pattern").words();
         assert_eq!(words.split_whitespace().collect::<Vec<_>>(), ["get_", "file", "image", "s"]);
     }

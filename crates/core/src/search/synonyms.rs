@@ -1,10 +1,10 @@
-//! Words of the same sense, as they are used in the names of tools and by those who look for them.
+//! Synonyms, as they occur in the names of tools and in requests.
 
 use super::words::Stems;
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
-/// Each line is one sense. A word may have several.
+/// Each line is one group of synonyms. A word may be in several groups.
 const SENSES: &[&str] = &[
     "delete remove erase destroy purge drop discard",
     "create add make new insert generate",
@@ -115,7 +115,7 @@ const SENSES: &[&str] = &[
 
 type Senses = HashMap<Box<str>, Vec<Box<str>>>;
 
-/// Other words of the same sense, as stems.
+/// The synonyms of a stem, as stems.
 pub(super) fn of(stem: &str) -> &'static [Box<str>] {
     static READY: OnceLock<Senses> = OnceLock::new();
     READY.get_or_init(read).get(stem).map_or(&[], Vec::as_slice)

@@ -1,20 +1,20 @@
-//! Lists of many short texts.
+//! Compact lists of many short strings.
 
-/// Many short texts in one.
+/// A list of short strings, stored in one buffer.
 #[derive(Debug, Default)]
-pub(super) struct Texts {
+pub(super) struct TextList {
     text: String,
     ends: Vec<u32>,
 }
 
-impl Texts {
-    /// Adds a text.
+impl TextList {
+    /// Appends a string.
     pub(super) fn push(&mut self, text: &str) {
         self.text.push_str(text);
         self.ends.push(u32::try_from(self.text.len()).unwrap_or(u32::MAX));
     }
 
-    /// The text at a place.
+    /// The string at a position; empty if out of range.
     pub(super) fn get(&self, place: usize) -> &str {
         let start =
             place.checked_sub(1).and_then(|before| self.ends.get(before)).map_or(0, |end| *end as usize);
@@ -22,12 +22,12 @@ impl Texts {
         self.text.get(start..end).unwrap_or_default()
     }
 
-    /// How many there are.
+    /// The number of strings.
     pub(super) fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// Of texts in order those that begin with one.
+    /// The strings that begin with `start`. The list must be sorted.
     pub(super) fn beginning<'a>(&'a self, start: &'a str) -> impl Iterator<Item = &'a str> {
         let (mut from, mut to) = (0, self.len());
         while from < to {
@@ -41,15 +41,15 @@ impl Texts {
         (from..self.len()).map(|place| self.get(place)).take_while(move |text| text.starts_with(start))
     }
 
-    /// Calls `visit` with the places of those that begin with a text, and whether that is all of them.
+    /// Calls `visit` with the position of each string that begins with `beginning`, and whether it equals `beginning`.
     pub(super) fn each_beginning_with(&self, beginning: &str, visit: &mut impl FnMut(usize, bool)) {
-        let (bytes, wanted) = (self.text.as_bytes(), beginning.as_bytes());
+        let (bytes, prefix) = (self.text.as_bytes(), beginning.as_bytes());
         let mut start = 0;
         for (place, end) in self.ends.iter().enumerate() {
             let end = *end as usize;
-            let is_long_enough = end - start >= wanted.len();
-            if is_long_enough && bytes.get(start..).is_some_and(|rest| rest.starts_with(wanted)) {
-                visit(place, end - start == wanted.len());
+            let is_long_enough = end - start >= prefix.len();
+            if is_long_enough && bytes.get(start..).is_some_and(|rest| rest.starts_with(prefix)) {
+                visit(place, end - start == prefix.len());
             }
             start = end;
         }

@@ -1,24 +1,24 @@
-//! Values: what a request hands to a tool and does not say of it. The tool that adds two numbers is the same for all
-//! numbers, so they take no part in what a request means.
+//! Values: the parts of a request that are arguments for a tool and do not describe it. The tool that adds two numbers
+//! is the same for all numbers, so values do not count towards the meaning of a request.
 
-use super::pieces::Vocabulary;
+use super::pieces::PieceVocabulary;
 
-/// Longer texts between quotes are no values, but a part of the request.
+/// Longer quotations are not values but part of the request.
 const MAX_QUOTED: usize = 120;
-/// A word with digits in it that has more pieces than this is an identifier; `mp3` and `ec2` are words.
+/// A word with digits and more pieces than this is an identifier; `mp3` and `ec2` are words.
 const MAX_PIECES: usize = 2;
 
-/// How a passage of a request is said.
+/// Whether a passage of a request is quoted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Said {
-    /// As the rest of it.
-    Plainly,
+pub(super) enum Quoting {
+    /// Ordinary text.
+    Unquoted,
     /// In quotes: most likely a value.
-    InQuotes,
+    Quoted,
 }
 
-/// Calls `visit` with each passage of a request, in order: what stands in quotes, and what stands between them.
-pub(super) fn each_passage<'a>(request: &'a str, visit: &mut impl FnMut(Said, &'a str)) {
+/// Calls `visit` with each passage of a request in order: quoted ones and the text between them.
+pub(super) fn each_passage<'a>(request: &'a str, visit: &mut impl FnMut(Quoting, &'a str)) {
     let (mut from, mut at, mut before) = (0, 0, None);
     while let Some(c) = request[at..].chars().next() {
         let after = at + c.len_utf8();
@@ -27,20 +27,20 @@ pub(super) fn each_passage<'a>(request: &'a str, visit: &mut impl FnMut(Said, &'
         at = after + length.unwrap_or_default();
         if length.is_some() {
             let start = after - c.len_utf8();
-            visit(Said::Plainly, &request[from..start]);
-            visit(Said::InQuotes, &request[start..at]);
+            visit(Quoting::Unquoted, &request[from..start]);
+            visit(Quoting::Quoted, &request[start..at]);
             from = at;
         }
     }
-    visit(Said::Plainly, &request[from..]);
+    visit(Quoting::Unquoted, &request[from..]);
 }
 
-/// How much of what follows belongs to the quotation that `c` begins, its closing mark included, where it begins one.
+/// The length of the quotation that `c` begins, without `c` and with its closing mark; `None` if `c` begins none.
 fn quote_length(c: char, before: Option<char>, after: &str) -> Option<usize> {
     let closing = match c {
         '"' | '`' => c,
         '\u{201c}' => '\u{201d}',
-        // In a word it is an apostrophe.
+        // Inside a word it is an apostrophe.
         '\'' if !before.is_some_and(char::is_alphanumeric) && !after.starts_with(char::is_whitespace) => c,
         _ => return None,
     };
@@ -57,7 +57,7 @@ pub(super) fn is_value(word: &str) -> bool {
         return false;
     }
     let mut rows = Vec::new();
-    Vocabulary::get().rows(word, &mut rows);
+    PieceVocabulary::get().rows(word, &mut rows);
     rows.len() > MAX_PIECES || !word.contains(char::is_alphabetic)
 }
 
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quotes_are_told_from_apostrophes() {
+    fn quotes_are_distinguished_from_apostrophes() {
         let cases = [
             ("send \"see you\" to Ann", "send |[\"see you\"]| to Ann"),
             ("Ann's file 'a b' isn't Bob's", "Ann's file |['a b']| isn't Bob's"),
@@ -78,13 +78,17 @@ mod tests {
         ];
         for (request, expected) in cases {
             let mut found = Vec::new();
-            each_passage(request, &mut |said, passage| {
-                found.push(if said == Said::InQuotes { format!("[{passage}]") } else { passage.to_owned() });
+            each_passage(request, &mut |quoting, passage| {
+                found.push(if quoting == Quoting::Quoted {
+                    format!("[{passage}]")
+                } else {
+                    passage.to_owned()
+                });
             });
             assert_eq!(found.join("|"), expected, "{request}");
         }
         let long = format!("\"{}\"", "a ".repeat(MAX_QUOTED));
-        each_passage(&long, &mut |said, _| assert_eq!(said, Said::Plainly, "too long for a value"));
+        each_passage(&long, &mut |quoting, _| assert_eq!(quoting, Quoting::Unquoted, "too long for a value"));
     }
 
     #[test]

@@ -1,62 +1,62 @@
-//! Every number that decides on the order of hits, in one place.
+//! Every number that decides the order of hits, in one place.
 //!
-//! They were chosen on several unlike collections of tools and queries at once; `cargo xtask search-eval`
-//! shows what a change of one does to each of them.
+//! They were tuned on several different collections of tools and queries at once. `cargo xtask search-eval` shows how a
+//! change affects each collection.
 
-/// How many fields a tool's text has.
+/// The number of fields of a tool.
 pub(super) const FIELDS: usize = 6;
 
-/// The numbers.
+/// The weights of the ranking.
 #[derive(Debug, Clone)]
-pub(super) struct Weights {
-    /// What a word counts in each field, in the order of [`Field`](super::fields::Field).
+pub(super) struct SearchWeights {
+    /// Weight of a word in each field, in the order of [`ToolField`](super::fields::ToolField).
     pub fields: [f32; FIELDS],
-    /// How much a long field takes away from each of its words, from 0 to 1.
+    /// How much a long field reduces the weight of its words, from 0 to 1 (`b` of BM25).
     pub length: [f32; FIELDS],
-    /// How many words each field is expected to have.
+    /// Expected number of words in each field.
     pub usual: [f32; FIELDS],
-    /// How fast a word that is said again counts less.
+    /// Saturation of repeated words (`k1` of BM25).
     pub k1: f32,
-    /// The share of words in the score; the rest is that of meaning.
+    /// Share of words in the score; the rest is meaning.
     pub lexical: f32,
-    /// The same where an encoder speaks of meaning, too.
+    /// Share of words in the score if an encoder is used as well.
     pub lexical_beside_encoder: f32,
-    /// The share of the best clause in the score of a request of several clauses.
+    /// Share of the best clause in the score of a request with several clauses.
     pub clause: f32,
-    /// What a tool gains by meeting a clause that no hit before it meets.
+    /// Bonus for a tool that fits a clause which no earlier hit fits.
     pub cover: f32,
-    /// What the server's fit adds to each of its tools.
+    /// Bonus for each tool of a server that fits as a whole.
     pub server: f32,
-    /// What a word of the same sense counts.
+    /// Weight of a synonym.
     pub synonym: f32,
-    /// What a near word counts, times how like it is to the word that was asked for.
+    /// Weight of a near word, multiplied by its similarity to the requested word.
     pub near: f32,
-    /// How like a near word is at least.
+    /// Minimum similarity of a near word.
     pub least_near: f32,
-    /// What a word counts that an unknown one may have meant.
+    /// Weight of a guessed word for one that no tool has.
     pub guess: f32,
-    /// What a name adds that is the whole query in other letters.
+    /// Bonus for a name that equals the whole query, ignoring case and punctuation.
     pub same_name: f32,
-    /// What a name adds that begins with the query.
+    /// Bonus for a name that begins with the query.
     pub name_prefix: f32,
-    /// What a word of the request adds that stands in the tool's name and in hardly any other tool.
+    /// Bonus for a word of the request that is in the tool's name and in hardly any other tool.
     pub rare_name: f32,
-    /// How much of the usual likeness of texts is taken off before meanings are compared, from 0 to 1.
+    /// Fraction of the mean similarity that is subtracted before meanings are compared, from 0 to 1.
     pub floor: f32,
-    /// How much a word counts in a request's meaning that stands in quotes.
+    /// Weight of a quoted word in the meaning of a request.
     pub quoted_meaning: f32,
-    /// How much a piece of a tool's name counts in the tool's meaning.
+    /// Weight of a piece of the tool's name in the tool's meaning.
     pub name_meaning: f32,
-    /// How much a piece of a server's name counts in the tool's meaning.
+    /// Weight of a piece of the server's name in the tool's meaning.
     pub server_meaning: f32,
-    /// How much a piece of a parameter's name counts in the tool's meaning.
+    /// Weight of a piece of a parameter's name in the tool's meaning.
     pub parameter_meaning: f32,
-    /// How much more a piece of the first sentence of a description counts than one of the others.
+    /// Extra weight of a piece in the first sentence of a description.
     pub opening_meaning: f32,
 }
 
-/// The numbers in use.
-pub(super) const WEIGHTS: Weights = Weights {
+/// The weights in use.
+pub(super) const WEIGHTS: SearchWeights = SearchWeights {
     fields: [3.0, 1.0, 1.0, 0.5, 0.5, 0.5],
     length: [0.5, 0.3, 0.75, 0.75, 0.75, 0.75],
     usual: [3.0, 2.0, 25.0, 5.0, 30.0, 20.0],

@@ -1,14 +1,14 @@
-//! Words: how texts, names and queries are taken apart, the same way for all of them.
+//! Splits texts, names and queries into words, all in the same way.
 
 use rust_stemmers::{Algorithm, Stemmer};
 use std::borrow::Cow;
 use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::is_combining_mark;
 
-/// Longer runs of letters are no words.
+/// Maximum length of a word; longer runs of letters are skipped.
 const MAX_WORD: usize = 40;
 
-/// Words that say nothing about what is wanted.
+/// Stop words: words that carry no meaning in a query. Sorted.
 const STOP: &[&str] = &[
     "about", "above", "after", "again", "all", "also", "am", "an", "and", "any", "are", "as", "at", "be",
     "because", "been", "before", "being", "both", "but", "by", "can", "cannot", "could", "did", "do", "does",
@@ -23,15 +23,15 @@ const STOP: &[&str] = &[
     "why", "will", "with", "within", "without", "would", "you", "your", "yours",
 ];
 
-/// Whether a word says nothing about what is wanted.
+/// Whether a word is a stop word.
 pub(super) fn is_stop(word: &str) -> bool {
     word.len() < 2 || STOP.binary_search(&word).is_ok()
 }
 
-/// The last letters of all endings that a stem is without. What ends in another is its own stem.
+/// The last letters of all suffixes that the stemmer removes. A word that ends in another letter is its own stem.
 const ENDINGS: &[u8] = b"cdegilmnrsty";
 
-/// Brings words to their stem.
+/// Reduces words to their stems.
 pub(super) struct Stems(Stemmer);
 
 impl Default for Stems {
@@ -48,14 +48,14 @@ impl Stems {
     }
 }
 
-/// Calls `visit` with each word of a text, in lower case and in order. Numbers, addresses and paths are left out, but
-/// for what they tell: a file's kind and a host's name.
+/// Calls `visit` with each word of a text, in lower case and in order. Skips numbers, email addresses, and all of a URL
+/// or path except its host name or file extension.
 pub(super) fn each_word(text: &str, visit: &mut impl FnMut(&str)) {
-    let mut splitter = Splitter { buffer: String::with_capacity(MAX_WORD), visit };
-    text.split_whitespace().for_each(|chunk| splitter.runs(telling(chunk)));
+    let mut splitter = WordSplitter { buffer: String::with_capacity(MAX_WORD), visit };
+    text.split_whitespace().for_each(|chunk| splitter.runs(meaningful_part(chunk)));
 }
 
-/// The words of a text with spaces between them, as a name reads in a sentence.
+/// A name as words with spaces between them.
 pub(super) fn spelled_out(name: &str) -> String {
     let mut text = String::with_capacity(name.len() + 8);
     for run in name.split(|c: char| !c.is_alphanumeric()).filter(|run| !run.is_empty()) {
@@ -69,14 +69,14 @@ pub(super) fn spelled_out(name: &str) -> String {
     text
 }
 
-/// The letters and digits of a text alone, in lower case.
+/// The letters and digits of a text, in lower case.
 pub(super) fn compact(text: &str) -> String {
     text.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
 }
 
-/// What a run of text without spaces tells: of an address or a path its host's name or its kind of file, else the whole.
-pub(super) fn telling(chunk: &str) -> &str {
-    // Neither an address nor a path is written without one of these.
+/// The meaningful part of a run of text: the host name of a URL, the file extension of a path, else the whole run.
+pub(super) fn meaningful_part(chunk: &str) -> &str {
+    // Every URL, path and email address has one of these characters.
     if memchr::memchr3(b'/', b'\\', b'@', chunk.as_bytes()).is_none() {
         return chunk;
     }
@@ -101,12 +101,12 @@ pub(super) fn telling(chunk: &str) -> &str {
     chunk
 }
 
-struct Splitter<'a, V> {
+struct WordSplitter<'a, V> {
     buffer: String,
     visit: &'a mut V,
 }
 
-impl<V: FnMut(&str)> Splitter<'_, V> {
+impl<V: FnMut(&str)> WordSplitter<'_, V> {
     fn runs(&mut self, chunk: &str) {
         if chunk.is_ascii() {
             let runs = chunk.split(|c: char| !c.is_ascii_alphanumeric());
@@ -126,7 +126,7 @@ impl<V: FnMut(&str)> Splitter<'_, V> {
         }
     }
 
-    /// Runs of Han, kana and Hangul have no spaces: each pair of neighbours is a word.
+    /// Splits runs of Han, kana and Hangul, which have no spaces: each pair of neighbours is a word.
     fn folded(&mut self, run: &str) {
         let mut rest = run;
         while let Some(first) = rest.chars().next() {
@@ -146,9 +146,10 @@ impl<V: FnMut(&str)> Splitter<'_, V> {
         }
     }
 
-    /// A name of several parts is each of them, and the whole: `GitHub` is also `github`, and `s3` only that.
+    /// Visits each part of a compound name, and the whole: `GitHub` gives `git`, `hub` and `github`; `s3` gives `s` and
+    /// `s3`.
     fn ascii(&mut self, run: &str) {
-        // Most runs are plain words, which are as they are.
+        // Most runs are plain lower-case words.
         if run.bytes().fold(true, |all, byte| all & byte.is_ascii_lowercase()) {
             if run.len() <= MAX_WORD {
                 (self.visit)(run);
@@ -183,7 +184,7 @@ fn is_cjk(c: char) -> bool {
     matches!(u32::from(c), 0x3040..=0x30ff | 0x3400..=0x4dbf | 0x4e00..=0x9fff | 0xac00..=0xd7af | 0xf900..=0xfaff | 0x2_0000..=0x3_ffff)
 }
 
-/// The parts of a run of letters and digits: `getHTTPServer2` is `get`, `HTTP`, `Server`, `2`.
+/// The parts of a camel-case name: `getHTTPServer2` gives `get`, `HTTP`, `Server`, `2`.
 fn humps(run: &str) -> impl Iterator<Item = &str> {
     let mut rest = run;
     let is_ascii = run.is_ascii();
@@ -196,7 +197,7 @@ fn humps(run: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// What [`hump_end`] finds, for the letters of which nearly all names are made.
+/// [`hump_end`] for ASCII, which nearly all names are made of.
 fn ascii_hump_end(text: &[u8]) -> usize {
     for at in 1..text.len() {
         let (before, c, next) = (text[at - 1], text[at], text.get(at + 1).copied());
@@ -217,7 +218,7 @@ fn hump_end(text: &str, first: char) -> usize {
     while let Some((at, c)) = chars.next() {
         let next = chars.peek().map(|(_, next)| *next);
         let turns = before.is_numeric() != c.is_numeric() || (before.is_lowercase() && c.is_uppercase());
-        // The last capital of several begins the next word, unless only a plural follows it: `URLs`.
+        // The last capital of several begins the next part, unless only a plural follows: `URLs`.
         let tail = next == Some('s') && text[at..].len() == 2;
         let acronym =
             before.is_uppercase() && c.is_uppercase() && next.is_some_and(char::is_lowercase) && !tail;
@@ -240,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn names_and_texts_are_taken_apart_the_same_way() {
+    fn names_and_texts_are_split_in_the_same_way() {
         let cases = [
             ("createIssue", "create issue createissue"),
             ("create_pull-request.v2", "create pull request v v2"),
@@ -261,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_plain_letters_are_taken_apart_as_all_are() {
+    fn ascii_names_are_split_like_others() {
         let letters = ["a", "B", "s", "7"];
         for at in 0..4_usize.pow(6) {
             let name: String = (0..6).map(|place| letters[at >> (2 * place) & 3]).collect();
@@ -271,13 +272,13 @@ mod tests {
     }
 
     #[test]
-    fn stop_words_are_in_order() {
+    fn stop_words_are_sorted() {
         assert!(STOP.is_sorted());
         assert!(is_stop("the") && is_stop("x") && !is_stop("delete"));
     }
 
     #[test]
-    fn what_has_no_ending_is_its_own_stem() {
+    fn a_word_without_a_known_suffix_is_its_own_stem() {
         let stemmer = Stemmer::create(Algorithm::English);
         let others = (b'a'..=b'z').chain(b'0'..=b'9').filter(|byte| !ENDINGS.contains(byte));
         let beginnings = ["retr", "happy", "operat", "national", "willing", "dying", "agree", "yes", "ski"];
@@ -295,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn names_read_as_sentences_do() {
+    fn names_are_spelled_out_as_words() {
         let cases = [("get_fileInfo", "get file Info"), ("mcp.a-b", "mcp a b"), ("", "")];
         for (name, expected) in cases {
             assert_eq!(spelled_out(name), expected, "{name}");

@@ -1,4 +1,4 @@
-//! Which values of a configuration are secrets: by their place, by their name or by their shape.
+//! Which configuration values are secrets: by their position, name or format.
 
 use super::SecretText;
 use crate::redact;
@@ -29,9 +29,9 @@ const SECRET_WORDS: &[&str] = &[
     "session",
     "ssn",
 ];
-/// Words that do so at the end of a longer word too, as in `PGPASSWORD`.
+/// Words that also count at the end of a longer word, as in `PGPASSWORD`.
 const SECRET_ENDS: &[&str] = &["password", "passwd", "passphrase", "secret", "token", "apikey"];
-/// Last words of names such as `AUTH_URL` and `KEY_FILE`: the value describes a secret and is none itself.
+/// Last words of names such as `AUTH_URL` and `KEY_FILE`: the value describes a secret but is not one.
 const DESCRIBING_WORDS: &[&str] = &[
     "algorithm",
     "audience",
@@ -66,7 +66,7 @@ const DESCRIBING_WORDS: &[&str] = &[
     "user",
     "username",
 ];
-/// Shorter values are not secrets by their shape.
+/// Shorter values are not secrets by their format.
 const MIN_RANDOM_CHARS: usize = 20;
 
 /// One `${VAR}` of a text, with the literal text around it.
@@ -74,24 +74,24 @@ struct Variable<'a> {
     name: &'a str,
     default: &'a str,
     value: &'a str,
-    /// From the previous variable on.
+    /// The text since the previous variable.
     before: &'a str,
-    /// Up to the next variable.
+    /// The text up to the next variable.
     after: &'a str,
 }
 
 impl SecretText {
-    /// The values of its variables that may be secret: not a default that is written in the template, not a
-    /// path or a plain address under a harmless name, not the variables that every process gets.
+    /// The values of its variables that may be secret. Excluded are defaults written in the template, paths and plain
+    /// URLs under a harmless name, and variables that every process gets.
     pub fn secrets(&self) -> Vec<&str> {
-        // The whole is the safe guess.
+        // Treating the whole text as secret is the safe choice.
         let Some(variables) = self.variables() else { return vec![self.expose()] };
         let may_be = |one: &Variable<'_>| one.value != one.default && is_secret(one.name, one.value);
         variables.into_iter().filter(may_be).map(|one| one.value).collect()
     }
 
-    /// The values of its variables that are secret by their name, by their shape or by their place in the text, as
-    /// in `Bearer ${VAR}`. Unlike [`SecretText::secrets`], it leaves out plain words and numbers.
+    /// The values of its variables that are secret by their name, format or position, as in `Bearer ${VAR}`. Unlike
+    /// [`SecretText::secrets`], it excludes plain words and numbers.
     pub fn credentials(&self) -> Vec<&str> {
         let Some(variables) = self.variables() else {
             let is_named = words_of(self.shown()).iter().any(|word| is_secret_word(word));
@@ -102,13 +102,13 @@ impl SecretText {
         variables.into_iter().filter(is_sure).map(|one| one.value).collect()
     }
 
-    /// Its variables in their order; `None` if it is unsure where their values begin and end.
+    /// Its variables in order; `None` if the positions of their values are ambiguous.
     fn variables(&self) -> Option<Vec<Variable<'_>>> {
         let (template, value) = (self.shown(), self.expose());
         if template == value {
             return Some(Vec::new());
         }
-        // An escaped dollar, or one variable right behind another, makes the places unsure.
+        // An escaped dollar sign, or two adjacent variables, make the positions ambiguous.
         if template.contains("${") && (template.contains("$$") || template.contains("}${")) {
             return None;
         }
@@ -133,7 +133,7 @@ impl Variable<'_> {
         is_credential(self.name, self.value) || self.is_password_in_address() || self.is_labelled()
     }
 
-    /// Whether it stands where `postgres://user:password@host` has its password.
+    /// Whether it is the password in a URL such as `postgres://user:password@host`.
     fn is_password_in_address(&self) -> bool {
         self.after.starts_with('@') && (self.before.ends_with(':') || self.before.ends_with("://"))
     }
@@ -163,14 +163,14 @@ fn is_secret(name: &str, value: &str) -> bool {
     !HARMLESS.contains(&name) && !value.starts_with('/') && !is_plain_address
 }
 
-/// Whether a value is a secret because a whole word of its name says so, or because it has the shape of one.
+/// Whether a value is a secret because of a word in its name, or because of its format.
 pub(crate) fn is_credential(name: &str, value: &str) -> bool {
     let name = name.strip_prefix("env:").unwrap_or(name);
     let words = words_of(name);
-    // `PWD` alone is the working folder.
+    // `PWD` alone is the working directory.
     let is_named = name != "PWD" && words.iter().any(|word| is_secret_word(word));
     let describes = words.last().is_some_and(|word| DESCRIBING_WORDS.contains(&word.as_str()));
-    // The address of a webhook may have its secret in the path.
+    // The URL of a webhook may contain its secret in the path.
     let is_named = is_named && (!describes || value.split('/').any(is_random));
     is_named || has_secret_shape(value)
 }
@@ -197,8 +197,7 @@ fn words_of(name: &str) -> Vec<String> {
     words
 }
 
-/// Whether a value looks like a key, a token, an address with a password in it or the like. Plain words and plain
-/// numbers do not.
+/// Whether a value looks like a key, a token, a URL with a password or similar. Plain words and plain numbers do not.
 fn has_secret_shape(value: &str) -> bool {
     let is_of_words = |c: char| c.is_lowercase() || matches!(c, '_' | '-' | '.' | ' ');
     if value.chars().all(is_of_words) || !value.chars().any(char::is_alphabetic) {
@@ -207,8 +206,8 @@ fn has_secret_shape(value: &str) -> bool {
     matches!(redact::mask_text(value), Cow::Owned(_)) || is_random(value)
 }
 
-/// Whether letters and digits alternate in a long value as they do in random text, and not as in `node-12.example`,
-/// in dates and in names of versions.
+/// Whether letters and digits alternate in a long value as in random text, unlike in `node-12.example`, dates and
+/// version names.
 fn is_random(value: &str) -> bool {
     let is_path = ["/", "./", "../", "~/"].iter().any(|start| value.starts_with(start));
     let is_place = is_path || value.contains("://");
@@ -222,13 +221,13 @@ fn is_random(value: &str) -> bool {
         if run.len() >= MIN_RANDOM_CHARS && changes >= 2 {
             return true;
         }
-        // A word with a number at its end changes once.
+        // A word with a number at its end alternates once.
         alternations += changes.saturating_sub(1);
     }
     alternations >= 3
 }
 
-/// Whether a value is a UUID: those name tenants, projects and pages far more often than they are keys.
+/// Whether a value is a UUID: those identify tenants, projects and pages far more often than they are keys.
 fn is_uuid(value: &str) -> bool {
     let is_hex = |part: &str| part.bytes().all(|byte| byte.is_ascii_hexdigit());
     value.split('-').map(str::len).eq([8, 4, 4, 4, 12]) && value.split('-').all(is_hex)
@@ -239,7 +238,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_variables_stood_for_may_be_secret_unless_it_is_plain() {
+    fn values_of_variables_may_be_secret_unless_they_are_plain() {
         let cases = [
             ("Bearer ${T}", "Bearer hunter2", vec!["hunter2"]),
             ("https://h/?key=${K}&x=${Y}", "https://h/?key=abc&x=d", vec!["abc", "d"]),
@@ -260,9 +259,9 @@ mod tests {
         }
     }
 
-    // Audit: every variable of eight characters was masked in results, names of tools included.
+    // Audit: every variable of eight characters was masked in results, including tool names.
     #[test]
-    fn credentials_are_known_by_their_place_name_or_shape() {
+    fn credentials_are_recognized_by_position_name_or_format() {
         let cases = [
             ("${DBN}", "customers", vec![]),
             ("${ACCOUNT}", "123456789012", vec![]),
@@ -312,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_secret_by_their_shape() {
+    fn values_are_secret_by_their_format() {
         let cases = [
             ("AKIAIOSFODNN7EXAMPLE", true),
             ("sk-proj-abcdefgh1234", true),

@@ -1,15 +1,14 @@
 //! Masking of known secret values in the strings of a JSON text.
 
 use super::{KnownSecrets, MASK};
-use crate::cursor::Cursor;
+use crate::cursor::JsonCursor;
 use crate::json::RawJson;
 use std::borrow::Cow;
 use std::ops::Range;
 
 impl KnownSecrets {
-    /// The JSON text with every one of them masked in its strings, however those are escaped; `None` if there is none
-    /// in it. Keys, numbers and files in base64 stay as they are, and so does every string without a secret, to the
-    /// byte.
+    /// The JSON text with known secrets masked in its strings, however those are escaped; `None` if it contains none.
+    /// Keys, numbers and base64 files stay unchanged, and every string without a secret keeps its bytes.
     pub fn mask_json(&self, json: &RawJson) -> Option<RawJson> {
         let text = json.as_str();
         let edits = self.edits(text);
@@ -18,7 +17,7 @@ impl KnownSecrets {
         }
         let mut out = String::with_capacity(text.len());
         let mut from = 0;
-        for Edit { place, masked } in edits {
+        for MaskEdit { place, masked } in edits {
             out.push_str(&text[from..place.start]);
             out.push_str(&serde_json::Value::from(masked).to_string());
             from = place.end;
@@ -27,12 +26,12 @@ impl KnownSecrets {
         Some(RawJson::parse(out).unwrap_or_else(|_| RawJson::from_value(MASK)))
     }
 
-    /// The strings of a JSON text that must be replaced, in their order. Takes one pass and no recursion: servers
-    /// choose how deep their answers nest.
-    fn edits(&self, text: &str) -> Vec<Edit> {
+    /// The strings to replace in a JSON text, in order. Takes one pass without recursion, because servers choose the
+    /// nesting depth of their results.
+    fn edits(&self, text: &str) -> Vec<MaskEdit> {
         let bytes = text.as_bytes();
         let is_in_raw_text = self.are_in(bytes);
-        // An escape may stand for any character of a secret.
+        // An escape may represent any character of a secret.
         if self.is_empty() || !(is_in_raw_text || text.contains('\\')) {
             return Vec::new();
         }
@@ -42,7 +41,7 @@ impl KnownSecrets {
         while let Some(byte) = bytes.get(at) {
             if *byte != b'"' {
                 match byte {
-                    b'{' | b'[' => edits.open.push(Open::default()),
+                    b'{' | b'[' => edits.open.push(OpenContainer::default()),
                     b'}' | b']' => edits.close(),
                     _ => {}
                 }
@@ -53,7 +52,7 @@ impl KnownSecrets {
                 at += 1;
                 continue;
             }
-            let mut cursor = Cursor::new(text, at);
+            let mut cursor = JsonCursor::new(text, at);
             let said = cursor.text();
             let place = at..cursor.place();
             at = place.end;
@@ -62,37 +61,37 @@ impl KnownSecrets {
                 continue;
             }
             edits.note(&key, &said);
-            // A string without escapes has no secret if the raw text has none.
+            // A string without escapes contains no secret if the raw text contains none.
             let may_hold_one = is_in_raw_text || matches!(said, Cow::Owned(_));
             if may_hold_one && let Cow::Owned(masked) = self.mask(&said) {
-                edits.add(Edit { place, masked }, file_place(&key, &said));
+                edits.add(MaskEdit { place, masked }, file_place(&key, &said));
             }
         }
         edits.in_order()
     }
 }
 
-/// A string that is replaced, by its place.
-struct Edit {
+/// A string to replace, by its position.
+struct MaskEdit {
     place: Range<usize>,
     masked: String,
 }
 
-/// The strings found so far that must be replaced.
+/// The strings to replace that were found so far.
 #[derive(Default)]
 struct Edits {
-    found: Vec<Edit>,
-    /// The objects and arrays around the current place.
-    open: Vec<Open>,
+    found: Vec<MaskEdit>,
+    /// The objects and arrays around the current position.
+    open: Vec<OpenContainer>,
 }
 
 /// An object or array that is not closed yet.
 #[derive(Default)]
-struct Open {
-    /// Whether one of its members so far says that its `data` is a file.
+struct OpenContainer {
+    /// Whether one of its members so far marks its `data` as a file.
     is_file: bool,
-    /// Strings to be replaced unless it turns out to be a file.
-    unless_file: Vec<Edit>,
+    /// Strings to replace unless it turns out to be a file.
+    unless_file: Vec<MaskEdit>,
 }
 
 impl Edits {
@@ -103,7 +102,7 @@ impl Edits {
         }
     }
 
-    /// Notes whether a member says that its object is a file.
+    /// Records whether a member marks its object as a file.
     fn note(&mut self, key: &str, said: &str) {
         let says_file = match key {
             "mimeType" | "mime" => true,
@@ -115,7 +114,7 @@ impl Edits {
         }
     }
 
-    fn add(&mut self, edit: Edit, place: FilePlace) {
+    fn add(&mut self, edit: MaskEdit, place: FilePlace) {
         match (place, self.open.last_mut()) {
             (FilePlace::Always, _) => {}
             (FilePlace::InFile, Some(parent)) => parent.unless_file.push(edit),
@@ -123,17 +122,17 @@ impl Edits {
         }
     }
 
-    fn in_order(mut self) -> Vec<Edit> {
+    fn in_order(mut self) -> Vec<MaskEdit> {
         self.found.sort_by_key(|edit| edit.place.start);
         self.found
     }
 }
 
-/// Where a string may be a file in base64.
+/// Whether a string may be a base64 file.
 enum FilePlace {
-    /// It is one by its key.
+    /// Yes, because of its key.
     Always,
-    /// It is one if its object is a file.
+    /// Yes, if its object is a file.
     InFile,
     Never,
 }
@@ -143,7 +142,7 @@ fn file_place(key: &str, said: &str) -> FilePlace {
         byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'-' | b'_' | b'=' | b'\r' | b'\n')
     };
     match key {
-        // Log messages have a `data` as well, which is text.
+        // Log messages also have a `data` member, which is text.
         "data" | "blob" | "b64" if !said.bytes().all(is_base64_byte) => FilePlace::Never,
         "blob" | "b64" => FilePlace::Always,
         "data" => FilePlace::InFile,
@@ -151,7 +150,7 @@ fn file_place(key: &str, said: &str) -> FilePlace {
     }
 }
 
-/// Whether the string that ends before this place is a key.
+/// Whether the string that ends before this position is a key.
 fn is_key(bytes: &[u8], end: usize) -> bool {
     let rest = bytes.get(end..).unwrap_or_default();
     rest.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b':')
@@ -167,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_are_masked_in_strings_alone() {
+    fn secrets_are_masked_only_in_strings() {
         let known = KnownSecrets::new(["correct-horse", "1234567890", r#"a","b":"c"#]);
         let cases = [
             (r#"{"a":"x correct-horse"}"#, Some(r#"{"a":"x [redacted]"}"#)),
@@ -189,9 +188,9 @@ mod tests {
         }
     }
 
-    // Audit: encoders that escape more than they must showed the secret.
+    // Audit: the secret stayed visible with encoders that escape more than necessary.
     #[test]
-    fn escapes_hide_no_secret() {
+    fn escaped_secrets_are_masked() {
         let known = KnownSecrets::new(["a/b&c=d\u{e4}fgh"]);
         let cases = [
             (
@@ -209,9 +208,9 @@ mod tests {
         }
     }
 
-    // Audit: a mask in the middle of base64 broke the file.
+    // Audit: masking within base64 broke the file.
     #[test]
-    fn files_in_base64_stay_as_they_are() {
+    fn base64_files_are_unchanged() {
         let known = KnownSecrets::new(["correct-horse"]);
         // The base64 of `my correct-horse!`.
         let file = "bXkgY29ycmVjdC1ob3JzZSE=";
@@ -237,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn deep_nesting_is_no_danger() {
+    fn deep_nesting_is_safe() {
         let known = KnownSecrets::new(["correct-horse"]);
         let deep = format!("{}\"correct-horse\"{}", "[".repeat(100), "]".repeat(100));
         assert!(masked(&known, &deep).is_some_and(|masked| masked.contains("[[\"[redacted]\"]]")));

@@ -8,14 +8,14 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
-/// Replaces every secret that is masked.
+/// Replaces every masked secret.
 pub const MASK: &str = "[redacted]";
-/// Shorter values are too common in ordinary text to be looked for.
+/// Shorter values are too common in ordinary text to be masked.
 pub const MIN_SECRET_CHARS: usize = 8;
-/// Longer values are looked for by their beginning.
+/// Of longer values, only the beginning is searched for.
 const MAX_PATTERN_BYTES: usize = 4096;
 
-/// Secret values that must not be shown, and the search for them. Clones share it; printing shows a count.
+/// Known secret values and a search automaton for them. Clones share it; `Debug` shows only a count.
 #[derive(Clone, Default)]
 pub struct KnownSecrets {
     search: Option<Arc<AhoCorasick>>,
@@ -28,8 +28,8 @@ impl fmt::Debug for KnownSecrets {
 }
 
 impl KnownSecrets {
-    /// Looks for these values and their JSON-escaped, percent-encoded and base64 forms. Values under
-    /// [`MIN_SECRET_CHARS`] characters are left out.
+    /// Searches for these values and their JSON-escaped, percent-encoded and base64 forms. Values under
+    /// [`MIN_SECRET_CHARS`] characters are ignored.
     pub fn new<I>(values: I) -> Self
     where
         I: IntoIterator,
@@ -45,30 +45,30 @@ impl KnownSecrets {
         if patterns.is_empty() {
             return Self::default();
         }
-        // The longest match wins, so that no rest of a longer secret is left behind a shorter one.
+        // The longest match wins, so that no part of a longer secret remains after a shorter one.
         let built = AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(&patterns);
         Self { search: built.ok().map(Arc::new) }
     }
 
-    /// Whether there is nothing to look for.
+    /// Whether there are no values to search for.
     pub fn is_empty(&self) -> bool {
         self.search.is_none()
     }
 
-    /// Whether one of them is in this text.
+    /// Whether a text contains one of them.
     pub fn are_in(&self, text: &[u8]) -> bool {
         self.search.as_ref().is_some_and(|search| search.is_match(text))
     }
 
-    /// How long the longest form is that is looked for.
+    /// The length of the longest form.
     pub fn longest_bytes(&self) -> usize {
         self.search.as_ref().map_or(0, |search| search.max_pattern_len())
     }
 
-    /// Whether one of them is in a text that came in pieces, across their seams too.
+    /// Whether a text in pieces contains one of them, also across the boundaries.
     pub fn are_in_pieces<'a>(&self, pieces: impl IntoIterator<Item = &'a [u8]>) -> bool {
         let open = self.longest_bytes().saturating_sub(1);
-        // The end of what has been looked at, in which one may begin.
+        // The end of the text so far, in which a match may begin.
         let mut seam: Vec<u8> = Vec::new();
         for piece in pieces {
             seam.extend_from_slice(&piece[..piece.len().min(open)]);
@@ -85,7 +85,7 @@ impl KnownSecrets {
         false
     }
 
-    /// The text with every one of them masked; borrowed if there is none in it.
+    /// The text with all of them masked; borrowed if it contains none.
     pub fn mask<'a>(&self, text: &'a str) -> Cow<'a, str> {
         match &self.search {
             Some(search) if search.is_match(text) => {
@@ -100,7 +100,7 @@ impl KnownSecrets {
         }
     }
 
-    /// The same for bytes that need not be UTF-8.
+    /// Like [`Self::mask`], for bytes that need not be UTF-8.
     pub fn mask_bytes<'a>(&self, text: &'a [u8]) -> Cow<'a, [u8]> {
         match &self.search {
             Some(search) if search.is_match(text) => {
@@ -116,7 +116,7 @@ impl KnownSecrets {
     }
 }
 
-/// Adds a value as it may appear in text.
+/// Adds the forms in which a value may appear in text.
 fn add_forms(value: &str, patterns: &mut BTreeSet<Vec<u8>>) {
     let mut add = |form: &str| {
         if form.len() >= MIN_SECRET_CHARS {
@@ -131,8 +131,8 @@ fn add_forms(value: &str, patterns: &mut BTreeSet<Vec<u8>>) {
     if percent != value {
         add(&lower_hex(&percent));
     }
-    // In front of it may stand other text, as in `user:password`: base64 has three alignments, and at both
-    // ends a character that also depends on the neighbour.
+    // Other text may precede it, as in `user:password`: base64 has three alignments, and at both ends a character that
+    // also depends on the neighbour.
     for shift in 0..3 {
         let mut bytes = vec![0; shift];
         bytes.extend_from_slice(value.as_bytes());
@@ -144,7 +144,7 @@ fn add_forms(value: &str, patterns: &mut BTreeSet<Vec<u8>>) {
     }
 }
 
-/// The part of a form that is looked for.
+/// The part of a form that is searched for.
 fn start_of(form: &str) -> &str {
     let mut end = form.len().min(MAX_PATTERN_BYTES);
     while !form.is_char_boundary(end) {
@@ -192,14 +192,14 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_text_are_masked_too() {
+    fn bytes_that_are_not_text_are_masked_too() {
         let known = KnownSecrets::new(["correct-horse"]);
         assert_eq!(&*known.mask_bytes(b"\xff correct-horse \xfe"), b"\xff [redacted] \xfe");
         assert!(KnownSecrets::new(["tiny"]).is_empty());
     }
 
     #[test]
-    fn pieces_are_looked_at_across_their_seams() {
+    fn pieces_are_searched_across_their_boundaries() {
         let known = KnownSecrets::new(["correct-horse-battery"]);
         let (with, without) =
             ("the key is correct-horse-battery, keep it", "the key is correct-horse-butter, keep it");

@@ -1,13 +1,13 @@
 //! Skips the inside of long strings 64 bytes at a time.
 //!
-//! Texts of results have a line end or a quote every few words, and looking at each escape on its own costs a
-//! mispredicted branch. A block is compared as a whole instead, without branches.
+//! Texts of results have a line end or a quote every few words, and checking each escape separately costs a
+//! mispredicted branch. A block is checked as a whole instead, without branches.
 
-/// The length of a block, and of a string that is worth reading in blocks.
+/// The length of a block, and the minimum length of a string that is read in blocks.
 pub(super) const BLOCK: usize = 64;
 
-/// The number of bytes that plain characters and simple escapes take at the start of `text`, which begins inside a
-/// string and not behind a backslash. What follows may still be plain: it has to be read one character at a time.
+/// The number of bytes of plain characters and simple escapes at the start of `text`, which begins inside a string and
+/// not after a backslash. The rest may still be plain: it has to be read one character at a time.
 pub(super) fn skip_blocks(text: &[u8]) -> usize {
     let mut at = 0;
     while let Some(window) = text[at..].first_chunk::<{ BLOCK + 1 }>()
@@ -19,8 +19,8 @@ pub(super) fn skip_blocks(text: &[u8]) -> usize {
     at
 }
 
-/// Whether a block, given with the byte behind it, has no control character, a backslash before each quote, and a
-/// simple escape behind each backslash. `\\` and `\u` do not count as simple, so that no backslash is itself escaped.
+/// Whether a block, given with the byte after it, has no control character, a backslash before each quote, and a simple
+/// escape after each backslash. `\\` and `\u` do not count as simple, so no backslash is itself escaped.
 fn is_ordinary(window: &[u8; BLOCK + 1]) -> bool {
     let mut wrong = u8::from(window[0] == b'"');
     for (this, next) in window[..BLOCK].iter().zip(&window[1..]) {
@@ -45,7 +45,7 @@ mod tests {
     use proptest::prelude::*;
     use std::ops::ControlFlow;
 
-    /// The inside of a string of a few hundred bytes: mostly ordinary, with something else now and then.
+    /// The inside of a string of a few hundred bytes: mostly ordinary, with a few exceptions.
     fn inside() -> impl Strategy<Value = String> {
         let ordinary = ["a line of words", "x", " ", r"\n", r#"\""#, r"\/", "é😀", r"\t\r\b\f"];
         let other = [r"\\", r"\u00e9", r"\", "\"", "\n", r"\x", r"\u12", "\u{1f}"];
@@ -60,7 +60,7 @@ mod tests {
         #![proptest_config(ProptestConfig { cases: 2048, ..ProptestConfig::default() })]
 
         #[test]
-        fn long_strings_are_read_as_another_reader_reads_them(inside in inside(), size in 1..300_usize) {
+        fn long_strings_are_accepted_like_in_serde_json(inside in inside(), size in 1..300_usize) {
             let text = format!("\"{inside}\"");
             let mut tokenizer = Tokenizer::new(DEEPEST);
             let mut found = Vec::new();

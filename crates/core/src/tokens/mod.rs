@@ -1,8 +1,8 @@
-//! The JSON tokenizer: one state machine for texts that are whole and for texts that come in pieces.
+//! The JSON tokenizer: one state machine for complete texts and for texts that arrive in pieces.
 //!
-//! It accepts exactly RFC 8259 in valid UTF-8, up to a depth, and gives each token with its place in the text. How the
-//! text is cut into pieces changes nothing. Readers that decide something for security (is this key there twice, does
-//! this result need shaping) are built on it: `strict` here, `outline` and `long` in the wire crate.
+//! It accepts exactly RFC 8259 in valid UTF-8, up to a depth, and returns each token with its position in the text. The
+//! result does not depend on how the text is cut into pieces. Readers that make security decisions (does a key appear
+//! twice, does this result need shaping) are built on it: `strict` here, `outline` and `long` in the wire crate.
 
 mod block;
 mod strict;
@@ -15,15 +15,15 @@ pub use strict::{StrictError, check_strictly, parse_strictly};
 use crate::scan::special;
 use block::{BLOCK, skip_blocks};
 use std::ops::{ControlFlow, Range};
-use utf8::Utf8;
+use utf8::Utf8Check;
 
-/// The deepest nesting that a tokenizer can follow: one bit for each open object or array.
+/// Maximum nesting depth that a tokenizer supports: one bit for each open object or array.
 pub const DEEPEST: usize = 128;
 
-/// The longest spelling of a value that a token carries, quotes included. Keys are always carried.
+/// Maximum length of the spelling of a value that a token carries, quotes included. Keys are always carried.
 pub const LONGEST_SPELLED: usize = 64;
 
-/// What a token is.
+/// The kind of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the tokens of JSON are the documentation")]
 pub enum TokenKind {
@@ -39,30 +39,30 @@ pub enum TokenKind {
     Null,
 }
 
-/// One token and where it stands.
+/// One token and its position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Token<'a> {
-    /// What it is.
+    /// The kind.
     pub kind: TokenKind,
-    /// How many objects and arrays are open around it.
+    /// The number of objects and arrays that enclose it.
     pub depth: usize,
-    /// Its place in the whole text, quotes included.
+    /// Its range in the whole text, quotes included.
     pub range: Range<usize>,
-    /// Its text as it is written, quotes included: for every key, and for short values.
+    /// Its text as written, quotes included: for every key, and for short values.
     pub spelled: Option<&'a [u8]>,
-    /// Whether a backslash stands in it.
+    /// Whether it has a backslash.
     pub escaped: bool,
 }
 
-/// Why a text has no more tokens.
+/// Errors of the tokenizer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TokenError {
     /// The text is not JSON.
     #[error("not valid JSON: {what} at byte {at}")]
     Syntax {
-        /// What is wrong.
+        /// The fault.
         what: &'static str,
-        /// The place in the whole text.
+        /// The position in the whole text.
         at: usize,
     },
     /// The text is not UTF-8.
@@ -71,14 +71,14 @@ pub enum TokenError {
     /// Values nest too deep.
     #[error("values nest deeper than {0}")]
     TooDeep(usize),
-    /// The reader of the tokens wants no more of them.
+    /// The consumer of the tokens stopped.
     #[error("the reader stopped")]
     Stopped,
 }
 
-/// What may come next.
+/// The state between two bytes: what may follow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum TokenizerState {
     Value,
     /// A value, or the end of an array that has just opened.
     FirstElement,
@@ -88,21 +88,21 @@ enum State {
     Colon,
     /// A comma, or the end of the innermost object or array.
     Next,
-    /// Nothing but space.
+    /// Nothing but white space.
     End,
     /// Inside a string.
     Text(TextPart),
     Number(NumberPart),
-    /// Inside `true`, `false` or `null`: so many bytes of it were read.
+    /// Inside `true`, `false` or `null`, with the number of bytes read.
     Word(TokenKind, u8),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum TextPart {
     Plain,
-    /// Behind a backslash.
+    /// After a backslash.
     Escape,
-    /// So many digits of `\u` are still to come.
+    /// Inside `\u`, with the number of digits that are still missing.
     Digits(u8),
 }
 
@@ -123,7 +123,7 @@ impl NumberPart {
         matches!(self, Self::Zero | Self::Whole | Self::Fraction | Self::PowerDigits)
     }
 
-    /// The part that this byte leads to; nothing if it does not belong to the number.
+    /// The part after this byte; `None` if the byte does not belong to the number.
     fn after(self, byte: u8) -> Option<Self> {
         Some(match (self, byte) {
             (Self::Minus, b'0') => Self::Zero,
@@ -138,22 +138,22 @@ impl NumberPart {
     }
 }
 
-/// Reads a text in pieces.
+/// Splits a text that arrives in pieces into tokens.
 #[derive(Debug)]
 pub struct Tokenizer {
-    state: State,
+    state: TokenizerState,
     depth: usize,
     max_depth: usize,
     /// One bit for each open value, innermost lowest: set for objects.
     objects: u128,
-    utf8: Utf8,
-    /// How long the pieces before this one were together.
+    utf8: Utf8Check,
+    /// The length of all earlier pieces.
     base: usize,
-    /// The token under way: its place, and whether it is a key and has escapes.
+    /// The current token: its start, and whether it is a key and has escapes.
     start: usize,
     is_key: bool,
     escaped: bool,
-    /// What earlier pieces had of it, as far as it is carried.
+    /// The bytes of the current token in earlier pieces, as far as they are carried.
     kept: Vec<u8>,
 }
 
@@ -161,11 +161,11 @@ impl Tokenizer {
     /// A tokenizer that refuses values nested deeper than `max_depth`, which is at most [`DEEPEST`].
     pub fn new(max_depth: usize) -> Self {
         Self {
-            state: State::Value,
+            state: TokenizerState::Value,
             depth: 0,
             max_depth: max_depth.min(DEEPEST),
             objects: 0,
-            utf8: Utf8::default(),
+            utf8: Utf8Check::default(),
             base: 0,
             start: 0,
             is_key: false,
@@ -185,7 +185,7 @@ impl Tokenizer {
         tokenizer.finish(&mut each)
     }
 
-    /// Reads the next piece. After an error the tokenizer must not be used any more.
+    /// Reads the next piece. The tokenizer must not be used after an error.
     pub fn push(
         &mut self,
         piece: &[u8],
@@ -197,29 +197,32 @@ impl Tokenizer {
         let mut at = 0;
         while at < piece.len() {
             at = match self.state {
-                State::Text(part) => self.text(piece, at, part, each)?,
-                State::Number(part) => self.number(piece, at, part, each)?,
-                State::Word(kind, read) => self.word(piece, at, kind, read, each)?,
+                TokenizerState::Text(part) => self.text(piece, at, part, each)?,
+                TokenizerState::Number(part) => self.number(piece, at, part, each)?,
+                TokenizerState::Word(kind, read) => self.word(piece, at, kind, read, each)?,
                 state => self.between(piece, at, state, each)?,
             };
         }
-        if matches!(self.state, State::Text(_) | State::Number(_) | State::Word(..)) {
+        if matches!(
+            self.state,
+            TokenizerState::Text(_) | TokenizerState::Number(_) | TokenizerState::Word(..)
+        ) {
             self.keep(piece);
         }
         self.base += piece.len();
         Ok(())
     }
 
-    /// The text is over: what was read must be one whole value.
+    /// Ends the text, which must be one complete value.
     pub fn finish(&mut self, each: &mut impl FnMut(Token<'_>) -> ControlFlow<()>) -> Result<(), TokenError> {
-        if let State::Number(part) = self.state
+        if let TokenizerState::Number(part) = self.state
             && part.may_end()
         {
             self.emit(TokenKind::Number, &[], 0, each)?;
         }
         match self.state {
-            State::End if self.utf8.is_whole() => Ok(()),
-            _ => Err(self.wrong("it ends too early", 0)),
+            TokenizerState::End if self.utf8.is_whole() => Ok(()),
+            _ => Err(self.wrong("unexpected end", 0)),
         }
     }
 
@@ -227,17 +230,17 @@ impl Tokenizer {
         TokenError::Syntax { what, at: self.base + at }
     }
 
-    /// Keeps the part of a token that stands in this piece, if the token is carried at all.
+    /// Keeps the part of a token in this piece, if the token is carried at all.
     fn keep(&mut self, piece: &[u8]) {
         let from = self.start.saturating_sub(self.base);
         let part = piece.get(from..).unwrap_or_default();
-        // One byte more than is carried tells a long value from one that just fits.
+        // One byte more than is carried distinguishes a long value from one that just fits.
         let room =
             if self.is_key { usize::MAX } else { (LONGEST_SPELLED + 1).saturating_sub(self.kept.len()) };
         self.kept.extend_from_slice(&part[..part.len().min(room)]);
     }
 
-    /// Gives a token that ends before `at` of this piece, and says what may follow it.
+    /// Emits a token that ends before `at` of this piece, and sets the next state.
     fn emit(
         &mut self,
         kind: TokenKind,
@@ -255,62 +258,66 @@ impl Tokenizer {
                 Some(&self.kept[..])
             }
         };
-        let told = each(Token { kind, depth: self.depth, range, spelled, escaped: self.escaped });
+        let flow = each(Token { kind, depth: self.depth, range, spelled, escaped: self.escaped });
         self.kept.clear();
         self.state = match kind {
-            TokenKind::Key => State::Colon,
+            TokenKind::Key => TokenizerState::Colon,
             _ => self.after_value(),
         };
-        if told.is_break() { Err(TokenError::Stopped) } else { Ok(()) }
+        if flow.is_break() { Err(TokenError::Stopped) } else { Ok(()) }
     }
 
-    fn after_value(&self) -> State {
-        if self.depth == 0 { State::End } else { State::Next }
+    fn after_value(&self) -> TokenizerState {
+        if self.depth == 0 { TokenizerState::End } else { TokenizerState::Next }
     }
 
-    fn begin(&mut self, state: State, at: usize) {
+    fn begin(&mut self, state: TokenizerState, at: usize) {
         self.state = state;
         self.start = self.base + at;
         self.is_key = false;
         self.escaped = false;
     }
 
-    /// Reads what belongs to no string, number or word: one byte, or a run of space; where to go on.
+    /// Reads a byte outside of strings, numbers and literals, or a run of white space; returns the next position.
     fn between(
         &mut self,
         piece: &[u8],
         at: usize,
-        state: State,
+        state: TokenizerState,
         each: &mut impl FnMut(Token<'_>) -> ControlFlow<()>,
     ) -> Result<usize, TokenError> {
         let byte = piece[at];
         let is_space = |byte: &u8| matches!(byte, b' ' | b'\n' | b'\r' | b'\t');
         if is_space(&byte) {
-            // Indented texts have long runs of it.
+            // Indented texts have long runs of white space.
             let rest = &piece[at..];
             return Ok(at + rest.iter().position(|byte| !is_space(byte)).unwrap_or(rest.len()));
         }
         match (state, byte) {
-            (State::Colon, b':') => self.state = State::Value,
-            (State::Next, b',') => {
-                self.state = if self.objects & 1 == 1 { State::Key } else { State::Value };
+            (TokenizerState::Colon, b':') => self.state = TokenizerState::Value,
+            (TokenizerState::Next, b',') => {
+                self.state = if self.objects & 1 == 1 { TokenizerState::Key } else { TokenizerState::Value };
             }
-            (State::Next | State::FirstKey, b'}') if self.objects & 1 == 1 => {
+            (TokenizerState::Next | TokenizerState::FirstKey, b'}') if self.objects & 1 == 1 => {
                 self.close(TokenKind::ObjectEnd, at, each)?;
             }
-            (State::Next | State::FirstElement, b']') if self.objects & 1 == 0 => {
+            (TokenizerState::Next | TokenizerState::FirstElement, b']') if self.objects & 1 == 0 => {
                 self.close(TokenKind::ArrayEnd, at, each)?;
             }
-            (State::FirstKey | State::Key, b'"') => {
-                self.begin(State::Text(TextPart::Plain), at);
+            (TokenizerState::FirstKey | TokenizerState::Key, b'"') => {
+                self.begin(TokenizerState::Text(TextPart::Plain), at);
                 self.is_key = true;
                 return self.text(piece, at + 1, TextPart::Plain, each);
             }
-            (State::Value | State::FirstElement, byte) => return self.value(piece, at, byte, each),
-            (State::End, _) => return Err(self.wrong("something follows the value", at)),
-            (State::Colon, _) => return Err(self.wrong("a colon is missing", at)),
-            (State::FirstKey | State::Key, _) => return Err(self.wrong("a key is missing", at)),
-            _ => return Err(self.wrong("a comma or an end is missing", at)),
+            (TokenizerState::Value | TokenizerState::FirstElement, byte) => {
+                return self.value(piece, at, byte, each);
+            }
+            (TokenizerState::End, _) => return Err(self.wrong("unexpected text after the value", at)),
+            (TokenizerState::Colon, _) => return Err(self.wrong("expected a colon", at)),
+            (TokenizerState::FirstKey | TokenizerState::Key, _) => {
+                return Err(self.wrong("expected a key", at));
+            }
+            _ => return Err(self.wrong("expected a comma or a closing bracket", at)),
         }
         Ok(at + 1)
     }
@@ -324,18 +331,18 @@ impl Tokenizer {
     ) -> Result<usize, TokenError> {
         match byte {
             b'"' => {
-                self.begin(State::Text(TextPart::Plain), at);
+                self.begin(TokenizerState::Text(TextPart::Plain), at);
                 return self.text(piece, at + 1, TextPart::Plain, each);
             }
             b'{' => self.open(TokenKind::ObjectStart, at, each)?,
             b'[' => self.open(TokenKind::ArrayStart, at, each)?,
-            b't' => self.begin(State::Word(TokenKind::True, 1), at),
-            b'f' => self.begin(State::Word(TokenKind::False, 1), at),
-            b'n' => self.begin(State::Word(TokenKind::Null, 1), at),
-            b'-' => self.begin(State::Number(NumberPart::Minus), at),
-            b'0' => self.begin(State::Number(NumberPart::Zero), at),
-            b'1'..=b'9' => self.begin(State::Number(NumberPart::Whole), at),
-            _ => return Err(self.wrong("a value is missing", at)),
+            b't' => self.begin(TokenizerState::Word(TokenKind::True, 1), at),
+            b'f' => self.begin(TokenizerState::Word(TokenKind::False, 1), at),
+            b'n' => self.begin(TokenizerState::Word(TokenKind::Null, 1), at),
+            b'-' => self.begin(TokenizerState::Number(NumberPart::Minus), at),
+            b'0' => self.begin(TokenizerState::Number(NumberPart::Zero), at),
+            b'1'..=b'9' => self.begin(TokenizerState::Number(NumberPart::Whole), at),
+            _ => return Err(self.wrong("expected a value", at)),
         }
         Ok(at + 1)
     }
@@ -349,11 +356,11 @@ impl Tokenizer {
         if self.depth >= self.max_depth {
             return Err(TokenError::TooDeep(self.max_depth));
         }
-        self.tell(kind, at, each)?;
+        self.emit_byte(kind, at, each)?;
         self.depth += 1;
         let is_object = kind == TokenKind::ObjectStart;
         self.objects = (self.objects << 1) | u128::from(is_object);
-        self.state = if is_object { State::FirstKey } else { State::FirstElement };
+        self.state = if is_object { TokenizerState::FirstKey } else { TokenizerState::FirstElement };
         Ok(())
     }
 
@@ -366,11 +373,11 @@ impl Tokenizer {
         self.depth -= 1;
         self.objects >>= 1;
         self.state = self.after_value();
-        self.tell(kind, at, each)
+        self.emit_byte(kind, at, each)
     }
 
-    /// Gives a token of one byte.
-    fn tell(
+    /// Emits a token of one byte.
+    fn emit_byte(
         &mut self,
         kind: TokenKind,
         at: usize,
@@ -381,7 +388,7 @@ impl Tokenizer {
         if each(token).is_break() { Err(TokenError::Stopped) } else { Ok(()) }
     }
 
-    /// Reads on in a string; where to go on.
+    /// Continues in a string; returns the next position.
     fn text(
         &mut self,
         piece: &[u8],
@@ -389,7 +396,7 @@ impl Tokenizer {
         mut part: TextPart,
         each: &mut impl FnMut(Token<'_>) -> ControlFlow<()>,
     ) -> Result<usize, TokenError> {
-        // Short strings are read without blocks; so is the rest of a block that is not ordinary.
+        // Short strings are read without blocks, and so is the rest of a block that is not ordinary.
         let mut no_blocks_before = (self.start + BLOCK).saturating_sub(self.base);
         loop {
             if part == TextPart::Plain {
@@ -412,17 +419,17 @@ impl Tokenizer {
                     self.escaped = true;
                     TextPart::Escape
                 }
-                (TextPart::Plain, _) => return Err(self.wrong("a control character in a string", at)),
+                (TextPart::Plain, _) => return Err(self.wrong("control character in a string", at)),
                 (TextPart::Escape, b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => TextPart::Plain,
                 (TextPart::Escape, b'u') => TextPart::Digits(4),
-                (TextPart::Escape, _) => return Err(self.wrong("an unknown escape", at)),
+                (TextPart::Escape, _) => return Err(self.wrong("invalid escape", at)),
                 (TextPart::Digits(1), digit) if digit.is_ascii_hexdigit() => TextPart::Plain,
                 (TextPart::Digits(left), digit) if digit.is_ascii_hexdigit() => TextPart::Digits(left - 1),
-                (TextPart::Digits(_), _) => return Err(self.wrong("an escape without four digits", at)),
+                (TextPart::Digits(_), _) => return Err(self.wrong("escape without four hex digits", at)),
             };
             at += 1;
         }
-        self.state = State::Text(part);
+        self.state = TokenizerState::Text(part);
         Ok(at)
     }
 
@@ -440,11 +447,11 @@ impl Tokenizer {
                     self.emit(TokenKind::Number, piece, at, each)?;
                     return Ok(at);
                 }
-                None => return Err(self.wrong("a malformed number", at)),
+                None => return Err(self.wrong("invalid number", at)),
             }
             at += 1;
         }
-        self.state = State::Number(part);
+        self.state = TokenizerState::Number(part);
         Ok(at)
     }
 
@@ -463,7 +470,7 @@ impl Tokenizer {
         };
         while let Some(byte) = piece.get(at) {
             if word.get(usize::from(read)) != Some(byte) {
-                return Err(self.wrong("an unknown word", at));
+                return Err(self.wrong("unknown literal", at));
             }
             (at, read) = (at + 1, read + 1);
             if usize::from(read) == word.len() {
@@ -471,7 +478,7 @@ impl Tokenizer {
                 return Ok(at);
             }
         }
-        self.state = State::Word(kind, read);
+        self.state = TokenizerState::Word(kind, read);
         Ok(at)
     }
 }

@@ -1,8 +1,8 @@
-//! The strict look at what comes from outside: no key twice in one object, no deep nesting, JSON to the last byte.
+//! Strict checks of text from outside: no duplicate keys in an object, limited nesting, JSON to the last byte.
 //!
-//! A rule that reads one of two equal keys while a server reads the other can be walked round, so a text with
-//! duplicate keys is refused before anybody reads it. Texts inside of texts (arguments that a model wrote as a
-//! string) are looked at in the same way.
+//! If a policy reads one of two equal keys and a server the other, the policy can be bypassed. So a text with duplicate
+//! keys is refused before it is used. Texts inside of texts (arguments that a model wrote as a string) are checked in
+//! the same way.
 
 use super::{Token, TokenError, TokenKind, Tokenizer};
 use crate::json::{JsonError, RawJson};
@@ -10,34 +10,34 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 
-/// How many keys are compared pairwise before a set pays off.
+/// Number of keys up to which a linear search is faster than a set.
 const FEW_KEYS: usize = 16;
 
-/// Why a text does not stand the strict look.
+/// Errors of the strict check.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StrictError {
-    /// It is not JSON, not UTF-8, or too deep.
+    /// The text is not JSON, not UTF-8, or nests too deep.
     #[error(transparent)]
     Token(#[from] TokenError),
-    /// A key stands twice in one object.
-    #[error("the key {0:?} stands twice in one object")]
+    /// A key appears twice in one object.
+    #[error("the key {0:?} appears twice in one object")]
     Twice(String),
-    /// Readers differ in what they make of half a character, and with it in which key this is.
-    #[error("a key holds an escape that stands for no character")]
+    /// A key has an unpaired surrogate. Parsers decode it differently, so they may disagree on the key.
+    #[error("a key has an escape that is not a valid character")]
     HalfCharacter,
 }
 
 impl From<StrictError> for JsonError {
     fn from(error: StrictError) -> Self {
         match error {
-            // It already says so.
+            // `JsonError` already says "not valid JSON".
             StrictError::Token(TokenError::Syntax { what, at }) => Self(format!("{what} at byte {at}")),
             other => Self(other.to_string()),
         }
     }
 }
 
-/// Checks a whole text: JSON, no key twice in one object, at most `max_depth` deep.
+/// Checks a whole text: JSON, no duplicate keys in an object, at most `max_depth` deep.
 pub fn check_strictly(text: &[u8], max_depth: usize) -> Result<(), StrictError> {
     let mut keys = OpenKeys { from: Vec::with_capacity(8), keys: Vec::with_capacity(16), many: Vec::new() };
     let mut wrong = None;
@@ -54,7 +54,7 @@ pub fn check_strictly(text: &[u8], max_depth: usize) -> Result<(), StrictError> 
     }
 }
 
-/// Reads a text from outside as one JSON value, strictly.
+/// Checks a text from outside strictly and returns it as one JSON value.
 pub fn parse_strictly(text: impl Into<bytes::Bytes>, max_depth: usize) -> Result<RawJson, JsonError> {
     let text = text.into();
     check_strictly(&text, max_depth)?;
@@ -63,10 +63,10 @@ pub fn parse_strictly(text: impl Into<bytes::Bytes>, max_depth: usize) -> Result
 
 /// The keys of all open objects, outermost first.
 struct OpenKeys<'a> {
-    /// For each open object, where its keys start among all.
+    /// For each open object the position of its first key.
     from: Vec<usize>,
     keys: Vec<Cow<'a, str>>,
-    /// Sets of keys of objects that have many, with the number of open objects.
+    /// Sets of keys of objects that have many, each with the number of open objects.
     many: Vec<(usize, HashSet<Cow<'a, str>>)>,
 }
 
@@ -117,7 +117,7 @@ impl<'a> OpenKeys<'a> {
     }
 }
 
-/// A key as readers see it: two spellings of one key are the same key. `None` if it is not valid UTF-8.
+/// A key decoded, so that two spellings of one key are equal. `None` if it is not valid UTF-8.
 fn decoded<'a>(key: &Token<'_>, text: &'a [u8]) -> Option<Cow<'a, str>> {
     let spelled = std::str::from_utf8(text.get(key.range.clone())?).ok()?;
     if key.escaped {

@@ -1,12 +1,15 @@
-//! The tokenizer against another reader, and against itself in pieces.
+//! Compares the tokenizer with serde_json, and with itself in pieces.
 
 use super::*;
 use proptest::prelude::*;
 
 /// A token without its borrow.
-type Seen = (TokenKind, usize, Range<usize>, Option<Vec<u8>>, bool);
+type OwnedToken = (TokenKind, usize, Range<usize>, Option<Vec<u8>>, bool);
 
-fn tokens<'a>(pieces: impl IntoIterator<Item = &'a [u8]>, depth: usize) -> Result<Vec<Seen>, TokenError> {
+fn tokens<'a>(
+    pieces: impl IntoIterator<Item = &'a [u8]>,
+    depth: usize,
+) -> Result<Vec<OwnedToken>, TokenError> {
     let mut seen = Vec::new();
     let mut each = |token: Token<'_>| {
         seen.push((token.kind, token.depth, token.range, token.spelled.map(<[u8]>::to_vec), token.escaped));
@@ -25,7 +28,7 @@ fn is_json(text: &[u8]) -> bool {
 }
 
 #[test]
-fn tokens_have_their_places_and_their_spelling() {
+fn tokens_have_their_positions_and_spelling() {
     use TokenKind::*;
     let text = br#" {"a\u0062": [1.5e3, "x"], "b":null}"#;
     let found = tokens([&text[..]], 8).expect("JSON");
@@ -74,7 +77,7 @@ fn depth_is_bounded() {
 }
 
 #[test]
-fn what_is_not_json_is_refused() {
+fn invalid_json_is_refused() {
     let cases: [&[u8]; 24] = [
         b"",
         b" ",
@@ -105,11 +108,11 @@ fn what_is_not_json_is_refused() {
         assert!(!is_json(text) && tokens([text], 8).is_err(), "{}", String::from_utf8_lossy(text));
         assert!(tokens(text.chunks(1), 8).is_err(), "{}", String::from_utf8_lossy(text));
     }
-    assert!(tokens([&b"\"\xc3"[..], &b"\xa9\""[..]], 1).is_ok(), "a character may stand across two pieces");
+    assert!(tokens([&b"\"\xc3"[..], &b"\xa9\""[..]], 1).is_ok(), "a character may span two pieces");
     assert!(tokens([&b"\"\xc3"[..], &b"\""[..]], 1).is_err());
 }
 
-/// Ten MiB in small pieces: every byte is looked at once, however the text is cut.
+/// Ten MiB in small pieces: every byte is read once, however the text is cut.
 #[test]
 fn a_long_head_in_small_pieces_is_read_once() {
     let mut tokenizer = Tokenizer::new(8);
@@ -121,12 +124,12 @@ fn a_long_head_in_small_pieces_is_read_once() {
     }
     tokenizer.push(b"1}", &mut each).expect("JSON");
     tokenizer.finish(&mut each).expect("JSON");
-    // Parsed again with each piece, it would be three thousand gigabytes.
+    // If each piece were parsed from the start again, this would read three thousand gigabytes.
     assert!(began.elapsed() < std::time::Duration::from_secs(20), "{:?}", began.elapsed());
 }
 
 #[test]
-fn the_strict_look_finds_what_readers_read_differently() {
+fn the_strict_check_refuses_texts_that_parsers_read_differently() {
     let many: String = (0..40).map(|n| format!("\"k{n}\":{{\"k{n}\":1}},")).collect();
     let cases = [
         (r#"{"a":1,"b":{"a":1}}"#.to_owned(), true),
@@ -145,7 +148,7 @@ fn the_strict_look_finds_what_readers_read_differently() {
     }
 }
 
-/// Bytes that are nearly JSON: pieces of it in any order, some of them cut or changed.
+/// Bytes that are nearly JSON: fragments in any order, some of them cut or changed.
 fn nearly() -> impl Strategy<Value = Vec<u8>> {
     let pieces = r#"{ } [ ] , : " \ \u00e9 \u12 \n "a" "a": 1 -1 0 01 1.5 1. 1e3 1E-2 - true false nul null é 😀 {} [] "x":1 {"a":[1,{"b":null}]} "\"\\" [1,2]"#;
     let blank = [" ", "\n", "\u{1}"];
@@ -163,7 +166,7 @@ fn nearly() -> impl Strategy<Value = Vec<u8>> {
         })
 }
 
-/// Any JSON, some of it written with space.
+/// Any JSON, some of it written with white space.
 fn document() -> impl Strategy<Value = String> {
     let leaf = prop_oneof![
         Just(serde_json::Value::Null),
@@ -189,12 +192,12 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 2048, ..ProptestConfig::default() })]
 
     #[test]
-    fn it_agrees_with_another_reader(text in nearly()) {
+    fn it_agrees_with_serde_json(text in nearly()) {
         prop_assert_eq!(tokens([&text[..]], DEEPEST).is_ok(), is_json(&text), "{}", String::from_utf8_lossy(&text));
     }
 
     #[test]
-    fn it_agrees_on_changed_documents(text in document(), place in any::<prop::sample::Index>(), byte in any::<u8>()) {
+    fn it_agrees_with_serde_json_on_changed_documents(text in document(), place in any::<prop::sample::Index>(), byte in any::<u8>()) {
         prop_assert!(tokens([text.as_bytes()], DEEPEST).is_ok(), "{}", text);
         let mut changed = text.clone().into_bytes();
         let place = place.index(changed.len());
@@ -205,7 +208,7 @@ proptest! {
     }
 
     #[test]
-    fn how_it_is_cut_changes_nothing(text in prop_oneof![nearly(), document().prop_map(String::into_bytes)], cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..8)) {
+    fn the_cuts_do_not_change_the_result(text in prop_oneof![nearly(), document().prop_map(String::into_bytes)], cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..8)) {
         let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut.index(text.len() + 1)).collect();
         cuts.sort_unstable();
         let ends = cuts.iter().copied().chain([text.len()]);
@@ -218,7 +221,7 @@ proptest! {
     }
 
     #[test]
-    fn the_strict_look_agrees_on_documents_with_distinct_keys(text in document()) {
+    fn the_strict_check_accepts_documents_with_distinct_keys(text in document()) {
         prop_assert!(check_strictly(text.as_bytes(), DEEPEST).is_ok(), "{}", text);
     }
 }

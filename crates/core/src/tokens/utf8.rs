@@ -1,15 +1,15 @@
-//! Checks that a text which comes in pieces is UTF-8: a character may stand across two of them.
+//! Checks that a text which arrives in pieces is UTF-8: a character may span two pieces.
 
-/// The check, between two pieces.
+/// The state of the check between two pieces.
 #[derive(Debug, Default)]
-pub(super) struct Utf8 {
-    /// The first bytes of a character whose rest is still to come.
+pub(super) struct Utf8Check {
+    /// The first bytes of a character whose rest has not arrived.
     partial: [u8; 4],
     length: usize,
 }
 
-impl Utf8 {
-    /// Checks the next piece; whether it is sound as far as can be told.
+impl Utf8Check {
+    /// Checks the next piece; returns whether the text is valid so far.
     pub(super) fn push(&mut self, mut piece: &[u8]) -> bool {
         while self.length > 0 {
             let Some((first, rest)) = piece.split_first() else { return true };
@@ -35,7 +35,7 @@ impl Utf8 {
         }
     }
 
-    /// Whether no character is cut off.
+    /// Whether the text does not end inside a character.
     pub(super) fn is_whole(&self) -> bool {
         self.length == 0
     }

@@ -1,23 +1,23 @@
-//! What a tool costs a model: of its definition, the parts that clients put before one.
+//! The token cost of a tool: the parts of its definition that clients send to a model.
 //!
-//! A client hands on a tool's name, its description and the schema of its arguments, as compact JSON.
-//! Annotations, output schemas, titles and `_meta` are for the client itself and are not counted. Neither are
-//! spaces and escapes that a server happened to write: a client reads the definition and writes it anew.
+//! A client sends a tool's name, its description and the schema of its arguments, as compact JSON. Annotations, output
+//! schemas, titles and `_meta` are for the client itself and are not counted. White space and escapes in the server's
+//! text are not counted either, because a client parses the definition and serialises it again.
 
 use super::tokens;
 use crate::json::RawJson;
 use serde_json::Value;
 
-/// The parts of a definition that a model is shown, in this order.
+/// The parts of a definition that a model sees, in this order.
 const SHOWN: [&str; 3] = ["name", "description", "inputSchema"];
 
-/// The tokens of a definition, as a model is shown it.
-pub fn definition(definition: &RawJson) -> u32 {
-    tokens(&shown(definition))
+/// The number of tokens of a definition as a model sees it.
+pub fn definition_tokens(definition: &RawJson) -> u32 {
+    tokens(&model_view(definition))
 }
 
-/// A definition as a model is shown it.
-pub fn shown(definition: &RawJson) -> String {
+/// A definition as a model sees it.
+pub fn model_view(definition: &RawJson) -> String {
     let mut text = String::with_capacity(definition.as_bytes().len());
     for (key, value) in SHOWN.into_iter().zip(definition.pick(SHOWN)) {
         let Some(value) = value else { continue };
@@ -27,7 +27,7 @@ pub fn shown(definition: &RawJson) -> String {
         let read = (!is_compact(value)).then(|| serde_json::from_str::<Value>(value));
         match read {
             Some(Ok(read)) => text.push_str(&read.to_string()),
-            // What is too deep to be read stays as it is.
+            // A value that nests too deep to be parsed is left as it is.
             Some(Err(_)) | None => text.push_str(value),
         }
     }
@@ -38,12 +38,12 @@ pub fn shown(definition: &RawJson) -> String {
     text
 }
 
-/// Whether JSON has no spaces between its parts and no escapes in its texts.
+/// Whether JSON has no white space between its parts and no escapes in its strings.
 fn is_compact(json: &str) -> bool {
-    let mut is_text = false;
+    let mut in_string = false;
     json.bytes().all(|byte| {
-        is_text ^= byte == b'"';
-        byte != b'\\' && (is_text || !byte.is_ascii_whitespace())
+        in_string ^= byte == b'"';
+        byte != b'\\' && (in_string || !byte.is_ascii_whitespace())
     })
 }
 
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_model_is_shown_three_parts_as_compact_json() {
+    fn a_model_sees_three_parts_as_compact_json() {
         let cases = [
             ("{}", "{}"),
             (r#"{"title":"x"}"#, "{}"),
@@ -67,8 +67,8 @@ mod tests {
         ];
         for (source, expected) in cases {
             let source = RawJson::parse(source.to_owned()).expect("JSON");
-            assert_eq!(shown(&source), expected);
-            assert_eq!(definition(&source), tokens(expected));
+            assert_eq!(model_view(&source), expected);
+            assert_eq!(definition_tokens(&source), tokens(expected));
         }
     }
 }

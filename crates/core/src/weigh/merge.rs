@@ -1,31 +1,31 @@
-//! Merges the bytes of a piece into tokens: of all neighbours that are a token together, those of the lowest
-//! rank first, the leftmost of equals, until no two neighbours are one.
+//! Byte pair encoding: merges the bytes of a piece into tokens. Of all neighbours that form a token together, the pair
+//! with the lowest rank is merged first (the leftmost of equals), until no pair forms a token.
 
-use super::vocabulary::{Rank, Vocabulary};
+use super::vocabulary::{Rank, TokenVocabulary};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Up to this many bytes, looking through all parts for the lowest is faster than keeping them in order.
+/// Up to this many bytes a linear search for the lowest rank is faster than a heap.
 const SHORT: usize = 100;
-/// The rank of neighbours that are no token together.
+/// The rank of neighbours that do not form a token.
 const NONE: Rank = Rank::MAX;
 
-/// Counts the tokens of pieces; keeps its room from one to the next.
+/// Counts the tokens of pieces; reuses its buffer.
 #[derive(Debug, Default)]
-pub(super) struct Merger {
-    parts: Vec<Part>,
+pub(super) struct BytePairMerger {
+    parts: Vec<TokenPart>,
 }
 
-/// A part of a piece that is a token: where it starts, and the rank of it together with the next part.
+/// A part of a piece that is a token: its start, and the rank of the token that it forms with the next part.
 #[derive(Debug, Clone, Copy)]
-struct Part {
+struct TokenPart {
     start: usize,
     joined: Rank,
 }
 
-impl Merger {
-    /// How many tokens a piece is.
-    pub(super) fn count(&mut self, vocabulary: &Vocabulary<'_>, piece: &[u8]) -> u32 {
+impl BytePairMerger {
+    /// The number of tokens of a piece.
+    pub(super) fn count(&mut self, vocabulary: &TokenVocabulary<'_>, piece: &[u8]) -> u32 {
         if piece.len() < 2 || vocabulary.rank(piece).is_some() {
             return u32::from(!piece.is_empty());
         }
@@ -35,12 +35,12 @@ impl Merger {
         self.merge_short(vocabulary, piece)
     }
 
-    fn merge_short(&mut self, vocabulary: &Vocabulary<'_>, piece: &[u8]) -> u32 {
+    fn merge_short(&mut self, vocabulary: &TokenVocabulary<'_>, piece: &[u8]) -> u32 {
         let parts = &mut self.parts;
         parts.clear();
         parts.extend((0..piece.len()).map(|start| {
             let pair = piece.get(start..start + 2);
-            Part { start, joined: pair.and_then(|pair| vocabulary.rank(pair)).unwrap_or(NONE) }
+            TokenPart { start, joined: pair.and_then(|pair| vocabulary.rank(pair)).unwrap_or(NONE) }
         }));
         loop {
             let lowest = parts.iter().enumerate().min_by_key(|(_, part)| part.joined);
@@ -62,36 +62,36 @@ impl Merger {
     }
 }
 
-/// A part of a long piece, at the index of its first byte; other indices are unused.
+/// A part of a long piece, stored at the index of its first byte; other indices are unused.
 #[derive(Debug, Clone, Copy)]
-struct Link {
+struct MergeLink {
     before: u32,
     end: u32,
     joined: Rank,
 }
 
-/// What a long run of one letter costs must not grow with its square: joints wait in a heap, and those that a
-/// merge has made void are known by their rank when they come up.
-fn merge_long(vocabulary: &Vocabulary<'_>, piece: &[u8]) -> u32 {
+/// Merges a long piece with a heap of pairs, because a linear search would take quadratic time. A pair that a merge has
+/// invalidated is recognised by its rank when it is popped.
+fn merge_long(vocabulary: &TokenVocabulary<'_>, piece: &[u8]) -> u32 {
     let Ok(length) = u32::try_from(piece.len()) else { return u32::MAX };
     let index = |at: u32| usize::try_from(at).expect("an index fits");
     let rank = |start: u32, end: u32| vocabulary.rank(&piece[index(start)..index(end)]).unwrap_or(NONE);
-    let mut links: Vec<Link> = (0..length)
+    let mut links: Vec<MergeLink> = (0..length)
         .map(|at| {
             let joined = if at + 1 < length { rank(at, at + 2) } else { NONE };
-            Link { before: at.wrapping_sub(1), end: at + 1, joined }
+            MergeLink { before: at.wrapping_sub(1), end: at + 1, joined }
         })
         .collect();
-    let joint = |at: u32, link: &Link| (link.joined != NONE).then_some(Reverse((link.joined, at)));
-    let mut joints: BinaryHeap<_> = (0..).zip(&links).filter_map(|(at, link)| joint(at, link)).collect();
+    let pair = |at: u32, link: &MergeLink| (link.joined != NONE).then_some(Reverse((link.joined, at)));
+    let mut pairs: BinaryHeap<_> = (0..).zip(&links).filter_map(|(at, link)| pair(at, link)).collect();
     let mut count = length;
-    while let Some(Reverse((joined, at))) = joints.pop() {
+    while let Some(Reverse((joined, at))) = pairs.pop() {
         if links[index(at)].joined != joined {
             continue;
         }
-        let gone = links[index(at)].end;
-        let end = links[index(gone)].end;
-        links[index(gone)].joined = NONE;
+        let merged = links[index(at)].end;
+        let end = links[index(merged)].end;
+        links[index(merged)].joined = NONE;
         count -= 1;
         links[index(at)].end = end;
         if end < length {
@@ -102,7 +102,7 @@ fn merge_long(vocabulary: &Vocabulary<'_>, piece: &[u8]) -> u32 {
             let Some(link) = links.get(index(start)).copied() else { continue };
             let joined = if link.end < length { rank(start, links[index(link.end)].end) } else { NONE };
             links[index(start)].joined = joined;
-            joints.extend(joint(start, &links[index(start)]));
+            pairs.extend(pair(start, &links[index(start)]));
         }
     }
     count

@@ -1,4 +1,4 @@
-//! Cuts text into the pieces within which bytes are merged, as the pattern of o200k_base does:
+//! Cuts text into the pieces within which bytes are merged, like the pattern of o200k_base:
 //!
 //! ```text
 //! [^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?
@@ -10,29 +10,29 @@
 //! \s+
 //! ```
 //!
-//! The first alternative that fits counts. By hand, because a general engine tries and takes back; here each
-//! character is looked at a few times at most, whatever the text.
+//! The first alternative that matches wins. Written by hand because a general regex engine backtracks; here each
+//! character is read a few times at most, whatever the text.
 
 use unicode_general_category::{GeneralCategory, get_general_category};
 
-/// What the pattern tells characters apart by.
+/// The classes of characters that the pattern distinguishes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Class {
-    /// Only where a word begins: upper and title case.
+    /// Only at the beginning of a word: upper and title case.
     Upper,
-    /// Only where a word goes on: lower case.
+    /// Only in the rest of a word: lower case.
     Lower,
-    /// Either: letters without case.
+    /// Anywhere in a word: letters without case.
     Letter,
-    /// Either, and before a word, too: marks are no letters.
+    /// Anywhere in a word and before it: marks are not letters.
     Mark,
     /// `\p{N}`.
     Number,
     /// `\r` and `\n`.
     Newline,
-    /// White space on a line.
+    /// Other white space.
     Space,
-    /// All the rest.
+    /// All other characters.
     Other,
 }
 
@@ -65,7 +65,7 @@ impl Class {
     }
 
     /// `[\p{Ll}\p{Lm}\p{Lo}\p{M}]`
-    fn goes_on(self) -> bool {
+    fn continues(self) -> bool {
         matches!(self, Self::Lower | Self::Letter | Self::Mark)
     }
 
@@ -85,20 +85,20 @@ impl Class {
     }
 }
 
-/// The pieces of a text, in order; together they are the text.
+/// The pieces of a text, in order; joined they are the text.
 #[derive(Debug, Clone)]
-pub(super) struct Pieces<'a> {
+pub(super) struct TextPieces<'a> {
     rest: &'a str,
 }
 
-impl<'a> Pieces<'a> {
-    /// Of this text.
+impl<'a> TextPieces<'a> {
+    /// The pieces of this text.
     pub(super) fn of(text: &'a str) -> Self {
         Self { rest: text }
     }
 }
 
-impl<'a> Iterator for Pieces<'a> {
+impl<'a> Iterator for TextPieces<'a> {
     type Item = &'a str;
 
     fn next(&mut self) -> Option<&'a str> {
@@ -109,14 +109,14 @@ impl<'a> Iterator for Pieces<'a> {
     }
 }
 
-/// Where the first piece of a text ends.
+/// The end of the first piece of a text.
 fn end_of_piece(text: &str) -> Option<usize> {
     let first = text.chars().next()?;
     let class = Class::of(first);
     let width = first.len_utf8();
     let after_lead = class.leads().then_some(width);
     let word = after_lead.and_then(|start| end_of_word(text, start)).or_else(|| end_of_word(text, 0));
-    // In capitals only: there is nothing a word could go on with, or the first alternative had fitted.
+    // Capitals only: a lower-case letter after them would have matched the first alternative.
     let capitals = || {
         let start = after_lead.unwrap_or(0);
         Some(run(text, start, Class::opens)).filter(|end| *end > start)
@@ -137,35 +137,35 @@ fn end_of_piece(text: &str) -> Option<usize> {
     Some(end_of_space(text))
 }
 
-/// The end of a word by the first alternative, from behind what leads it.
+/// The end of a word by the first alternative; `start` is after the leading character.
 fn end_of_word(text: &str, start: usize) -> Option<usize> {
     let mut at = start;
-    // Behind the last character of the opening run that could also be where the word goes on.
+    // The end of the last character of the opening run that may also continue a word.
     let mut turn = None;
     for character in text[start..].chars() {
         let class = Class::of(character);
         if !class.opens() {
             if class == Class::Lower {
-                return Some(run(text, at, Class::goes_on));
+                return Some(run(text, at, Class::continues));
             }
             break;
         }
         at += character.len_utf8();
-        if class.goes_on() {
+        if class.continues() {
             turn = Some(at);
         }
     }
     turn
 }
 
-/// The length of a contraction's end, if the text begins with one.
+/// The length of the contraction that the text begins with, or 0.
 fn contraction(text: &str) -> usize {
     let Some(rest) = text.strip_prefix('\'') else { return 0 };
     let mut characters = rest.chars();
     let Some(first) = characters.next() else { return 0 };
     match (first.to_ascii_lowercase(), characters.next().map(|second| second.to_ascii_lowercase())) {
         ('s' | 't' | 'm' | 'd', _) => 2,
-        // Without regard to case, this is an s.
+        // Ignoring case, this is an s.
         ('ſ', _) => 3,
         ('r' | 'v', Some('e')) | ('l', Some('l')) => 3,
         _ => 0,
@@ -182,11 +182,11 @@ fn end_of_space(text: &str) -> usize {
     if end == text.len() {
         return end;
     }
-    // The last one belongs to what follows, unless it is the only one.
+    // The last character belongs to the next piece, unless it is the only one.
     space.char_indices().next_back().map_or(end, |(at, _)| if at > 0 { at } else { end })
 }
 
-/// Where a run of characters ends that begins at `start`.
+/// The end of the run of characters that begins at `start`.
 fn run(text: &str, start: usize, belongs: impl Fn(Class) -> bool) -> usize {
     let rest = &text[start..];
     rest.find(|character| !belongs(Class::of(character))).map_or(text.len(), |length| start + length)

@@ -1,6 +1,6 @@
-//! Context statistics: what a caller's tools cost a model in full, as summaries, and as a client was sent them.
+//! Context statistics: the token cost of a caller's tools in full, as summaries, and as sent to a client.
 
-use super::definition;
+use super::definition_tokens;
 use crate::caller::Caller;
 use crate::catalog::{Catalog, ListBytes, Lookup, Tool};
 use crate::exposure::{meta, summary};
@@ -9,16 +9,16 @@ use crate::permission::{Permission, on_tool};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Tokens of the same tools in each form.
+/// The token counts of the same tools in each form.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Weight {
-    /// How many tools there are.
+    /// Number of tools.
     pub tools: u64,
-    /// Their definitions.
+    /// Tokens of their full definitions.
     pub full: u64,
-    /// Their names, and the starts of their descriptions.
+    /// Tokens of their names and the starts of their descriptions.
     pub summary: u64,
-    /// What a client was sent of them.
+    /// Tokens of what a client was sent.
     pub sent: u64,
 }
 
@@ -31,20 +31,20 @@ impl Weight {
     }
 }
 
-/// What the tools of a caller cost, together, by server and one by one.
+/// The token cost of a caller's tools: in total, by server and by tool.
 #[derive(Debug, Default)]
 pub struct Statistics {
-    /// All of them.
+    /// All tools.
     pub total: Weight,
-    /// Those of each server.
+    /// The tools of each server.
     pub servers: BTreeMap<ServerName, Weight>,
-    /// Each of them, in the order of servers and names.
+    /// Each tool, ordered by server and name.
     pub tools: Vec<(Arc<Tool>, Weight)>,
 }
 
 impl Statistics {
-    /// Weighs the tools that a caller may use. `sent` is the list that a client was sent, if that is known;
-    /// what stands in it and is no longer the caller's counts, but belongs to no tool.
+    /// Counts the tokens of the tools that a caller may use. `sent` is the list that a client was sent, if known.
+    /// Entries of tools that the caller may no longer use count in the total only.
     pub fn of(catalog: &Catalog, caller: &Caller, sent: Option<&ListBytes>, limit: usize) -> Self {
         let mut statistics = Self::default();
         let listed = sent.map(ListBytes::entries).unwrap_or_default();
@@ -53,18 +53,18 @@ impl Statistics {
             let name = entry.member("name").and_then(|name| name.string().map(|name| name.into_owned()));
             let found = catalog.tool(name.as_deref().unwrap_or_default(), caller);
             let Lookup::Found(tool) = found else {
-                statistics.total.sent += u64::from(definition(entry));
+                statistics.total.sent += u64::from(definition_tokens(entry));
                 continue;
             };
-            // Most entries are the catalog's own definition, whose cost is known.
+            // Most entries are the catalog's own definition, whose cost is cached.
             let is_whole = tool.definition.as_bytes() == entry.as_bytes();
-            let cost = if is_whole { tool.token_cost() } else { definition(entry) };
+            let cost = if is_whole { tool.token_cost() } else { definition_tokens(entry) };
             *sent.entry(&tool.exposed).or_default() += u64::from(cost);
         }
         let parts: Vec<_> = catalog.visible(caller).collect();
         let has_others = catalog.tools(caller).next().is_some();
         for tool in parts.iter().flat_map(|part| &part.tools) {
-            // The gateway's own tools are listed beside others only.
+            // The gateway's own tools are listed only together with others.
             if on_tool(caller, tool) != Permission::Granted || (tool.server.is_own() && !has_others) {
                 continue;
             }
@@ -78,16 +78,16 @@ impl Statistics {
     }
 }
 
-/// A tool in each form; nothing of a meta tool that the client was not sent.
+/// The token counts of a tool; `None` for a meta tool that the client was not sent.
 fn weigh(tool: &Tool, sent: u64, limit: usize) -> Option<Weight> {
-    // Whoever is shown everything needs none of them.
+    // A client that gets all definitions does not need meta tools.
     if meta::is_meta(tool) {
         return (sent > 0).then_some(Weight { sent, ..Weight::default() });
     }
     let full = u64::from(tool.token_cost());
     let short = match tool.server.is_own() {
         true => full,
-        false => u64::from(definition(&summary(tool, &tool.exposed, limit))),
+        false => u64::from(definition_tokens(&summary(tool, &tool.exposed, limit))),
     };
     Some(Weight { tools: 1, full, summary: short, sent })
 }

@@ -1,4 +1,4 @@
-//! The reference tokenizer is the judge: not one token more or less than it finds.
+//! Compares every count with that of the reference tokenizer.
 
 use super::pieces::Class;
 use super::*;
@@ -37,7 +37,7 @@ fn known_counts() {
 }
 
 #[test]
-fn corners_of_the_pattern_are_the_references() {
+fn special_cases_of_the_pattern_match_the_reference() {
     let cases = [
         "don't DON'T I'LL we'Re y'all 'tis rock'n'roll 'ſ it'ſ x'ſx",
         "\u{301}a \u{301}A \u{301}\u{301}'s \u{301}AB  \u{301} \u{301}\n",
@@ -62,7 +62,7 @@ fn corners_of_the_pattern_are_the_references() {
 }
 
 #[test]
-fn classes_are_those_of_the_references_engine() {
+fn classes_match_the_regex_engine() {
     let set = |class: &str| regex::Regex::new(&format!("^{class}$")).expect("a class");
     let classes = [
         (Class::Upper, set(r"[\p{Lu}\p{Lt}]")),
@@ -78,7 +78,7 @@ fn classes_are_those_of_the_references_engine() {
     for character in '\0'..=char::MAX {
         let class = Class::of(character);
         let (_, of_reference) = classes.iter().find(|(known, _)| *known == class).expect("all are there");
-        assert!(of_reference.is_match(character.encode_utf8(&mut buffer)), "{character:?} is no {class:?}");
+        assert!(of_reference.is_match(character.encode_utf8(&mut buffer)), "{character:?} is not {class:?}");
     }
 }
 
@@ -95,8 +95,8 @@ fn long_runs_are_exact() {
 }
 
 #[test]
-fn a_long_run_costs_no_square_of_its_length() {
-    // With a square of it, nobody would wait for the end of this test.
+fn a_long_run_takes_less_than_quadratic_time() {
+    // In quadratic time this test would run for hours.
     let cases = [("a", 1 << 20, 131_072), (" ", 1 << 20, 8_192), ("中", 1 << 18, 262_144)];
     for (unit, times, expected) in cases {
         assert_eq!(tokens(&unit.repeat(times)), expected, "{unit:?}");
@@ -104,7 +104,7 @@ fn a_long_run_costs_no_square_of_its_length() {
 }
 
 #[test]
-fn more_than_wanted_is_nothing() {
+fn a_count_over_the_limit_is_none() {
     let long = "word ".repeat(1 << 20);
     let cases =
         [(&*long, 100, None), (&long[..500], 100, None), ("hello world", 2, Some(2)), ("", 0, Some(0))];
@@ -113,7 +113,7 @@ fn more_than_wanted_is_nothing() {
     }
 }
 
-/// Real catalogues, where a checkout has them beside it.
+/// Real catalogs, if they are next to the checkout.
 #[test]
 fn real_definitions_are_exact() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/catalogues/real");
@@ -124,7 +124,7 @@ fn real_definitions_are_exact() {
     }
 }
 
-/// Text as people and programs write it, and as nobody does.
+/// Text as people and programs write it, and random text.
 fn text() -> impl Strategy<Value = String> {
     let bit = prop_oneof![
         4 => "[a-zA-Z]{1,12}",
@@ -156,6 +156,6 @@ proptest! {
 
     #[test]
     fn pieces_make_up_the_text(text in any::<String>()) {
-        prop_assert_eq!(Pieces::of(&text).collect::<String>(), text);
+        prop_assert_eq!(TextPieces::of(&text).collect::<String>(), text);
     }
 }

@@ -1,20 +1,20 @@
-//! The vocabulary: which byte sequences are tokens, and in which order they are merged.
+//! The vocabulary: the byte sequences that are tokens, and the order in which they are merged.
 //!
-//! It is one read-only table in the binary, laid out so that it is used as it lies:
+//! It is one read-only table in the binary, used in place:
 //!
 //! | part | size |
 //! |---|---|
-//! | how many tokens, how many bytes they have together | 4 + 4 bytes |
-//! | where each token starts, by rank, and where the last one ends | 3 bytes each |
+//! | the number of tokens, the number of their bytes | 4 + 4 bytes |
+//! | the start of each token, by rank, and the end of the last | 3 bytes each |
 //! | the tokens, by rank | |
 //! | slots of a hash table: 14 bits of the hash, 18 bits of rank + 1; 0 = empty | 4 bytes each |
 //!
-//! Numbers are little-endian. A lookup goes from its slot onwards until it meets the token or an empty slot;
-//! the bits of the hash tell nearly always without a look at the token itself.
+//! Numbers are little-endian. A lookup probes slots from the hashed one until it finds the token or an empty slot. The
+//! hash bits in a slot nearly always decide without a comparison of the token itself.
 
 static O200K: &[u8] = include_bytes!("o200k_base.bin");
 
-/// No token has more bytes.
+/// The length of the longest token in bytes.
 pub(super) const LONGEST: usize = 128;
 
 const HEADER: usize = 8;
@@ -24,25 +24,25 @@ const SLOT_BITS: u32 = 18;
 const SLOTS: usize = 1 << SLOT_BITS;
 const RANK_MASK: u32 = (1 << SLOT_BITS) - 1;
 
-/// A place in the order of merging: lower goes first.
+/// The position of a token in the merge order: lower ranks merge first.
 pub(super) type Rank = u32;
 
 /// A packed vocabulary.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Vocabulary<'a> {
+pub(super) struct TokenVocabulary<'a> {
     offsets: &'a [u8],
     tokens: &'a [u8],
     slots: &'a [u8],
 }
 
-impl Vocabulary<'static> {
+impl TokenVocabulary<'static> {
     /// The vocabulary of o200k_base.
     pub(super) fn o200k() -> Self {
         Self::open(O200K).expect("the vocabulary in the binary is whole")
     }
 }
 
-impl<'a> Vocabulary<'a> {
+impl<'a> TokenVocabulary<'a> {
     fn open(packed: &'a [u8]) -> Option<Self> {
         let number = |at: usize| Some(u32::from_le_bytes(packed.get(at..at + 4)?.try_into().ok()?));
         let count = usize::try_from(number(0)?).ok()?;
@@ -85,7 +85,7 @@ impl<'a> Vocabulary<'a> {
     }
 }
 
-/// The slot where the search for these bytes begins, and the bits of the hash that are kept in slots.
+/// The slot where the lookup of these bytes begins, and the hash bits that are stored in slots.
 #[inline]
 fn place_of(bytes: &[u8]) -> (usize, u32) {
     const ODD: u64 = 0x9E37_79B9_7F4A_7C15;
@@ -100,32 +100,32 @@ fn place_of(bytes: &[u8]) -> (usize, u32) {
     }
     mix(chunks.remainder().iter().fold(0, |word, &byte| word << 8 | u64::from(byte)));
     hash = hash.wrapping_mul(ODD);
-    #[allow(clippy::cast_possible_truncation, reason = "both are shifted down to the bits that are wanted")]
+    #[allow(clippy::cast_possible_truncation, reason = "both are shifted down to the needed bits")]
     ((hash >> (64 - SLOT_BITS)) as usize, (hash >> 14) as u32 >> SLOT_BITS)
 }
 
-/// Why tokens cannot be packed.
+/// Errors of packing a vocabulary.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum PackError {
-    /// Too many for the slots, or none.
+    /// There are too many tokens for the slots, or none.
     #[error("{0} tokens do not fit into the table")]
     Count(usize),
-    /// A token is empty or longer than any may be.
+    /// A token is empty or too long.
     #[error("the token of rank {0} has a length that the table cannot hold")]
     Length(usize),
-    /// A byte that is no token: text with it could not be counted.
+    /// A byte is not a token, so text with it could not be counted.
     #[error("the byte {0} is not a token")]
     Byte(u8),
-    /// The tokens together are more than the table's addresses reach.
+    /// The tokens together are too large for the table's offsets.
     #[error("the tokens have {0} bytes together, more than the table can hold")]
     Size(usize),
 }
 
-/// Packs tokens, given in the order of their ranks, into the table that the binary carries.
+/// Packs tokens, in the order of their ranks, into the table that is part of the binary.
 pub fn pack(tokens: &[Vec<u8>]) -> Result<Vec<u8>, PackError> {
     let size: usize = tokens.iter().map(Vec::len).sum();
     let count = u32::try_from(tokens.len()).map_err(|_| PackError::Count(tokens.len()))?;
-    // Some slots must stay empty, or a search for what is no token would not end.
+    // Some slots must stay empty, or the lookup of an unknown token would not end.
     if tokens.is_empty() || tokens.len() > SLOTS / 10 * 9 {
         return Err(PackError::Count(tokens.len()));
     }
@@ -165,19 +165,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_in_the_binary_is_what_packing_its_tokens_gives() {
-        let vocabulary = Vocabulary::o200k();
+    fn packing_the_tokens_gives_the_table_in_the_binary() {
+        let vocabulary = TokenVocabulary::o200k();
         let tokens: Vec<Vec<u8>> = (0..).map_while(|rank| Some(vocabulary.token(rank)?.to_vec())).collect();
         assert_eq!(tokens.len(), 199_998);
         assert_eq!(tokens.iter().map(Vec::len).max(), Some(LONGEST));
         for (rank, token) in (0..).zip(&tokens) {
             assert_eq!(vocabulary.rank(token), Some(rank));
         }
-        assert!(pack(&tokens).as_deref() == Ok(O200K), "the layout has changed: pack the vocabulary anew");
+        assert!(pack(&tokens).as_deref() == Ok(O200K), "the layout has changed: pack the vocabulary again");
     }
 
     #[test]
-    fn what_cannot_be_packed_is_refused() {
+    fn invalid_vocabularies_are_refused() {
         let bytes = || (0..=u8::MAX).map(|byte| vec![byte]);
         let cases = [
             (vec![], PackError::Count(0)),

@@ -1,18 +1,18 @@
-//! Dead letters: calls that were accepted and came to nothing are written down before their caller hears of it,
-//! and can be made again, as their first caller.
+//! Dead letters: accepted calls that failed. They are stored before the caller gets the error, and can be replayed as
+//! their original caller.
 
-mod copy;
-mod desk;
+mod call_copy;
 mod replay;
+mod requests;
 
-pub use desk::Insisting;
-pub use replay::Replayed;
+pub use replay::ReplayedCall;
+pub use requests::ReplayAnyway;
 
 use crate::clock::now_ms;
 use crate::engine::Engine;
 use crate::keys::sealing_key;
 use crate::routing::InnerQuestion;
-use copy::CallCopy;
+use call_copy::CallCopy;
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -22,8 +22,8 @@ use toolbooth_core::call::{Sealed, fingerprint};
 use toolbooth_core::caller::{Caller, ClientFacts};
 use toolbooth_core::catalog::Tool;
 use toolbooth_core::dead_letter::{
-    Attempt, Letter, LetterFault, LetterState, Replaying, SCHEDULE_SECONDS, deserves_letter, next_retry_ms,
-    replaying_of,
+    Attempt, DeadLetter, LetterFault, LetterState, ReplayMode, SCHEDULE_SECONDS, deserves_letter,
+    next_retry_ms, replaying_of,
 };
 use toolbooth_core::event::{Event, EventKind};
 use toolbooth_core::fault::Problem;
@@ -33,23 +33,23 @@ use toolbooth_core::redact;
 use toolbooth_core::secret::SecretText;
 use toolbooth_store::MAX_SEALED_BYTES;
 use toolbooth_upstream::UpstreamError;
-use toolbooth_upstream::error::Sent;
+use toolbooth_upstream::error::SentStatus;
 use toolbooth_wire::state::Sealer;
 use uuid::Uuid;
 
-/// The name under which the store keeps a key that nobody configured.
+/// The name of the key in the store, used if no key is configured.
 const KEY_NAME: &str = "dead-letter-key";
-/// How many calls the gateway makes again by itself at once.
-const AT_ONCE: usize = 4;
-/// The longest sentence of a failure that is kept.
+/// The maximum number of automatic replays at a time.
+const MAX_CONCURRENT_REPLAYS: usize = 4;
+/// The longest error message that is stored, in characters.
 const MAX_TEXT: usize = 2_000;
 
-/// What the configuration says about dead letters.
+/// Settings of dead letters.
 #[derive(Debug, Clone)]
 pub struct LetterTerms {
-    /// How often a safe call is made again by itself.
+    /// How often a call that is safe to repeat is replayed automatically.
     pub max_replays: u32,
-    /// After how many seconds, by how often that was done before.
+    /// The delays before the first, second, third and later automatic replays.
     pub schedule_seconds: Vec<u32>,
 }
 
@@ -59,88 +59,91 @@ impl Default for LetterTerms {
     }
 }
 
-/// The room where letters are sealed and opened.
-pub(crate) struct LetterRoom {
-    configured: Option<SecretText>,
+/// The state of dead letters in this process: their encryption key and the schedule of replays.
+pub(crate) struct DeadLetterState {
+    configured_key: Option<SecretText>,
     sealer: OnceCell<Sealer>,
-    turns: Arc<Semaphore>,
-    /// No letter is due before this; early is harmless.
+    replay_slots: Arc<Semaphore>,
+    /// The earliest time at which a letter may be due. Too early is harmless.
     next_due_ms: AtomicI64,
 }
 
-impl LetterRoom {
-    /// A room with the key that somebody configured, or the one that the store keeps.
-    pub(crate) fn new(configured: Option<SecretText>) -> Self {
+impl DeadLetterState {
+    /// The state with the configured key; without one, the key in the store is used.
+    pub(crate) fn new(configured_key: Option<SecretText>) -> Self {
         Self {
-            configured,
+            configured_key,
             sealer: OnceCell::new(),
-            turns: Arc::new(Semaphore::new(AT_ONCE)),
+            replay_slots: Arc::new(Semaphore::new(MAX_CONCURRENT_REPLAYS)),
             next_due_ms: AtomicI64::new(i64::MIN),
         }
     }
 
-    fn expect_at(&self, due_ms: Option<i64>) {
+    fn note_due(&self, due_ms: Option<i64>) {
         if let Some(due_ms) = due_ms {
             self.next_due_ms.fetch_min(due_ms, Ordering::Relaxed);
         }
     }
 }
 
-/// A call that no provider served: why, and what was tried.
+/// A call that was not served: the problem and the attempts.
 pub(crate) struct Undelivered {
     pub(crate) problem: Problem,
     pub(crate) attempts: Vec<Attempt>,
-    pub(crate) sent: Sent,
-    /// What a tool behind the called one asks before it serves the call; nothing has failed then.
+    pub(crate) sent: SentStatus,
+    /// A question that must be answered before a tool behind the called one serves the call; then nothing has failed.
     pub(crate) question: Option<Box<InnerQuestion>>,
 }
 
 impl Undelivered {
-    /// A tool behind the called one asks something first.
+    /// A tool behind the called one requires an approval first.
     pub(crate) fn asking(question: Box<InnerQuestion>) -> Box<Self> {
         let problem = question.problem();
-        Box::new(Self { problem, attempts: Vec::new(), sent: Sent::No, question: Some(question) })
+        Box::new(Self { problem, attempts: Vec::new(), sent: SentStatus::No, question: Some(question) })
     }
 
-    /// Nothing was tried.
+    /// No attempt was made.
     pub(crate) fn untried(problem: Problem) -> Box<Self> {
-        Box::new(Self { problem, attempts: Vec::new(), sent: Sent::No, question: None })
+        Box::new(Self { problem, attempts: Vec::new(), sent: SentStatus::No, question: None })
     }
 
-    /// An answer came and could not be passed on.
+    /// An answer arrived but could not be passed on.
     pub(crate) fn after_answer(call: &Sealed, problem: Problem) -> Box<Self> {
         let tried = attempt(provider_of(call.tool()), problem.code, Duration::ZERO);
-        Box::new(Self { problem, attempts: vec![tried], sent: Sent::Maybe, question: None })
+        Box::new(Self { problem, attempts: vec![tried], sent: SentStatus::Maybe, question: None })
     }
 
-    /// Notes one provider's failure after those before it. Once anything was sent, it stays so.
+    /// Adds one provider's failure to earlier ones. `SentStatus::Maybe` is kept once it is set.
     pub(crate) fn then(
         before: Option<Box<Self>>,
         provider: String,
         problem: Problem,
-        sent: Sent,
+        sent: SentStatus,
         began: Instant,
     ) -> Box<Self> {
-        let sent =
-            before.as_ref().map(|before| before.sent).filter(|sent| *sent == Sent::Maybe).unwrap_or(sent);
+        let sent = before
+            .as_ref()
+            .map(|before| before.sent)
+            .filter(|sent| *sent == SentStatus::Maybe)
+            .unwrap_or(sent);
         let mut attempts = before.map(|before| before.attempts).unwrap_or_default();
         attempts.push(attempt(provider, problem.code, began.elapsed()));
         Box::new(Self { problem, attempts, sent, question: None })
     }
 
-    /// What was tried before and beside this, as one.
+    /// Joins the attempts that were made before or concurrently with these.
     pub(crate) fn after(mut self: Box<Self>, before: Option<Box<Self>>) -> Box<Self> {
         if let Some(mut before) = before {
             before.attempts.append(&mut self.attempts);
             self.attempts = before.attempts;
-            if before.sent == Sent::Maybe {
-                self.sent = Sent::Maybe;
+            if before.sent == SentStatus::Maybe {
+                self.sent = SentStatus::Maybe;
             }
         }
         self
     }
 
-    /// Notes a failure of a tool's own server.
+    /// Adds a failure of a tool's own server.
     pub(crate) fn on_server(
         before: Option<Box<Self>>,
         server: &ServerName,
@@ -161,24 +164,24 @@ fn provider_of(tool: &Tool) -> String {
     format!("mcp:{}", tool.server.name)
 }
 
-/// A call that was accepted and failed: what a letter is written from.
-pub(crate) struct Lost {
+/// An accepted call that failed: the content of a dead letter.
+pub(crate) struct FailedCall {
     caller: Arc<Caller>,
     client: Arc<ClientFacts>,
     tool: Arc<Tool>,
     arguments: RawJson,
     attempts: Vec<Attempt>,
-    sent: Sent,
+    sent: SentStatus,
 }
 
-impl Lost {
-    /// What is kept of a call that ended so, where anything is.
+impl FailedCall {
+    /// The content of a dead letter, if the failure deserves one, and the problem for the caller.
     pub(crate) fn of(call: &Sealed, undelivered: Undelivered) -> (Option<Box<Self>>, Problem) {
         let Undelivered { problem, attempts, sent, question: _ } = undelivered;
         if !deserves_letter(&problem) || call.tool().server.is_own() {
             return (None, problem);
         }
-        let lost = Self {
+        let failed = Self {
             caller: call.caller().clone(),
             client: call.client().clone(),
             tool: call.tool().clone(),
@@ -186,51 +189,57 @@ impl Lost {
             attempts,
             sent,
         };
-        (Some(Box::new(lost)), problem)
+        (Some(Box::new(failed)), problem)
     }
 
-    /// Whether the tool may have changed something though nobody heard so.
+    /// Whether the tool may have changed something although no answer arrived.
     fn may_have_happened(&self) -> bool {
         let repeatable = self.tool.terms.idempotency_key || !self.tool.effect().rung.writes();
-        self.sent == Sent::Maybe && !repeatable
+        self.sent == SentStatus::Maybe && !repeatable
     }
 }
 
-/// What is told of a letter to those who follow events.
-fn letter_event(kind: EventKind, letter: &Letter) -> Event {
+/// The event about a letter.
+fn letter_event(kind: EventKind, letter: &DeadLetter) -> Event {
     let event = Event::new(kind).user(letter.user.as_str()).server(&letter.server).tool(letter.tool.as_str());
     let event = event.call(letter.call_id).code(letter.error_code.clone());
     event.with("dead_letter", letter.id.to_string().as_str())
 }
 
-/// Whether a person had to agree to the call.
+/// Whether the call needed a person's approval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Agreed {
-    /// One did, so the gateway does not make it again unasked.
-    ByPerson,
+pub(crate) enum PersonApproval {
+    /// It did, so the gateway does not replay it without asking.
+    Given,
     /// None was needed.
-    Unasked,
+    NotNeeded,
 }
 
 impl Engine {
-    /// Writes a letter, and says so in the problem that the caller is told.
-    pub(crate) async fn keep_letter(&self, lost: Lost, call: Uuid, agreed: Agreed, problem: &mut Problem) {
-        let letter = self.letter_of(lost, call, agreed, problem).await;
+    /// Stores a dead letter, and adds its id to the hint of the caller's problem.
+    pub(crate) async fn keep_letter(
+        &self,
+        failed: FailedCall,
+        call: Uuid,
+        approval: PersonApproval,
+        problem: &mut Problem,
+    ) {
+        let letter = self.letter_of(failed, call, approval, problem).await;
         let (id, next) = (letter.id, letter.next_retry_ms);
         let event = letter_event(EventKind::DeadLetterAdded, &letter);
         if let Err(error) = self.store().add_letter(letter).await {
-            tracing::error!(call = %call, "a failed call was not kept as a dead letter: {error}");
+            tracing::error!(call = %call, "a failed call could not be stored as a dead letter: {error}");
             return;
         }
         self.emit(event);
-        self.letters().expect_at(next);
+        self.letters().note_due(next);
         let kept = match next {
             Some(_) => {
-                format!("the call is kept as dead letter {id}, and the gateway makes it again by itself")
+                format!("the call is kept as dead letter {id}, and the gateway will retry it")
             }
             None => {
                 format!(
-                    "the call is kept as dead letter {id}: `toolbooth dead-letters replay {id}` makes it again"
+                    "the call is kept as dead letter {id}: `toolbooth dead-letters replay {id}` retries it"
                 )
             }
         };
@@ -240,15 +249,21 @@ impl Engine {
         });
     }
 
-    async fn letter_of(&self, lost: Lost, call: Uuid, agreed: Agreed, problem: &Problem) -> Letter {
+    async fn letter_of(
+        &self,
+        failed: FailedCall,
+        call: Uuid,
+        approval: PersonApproval,
+        problem: &Problem,
+    ) -> DeadLetter {
         let now = now_ms();
-        let replaying = match agreed {
-            Agreed::ByPerson => Replaying::ByHand,
-            Agreed::Unasked => replaying_of(&lost.tool),
+        let replaying = match approval {
+            PersonApproval::Given => ReplayMode::ByHand,
+            PersonApproval::NotNeeded => replaying_of(&failed.tool),
         };
-        let may_have_happened = lost.may_have_happened();
-        let Lost { caller, client, tool, arguments, attempts, .. } = lost;
-        let mut letter = Letter {
+        let may_have_happened = failed.may_have_happened();
+        let FailedCall { caller, client, tool, arguments, attempts, .. } = failed;
+        let mut letter = DeadLetter {
             id: Uuid::now_v7(),
             call_id: call,
             user: caller.user.to_string(),
@@ -278,26 +293,26 @@ impl Engine {
             ended_ms: None,
         };
         letter.sealed = self.seal_letter(&letter, CallCopy { client: client.name(), arguments }).await;
-        // What cannot be made again is not planned.
+        // Without a copy of the call there is nothing to replay.
         if letter.sealed.is_some() {
             letter.next_retry_ms = self.next_replay_ms(&letter);
         }
         letter
     }
 
-    fn next_replay_ms(&self, letter: &Letter) -> Option<i64> {
-        if letter.replaying == Replaying::ByHand {
+    fn next_replay_ms(&self, letter: &DeadLetter) -> Option<i64> {
+        if letter.replaying == ReplayMode::ByHand {
             return None;
         }
         let terms = self.terms();
         let LetterTerms { max_replays, schedule_seconds } = &terms.letters;
-        next_retry_ms(schedule_seconds, letter.replays, *max_replays, now_ms(), chance())
+        next_retry_ms(schedule_seconds, letter.replays, *max_replays, now_ms(), random_fraction())
     }
 
     async fn sealer(&self) -> Option<&Sealer> {
-        let room = self.letters();
-        let made = room.sealer.get_or_try_init(async || {
-            let secret = match &room.configured {
+        let state = self.letters();
+        let made = state.sealer.get_or_try_init(async || {
+            let secret = match &state.configured_key {
                 Some(secret) => secret.expose().as_bytes().to_vec(),
                 None => sealing_key(&**self.store(), KEY_NAME).await?.to_vec(),
             };
@@ -307,21 +322,21 @@ impl Engine {
         match made.await {
             Ok(sealer) => Some(sealer),
             Err(error) => {
-                tracing::error!("the key of dead letters cannot be had: {}", error.message);
+                tracing::error!("the key of dead letters is not available: {}", error.message);
                 None
             }
         }
     }
 
-    async fn seal_letter(&self, letter: &Letter, copy: CallCopy) -> Option<String> {
-        // As text it is a third longer.
+    async fn seal_letter(&self, letter: &DeadLetter, copy: CallCopy) -> Option<String> {
+        // The sealed text is a third longer than the bytes.
         if copy.arguments.as_bytes().len() > MAX_SEALED_BYTES / 2 {
             return None;
         }
         self.sealer().await?.seal(&copy.write(), &letter.binding())
     }
 
-    async fn open_letter(&self, letter: &Letter) -> Result<CallCopy, LetterFault> {
+    async fn open_letter(&self, letter: &DeadLetter) -> Result<CallCopy, LetterFault> {
         let id = letter.id;
         let sealed = letter.sealed.as_deref().ok_or(LetterFault::NoCopy { id })?;
         let sealer = self.sealer().await.ok_or(LetterFault::KeyLost { id })?;
@@ -330,8 +345,8 @@ impl Engine {
     }
 }
 
-/// A number from 0 to 1 that nobody can foresee.
-fn chance() -> f64 {
+/// A random number from 0 to 1.
+fn random_fraction() -> f64 {
     let mut bytes = [0_u8; 4];
     let _ = getrandom::fill(&mut bytes);
     f64::from(u32::from_le_bytes(bytes)) / f64::from(u32::MAX)

@@ -1,65 +1,65 @@
-//! What the engine itself tells of: servers, the catalog, held calls and plans.
+//! Events that the engine emits: about servers, the catalog, held calls and plans.
 
-use super::{Events, Heard};
-use crate::engine::{Engine, Managed};
+use super::{EventRing, StreamItem};
+use crate::engine::{Engine, ManagedServer};
 use crate::quarantine::hex;
 use crate::trace::Tracing;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use toolbooth_core::caller::{Admin, Caller};
-use toolbooth_core::catalog::{Offer, ServerCatalog, Tool};
+use toolbooth_core::catalog::{CatalogItem, ServerCatalog, Tool};
 use toolbooth_core::event::{Event, EventKind};
 use toolbooth_core::held::{HeldCall, HeldKind, HeldState};
 use toolbooth_core::names::ServerName;
-use toolbooth_core::permission::{Known, Permission, on_event};
+use toolbooth_core::permission::{EventSubjects, Permission, on_event};
 use toolbooth_core::plan::Plan;
 use toolbooth_core::server::ServerEntry;
 use toolbooth_upstream::ServerState;
 
-/// How many tools of one server are named one by one when they change together.
+/// The maximum number of changed tools of one server that get their own event.
 const MAX_NAMED: usize = 50;
 
 impl Engine {
-    /// Tells whoever follows that something happened. Costs a short lock; never waits.
+    /// Emits an event. Costs a short lock and never waits.
     pub fn emit(&self, event: Event) {
         self.events.push(event);
     }
 
-    /// The same for what happens with every call: where events are off, none is made.
-    pub(crate) fn emit_made(&self, make: impl FnOnce() -> Event) {
-        if self.events.are_on() {
+    /// Emits an event that is built only if events are switched on; for events of every call.
+    pub(crate) fn emit_with(&self, make: impl FnOnce() -> Event) {
+        if self.events.is_on() {
             self.events.push(make());
         }
     }
 
-    /// The latest events and those who follow them.
-    pub fn events(&self) -> &Arc<Events> {
+    /// The latest events and their followers.
+    pub fn events(&self) -> &Arc<EventRing> {
         &self.events
     }
 
-    /// Where calls are traced to.
+    /// The tracer of calls.
     pub fn tracing(&self) -> &Tracing {
         &self.tracing
     }
 
-    /// Whether a caller may hear this, by what they may see now. A gap is for everybody.
-    pub fn may_hear(&self, caller: &Caller, event: &Event) -> bool {
+    /// Whether a caller may see an event, by their current permissions.
+    pub fn may_see_event(&self, caller: &Caller, event: &Event) -> bool {
         on_event(caller, event, self) == Permission::Granted
     }
 
-    /// What a follower heard, as far as a caller may hear it.
-    pub fn heard_by(&self, caller: &Caller, heard: Heard) -> Option<Heard> {
-        match heard {
-            Heard::Event(_, event) if !self.may_hear(caller, &event) => None,
-            // How much others did is nobody's business.
-            Heard::Gap { id, reason, .. } if caller.admin == Admin::No => {
-                Some(Heard::Gap { id, reason, missed: None })
+    /// An item of a stream as a caller may see it; `None` if they may not.
+    pub fn visible_item(&self, caller: &Caller, item: StreamItem) -> Option<StreamItem> {
+        match item {
+            StreamItem::Event(_, event) if !self.may_see_event(caller, &event) => None,
+            // The number of other users' events is not shown.
+            StreamItem::Gap { id, reason, .. } if caller.admin == Admin::No => {
+                Some(StreamItem::Gap { id, reason, missed: None })
             }
-            heard => Some(heard),
+            item => Some(item),
         }
     }
 
-    /// Tells of a server's new state.
+    /// Emits a server's new state.
     pub(crate) fn emit_state(&self, server: &ServerName, state: &ServerState) {
         let kind = match state {
             ServerState::Connecting => EventKind::ServerConnecting,
@@ -85,7 +85,7 @@ impl Engine {
         self.emit(event);
     }
 
-    /// Tells what a new catalog changed, server by server.
+    /// Emits what changed in a new catalog, server by server.
     pub(crate) fn emit_catalog(
         &self,
         before: &BTreeMap<ServerName, Arc<ServerCatalog>>,
@@ -106,14 +106,14 @@ impl Engine {
 
     fn emit_part(&self, server: &ServerName, before: &[Arc<Tool>], after: &[Arc<Tool>]) {
         let known: HashMap<&str, &Arc<Tool>> = before.iter().map(|tool| (&*tool.name, tool)).collect();
-        let other = |tool: &&Arc<Tool>| {
+        let is_changed = |tool: &&Arc<Tool>| {
             let earlier = known.get(&*tool.name);
-            // The same text is the same tool; only another one is worth a digest.
+            // Digests are computed only for definitions that differ.
             earlier.is_some_and(|earlier| {
                 earlier.definition != tool.definition && earlier.digest() != tool.digest()
             })
         };
-        let changed: Vec<&Arc<Tool>> = after.iter().filter(other).collect();
+        let changed: Vec<&Arc<Tool>> = after.iter().filter(is_changed).collect();
         let stayed = after.iter().filter(|tool| known.contains_key(&*tool.name)).count();
         for tool in changed.iter().take(MAX_NAMED) {
             let event = Event::new(EventKind::ToolChanged).server(server).tool(tool.name.clone());
@@ -130,16 +130,16 @@ impl Engine {
         );
     }
 
-    /// Tells that a call was held, or became a step of a plan.
+    /// Emits that a call was held or became a step of a plan.
     pub(crate) fn emit_held(&self, held: &HeldCall) {
         let kind = match held.kind {
             HeldKind::Approval => EventKind::CallHeld,
             HeldKind::Plan => EventKind::PlanQueued,
         };
-        self.emit(about(kind, held));
+        self.emit(held_event(kind, held));
     }
 
-    /// Tells what was decided about a held call.
+    /// Emits the decision on a held call.
     pub(crate) fn emit_decided(&self, held: &HeldCall) {
         let kind = match (held.kind, held.state) {
             (HeldKind::Approval, HeldState::Approved) => EventKind::CallApproved,
@@ -149,27 +149,27 @@ impl Engine {
             (_, HeldState::Expired) => EventKind::CallExpired,
             (_, HeldState::Pending | HeldState::Done | HeldState::Failed) => return,
         };
-        let event = about(kind, held);
+        let event = held_event(kind, held);
         self.emit(match held.decided_by.as_deref() {
             Some(by) => event.with("by", by),
             None => event,
         });
     }
 
-    /// Tells that a step of a plan ran.
+    /// Emits that a step of a plan ran.
     pub(crate) fn emit_step(&self, held: &HeldCall, outcome: &'static str) {
-        self.emit(about(EventKind::PlanDone, held).outcome(outcome));
+        self.emit(held_event(EventKind::PlanDone, held).outcome(outcome));
     }
 
-    /// Tells that plan mode was switched on or off.
+    /// Emits that plan mode was switched on or off.
     pub(crate) fn emit_plan(&self, kind: EventKind, plan: &Plan) {
         self.emit(Event::new(kind).user(plan.user.as_str()).with("plan", plan.id.to_string().as_str()));
     }
 }
 
-/// Whether a server offers what it offered before.
+/// Whether a server offers the same as before.
 fn same_offer(before: &Arc<ServerCatalog>, after: &Arc<ServerCatalog>) -> bool {
-    let same = |a: &[Offer], b: &[Offer]| {
+    let same = |a: &[CatalogItem], b: &[CatalogItem]| {
         a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.definition == b.definition)
     };
     Arc::ptr_eq(before, after)
@@ -179,8 +179,8 @@ fn same_offer(before: &Arc<ServerCatalog>, after: &Arc<ServerCatalog>) -> bool {
             && same(&before.templates, &after.templates))
 }
 
-/// Who called what; the question may show arguments and is left to those who are asked it.
-fn about(kind: EventKind, held: &HeldCall) -> Event {
+/// An event about a held call. The question is left out, because it may contain arguments.
+fn held_event(kind: EventKind, held: &HeldCall) -> Event {
     let event = Event::new(kind).user(held.user.as_str()).server(&held.server).call(held.id);
     let event = event.tool(held.tool.as_str());
     match &held.plan {
@@ -192,12 +192,12 @@ fn about(kind: EventKind, held: &HeldCall) -> Event {
     }
 }
 
-impl Known for Engine {
+impl EventSubjects for Engine {
     fn server(&self, name: &str) -> Option<Arc<ServerEntry>> {
         let name: ServerName = name.parse().ok()?;
         match self.servers().get(&name) {
-            Some(Managed::Running { server, .. }) => Some(server.entry.clone()),
-            Some(Managed::Idle(_)) | None => None,
+            Some(ManagedServer::Running { server, .. }) => Some(server.entry.clone()),
+            Some(ManagedServer::Idle(_)) | None => None,
         }
     }
 

@@ -1,26 +1,26 @@
-//! Somebody who follows events, at their own pace.
+//! A follower: a reader of events at its own pace.
 
-use super::{Events, LOOK, Since};
+use super::{EventRing, READ_BATCH, Since};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
-use toolbooth_core::event::{Event, EventId, Kinds};
+use toolbooth_core::event::{Event, EventId, EventKinds};
 use toolbooth_core::fault::{Blame, Fault};
 use toolbooth_core::json::{ObjectWriter, RawJson};
 
-/// How many callers' followers there may be in all.
+/// The maximum number of followers of all callers.
 const MAX_FOLLOWERS: usize = 256;
-/// How many of them one user may have.
-const MAX_OF_ONE: usize = 32;
+/// The maximum number of followers of one user.
+const MAX_OF_USER: usize = 32;
 
-/// Too many follow already.
+/// The limit of event streams is reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum TooManyFollowers {
-    /// This user has enough streams.
-    #[error("you have {MAX_OF_ONE} streams of events open already")]
-    OfOne,
-    /// All of them together are too many.
-    #[error("{MAX_FOLLOWERS} streams of events are open already")]
-    InAll,
+    /// The limit of this user.
+    #[error("you already have {MAX_OF_USER} open event streams")]
+    OfUser,
+    /// The limit of all callers.
+    #[error("{MAX_FOLLOWERS} event streams are already open")]
+    OfAll,
 }
 
 impl Fault for TooManyFollowers {
@@ -33,57 +33,57 @@ impl Fault for TooManyFollowers {
     }
 
     fn hint(&self) -> Option<String> {
-        Some("close one, or read `/events/recent` now and then".into())
+        Some("close one, or poll `/events/recent`".into())
     }
 }
 
-/// The right to one more stream; leaving gives it back.
+/// The right to one more stream, returned on drop.
 #[derive(Debug)]
-pub struct Seat {
-    events: Arc<Events>,
+pub struct FollowerSlot {
+    events: Arc<EventRing>,
     user: Arc<str>,
 }
 
-impl Seat {
-    pub(super) fn take(events: &Arc<Events>, user: &Arc<str>) -> Result<Self, TooManyFollowers> {
-        let mut seats = events.seats.lock().unwrap_or_else(PoisonError::into_inner);
-        if seats.values().sum::<usize>() >= MAX_FOLLOWERS {
-            return Err(TooManyFollowers::InAll);
+impl FollowerSlot {
+    pub(super) fn take(events: &Arc<EventRing>, user: &Arc<str>) -> Result<Self, TooManyFollowers> {
+        let mut slots = events.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        if slots.values().sum::<usize>() >= MAX_FOLLOWERS {
+            return Err(TooManyFollowers::OfAll);
         }
-        let taken = seats.entry(user.clone()).or_default();
-        if *taken >= MAX_OF_ONE {
-            return Err(TooManyFollowers::OfOne);
+        let taken = slots.entry(user.clone()).or_default();
+        if *taken >= MAX_OF_USER {
+            return Err(TooManyFollowers::OfUser);
         }
         *taken += 1;
-        drop(seats);
+        drop(slots);
         Ok(Self { events: events.clone(), user: user.clone() })
     }
 }
 
-impl Drop for Seat {
+impl Drop for FollowerSlot {
     fn drop(&mut self) {
-        let mut seats = self.events.seats.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(taken) = seats.get_mut(&self.user) {
+        let mut slots = self.events.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(taken) = slots.get_mut(&self.user) {
             *taken -= 1;
             if *taken == 0 {
-                seats.remove(&self.user);
+                slots.remove(&self.user);
             }
         }
     }
 }
 
-/// What a follower hears.
+/// One item that a follower reads.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Heard {
-    /// Something happened.
+pub enum StreamItem {
+    /// An event.
     Event(EventId, Event),
-    /// Something happened that is not kept any more; what is kept follows.
+    /// Events were lost; the oldest ones that are left follow.
     Gap {
-        /// After this place the story goes on.
+        /// The position after which the stream continues.
         id: EventId,
-        /// Why that is missing.
+        /// Why events are missing.
         reason: GapReason,
-        /// How many events are missing, where that is known and may be told.
+        /// The number of missing events, if it is known and the caller may know it.
         missed: Option<u64>,
     },
 }
@@ -91,99 +91,104 @@ pub enum Heard {
 /// Why events are missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GapReason {
-    /// They have left the ring meanwhile.
+    /// They have left the ring.
     Overtaken,
-    /// The last event that was heard is of another run of the gateway, or of another gateway.
+    /// The follower's last event is from another run or another gateway.
     AnotherRun,
 }
 
-/// A place in the ring.
+/// A reader with a position in the ring.
 #[derive(Debug)]
 pub struct Follower {
-    events: Arc<Events>,
-    kinds: Kinds,
-    /// The number of the last event that was looked at.
+    events: Arc<EventRing>,
+    kinds: EventKinds,
+    /// The number of the last event that was read.
     last: u64,
-    /// The follower comes from another run, and has not been told.
-    stranger: bool,
-    _seat: Option<Seat>,
+    /// Whether the follower's position is from another run, and the gap was not reported yet.
+    is_foreign: bool,
+    _slot: Option<FollowerSlot>,
 }
 
 impl Follower {
-    pub(super) fn new(events: &Arc<Events>, kinds: Kinds, since: Since, seat: Option<Seat>) -> Self {
-        // Counted first, so that whoever emits from now on knows of it.
+    pub(super) fn new(
+        events: &Arc<EventRing>,
+        kinds: EventKinds,
+        since: Since,
+        slot: Option<FollowerSlot>,
+    ) -> Self {
+        // Counted first, so that events from now on wake it.
         events.followers.fetch_add(1, Ordering::AcqRel);
-        let (gone, newest) = {
+        let (dropped, newest) = {
             let ring = events.ring();
-            (ring.gone, ring.newest())
+            (ring.dropped, ring.newest())
         };
-        let (last, stranger) = match since {
+        let (last, is_foreign) = match since {
             Since::Now => (newest, false),
-            Since::Oldest => (gone, false),
+            Since::Oldest => (dropped, false),
             Since::After(id) if id.run == events.run => (id.number.min(newest), false),
-            Since::After(_) => (gone, true),
+            Since::After(_) => (dropped, true),
         };
-        Self { events: events.clone(), kinds, last, stranger, _seat: seat }
+        Self { events: events.clone(), kinds, last, is_foreign, _slot: slot }
     }
 
-    /// The place of the last event that was looked at.
-    pub fn place(&self) -> EventId {
+    /// The position: the id of the last event that was read.
+    pub fn position(&self) -> EventId {
         EventId { run: self.events.run, number: self.last }
     }
 
-    /// What happened since the last time, waiting until something has. Dropping the future loses nothing.
-    pub async fn next(&mut self) -> Vec<Heard> {
+    /// Waits for the next events. Cancel-safe.
+    pub async fn next(&mut self) -> Vec<StreamItem> {
         let events = self.events.clone();
         loop {
-            // Waiting begins before the look, so that nothing falls between the two.
+            // Registered before reading, so that no event is missed in between.
             let woken = events.wake.notified();
             tokio::pin!(woken);
             woken.as_mut().enable();
-            let (heard, looked) = self.look();
-            if !heard.is_empty() {
-                return heard;
+            let (items, end) = self.read_batch();
+            if !items.is_empty() {
+                return items;
             }
-            if looked == Looked::AtAll {
+            if end == BatchEnd::Newest {
                 woken.await;
             }
         }
     }
 
-    /// What happened since the last time; nothing where nothing did that is wanted.
-    pub fn now(&mut self) -> Vec<Heard> {
+    /// The events since the last time, without waiting.
+    pub fn now(&mut self) -> Vec<StreamItem> {
         loop {
-            let (heard, looked) = self.look();
-            if !heard.is_empty() || looked == Looked::AtAll {
-                return heard;
+            let (items, end) = self.read_batch();
+            if !items.is_empty() || end == BatchEnd::Newest {
+                return items;
             }
         }
     }
 
-    fn look(&mut self) -> (Vec<Heard>, Looked) {
+    fn read_batch(&mut self) -> (Vec<StreamItem>, BatchEnd) {
         let run = self.events.run;
         let ring = self.events.ring();
-        let mut heard = Vec::new();
-        if self.stranger {
-            self.stranger = false;
-            let id = EventId { run, number: ring.gone };
-            heard.push(Heard::Gap { id, reason: GapReason::AnotherRun, missed: None });
+        let mut items = Vec::new();
+        if self.is_foreign {
+            self.is_foreign = false;
+            let id = EventId { run, number: ring.dropped };
+            items.push(StreamItem::Gap { id, reason: GapReason::AnotherRun, missed: None });
         }
-        if self.last < ring.gone {
-            let missed = ring.gone - self.last;
+        if self.last < ring.dropped {
+            let missed = ring.dropped - self.last;
             self.events.overtaken.fetch_add(missed, Ordering::Relaxed);
-            self.last = ring.gone;
+            self.last = ring.dropped;
             let id = EventId { run, number: self.last };
-            heard.push(Heard::Gap { id, reason: GapReason::Overtaken, missed: Some(missed) });
+            items.push(StreamItem::Gap { id, reason: GapReason::Overtaken, missed: Some(missed) });
         }
-        let from = usize::try_from(self.last - ring.gone).unwrap_or(usize::MAX);
-        for event in ring.kept.iter().skip(from).take(LOOK) {
+        let from = usize::try_from(self.last - ring.dropped).unwrap_or(usize::MAX);
+        for event in ring.kept.iter().skip(from).take(READ_BATCH) {
             self.last += 1;
             if self.kinds.has(event.kind) {
-                heard.push(Heard::Event(EventId { run, number: self.last }, event.clone()));
+                items.push(StreamItem::Event(EventId { run, number: self.last }, event.clone()));
             }
         }
-        let looked = if self.last == ring.newest() { Looked::AtAll } else { Looked::AtSome };
-        (heard, looked)
+        let end = if self.last == ring.newest() { BatchEnd::Newest } else { BatchEnd::More };
+        (items, end)
     }
 }
 
@@ -193,21 +198,22 @@ impl Drop for Follower {
     }
 }
 
+/// Whether a batch reached the newest event.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Looked {
-    AtAll,
-    AtSome,
+enum BatchEnd {
+    Newest,
+    More,
 }
 
-impl Heard {
-    /// The place after which the story goes on.
+impl StreamItem {
+    /// The position after which the stream continues.
     pub fn id(&self) -> EventId {
         match self {
             Self::Event(id, _) | Self::Gap { id, .. } => *id,
         }
     }
 
-    /// The JSON that is told, on one line.
+    /// The item as one line of JSON.
     pub fn json(&self) -> RawJson {
         match self {
             Self::Event(id, event) => event.json(*id),

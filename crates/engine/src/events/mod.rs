@@ -1,84 +1,84 @@
-//! Events while they are fresh: a ring of the latest, and those who follow it.
+//! Events: a ring buffer of the latest ones, and the followers that read from it.
 //!
-//! The ring is the only queue. A follower has a place in it and reads at its own pace; one that is overtaken
-//! is told so. Nobody who emits waits for anybody, and without followers an event costs a short lock.
+//! The ring is the only queue. A follower has a position in it and reads at its own pace; one that is overtaken gets
+//! a gap instead of the lost events. Emitting never waits, and costs a short lock if there are no followers.
 
 mod emit;
 mod follower;
-mod hooks;
+mod webhooks;
 
-pub use follower::{Follower, GapReason, Heard, Seat, TooManyFollowers};
-pub use hooks::Webhook;
+pub use follower::{Follower, FollowerSlot, GapReason, StreamItem, TooManyFollowers};
+pub use webhooks::Webhook;
 
 use crate::clock::now_ms;
-use hooks::Hooks;
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
-use toolbooth_core::event::{Event, EventId, Kinds};
+use toolbooth_core::event::{Event, EventId, EventKinds};
+use webhooks::Webhooks;
 
-/// How many events are looked at under one lock.
-const LOOK: usize = 256;
+/// The maximum number of events that are read under one lock.
+const READ_BATCH: usize = 256;
 
-/// The latest events of this run, and everybody who follows them.
+/// The latest events of this run, and their followers.
 #[derive(Debug)]
-pub struct Events {
+pub struct EventRing {
     run: u32,
     capacity: usize,
-    ring: Mutex<Ring>,
-    /// How many follow: where nobody does, nobody is woken.
+    ring: Mutex<EventBuffer>,
+    /// The number of followers; without any, nothing is woken.
     followers: AtomicUsize,
     wake: Notify,
-    seats: Mutex<HashMap<Arc<str>, usize>>,
+    slots: Mutex<HashMap<Arc<str>, usize>>,
     overtaken: AtomicU64,
     undelivered: AtomicU64,
-    hooks: Hooks,
+    webhooks: Webhooks,
 }
 
 #[derive(Debug, Default)]
-struct Ring {
-    /// How many events have left it: the number before that of its first.
-    gone: u64,
+struct EventBuffer {
+    /// The number of events that have left the buffer: one less than the number of its first event.
+    dropped: u64,
     kept: VecDeque<Event>,
 }
 
-impl Ring {
-    /// The number of the newest event; zero where there was none.
+impl EventBuffer {
+    /// The number of the newest event; zero if there was none.
     fn newest(&self) -> u64 {
-        self.gone + self.kept.len() as u64
+        self.dropped + self.kept.len() as u64
     }
 }
 
-/// From where on somebody wants to hear.
+/// Where a follower starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Since {
-    /// From now on.
+    /// At the next event.
     Now,
-    /// From the oldest that is kept.
+    /// At the oldest event in the ring.
     Oldest,
-    /// After the event of this id.
+    /// After the event with this id.
     After(EventId),
 }
 
-/// How events did.
+/// Statistics of events.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct EventsReport {
     /// Events so far.
     pub emitted: u64,
     /// Followers now.
     pub followers: usize,
-    /// Events that followers missed, being too slow.
+    /// Events that followers missed because they were too slow.
     pub overtaken: u64,
     /// Events that could not be delivered to a webhook.
     pub undelivered: u64,
 }
 
-impl Events {
-    /// A ring for so many events; with none, events are off.
+impl EventRing {
+    /// A ring with this capacity; 0 switches events off.
     pub fn new(capacity: usize) -> Arc<Self> {
         let mut run = [0; 4];
-        // Without randomness runs look alike, and somebody who comes back may be told too little.
+        // Without randomness, ids of different runs look alike, and a returning follower may miss events.
         let _ = getrandom::fill(&mut run);
         Arc::new(Self {
             run: u32::from_le_bytes(run),
@@ -86,67 +86,67 @@ impl Events {
             ring: Mutex::default(),
             followers: AtomicUsize::new(0),
             wake: Notify::new(),
-            seats: Mutex::default(),
+            slots: Mutex::default(),
             overtaken: AtomicU64::new(0),
             undelivered: AtomicU64::new(0),
-            hooks: Hooks::default(),
+            webhooks: Webhooks::default(),
         })
     }
 
-    fn ring(&self) -> MutexGuard<'_, Ring> {
+    fn ring(&self) -> MutexGuard<'_, EventBuffer> {
         self.ring.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether events are kept at all.
-    pub(crate) fn are_on(&self) -> bool {
+    /// Whether events are switched on.
+    pub(crate) fn is_on(&self) -> bool {
         self.capacity > 0
     }
 
-    /// Notes that something happened.
+    /// Adds an event, and wakes followers.
     pub(crate) fn push(&self, mut event: Event) {
-        if !self.are_on() {
+        if !self.is_on() {
             return;
         }
         event.at_ms = now_ms();
         let mut ring = self.ring();
         let oldest = match ring.kept.len() >= self.capacity {
             true => {
-                ring.gone += 1;
+                ring.dropped += 1;
                 ring.kept.pop_front()
             }
             false => None,
         };
         ring.kept.push_back(event);
         drop(ring);
-        // Not under the lock: others wait for it.
+        // Freed outside the lock, because others wait for it.
         drop(oldest);
         if self.followers.load(Ordering::Acquire) > 0 {
             self.wake.notify_waiters();
         }
     }
 
-    /// Follows for the gateway itself: nobody counts these.
-    pub(crate) fn follow(self: &Arc<Self>, kinds: Kinds, since: Since) -> Follower {
+    /// Follows for the gateway itself, without a limit.
+    pub(crate) fn follow(self: &Arc<Self>, kinds: EventKinds, since: Since) -> Follower {
         Follower::new(self, kinds, since, None)
     }
 
-    /// Follows for a caller; a user may have a few followers, and all of them together many.
+    /// Follows for a caller, within the limits of this user and of all callers.
     pub fn follow_for(
         self: &Arc<Self>,
         user: &Arc<str>,
-        kinds: Kinds,
+        kinds: EventKinds,
         since: Since,
     ) -> Result<Follower, TooManyFollowers> {
-        let seat = Seat::take(self, user)?;
-        Ok(Follower::new(self, kinds, since, Some(seat)))
+        let slot = FollowerSlot::take(self, user)?;
+        Ok(Follower::new(self, kinds, since, Some(slot)))
     }
 
-    /// The latest events that somebody wants to hear, in order, after a place.
+    /// The latest events after a position that pass a filter, in order.
     pub fn latest(
         &self,
         since: Since,
         most: usize,
-        mut wanted: impl FnMut(&Event) -> bool,
+        mut matches: impl FnMut(&Event) -> bool,
     ) -> Vec<(EventId, Event)> {
         let after = match since {
             Since::After(id) if id.run == self.run => id.number,
@@ -154,13 +154,13 @@ impl Events {
         };
         let mut found = Vec::new();
         let mut until = u64::MAX;
-        // Newest first and a few at a time: whether somebody may hear of an event is not decided under the lock.
+        // Newest first and in batches, so that permissions are not checked under the lock.
         loop {
-            let piece = self.piece(after, until);
-            let Some((first, _)) = piece.first() else { break };
+            let batch = self.batch_before(after, until);
+            let Some((first, _)) = batch.first() else { break };
             until = first.number - 1;
             let left = most - found.len();
-            found.extend(piece.into_iter().rev().filter(|(_, event)| wanted(event)).take(left));
+            found.extend(batch.into_iter().rev().filter(|(_, event)| matches(event)).take(left));
             if found.len() == most {
                 break;
             }
@@ -169,18 +169,18 @@ impl Events {
         found
     }
 
-    /// The last events that are kept of those after one number and up to another.
-    fn piece(&self, after: u64, until: u64) -> Vec<(EventId, Event)> {
+    /// Up to one batch of the last events with a number above `after` and up to `until`.
+    fn batch_before(&self, after: u64, until: u64) -> Vec<(EventId, Event)> {
         let ring = self.ring();
         let until = until.min(ring.newest());
-        let from = until.saturating_sub(LOOK as u64).max(after).max(ring.gone);
+        let from = until.saturating_sub(READ_BATCH as u64).max(after).max(ring.dropped);
         let numbers = from + 1..=until;
-        let place = |number: u64| usize::try_from(number - ring.gone - 1).unwrap_or(usize::MAX);
+        let place = |number: u64| usize::try_from(number - ring.dropped - 1).unwrap_or(usize::MAX);
         let kept = numbers.filter_map(|number| Some((number, ring.kept.get(place(number))?.clone())));
         kept.map(|(number, event)| (EventId { run: self.run, number }, event)).collect()
     }
 
-    /// How events do.
+    /// The statistics now.
     pub fn report(&self) -> EventsReport {
         EventsReport {
             emitted: self.ring().newest(),

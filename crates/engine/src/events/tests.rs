@@ -8,27 +8,27 @@ fn event(user: &str) -> Event {
     Event::new(EventKind::ToolCall).user(user)
 }
 
-fn users(heard: &[Heard]) -> Vec<String> {
-    let told = heard.iter().map(|heard| match heard {
-        Heard::Event(_, event) => event.user.as_deref().unwrap_or_default().to_owned(),
-        Heard::Gap { missed, .. } => format!("gap {missed:?}"),
+fn users(items: &[StreamItem]) -> Vec<String> {
+    let users = items.iter().map(|item| match item {
+        StreamItem::Event(_, event) => event.user.as_deref().unwrap_or_default().to_owned(),
+        StreamItem::Gap { missed, .. } => format!("gap {missed:?}"),
     });
-    told.collect()
+    users.collect()
 }
 
 #[tokio::test]
-async fn a_follower_hears_what_happens_and_can_come_back() {
-    let events = Events::new(10);
+async fn a_follower_reads_new_events_and_can_resume() {
+    let events = EventRing::new(10);
     events.push(event("early"));
-    let mut follower = events.follow(Kinds::ALL, Since::Now);
+    let mut follower = events.follow(EventKinds::ALL, Since::Now);
     for user in ["a", "b"] {
         events.push(event(user));
     }
     let heard = follower.next().await;
     assert_eq!(users(&heard), ["a", "b"]);
-    let Heard::Event(id, _) = heard[0] else { panic!("an event") };
-    assert_eq!(users(&events.follow(Kinds::ALL, Since::After(id)).next().await), ["b"]);
-    assert_eq!(users(&events.follow(Kinds::ALL, Since::Oldest).next().await), ["early", "a", "b"]);
+    let StreamItem::Event(id, _) = heard[0] else { panic!("an event") };
+    assert_eq!(users(&events.follow(EventKinds::ALL, Since::After(id)).next().await), ["b"]);
+    assert_eq!(users(&events.follow(EventKinds::ALL, Since::Oldest).next().await), ["early", "a", "b"]);
     let waiting = tokio::time::timeout(Duration::from_millis(20), follower.next()).await;
     assert!(waiting.is_err(), "nothing more has happened");
     let woken = tokio::spawn(async move { users(&follower.next().await) });
@@ -38,9 +38,9 @@ async fn a_follower_hears_what_happens_and_can_come_back() {
 }
 
 #[tokio::test]
-async fn who_is_too_slow_is_told_so_and_nobody_waits() {
-    let events = Events::new(3);
-    let mut slow = events.follow(Kinds::ALL, Since::Now);
+async fn a_slow_follower_gets_a_gap() {
+    let events = EventRing::new(3);
+    let mut slow = events.follow(EventKinds::ALL, Since::Now);
     for number in 0..10 {
         events.push(event(&number.to_string()));
     }
@@ -50,23 +50,23 @@ async fn who_is_too_slow_is_told_so_and_nobody_waits() {
 }
 
 #[tokio::test]
-async fn an_id_of_another_run_is_recognised() {
-    let events = Events::new(3);
+async fn an_id_of_another_run_gives_a_gap() {
+    let events = EventRing::new(3);
     events.push(event("a"));
     let other = EventId { run: events.run.wrapping_add(1), number: 900 };
-    let mut follower = events.follow(Kinds::ALL, Since::After(other));
+    let mut follower = events.follow(EventKinds::ALL, Since::After(other));
     assert_eq!(users(&follower.next().await), ["gap None", "a"]);
-    // One of this run that cannot be: nothing is invented.
+    // An id of this run from the future: the follower starts at the newest event.
     let future = EventId { run: events.run, number: 900 };
-    let mut follower = events.follow(Kinds::ALL, Since::After(future));
+    let mut follower = events.follow(EventKinds::ALL, Since::After(future));
     events.push(event("b"));
     assert_eq!(users(&follower.next().await), ["b"]);
 }
 
 #[tokio::test]
-async fn only_what_is_wanted_is_heard() {
-    let events = Events::new(2_000);
-    let mut follower = events.follow(Kinds::of(["call.*"]).expect("known"), Since::Now);
+async fn only_the_wanted_kinds_are_read() {
+    let events = EventRing::new(2_000);
+    let mut follower = events.follow(EventKinds::of(["call.*"]).expect("known"), Since::Now);
     for _ in 0..1_000 {
         events.push(event("loud"));
     }
@@ -75,8 +75,8 @@ async fn only_what_is_wanted_is_heard() {
 }
 
 #[test]
-fn the_latest_come_in_order() {
-    let events = Events::new(5);
+fn the_latest_events_are_in_order() {
+    let events = EventRing::new(5);
     for number in 0..9 {
         events.push(event(&number.to_string()));
     }
@@ -93,8 +93,8 @@ fn the_latest_come_in_order() {
 }
 
 #[test]
-fn the_latest_are_found_however_far_back_they_lie() {
-    let events = Events::new(1_000);
+fn the_latest_events_are_found_however_far_back_they_are() {
+    let events = EventRing::new(1_000);
     events.push(event("first"));
     for _ in 0..900 {
         events.push(event("loud"));
@@ -105,26 +105,26 @@ fn the_latest_are_found_however_far_back_they_lie() {
 }
 
 #[test]
-fn seats_are_limited_and_given_back() {
-    let events = Events::new(5);
+fn slots_are_limited_and_returned() {
+    let events = EventRing::new(5);
     let ann: Arc<str> = "ann".into();
-    let open = || events.follow_for(&ann, Kinds::ALL, Since::Now);
-    let mut seats: Vec<Follower> = (0..32).map(|_| open().expect("a seat")).collect();
-    assert_eq!(open().err(), Some(TooManyFollowers::OfOne));
-    seats.pop();
+    let open = || events.follow_for(&ann, EventKinds::ALL, Since::Now);
+    let mut followers: Vec<Follower> = (0..32).map(|_| open().expect("a slot")).collect();
+    assert_eq!(open().err(), Some(TooManyFollowers::OfUser));
+    followers.pop();
     assert!(open().is_ok());
     let others: Vec<_> = (0..300)
-        .map_while(|n| events.follow_for(&n.to_string().into(), Kinds::ALL, Since::Now).ok())
+        .map_while(|n| events.follow_for(&n.to_string().into(), EventKinds::ALL, Since::Now).ok())
         .collect();
-    assert_eq!(others.len() + seats.len(), 256);
-    drop((seats, others));
+    assert_eq!(others.len() + followers.len(), 256);
+    drop((followers, others));
     assert_eq!(events.report().followers, 0);
-    assert!(events.seats.lock().expect("sound").is_empty());
+    assert!(events.slots.lock().expect("sound").is_empty());
 }
 
 #[test]
-fn a_ring_of_nothing_is_off() {
-    let events = Events::new(0);
+fn capacity_zero_switches_events_off() {
+    let events = EventRing::new(0);
     events.push(event("a"));
     assert_eq!(events.report().emitted, 0);
 }

@@ -1,4 +1,4 @@
-//! The way to a bucket: the gateway's own HTTP client, with its own trust in certificates.
+//! Access to an S3 bucket with the gateway's own HTTP client and its trusted certificates.
 
 use async_trait::async_trait;
 use http::header::{self, HeaderValue};
@@ -11,57 +11,58 @@ use toolbooth_store::blobs::bucket::{
     HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpResponseBody, HttpService,
 };
 use toolbooth_store::blobs::{BlobError, Blobs, Bucket};
-use toolbooth_upstream::http::{Client, Failure, Origin};
+use toolbooth_upstream::http::{HttpOrigin, OriginClient, SendError};
 
-/// How long a bucket may take to accept a connection.
-const CONNECT: Duration = Duration::from_secs(10);
-/// How long it may take to begin an answer.
-const ANSWER: Duration = Duration::from_secs(60);
-/// A bucket has one host, or two when it is moved.
+/// The connect timeout.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long the bucket may take to begin a response.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(60);
+/// The maximum number of HTTP clients, one per host. A bucket has one host, or two after a move.
 const MAX_HOSTS: usize = 8;
 
-/// Blobs in a bucket. Nothing is dialled before something is read or written.
+/// Blob storage in a bucket. No connection is opened before the first read or write.
 pub fn open_bucket(bucket: &Bucket) -> Result<Blobs, BlobError> {
-    Blobs::in_bucket(bucket, Dialler::default())
+    Blobs::in_bucket(bucket, BucketClient::default())
 }
 
-/// Sends the requests of whoever knows what a bucket wants.
+/// Sends the requests of `object_store`.
 #[derive(Debug, Default)]
-struct Dialler {
-    clients: Mutex<HashMap<String, Arc<Client>>>,
+struct BucketClient {
+    clients: Mutex<HashMap<String, Arc<OriginClient>>>,
 }
 
-impl Dialler {
-    fn client(&self, origin: Origin) -> Arc<Client> {
+impl BucketClient {
+    fn client(&self, origin: HttpOrigin) -> Arc<OriginClient> {
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
         if clients.len() >= MAX_HOSTS {
             clients.clear();
         }
         let key = format!("{}://{}", origin.scheme, origin.authority);
-        clients.entry(key).or_insert_with(|| Client::new(origin, CONNECT)).clone()
+        clients.entry(key).or_insert_with(|| OriginClient::new(origin, CONNECT_TIMEOUT)).clone()
     }
 }
 
 #[async_trait]
-impl HttpService for Dialler {
+impl HttpService for BucketClient {
     async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
         let (mut head, body) = request.into_parts();
-        let wrong = |why: &str| HttpError::new(HttpErrorKind::Request, io::Error::other(why.to_owned()));
-        let origin = Origin::parse(&head.uri.to_string()).map_err(|_| wrong("no address"))?;
-        head.uri = origin.path.parse().map_err(|_| wrong("no path"))?;
-        let host = HeaderValue::from_str(origin.authority.as_str()).map_err(|_| wrong("no host"))?;
+        let invalid = |why: &str| HttpError::new(HttpErrorKind::Request, io::Error::other(why.to_owned()));
+        let origin = HttpOrigin::parse(&head.uri.to_string()).map_err(|_| invalid("the URL has no host"))?;
+        head.uri = origin.path.parse().map_err(|_| invalid("the URL has no valid path"))?;
+        let host = HeaderValue::from_str(origin.authority.as_str())
+            .map_err(|_| invalid("the URL has no valid host"))?;
         head.headers.insert(header::HOST, host);
         head.headers.insert(header::CONTENT_LENGTH, body.content_length().into());
         let client = self.client(origin);
         let answered = client.send_streaming(http::Request::from_parts(head, body));
-        let answer = match tokio::time::timeout(ANSWER, answered).await {
+        let answer = match tokio::time::timeout(RESPONSE_TIMEOUT, answered).await {
             Err(_) => {
                 return Err(HttpError::new(HttpErrorKind::Timeout, io::Error::from(io::ErrorKind::TimedOut)));
             }
-            Ok(Err(Failure::NotSent(why))) => {
+            Ok(Err(SendError::NotSent(why))) => {
                 return Err(HttpError::new(HttpErrorKind::Connect, io::Error::other(why)));
             }
-            Ok(Err(Failure::Broken(why))) => {
+            Ok(Err(SendError::Broken(why))) => {
                 return Err(HttpError::new(HttpErrorKind::Interrupted, io::Error::other(why)));
             }
             Ok(Ok(answer)) => answer,

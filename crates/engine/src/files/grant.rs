@@ -1,78 +1,78 @@
-//! Files for one call: the names in its arguments are looked up, and it is granted their addresses until it ends.
+//! The files of one call: the names in its arguments are resolved to file URLs, which are valid until the call ends.
 
-use super::Files;
+use super::CallerFiles;
 use crate::clock::now_ms;
 use std::sync::Arc;
 use std::time::Duration;
 use toolbooth_core::call::Draft;
-use toolbooth_core::call::inject::{FileBook, FileFault, SignedUrl, file_names};
+use toolbooth_core::call::inject::{FileFault, FileUrlSource, SignedUrl, file_names};
 use toolbooth_core::caller::Caller;
 use toolbooth_core::names::ServerName;
 use uuid::Uuid;
 
-/// What the names in a call's arguments mean. Its addresses count while it lives, and a little longer.
-pub(crate) struct Grant {
-    files: Arc<Files>,
+/// The file URLs of one call. They stay valid while the grant exists, plus the grace period.
+pub(crate) struct FileGrant {
+    files: Arc<CallerFiles>,
     call: Uuid,
     found: Vec<(String, Result<SignedUrl, FileFault>)>,
-    /// Whether the store was told of the call.
-    told: bool,
+    /// Whether the grant was written to the store.
+    is_stored: bool,
 }
 
-impl Files {
-    /// Looks up the files that a call names; nothing, where it names none.
-    pub(crate) async fn grant(self: &Arc<Self>, draft: &Draft, call: Uuid) -> Option<Grant> {
+impl CallerFiles {
+    /// Looks up the files that a call names; `None` if it names none.
+    pub(crate) async fn grant(self: &Arc<Self>, draft: &Draft, call: Uuid) -> Option<FileGrant> {
         let names = file_names(&draft.tool, &draft.arguments);
         if names.is_empty() {
             return None;
         }
         let mut grant =
-            Grant { files: self.clone(), call, found: Vec::with_capacity(names.len()), told: false };
+            FileGrant { files: self.clone(), call, found: Vec::with_capacity(names.len()), is_stored: false };
         let until_ms = now_ms().saturating_add(milliseconds(self.terms.url_lives));
         for name in names {
-            let address = match self.named(&draft.caller, &name).await {
+            let url = match self.named(&draft.caller, &name).await {
                 Ok(None) => Err(FileFault::Unknown),
                 Ok(Some(file)) => {
-                    let address = self.terms.public_url.as_deref().and_then(|base| {
-                        self.address(base, &file, &draft.tool.server.name, call, until_ms / 1000)
+                    let url = self.terms.public_url.as_deref().and_then(|base| {
+                        self.file_url(base, &file, &draft.tool.server.name, call, until_ms / 1000)
                     });
-                    address.ok_or(FileFault::Unavailable)
+                    url.ok_or(FileFault::Unavailable)
                 }
                 Err(problem) => {
                     tracing::warn!("a file could not be looked up: {problem}");
                     Err(FileFault::Unavailable)
                 }
             };
-            grant.found.push((name, address));
+            grant.found.push((name, url));
         }
-        if grant.found.iter().any(|(_, address)| address.is_ok()) {
+        if grant.found.iter().any(|(_, url)| url.is_ok()) {
             if let Err(error) = self.store.open_grant(call, until_ms).await {
-                tracing::warn!("addresses of files could not be granted: {error}");
-                grant.found.iter_mut().for_each(|(_, address)| *address = Err(FileFault::Unavailable));
+                tracing::warn!("file URLs could not be granted: {error}");
+                grant.found.iter_mut().for_each(|(_, url)| *url = Err(FileFault::Unavailable));
             } else {
-                grant.told = true;
+                grant.is_stored = true;
             }
         }
         Some(grant)
     }
 }
 
-impl FileBook for Grant {
+impl FileUrlSource for FileGrant {
     fn url_for(&self, _: &Caller, name: &str, _: &ServerName, _: &str) -> Result<SignedUrl, FileFault> {
         let found = self.found.iter().find(|(known, _)| known == name);
-        found.map_or(Err(FileFault::Unknown), |(_, address)| address.clone())
+        found.map_or(Err(FileFault::Unknown), |(_, url)| url.clone())
     }
 }
 
-impl Drop for Grant {
+impl Drop for FileGrant {
     fn drop(&mut self) {
-        // However the call ended. A gateway that is killed ends all grants at its next start.
-        if let (true, Ok(runtime)) = (self.told, tokio::runtime::Handle::try_current()) {
+        // Runs however the call ended. If the gateway is killed, its next start ends all grants.
+        if let (true, Ok(runtime)) = (self.is_stored, tokio::runtime::Handle::try_current()) {
             let (files, call) = (self.files.clone(), self.call);
             runtime.spawn(async move {
                 let until_ms = now_ms().saturating_add(milliseconds(files.terms.grace));
                 if let Err(error) = files.store.end_grant(call, until_ms).await {
-                    tracing::warn!("addresses of files outlive their call: {error}");
+                    tracing::warn!("the file URLs of a call could not be revoked: {error}");
                 }
             });
         }

@@ -1,25 +1,25 @@
-//! Files of callers: taking them in, finding them, handing them out.
+//! Files of callers: storing, finding and delivering them.
 //!
-//! A file is open to its owner and to nobody else; what is not open looks as if it did not exist. Its
-//! content is in its place before its row is written, and goes after the row: no row is ever without content.
+//! Only its owner can open a file; for others it does not exist. The content is written before the row and removed
+//! after it, so every row has content.
 
-mod address;
 #[cfg(feature = "s3")]
 mod bucket;
+mod cleanup;
+mod file_url;
 mod grant;
 mod problem;
 #[cfg(test)]
 mod tests;
-mod tidy;
 
 #[cfg(feature = "s3")]
 pub use bucket::open_bucket;
 
-use address::UseCount;
-pub use address::{Granted, Look, TokenRefusal};
+use file_url::UseCount;
+pub use file_url::{OpenedFile, TokenRefusal, TokenUse};
 pub use problem::FileProblem;
 
-pub(crate) use grant::Grant;
+pub(crate) use grant::FileGrant;
 
 use crate::clock::now_ms;
 use bytes::Bytes;
@@ -36,31 +36,31 @@ use toolbooth_core::file::{DEFAULT_MIME, FileName, FileOrigin, FileRow, clean_mi
 use toolbooth_store::{BlobStream, Blobs, FileFilter, FileQuota, Store, StoreError};
 use uuid::Uuid;
 
-/// The longest description that is kept.
+/// The longest description that is stored, in characters.
 const MAX_DESCRIPTION: usize = 4_000;
-/// The longest name of a viewer.
+/// The longest name of a viewer, in characters.
 const MAX_VIEWER: usize = 64;
 
-/// What the configuration says about files.
+/// Settings of files.
 #[derive(Debug, Clone)]
 pub struct FileTerms {
-    /// The address that servers reach the gateway by; without one no file can be handed to a tool.
+    /// The URL by which servers reach the gateway. Without it, files cannot be passed to tools.
     pub public_url: Option<String>,
-    /// How long a temporary address lives.
+    /// How long a file URL is valid at most.
     pub url_lives: Duration,
-    /// How long it outlives its call.
+    /// How long it stays valid after its call has ended.
     pub grace: Duration,
-    /// The largest file that is taken.
+    /// The largest file that is accepted.
     pub max_bytes: u64,
-    /// How much one user may keep.
+    /// The limits of one user.
     pub quota: FileQuota,
-    /// How long files are kept; for good, where absent.
+    /// How long files are kept; `None` for ever.
     pub keep: Option<Duration>,
-    /// How often an address that may be used more than once is honoured.
+    /// The maximum number of uses of a file URL for several uses.
     pub max_uses: u32,
-    /// How often an address may be used.
+    /// Whether a file URL may be used once or several times.
     pub uses: Uses,
-    /// What becomes of a name that names no file.
+    /// How to treat an argument that does not name a file.
     pub unknown: UnknownName,
 }
 
@@ -80,25 +80,25 @@ impl Default for FileTerms {
     }
 }
 
-/// Where files are kept and on what terms, for the start of an engine.
-pub struct FileRoom {
-    /// Where their content is.
+/// Where files are stored and with which settings, for the start of an engine.
+pub struct FileStorage {
+    /// The storage of their content.
     pub blobs: Blobs,
-    /// The terms.
+    /// The settings.
     pub terms: FileTerms,
-    /// The key that signs addresses; made and kept in the store when absent.
+    /// The key that signs file URLs; `None` for one that is generated and kept in the store.
     pub key: Option<Vec<u8>>,
 }
 
-impl FileRoom {
-    /// Files that are forgotten with the process, on the usual terms; for tests and trials.
+impl FileStorage {
+    /// Files in memory, with default settings; for tests.
     pub fn in_memory() -> Self {
         Self { blobs: Blobs::in_memory(), terms: FileTerms::default(), key: None }
     }
 }
 
-/// The files of a gateway.
-pub struct Files {
+/// The files of callers.
+pub struct CallerFiles {
     store: Arc<dyn Store>,
     blobs: Blobs,
     keys: TokenKeys,
@@ -106,88 +106,88 @@ pub struct Files {
     uses: UseCount,
 }
 
-impl fmt::Debug for Files {
+impl fmt::Debug for CallerFiles {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Files").field("blobs", &self.blobs).finish_non_exhaustive()
+        f.debug_struct("CallerFiles").field("blobs", &self.blobs).finish_non_exhaustive()
     }
 }
 
-/// A file that is about to come.
+/// The description of a file that is about to be stored.
 #[derive(Debug, Clone)]
 pub struct NewFile {
-    /// Its name, as whoever brings it wrote it; it is made safe.
+    /// Its name, as the sender wrote it; it is sanitized.
     pub name: String,
-    /// What it holds, if that was said; else its name tells.
+    /// Its media type; `None` to derive it from the name.
     pub mime: Option<String>,
     /// Where it comes from.
     pub origin: FileOrigin,
-    /// What whoever made it wrote about it.
+    /// A description, by its producer.
     pub description: Option<String>,
-    /// How it wants to be shown.
+    /// The viewer that should display it.
     pub viewer: Option<String>,
 }
 
 impl NewFile {
-    /// An upload of this name.
+    /// An upload with this name.
     pub fn upload(name: impl Into<String>) -> Self {
         let origin = FileOrigin::Upload;
         Self { name: name.into(), mime: None, origin, description: None, viewer: None }
     }
 }
 
-/// Which of a caller's files are asked for.
+/// A filter for a caller's files.
 #[derive(Debug, Clone, Default)]
 pub struct FileQuery {
-    /// Those that a call in this session can name; absent means all.
+    /// Only files that a call in this session can name.
     pub session: Option<String>,
-    /// Of this name, all versions.
+    /// Only versions of this name.
     pub name: Option<String>,
-    /// That came before this one.
+    /// Only files older than this one.
     pub before: Option<Uuid>,
-    /// At most so many.
+    /// The maximum number of results.
     pub limit: Option<u32>,
 }
 
-impl Files {
-    pub(crate) async fn open(room: FileRoom, store: Arc<dyn Store>) -> Result<Arc<Self>, Problem> {
-        let FileRoom { blobs, terms, key } = room;
-        let keys = address::keys(key, &*store).await?;
+impl CallerFiles {
+    pub(crate) async fn open(room: FileStorage, store: Arc<dyn Store>) -> Result<Arc<Self>, Problem> {
+        let FileStorage { blobs, terms, key } = room;
+        let keys = file_url::keys(key, &*store).await?;
         Ok(Arc::new(Self { store, blobs, keys, terms, uses: UseCount::default() }))
     }
 
-    /// The terms.
+    /// The settings.
     pub fn terms(&self) -> &FileTerms {
         &self.terms
     }
 
-    /// Takes a file in, piece by piece, into the caller's session. A name that is there already gets a new
-    /// version. What is too large or breaks off leaves nothing.
+    /// Stores a file in the caller's session, from a stream. An existing name gets a new version. A file that is too
+    /// large or incomplete leaves nothing behind.
     pub async fn put<S, E>(&self, caller: &Caller, new: NewFile, content: S) -> Result<FileRow, FileProblem>
     where
         S: Stream<Item = Result<Bytes, E>> + Send,
         E: fmt::Display,
     {
         let name = FileName::made_safe(&new.name).ok_or(FileProblem::BadName)?;
-        let said = new.mime.as_deref().and_then(clean_mime).filter(|mime| mime != DEFAULT_MIME);
-        let mime = said.unwrap_or_else(|| guess_mime(&name).to_owned());
+        let declared = new.mime.as_deref().and_then(clean_mime).filter(|mime| mime != DEFAULT_MIME);
+        let mime = declared.unwrap_or_else(|| guess_mime(&name).to_owned());
         let id = Uuid::now_v7();
         let (limit, quota) = (self.terms.max_bytes, self.terms.quota);
         let (files, bytes) = self.store.file_usage(&caller.user).await?;
-        let room = quota.bytes.saturating_sub(bytes);
-        if files >= quota.files || room == 0 {
+        let free_bytes = quota.bytes.saturating_sub(bytes);
+        if files >= quota.files || free_bytes == 0 {
             return Err(FileProblem::Quota);
         }
         let mut writer = self.blobs.writer(id).await?;
         let mut content = pin!(content);
         while let Some(piece) = content.next().await {
             let piece = piece.map_err(|error| {
-                tracing::debug!("an upload broke off: {error}");
+                tracing::debug!("an upload was interrupted: {error}");
                 FileProblem::CutShort
             })?;
             if writer.size_bytes().saturating_add(piece.len() as u64) > limit {
                 return Err(FileProblem::TooLarge { limit_bytes: limit });
             }
-            if writer.size_bytes().saturating_add(piece.len() as u64) > room {
+            if writer.size_bytes().saturating_add(piece.len() as u64) > free_bytes {
                 return Err(FileProblem::Quota);
             }
             writer.write(piece).await?;
@@ -197,7 +197,8 @@ impl Files {
         let description = new.description.map(|text| text.chars().take(MAX_DESCRIPTION).collect());
         let viewer = new.viewer.map(|text| text.chars().take(MAX_VIEWER).collect());
         let origin = new.origin;
-        // All of it is here: from now on nobody who hangs up can leave content without a row.
+        // The content is complete. In its own task, so that a client that disconnects cannot leave content without a
+        // row.
         let kept = tokio::spawn(async move {
             let written = writer.finish().await?;
             let row = FileRow {
@@ -214,7 +215,7 @@ impl Files {
                 viewer,
                 created_ms: now_ms(),
             };
-            // Uploads that came at the same time may have filled the rest.
+            // Concurrent uploads may have used up the quota.
             match store.add_file_within(row, quota).await {
                 Ok(row) => Ok(row),
                 Err(error) => {
@@ -226,7 +227,7 @@ impl Files {
         kept.await.unwrap_or(Err(FileProblem::CutShort))
     }
 
-    /// The newest file that a name means to a caller in the caller's session.
+    /// The newest version of a name in the caller's session.
     pub async fn named(&self, caller: &Caller, name: &str) -> Result<Option<FileRow>, FileProblem> {
         let Some(name) = FileName::made_safe(name) else { return Ok(None) };
         let found = self.store.file_named(&caller.user, caller.session.as_deref(), name.as_str()).await?;
@@ -245,18 +246,18 @@ impl Files {
         Ok(self.store.files(filter).await?)
     }
 
-    /// A file of the caller's.
+    /// One of the caller's files.
     pub async fn get(&self, caller: &Caller, id: Uuid) -> Result<FileRow, FileProblem> {
         let found = self.store.file(id).await?.filter(|file| file.is_open_to(caller));
         found.ok_or(FileProblem::Unknown)
     }
 
-    /// The content of a file, or some of it. Whoever asks has the row, and so the right to it.
+    /// The content of a file, or a range of it. The caller has the row, so access was checked.
     pub async fn content(&self, file: &FileRow, bytes: Range<u64>) -> Result<BlobStream, FileProblem> {
         Ok(self.blobs.read(file.id, bytes).await?)
     }
 
-    /// Removes a file of the caller's; an older version of its name is the newest then.
+    /// Removes one of the caller's files. An older version of its name becomes the newest.
     pub async fn remove(&self, caller: &Caller, id: Uuid) -> Result<FileRow, FileProblem> {
         self.get(caller, id).await?;
         let removed = self.store.remove_file(id).await?.ok_or(FileProblem::Unknown)?;
@@ -264,7 +265,7 @@ impl Files {
         Ok(removed)
     }
 
-    /// Removes files that are older than files are kept; how many there were.
+    /// Removes files that are older than the configured age, and returns their number.
     pub(crate) async fn purge(&self, wall_ms: i64) -> Result<usize, StoreError> {
         let Some(keep) = self.terms.keep else { return Ok(0) };
         let horizon_ms = wall_ms.saturating_sub(grant::milliseconds(keep));
@@ -283,10 +284,10 @@ impl Files {
         }
     }
 
-    /// The row is gone, and with it the file; content that stays behind is swept at the next start.
+    /// Removes the content of a file whose row is gone. If that fails, the next start removes it.
     async fn remove_content(&self, id: Uuid) {
         if let Err(error) = self.blobs.remove(id).await {
-            tracing::warn!(file = %id, "the content of a removed file is left: {error}");
+            tracing::warn!(file = %id, "the content of a removed file could not be deleted: {error}");
         }
     }
 }

@@ -1,33 +1,33 @@
-//! What can go wrong with files.
+//! Errors of file operations.
 
 use toolbooth_core::fault::{Blame, Fault};
 use toolbooth_store::{BlobError, StoreError};
 
-/// A file could not be taken in, found or handed out.
+/// Why a file could not be stored, found or delivered.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FileProblem {
-    /// No name is left of what was given as one.
-    #[error("the file has no name that could be kept")]
+    /// Nothing is left of the name after sanitizing.
+    #[error("the file has no valid name")]
     BadName,
-    /// It is larger than files may be.
+    /// It is larger than the limit.
     #[error("the file is larger than {limit_bytes} bytes")]
     TooLarge {
         /// The limit.
         limit_bytes: u64,
     },
-    /// It broke off before its end.
-    #[error("the file broke off before its end")]
+    /// It ended before its content was complete.
+    #[error("the file ended before its content was complete")]
     CutShort,
-    /// The user has as many as one user may.
-    #[error("you have as many files, or bytes of them, as one user may keep")]
+    /// The user's quota is used up.
+    #[error("your limit for the number or the total size of files is reached")]
     Quota,
-    /// There is no such file, or it is somebody else's.
+    /// The file does not exist, or belongs to another user.
     #[error("there is no such file")]
     Unknown,
     /// The store failed.
     #[error(transparent)]
     Store(StoreError),
-    /// The content could not be kept or read.
+    /// The content could not be written or read.
     #[error(transparent)]
     Blob(#[from] BlobError),
 }

@@ -1,6 +1,6 @@
-//! Files of an engine, in memory: who finds what, and which tokens open which.
+//! File operations in memory: which names find which files, and which tokens open them.
 
-use super::address::{Look, is_admitted};
+use super::file_url::{TokenUse, is_admitted};
 use super::*;
 use futures_util::{TryStreamExt, stream};
 use std::collections::BTreeMap;
@@ -21,11 +21,11 @@ impl World {
         Self { store: Arc::new(MemoryStore::new(Retention::default())), blobs: Blobs::in_memory() }
     }
 
-    /// A gateway on this world's store.
-    async fn replica(&self, key: Option<&str>, terms: FileTerms) -> Arc<Files> {
+    /// The files of one replica on this world's store.
+    async fn replica(&self, key: Option<&str>, terms: FileTerms) -> Arc<CallerFiles> {
         let key = key.map(|key| key.as_bytes().to_vec());
-        let room = FileRoom { blobs: self.blobs.clone(), terms, key };
-        Files::open(room, self.store.clone()).await.expect("it opens")
+        let room = FileStorage { blobs: self.blobs.clone(), terms, key };
+        CallerFiles::open(room, self.store.clone()).await.expect("it opens")
     }
 }
 
@@ -38,7 +38,7 @@ fn pieces(text: &str) -> impl Stream<Item = Result<Bytes, Infallible>> + use<> {
     stream::iter(pieces)
 }
 
-async fn text(files: &Files, file: &FileRow) -> String {
+async fn text(files: &CallerFiles, file: &FileRow) -> String {
     let content = files.content(file, 0..file.size_bytes).await.expect("content");
     let pieces: Vec<Bytes> = content.try_collect().await.expect("all of it");
     String::from_utf8(pieces.concat()).expect("text")
@@ -48,7 +48,7 @@ async fn text(files: &Files, file: &FileRow) -> String {
 async fn names_mean_the_newest_file_of_their_session() {
     let files = World::new().replica(None, FileTerms::default()).await;
     let put = async |caller: &Caller, name: &str, content: &str| {
-        files.put(caller, NewFile::upload(name), pieces(content)).await.expect("taken in")
+        files.put(caller, NewFile::upload(name), pieces(content)).await.expect("stored")
     };
     put(&ann(None), "a.csv", "shared").await;
     put(&ann(Some("s1")), "a.csv", "first").await;
@@ -80,18 +80,18 @@ async fn names_mean_the_newest_file_of_their_session() {
 }
 
 #[tokio::test]
-async fn what_is_too_large_nameless_or_cut_short_leaves_nothing() {
+async fn invalid_or_incomplete_files_leave_nothing_behind() {
     let world = World::new();
     let files = world.replica(None, FileTerms { max_bytes: 10, ..FileTerms::default() }).await;
     let upload = |name: &str| NewFile::upload(name);
-    files.put(&ann(None), upload("ten"), pieces("0123456789")).await.expect("ten are few enough");
+    files.put(&ann(None), upload("ten"), pieces("0123456789")).await.expect("ten bytes are within the limit");
     let too_large = files.put(&ann(None), upload("x"), pieces("0123456789a")).await;
     assert_eq!(too_large, Err(FileProblem::TooLarge { limit_bytes: 10 }));
     assert_eq!(files.put(&ann(None), upload("..."), pieces("x")).await, Err(FileProblem::BadName));
     let cut = stream::iter([Ok(Bytes::from("x")), Err("hung up")]);
     assert_eq!(files.put(&ann(None), upload("x"), cut).await, Err(FileProblem::CutShort));
     assert_eq!(files.list(&ann(None), FileQuery::default()).await.expect("listed").len(), 1);
-    // Content without a row is swept; content with one is not.
+    // Content without a row is deleted; content with one is kept.
     let mut writer = world.blobs.writer(Uuid::now_v7()).await.expect("a writer");
     writer.write(Bytes::from("orphan")).await.expect("written");
     writer.finish().await.expect("finished");
@@ -104,14 +104,14 @@ async fn a_token_opens_its_file_for_its_call_on_every_replica() {
     const KEY: &str = "0123456789abcdef0123456789abcdef";
     let world = World::new();
     let files = world.replica(Some(KEY), FileTerms::default()).await;
-    let file = files.put(&ann(None), NewFile::upload("a.txt"), pieces("hello")).await.expect("taken in");
-    let other = files.put(&ann(None), NewFile::upload("b.txt"), pieces("other")).await.expect("taken in");
+    let file = files.put(&ann(None), NewFile::upload("a.txt"), pieces("hello")).await.expect("stored");
+    let other = files.put(&ann(None), NewFile::upload("b.txt"), pieces("other")).await.expect("stored");
     let server: ServerName = "mail".parse().expect("a name");
     let now_s = now_ms() / 1000;
     let token = |file: &FileRow, call: Uuid, expires_s: i64| {
-        let url = files.address("http://gate/", file, &server, call, expires_s).expect("an address");
-        let (address, token) = url.expose().split_once("?token=").expect("a token");
-        assert_eq!(address, format!("http://gate/files/download/{}", file.id));
+        let url = files.file_url("http://gate/", file, &server, call, expires_s).expect("a URL");
+        let (url, token) = url.expose().split_once("?token=").expect("a token");
+        assert_eq!(url, format!("http://gate/files/download/{}", file.id));
         token.to_owned()
     };
     let (live, over, unheard) = (Uuid::now_v7(), Uuid::now_v7(), Uuid::now_v7());
@@ -122,7 +122,7 @@ async fn a_token_opens_its_file_for_its_call_on_every_replica() {
     let twin = world.replica(Some(KEY), FileTerms::default()).await;
     let stranger = world.replica(None, FileTerms::default()).await;
     let good = token(&file, live, now_s + 100);
-    // A token that says it is of somebody else's file: the file of that id is not theirs.
+    // A token for a file of another user: its claims do not match the file's owner.
     let stolen = token(&FileRow { user: "bo".into(), ..file.clone() }, live, now_s + 100);
     let gone = token(&FileRow { id: unheard, ..file.clone() }, live, now_s + 100);
     let (id, other_id, gone_id) = (file.id.to_string(), other.id.to_string(), unheard.to_string());
@@ -145,60 +145,59 @@ async fn a_token_opens_its_file_for_its_call_on_every_replica() {
         ("call unheard of", &files, &id, Some(&of_unheard), Some(Invalid)),
     ];
     for (case, files, id, token, refusal) in cases {
-        let found = files.by_token(id, token.map(String::as_str), Look::Fetch).await;
+        let found = files.by_token(id, token.map(String::as_str), TokenUse::Fetch).await;
         assert_eq!(found.as_ref().err(), refusal.as_ref(), "{case}");
         assert_eq!(found.ok().map(|found| found.file.id), refusal.is_none().then_some(file.id), "{case}");
     }
 }
 
 #[tokio::test]
-async fn a_token_for_one_use_is_used_once_by_whichever_replica() {
+async fn a_token_for_one_use_is_used_once_on_any_replica() {
     let world = World::new();
     let terms = FileTerms { uses: Uses::Once, ..FileTerms::default() };
     let (files, twin) = (world.replica(None, terms.clone()).await, world.replica(None, terms).await);
-    let file = files.put(&ann(None), NewFile::upload("a.txt"), pieces("hello")).await.expect("taken in");
+    let file = files.put(&ann(None), NewFile::upload("a.txt"), pieces("hello")).await.expect("stored");
     let call = Uuid::now_v7();
     world.store.open_grant(call, now_ms() + 10_000).await.expect("granted");
     let server = "mail".parse().expect("a name");
-    let url = files.address("http://gate", &file, &server, call, now_ms() / 1000 + 100).expect("an address");
+    let url = files.file_url("http://gate", &file, &server, call, now_ms() / 1000 + 100).expect("a URL");
     let token = url.expose().split_once("?token=").expect("a token").1;
     let id = file.id.to_string();
-    files.by_token(&id, Some(token), Look::Head).await.expect("looking does not use it up");
-    files.by_token(&id, Some(token), Look::Fetch).await.expect("the first use");
+    files.by_token(&id, Some(token), TokenUse::Head).await.expect("reading the head does not use it up");
+    files.by_token(&id, Some(token), TokenUse::Fetch).await.expect("the first use");
     for files in [files, twin] {
-        let again = files.by_token(&id, Some(token), Look::Fetch).await;
+        let again = files.by_token(&id, Some(token), TokenUse::Fetch).await;
         assert_eq!(again.expect_err("used up").code(), "file.token-invalid");
     }
 }
 
-// audit: file addresses have unlimited uses.
+// audit: file URLs have unlimited uses.
 #[tokio::test]
-async fn an_address_is_honoured_so_often_and_no_more() {
+async fn a_file_url_can_be_used_up_to_its_limit() {
     let world = World::new();
     let files = world.replica(None, FileTerms { max_uses: 3, ..FileTerms::default() }).await;
-    let file = files.put(&ann(None), NewFile::upload("a.txt"), pieces("hello")).await.expect("taken in");
+    let file = files.put(&ann(None), NewFile::upload("a.txt"), pieces("hello")).await.expect("stored");
     let server = "mail".parse().expect("a name");
     let mut tokens = Vec::new();
     for _ in 0..2 {
         let call = Uuid::now_v7();
         world.store.open_grant(call, now_ms() + 10_000).await.expect("granted");
-        let url =
-            files.address("http://gate", &file, &server, call, now_ms() / 1000 + 100).expect("an address");
+        let url = files.file_url("http://gate", &file, &server, call, now_ms() / 1000 + 100).expect("a URL");
         tokens.push(url.expose().split_once("?token=").expect("a token").1.to_owned());
     }
     let id = file.id.to_string();
     for token in &tokens {
-        for look in [Look::Fetch, Look::Head, Look::Fetch] {
-            files.by_token(&id, Some(token), look).await.expect("within what is allowed");
+        for purpose in [TokenUse::Fetch, TokenUse::Head, TokenUse::Fetch] {
+            files.by_token(&id, Some(token), purpose).await.expect("within the limit");
         }
-        let over = files.by_token(&id, Some(token), Look::Fetch).await;
+        let over = files.by_token(&id, Some(token), TokenUse::Fetch).await;
         assert_eq!(over.expect_err("used up").code(), "file.token-invalid");
     }
 }
 
 // audit: no per-user quota.
 #[tokio::test]
-async fn a_user_keeps_so_many_files_and_bytes_and_no_more() {
+async fn the_quota_limits_files_and_bytes_of_a_user() {
     let world = World::new();
     let quota = FileQuota { files: 3, bytes: 10 };
     let files = world.replica(None, FileTerms { quota, ..FileTerms::default() }).await;
@@ -206,25 +205,25 @@ async fn a_user_keeps_so_many_files_and_bytes_and_no_more() {
         files.put(caller, NewFile::upload("a.txt"), pieces(text)).await.map(|file| file.id)
     };
     put(&ann(None), "12345").await.expect("there is room");
-    assert_eq!(put(&ann(None), "123456").await, Err(FileProblem::Quota), "six are one too many");
+    assert_eq!(put(&ann(None), "123456").await, Err(FileProblem::Quota), "one byte too many");
     let second = put(&ann(None), "1234").await.expect("there is room");
     put(&ann(None), "1").await.expect("there is room");
-    assert_eq!(put(&ann(None), "").await, Err(FileProblem::Quota), "three are enough");
+    assert_eq!(put(&ann(None), "").await, Err(FileProblem::Quota), "three files are the limit");
     put(&Caller::guest("bo", []), "1234567890").await.expect("another user has room");
     files.remove(&ann(None), second).await.expect("removed");
     put(&ann(None), "1234").await.expect("there is room again");
-    // Uploads that come together share what is left.
+    // Concurrent uploads share the rest of the quota.
     let bo = Caller::guest("cy", []);
     let (one, two) = tokio::join!(put(&bo, "123456"), put(&bo, "123456"));
     assert!(one.is_ok() != two.is_ok(), "{one:?} {two:?}");
 }
 
 #[tokio::test]
-async fn old_files_go_where_that_is_wanted() {
+async fn old_files_are_purged_if_configured() {
     let world = World::new();
     let keep = Some(Duration::from_secs(60));
     let files = world.replica(None, FileTerms { keep, ..FileTerms::default() }).await;
-    files.put(&ann(None), NewFile::upload("a.txt"), pieces("hello")).await.expect("taken in");
+    files.put(&ann(None), NewFile::upload("a.txt"), pieces("hello")).await.expect("stored");
     assert_eq!(files.purge(now_ms()).await, Ok(0));
     assert_eq!(files.purge(now_ms() + 61_000).await, Ok(1));
     assert_eq!(files.list(&ann(None), FileQuery::default()).await.expect("listed").len(), 0);
@@ -233,13 +232,13 @@ async fn old_files_go_where_that_is_wanted() {
 #[tokio::test]
 async fn weak_keys_are_refused() {
     for key in ["", "short", &"a".repeat(64)] {
-        let room = FileRoom { key: Some(key.as_bytes().to_vec()), ..FileRoom::in_memory() };
-        let refused = Files::open(room, World::new().store).await.expect_err("a weak key");
+        let room = FileStorage { key: Some(key.as_bytes().to_vec()), ..FileStorage::in_memory() };
+        let refused = CallerFiles::open(room, World::new().store).await.expect_err("a weak key");
         assert_eq!(refused.code, "config.weak-key", "{key}");
     }
 }
 
-// audit: a server that left the catalog counts as admitted.
+// audit: a server that was removed from the catalog counts as admitted.
 #[test]
 fn only_a_server_of_the_catalog_is_admitted() {
     let mut parts = BTreeMap::new();

@@ -1,7 +1,7 @@
-//! `artifact_read`: reads on in a file of the caller's session, in parts that fit.
+//! `artifact_read`: reads a file of the caller's session, in parts that fit the token budget.
 
-use super::jq::{self, Filtered, JqFault};
-use super::{Told, text_block};
+use super::jq::{self, FilterOutput, JqFault};
+use super::{OwnToolResult, text_block};
 use crate::engine::Engine;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -11,17 +11,17 @@ use serde_json::json;
 use toolbooth_core::call::Sealed;
 use toolbooth_core::json::{ObjectWriter, RawJson};
 use toolbooth_core::result::budget::READER;
-use toolbooth_core::result::reading::{DEFAULT_LIMIT, MAX_PATTERN_CHARS, matches, part};
-use toolbooth_core::result::{Budget, Kept};
+use toolbooth_core::result::reading::{DEFAULT_LIMIT, MAX_PATTERN_CHARS, matches, text_slice};
+use toolbooth_core::result::{Budget, StoredArtifact};
 
 /// The largest file that is read into memory.
 const MAX_FILE: u64 = 64 << 20;
-/// The largest picture that is shown as one.
-const MAX_PICTURE: u64 = 4 << 20;
-/// Texts over this size are read beside the calls, not between them.
-const LARGE: usize = 256 << 10;
+/// The largest image that is returned as an image.
+const MAX_IMAGE: u64 = 4 << 20;
+/// Larger texts are read on a blocking thread, so that calls do not wait.
+const LARGE_TEXT: usize = 256 << 10;
 
-/// What the tool says of itself.
+/// The tool's definition.
 pub(super) fn definition() -> RawJson {
     RawJson::from_value(&json!({
         "name": READER,
@@ -44,9 +44,9 @@ pub(super) fn definition() -> RawJson {
 }
 
 #[derive(Debug, Clone, Deserialize)]
-struct Wanted {
+struct ReadArguments {
     name: String,
-    // `5.0` is a whole number to a schema.
+    // `5.0` is an integer in JSON Schema.
     #[serde(default)]
     offset: Option<f64>,
     #[serde(default)]
@@ -57,91 +57,109 @@ struct Wanted {
     jq: Option<String>,
 }
 
-impl Wanted {
-    fn is_for_all(&self) -> bool {
+impl ReadArguments {
+    fn is_whole_file(&self) -> bool {
         self.offset.is_none() && self.limit.is_none() && self.pattern.is_none() && self.jq.is_none()
     }
 }
 
 impl Engine {
     /// Reads a part of a file.
-    pub(super) async fn artifact_read(&self, call: &Sealed) -> Told {
-        let wanted: Wanted = call.arguments().read().map_err(|error| error.to_string())?;
-        if wanted.pattern.is_some() && wanted.jq.is_some() {
+    pub(super) async fn artifact_read(&self, call: &Sealed) -> OwnToolResult {
+        let arguments: ReadArguments = call.arguments().read().map_err(|error| error.to_string())?;
+        if arguments.pattern.is_some() && arguments.jq.is_some() {
             return Err("give `pattern` or `jq`, not both".into());
         }
-        let _seat = self.own_seats().reading.acquire().await.map_err(|_| "the gateway stops".to_owned())?;
-        let file = self.find(call.caller(), &wanted.name, MAX_FILE).await?;
+        let _slot = self
+            .own_tool_limits()
+            .reading
+            .acquire()
+            .await
+            .map_err(|_| "the gateway is stopping".to_owned())?;
+        let file = self.read_artifact(call.caller(), &arguments.name, MAX_FILE).await?;
         let Some((file, bytes)) = file else {
-            return Err(format!("there is no file `{}` in this session", wanted.name));
+            return Err(format!("there is no file `{}` in this session", arguments.name));
         };
-        // What is given fits the budget, whatever was asked for: a character has four bytes at most.
+        // The answer fits the budget, whatever was requested: a character has four bytes at most.
         let most = self.terms().results.budget.map_or(usize::MAX, |Budget { bytes }| (bytes / 4).max(1));
-        let limit = wanted.limit.map_or(DEFAULT_LIMIT, whole).clamp(1, most);
-        let offset = wanted.offset.map_or(0, whole);
-        if wanted.is_for_all() && file.mime.starts_with("image/") && file.size_bytes <= MAX_PICTURE {
-            return Ok(picture(&file, &bytes));
+        let limit = arguments.limit.map_or(DEFAULT_LIMIT, whole).clamp(1, most);
+        let offset = arguments.offset.map_or(0, whole);
+        if arguments.is_whole_file() && file.mime.starts_with("image/") && file.size_bytes <= MAX_IMAGE {
+            return Ok(image(&file, &bytes));
         }
-        let text = match &wanted.jq {
-            Some(filter) => self.take_out(filter, &bytes, offset.saturating_add(limit)).await?,
-            None => Filtered { bytes, is_cut: false },
+        let text = match &arguments.jq {
+            Some(filter) => self.run_filter(filter, &bytes, offset.saturating_add(limit)).await?,
+            None => FilterOutput { bytes, is_cut: false },
         };
-        let is_large = text.bytes.len() > LARGE || wanted.pattern.is_some();
-        let read = move || read_text(&wanted, &file, &text, offset, limit);
+        let is_large = text.bytes.len() > LARGE_TEXT || arguments.pattern.is_some();
+        let read = move || read_text(&arguments, &file, &text, offset, limit);
         match is_large {
             true => tokio::task::spawn_blocking(read).await.map_err(|_| "reading failed".to_owned())?,
             false => read(),
         }
     }
 
-    /// What a filter takes out of a file, as much of it as is needed.
-    async fn take_out(&self, filter: &str, bytes: &Bytes, characters: usize) -> Result<Filtered, String> {
+    /// The output of a jq filter on a file, as much of it as is needed.
+    async fn run_filter(
+        &self,
+        filter: &str,
+        bytes: &Bytes,
+        characters: usize,
+    ) -> Result<FilterOutput, String> {
         let most = characters.saturating_mul(4).saturating_add(4096);
-        let seat = self.own_seats().filtering.acquire().await;
-        let _seat = seat.map_err(|_| "the gateway stops".to_owned())?;
+        let slot = self.own_tool_limits().filtering.acquire().await;
+        let _slot = slot.map_err(|_| "the gateway is stopping".to_owned())?;
         let filtered = jq::run(self.own_executable(), filter, bytes.clone(), most).await;
         filtered.map_err(|fault: JqFault| fault.to_string())
     }
 }
 
-/// A number that a schema has found to be whole and not negative.
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a cast ends at the bounds")]
+/// A number that the schema requires to be a non-negative integer.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the cast saturates")]
 fn whole(number: f64) -> usize {
     number as usize
 }
 
-fn read_text(wanted: &Wanted, file: &Kept, text: &Filtered, offset: usize, limit: usize) -> Told {
-    let Filtered { bytes, is_cut } = text;
-    let Kept { name, mime, size_bytes, .. } = file;
+fn read_text(
+    arguments: &ReadArguments,
+    file: &StoredArtifact,
+    text: &FilterOutput,
+    offset: usize,
+    limit: usize,
+) -> OwnToolResult {
+    let FilterOutput { bytes, is_cut } = text;
+    let StoredArtifact { name, mime, size_bytes, .. } = file;
     let Ok(text) = std::str::from_utf8(bytes) else {
-        return Err(format!("`{name}` is no text: {mime}, {size_bytes} bytes"));
+        return Err(format!("`{name}` is not text: {mime}, {size_bytes} bytes"));
     };
-    if let Some(pattern) = &wanted.pattern {
+    if let Some(pattern) = &arguments.pattern {
         let found = matches(text, pattern, offset, limit).map_err(|fault| fault.to_string())?;
         let more = match (found.shown, found.next) {
             (0, _) => "[no line matches]".to_owned(),
             (shown, None) => format!("[{shown} lines match; each line: number@offset: text]"),
             (shown, Some(next)) => {
-                format!("[{shown} lines, each number@offset: text; more match: go on with offset {next}]")
+                format!("[{shown} lines, each number@offset: text; more match: continue with offset {next}]")
             }
         };
         let about = json!({ "name": name, "matches": found.shown, "next_offset": found.next });
         return Ok((vec![text_block(&found.text), text_block(&more)], RawJson::from_value(&about)));
     }
-    let part = part(text, offset, limit);
+    let part = text_slice(text, offset, limit);
     let end = part.next.unwrap_or(part.total);
     let more = match part.next {
-        // How much there is in all is not known of what was cut.
-        Some(next) if *is_cut => format!("[characters {offset} to {end}; go on with offset {next}]"),
-        Some(next) => format!("[characters {offset} to {end} of {}; go on with offset {next}]", part.total),
+        // The total is unknown if the output was cut.
+        Some(next) if *is_cut => format!("[characters {offset} to {end}; continue with offset {next}]"),
+        Some(next) => {
+            format!("[characters {offset} to {end} of {}; continue with offset {next}]", part.total)
+        }
         None => format!("[characters {offset} to {end} of {}; this is the end]", part.total),
     };
     let about = json!({ "name": name, "offset": offset, "next_offset": part.next, "characters": (!is_cut).then_some(part.total) });
     Ok((vec![text_block(&part.text), text_block(&more)], RawJson::from_value(&about)))
 }
 
-/// A picture as a model sees it.
-fn picture(file: &Kept, bytes: &[u8]) -> (Vec<RawJson>, RawJson) {
+/// An image block.
+fn image(file: &StoredArtifact, bytes: &[u8]) -> (Vec<RawJson>, RawJson) {
     let mut block = ObjectWriter::with_capacity(bytes.len() * 4 / 3 + 64);
     block.text("type", "image").text("data", &STANDARD.encode(bytes)).text("mimeType", &file.mime);
     let about = json!({ "name": file.name, "bytes": file.size_bytes });

@@ -1,8 +1,8 @@
-//! Asking a jq filter, in a process of its own.
+//! Runs jq filters, each in its own process.
 //!
-//! A filter is a program of whoever wrote it: it may loop for ever or fill all memory inside one step, where
-//! nothing could stop it. So it runs in a child of the gateway's own executable that bounds its own memory
-//! and time, gets no environment, and is ended at the deadline.
+//! A filter is an untrusted program: it may loop for ever or use all memory within one step, where it cannot be
+//! interrupted. So it runs in a child process of the gateway's own executable, which limits its memory and time, has
+//! no environment, and is killed at the deadline.
 
 use bytes::Bytes;
 use std::path::Path;
@@ -11,52 +11,54 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::Command;
 
-/// The longest filter.
+/// The longest filter, in characters.
 pub(super) const MAX_FILTER: usize = 2_000;
 /// How long a filter may take.
 const DEADLINE: Duration = Duration::from_secs(5);
-/// The most that a child may say about what is wrong.
+/// The longest error message of a child, in bytes.
 const MAX_COMPLAINT: u64 = 1_000;
 
-/// The most that a filter may give, however far into it somebody wants to read.
+/// The largest output of a filter, in bytes.
 const MAX_OUTPUT: usize = 64 << 20;
 
-/// What a filter gave.
-pub(super) struct Filtered {
+/// The output of a filter.
+pub(super) struct FilterOutput {
     /// The text.
     pub(super) bytes: Bytes,
-    /// Whether there is more than was wanted.
+    /// Whether there is more output than was requested.
     pub(super) is_cut: bool,
 }
 
-/// Why a filter gave nothing.
+/// Why a filter has no output.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum JqFault {
-    /// It is too long.
+    /// The filter is too long.
     #[error("`jq` has more than {MAX_FILTER} characters")]
     TooLong,
-    /// It took too long.
+    /// The filter took too long.
     #[error("the jq filter took longer than {} seconds", DEADLINE.as_secs())]
     Deadline,
-    /// What is wanted lies too far in.
-    #[error("the jq filter gives more than {MAX_OUTPUT} bytes before what you want: let it give less")]
+    /// The requested part is too far into the output.
+    #[error(
+        "the jq filter returns more than {MAX_OUTPUT} bytes before the requested part: use a more specific filter"
+    )]
     TooMuch,
-    /// It failed.
+    /// The filter failed.
     #[error("the jq filter failed: {0}")]
     Failed(String),
-    /// It could not be asked.
+    /// The child process could not be started.
     #[error("jq filters cannot be run here: {0}")]
     Unavailable(std::io::Error),
 }
 
-/// What a filter makes of a text of JSON: its values, one a line, as many bytes as are wanted.
+/// Runs a filter on a JSON text, and returns up to `most` bytes of its output: its values, one per line.
 pub(super) async fn run(
     executable: &Path,
     filter: &str,
     text: Bytes,
     most: usize,
-) -> Result<Filtered, JqFault> {
-    let wanted = most;
+) -> Result<FilterOutput, JqFault> {
+    let requested = most;
     let most = most.min(MAX_OUTPUT);
     if filter.chars().count() > MAX_FILTER {
         return Err(JqFault::TooLong);
@@ -65,7 +67,7 @@ pub(super) async fn run(
         .arg("jq-worker")
         .arg(filter)
         .env_clear()
-        // The allocator takes addresses in advance, which its bound on memory would not see used.
+        // The allocator reserves address space in advance, which would count toward the memory limit.
         .env("MIMALLOC_ARENA_RESERVE", "32M")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -106,32 +108,32 @@ pub(super) async fn run(
                 (out, is_full, said)
             }
         };
-        // Once there is enough, nobody waits for the rest.
+        // Once there is enough output, the rest is not awaited.
         if is_full {
             return Ok((out, true));
         }
         match child.wait().await {
             Ok(status) if status.success() => Ok((out, false)),
             Ok(status) if status.code() == Some(1) && !said.is_empty() => Err(JqFault::Failed(said)),
-            // It did not end by itself.
+            // It was killed by a limit.
             Ok(_) => Err(JqFault::Failed("it needed too much memory or time".into())),
             Err(error) => Err(JqFault::Unavailable(error)),
         }
     };
     match tokio::time::timeout(DEADLINE, work).await {
-        Ok(Ok((_, true))) if wanted > most => Err(JqFault::TooMuch),
+        Ok(Ok((_, true))) if requested > most => Err(JqFault::TooMuch),
         Ok(Ok((mut out, is_cut))) => {
             if is_cut {
                 out.truncate(whole_characters(&out));
             }
-            Ok(Filtered { bytes: Bytes::from(out), is_cut })
+            Ok(FilterOutput { bytes: Bytes::from(out), is_cut })
         }
         Ok(Err(fault)) => Err(fault),
         Err(_) => Err(JqFault::Deadline),
     }
 }
 
-/// How much of a text that was cut anywhere ends with a character.
+/// The length of the longest prefix that does not end within a character.
 fn whole_characters(text: &[u8]) -> usize {
     match std::str::from_utf8(text) {
         Err(error) if error.error_len().is_none() => error.valid_up_to(),
@@ -148,6 +150,6 @@ mod tests {
         let text = "añ中🦀".as_bytes();
         let whole: Vec<usize> = (0..=text.len()).map(|end| whole_characters(&text[..end])).collect();
         assert_eq!(whole, [0, 1, 1, 3, 3, 3, 6, 6, 6, 6, 10]);
-        assert_eq!(whole_characters(b"a\xff"), 2, "what is no text is told as such");
+        assert_eq!(whole_characters(b"a\xff"), 2, "invalid UTF-8 is not cut");
     }
 }

@@ -1,13 +1,13 @@
-//! The gateway's own tools: in the catalog like any server's, and run in this process.
+//! The gateway's own tools: listed in the catalog like those of a server, and run in this process.
 
 mod artifact_read;
-mod describing;
 mod jq;
-mod searching;
+mod tool_list;
+mod tool_search;
 
 use crate::answer::{Answer, ResultFacts};
 use crate::engine::Engine;
-use crate::keeper::Part;
+use crate::keeper::CatalogUpdate;
 use std::sync::Arc;
 use tokio::sync::Semaphore;
 use toolbooth_core::call::Sealed;
@@ -20,45 +20,45 @@ use toolbooth_core::result::budget::READER;
 use toolbooth_core::server::{ServerEntry, SideEffects, Transport};
 use toolbooth_wire::Era;
 
-/// Under what name the gateway stands among the servers.
-const NAME: &str = "_toolbooth";
+/// The name of the server that the gateway's own tools belong to.
+const OWN_SERVER: &str = "_toolbooth";
 
-/// How many of our own tools' calls do something costly at once; others wait for their turn.
+/// Limits on expensive calls of the gateway's own tools; further calls wait.
 #[derive(Debug)]
-pub(crate) struct Seats {
-    /// With a file in memory.
+pub(crate) struct OwnToolLimits {
+    /// Calls that hold a file in memory.
     pub(crate) reading: Semaphore,
-    /// With a filter's process beside.
+    /// Calls that run a jq process.
     pub(crate) filtering: Semaphore,
 }
 
-impl Default for Seats {
+impl Default for OwnToolLimits {
     fn default() -> Self {
         Self { reading: Semaphore::new(8), filtering: Semaphore::new(2) }
     }
 }
 
 impl Engine {
-    /// Puts the gateway's own tools into the catalog, those that its terms ask for.
+    /// Adds the gateway's own tools to the catalog, as the settings require.
     pub async fn offer_own_tools(&self) {
-        let Ok(name) = NAME.parse::<ServerName>() else { return };
+        let Ok(name) = OWN_SERVER.parse::<ServerName>() else { return };
         let budget = self.terms().results.budget;
         let mut tools = meta::definitions().to_vec();
         tools.extend(budget.map(|_| artifact_read::definition()));
         let discovery = Discovery { tools, ..Discovery::default() };
-        self.offer(Part::Own { entry: entry(name), discovery }).await;
+        self.update_catalog(CatalogUpdate::Own { entry: entry(name), discovery }).await;
     }
 
     /// Runs one of the gateway's own tools.
     pub(crate) async fn run_own(&self, call: &Sealed) -> Result<Answer, Problem> {
         match &*call.tool().name {
-            READER => Ok(done(self.artifact_read(call).await)),
-            meta::SEARCH => Ok(done_as("toolbooth/search", self.search_tools(call).await)),
-            meta::LIST => Ok(done(self.list_tools(call))),
-            meta::DESCRIBE => Ok(done(self.describe_tool(call))),
-            // A call inside a call became that call before anything else was done with it: this is none.
-            meta::CALL => Ok(done(Err(format!(
-                "`{}` calls other tools: give the name of one, and its arguments",
+            READER => Ok(answer(self.artifact_read(call).await)),
+            meta::SEARCH => Ok(answer_as("toolbooth/search", self.search_tools(call).await)),
+            meta::LIST => Ok(answer(self.list_tools(call))),
+            meta::DESCRIBE => Ok(answer(self.describe_tool(call))),
+            // A valid inner call has replaced this one before any stage; this one does not contain a valid call.
+            meta::CALL => Ok(answer(Err(format!(
+                "`{}` calls another tool: give its name and its arguments",
                 meta::CALL
             )))),
             other => Err(Problem {
@@ -81,18 +81,18 @@ fn entry(name: ServerName) -> Arc<ServerEntry> {
     Arc::new(entry)
 }
 
-/// What one of our tools gives back: blocks of content and what they are, or why not.
-type Told = Result<(Vec<RawJson>, RawJson), String>;
+/// The result of one of the gateway's own tools: content blocks and their metadata, or an error text.
+type OwnToolResult = Result<(Vec<RawJson>, RawJson), String>;
 
-fn done(told: Told) -> Answer {
-    done_as("toolbooth/read", told)
+fn answer(outcome: OwnToolResult) -> Answer {
+    answer_as("toolbooth/read", outcome)
 }
 
-/// The same, with what the blocks are under a name of its own.
-fn done_as(name: &str, told: Told) -> Answer {
+/// The same, with the metadata under another `_meta` key.
+fn answer_as(name: &str, outcome: OwnToolResult) -> Answer {
     let mut result = ObjectWriter::with_capacity(512);
-    let is_error = told.is_err();
-    let (blocks, about) = told.unwrap_or_else(|why| (vec![text_block(&why)], RawJson::empty_object()));
+    let is_error = outcome.is_err();
+    let (blocks, about) = outcome.unwrap_or_else(|why| (vec![text_block(&why)], RawJson::empty_object()));
     let blocks: Vec<&str> = blocks.iter().map(RawJson::as_str).collect();
     result.raw("content", &RawJson::trusted(format!("[{}]", blocks.join(","))));
     if is_error {

@@ -1,35 +1,35 @@
-//! Why a provider did not serve a call, whatever kind it is.
+//! Why a provider of any kind did not serve a call.
 
 use super::InnerQuestion;
 use std::time::Duration;
 use toolbooth_core::call::CallFault;
 use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_upstream::UpstreamError;
-use toolbooth_upstream::error::Sent;
+use toolbooth_upstream::error::SentStatus;
 use toolbooth_upstream::llm::LlmError;
 use toolbooth_upstream::rest_tool::RestError;
 use toolbooth_wire::RpcError;
 
-/// A provider did not serve a call.
+/// The reason why a provider did not serve a call.
 #[derive(Debug)]
 pub(crate) enum ProviderFault {
-    /// Its server could not be asked.
+    /// The request to its server failed.
     Upstream(UpstreamError),
-    /// Its server answered with an error of the protocol.
+    /// Its server answered with a JSON-RPC error.
     Rpc(RpcError),
-    /// Its service could not be asked.
+    /// The request to its HTTP service failed.
     Rest(RestError),
     /// The model did not answer.
     Llm(LlmError),
     /// It did not answer in time.
-    Overdue(Duration),
-    /// The call as it would be made there is refused.
+    Timeout(Duration),
+    /// The call is refused in the form in which this provider would get it.
     Call(CallFault),
-    /// Its tool asks something first.
+    /// Its tool requires an approval first.
     Asks(Box<InnerQuestion>),
-    /// It serves nothing, and why.
+    /// It cannot serve any call.
     Useless(String),
-    /// Something of the gateway's own, such as a full queue.
+    /// A problem of the gateway itself, such as a full queue.
     Other(Problem),
 }
 
@@ -46,19 +46,21 @@ impl From<CallFault> for ProviderFault {
 }
 
 impl ProviderFault {
-    /// Whether it may have acted on the call.
-    pub(crate) fn sent(&self) -> Sent {
+    /// Whether the provider may have acted on the call.
+    pub(crate) fn sent(&self) -> SentStatus {
         match self {
             Self::Upstream(error) => error.sent(),
-            Self::Rpc(_) | Self::Overdue(_) => Sent::Maybe,
+            Self::Rpc(_) | Self::Timeout(_) => SentStatus::Maybe,
             Self::Rest(error) => error.sent(),
-            // A model that was asked has done nothing to the world.
-            Self::Llm(_) | Self::Call(_) | Self::Asks(_) | Self::Useless(_) | Self::Other(_) => Sent::No,
+            // A request to a model has no side effects.
+            Self::Llm(_) | Self::Call(_) | Self::Asks(_) | Self::Useless(_) | Self::Other(_) => {
+                SentStatus::No
+            }
         }
     }
 
-    /// Whether it says something about the provider, and not about this call alone: nobody can take a provider
-    /// away from others by calling it with odd arguments.
+    /// Whether the fault counts against the provider and not only against this call: a caller must not be able to
+    /// take a provider away from others by sending odd arguments.
     pub(crate) fn is_the_providers(&self) -> bool {
         !matches!(
             self,
@@ -71,21 +73,21 @@ impl ProviderFault {
         )
     }
 
-    /// Whether another try with the same provider may go better. A server that is known to be down is tried
-    /// again by those who look after it; a call waits for it only if it went down during the call.
+    /// Whether another attempt with the same provider may succeed. The supervisor already reconnects a server that is
+    /// known to be down; a call waits for that only if the server went down during the call.
     pub(crate) fn may_pass(&self, failures: u32) -> bool {
         match self {
             Self::Upstream(error) => may_pass(error, failures),
-            Self::Rest(error) => error.may_pass(),
+            Self::Rest(error) => error.is_transient(),
             Self::Llm(error) => {
                 matches!(error, LlmError::Unreachable { .. } | LlmError::RateLimited | LlmError::CutOff)
             }
             Self::Rpc(_) => true,
-            Self::Overdue(_) | Self::Call(_) | Self::Asks(_) | Self::Useless(_) | Self::Other(_) => false,
+            Self::Timeout(_) | Self::Call(_) | Self::Asks(_) | Self::Useless(_) | Self::Other(_) => false,
         }
     }
 
-    /// How long it asks to be left alone.
+    /// How long the provider asks to wait before the next attempt.
     pub(crate) fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Upstream(error) => retry_after(error),
@@ -94,7 +96,7 @@ impl ProviderFault {
         }
     }
 
-    /// As it travels to a door.
+    /// Converts the fault for the caller.
     pub(crate) fn problem(&self, provider: &str) -> Problem {
         match self {
             Self::Upstream(error) => Problem::of(error),
@@ -106,7 +108,7 @@ impl ProviderFault {
             },
             Self::Rest(error) => named(provider, Problem::of(error)),
             Self::Llm(error) => Problem::of(error),
-            Self::Overdue(after) => Problem {
+            Self::Timeout(after) => Problem {
                 code: "call.timeout",
                 blame: Blame::Upstream,
                 message: format!("provider `{provider}` did not answer within {} ms", after.as_millis()),
@@ -117,8 +119,8 @@ impl ProviderFault {
             Self::Useless(why) => Problem {
                 code: "provider.useless",
                 blame: Blame::Gateway,
-                message: format!("provider `{provider}` serves nothing: {why}"),
-                hint: Some("`toolbooth tools show NAME` tells how its providers stand".into()),
+                message: format!("provider `{provider}` cannot serve calls: {why}"),
+                hint: Some("`toolbooth tools show NAME` shows the state of its providers".into()),
             },
             Self::Other(problem) => problem.clone(),
         }
@@ -129,7 +131,7 @@ fn named(provider: &str, problem: Problem) -> Problem {
     Problem { message: format!("provider `{provider}`: {}", problem.message), ..problem }
 }
 
-/// Whether another try may go better after this error.
+/// Whether another attempt may succeed after this error.
 pub(crate) fn may_pass(error: &UpstreamError, failures: u32) -> bool {
     match error {
         UpstreamError::Unreachable { .. }
@@ -150,10 +152,10 @@ pub(crate) fn may_pass(error: &UpstreamError, failures: u32) -> bool {
     }
 }
 
-/// When a server that is down is tried again.
+/// How long to wait for a server that is down.
 pub(crate) fn retry_after(error: &UpstreamError) -> Option<Duration> {
     match error {
-        // A moment later, so that it is on its way by then.
+        // Slightly later than the reconnect, so that it has begun by then.
         UpstreamError::NotConnected { retry_in, .. } => retry_in.map(|wait| wait + Duration::from_millis(50)),
         _ => None,
     }

@@ -1,8 +1,8 @@
-//! Hedging: when a provider takes long, the next is asked too, and whoever answers first is heard. Only where asking
-//! twice does no harm, and only where the tool's `hedge_after` asks for it.
+//! Hedging: if a provider is slow, the next one is asked as well, and the first answer wins. Only for tools that set
+//! `hedge_after` and can safely be called twice.
 
 use super::Instance;
-use super::attempts::{Effort, Manner, Next, Tried};
+use super::attempts::{AttemptBudget, AttemptOutcome, DispatchOptions, NextProvider};
 use crate::engine::Engine;
 use futures_util::future::{Either, select};
 use std::pin::pin;
@@ -13,51 +13,56 @@ use toolbooth_core::call::Sealed;
 use toolbooth_core::retry::Repeat;
 use toolbooth_upstream::CallLink;
 
-/// What came of two providers; nothing of one that was not asked, or whose answer came too late.
+/// The outcomes of two providers; `None` for one that was not asked or lost the race.
 pub(super) struct Race {
-    pub(super) first: Option<Tried>,
-    pub(super) second: Option<Tried>,
+    pub(super) first: Option<AttemptOutcome>,
+    pub(super) second: Option<AttemptOutcome>,
 }
 
-/// How long a provider has before the next is asked, too; nothing where that is not wanted, or might do harm.
+/// How long a provider has before the next one is asked as well; `None` if the tool does not set it or a second call
+/// might do harm.
 pub(super) fn hedge_after(call: &Sealed, repeat: Repeat) -> Option<Duration> {
     call.tool().terms.hedge_after.filter(|_| repeat == Repeat::Harmless)
 }
 
 impl Engine {
-    /// Asks one provider and, once it has taken `after`, another. Whoever is still at it when the other has served
-    /// the call is told to stop.
-    #[allow(clippy::too_many_arguments, reason = "the stages' values, each of a type of its own")]
+    /// Asks one provider and, after `after`, another. When one has served the call, the other is cancelled.
+    #[allow(clippy::too_many_arguments, reason = "the values of the stages, all of different types")]
     pub(super) async fn try_two(
         &self,
         call: &Sealed,
         [one, two]: [&(usize, Arc<Instance>); 2],
         after: Duration,
-        manner: &Manner,
-        effort: &mut Effort<'_>,
+        options: &DispatchOptions,
+        budget: &mut AttemptBudget<'_>,
         link: &CallLink,
     ) -> Race {
-        let mut other = effort.apart();
+        let mut other = budget.fork();
         let asked = AtomicBool::new(false);
         let race = {
-            let first = pin!(self.try_provider(call, one.0, &one.1, manner, Next::Another, effort, link));
+            let first =
+                pin!(self.try_provider(call, one.0, &one.1, options, NextProvider::Ready, budget, link));
             let second = pin!(async {
                 tokio::time::sleep(after).await;
                 asked.store(true, Ordering::Relaxed);
-                self.try_provider(call, two.0, &two.1, manner, Next::Nothing, &mut other, link).await
+                self.try_provider(call, two.0, &two.1, options, NextProvider::None, &mut other, link).await
             });
             match select(first, second).await {
-                Either::Left((first @ Tried::Served(_), _)) => Race { first: Some(first), second: None },
-                // Failed before the other was asked: that is for whoever tries the next.
+                Either::Left((first @ AttemptOutcome::Served(_), _)) => {
+                    Race { first: Some(first), second: None }
+                }
+                // It failed before the other was asked: the caller of this function tries the next provider.
                 Either::Left((first, _)) if !asked.load(Ordering::Relaxed) => {
                     Race { first: Some(first), second: None }
                 }
                 Either::Left((first, second)) => Race { first: Some(first), second: Some(second.await) },
-                Either::Right((second @ Tried::Served(_), _)) => Race { first: None, second: Some(second) },
+                Either::Right((second @ AttemptOutcome::Served(_), _)) => {
+                    Race { first: None, second: Some(second) }
+                }
                 Either::Right((second, first)) => Race { first: Some(first.await), second: Some(second) },
             }
         };
-        effort.join(other);
+        budget.join(other);
         race
     }
 }

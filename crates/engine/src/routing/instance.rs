@@ -1,14 +1,14 @@
-//! One provider of one tool, as it lives: its breaker, its last health check, its turns.
+//! The state of one provider of one tool: its circuit breaker, its last health check, its queue.
 
-use super::turns::Turns;
-use super::{dice, locked};
+use super::call_queue::CallQueue;
+use super::{locked, random_fraction};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use toolbooth_core::manifest::{ProviderKind, ProviderSpec};
-use toolbooth_core::provider::{Breaker, Pass, Skip};
+use toolbooth_core::provider::{Breaker, BreakerPass, Skip};
 use toolbooth_upstream::rest_tool::{Private, RestTool, TemplateError};
 
-/// A check that failed is repeated this soon, so that a provider that is back is used again.
+/// A failed health check is repeated after this time, so that a recovered provider is soon used again.
 const SOON: Duration = Duration::from_secs(5);
 
 /// One provider of one tool.
@@ -16,15 +16,15 @@ const SOON: Duration = Duration::from_secs(5);
 pub(crate) struct Instance {
     pub(crate) spec: ProviderSpec,
     breaker: Mutex<Breaker>,
-    health: Mutex<Health>,
-    pub(crate) turns: Arc<Turns>,
-    /// The request it makes, where it makes one.
+    health: Mutex<CheckState>,
+    pub(crate) queue: Arc<CallQueue>,
+    /// The HTTP request that the provider makes, for providers of kind `http`.
     pub(crate) rest: Option<Result<RestTool, TemplateError>>,
 }
 
 #[derive(Debug, Default, Clone)]
-struct Health {
-    /// What the last check found wrong.
+struct CheckState {
+    /// The problem that the last check found.
     wrong: Option<String>,
     checked_ms: Option<u64>,
 }
@@ -38,30 +38,30 @@ impl Instance {
             }
             _ => None,
         };
-        Self { spec, breaker: Mutex::default(), health: Mutex::default(), turns: Arc::default(), rest }
+        Self { spec, breaker: Mutex::default(), health: Mutex::default(), queue: Arc::default(), rest }
     }
 
-    /// The right to try it, or why not now.
+    /// Admits one attempt, or says why the provider is skipped now.
     pub(crate) fn admit(self: &Arc<Self>, now_ms: u64) -> Result<Trial, Skip> {
         let mut breaker = locked(&self.breaker);
         match breaker.admit(now_ms) {
             Some(pass) => Ok(Trial { instance: self.clone(), pass: Some(pass), now_ms }),
-            None => Err(closed_reason(&breaker, now_ms)),
+            None => Err(breaker_reason(&breaker, now_ms)),
         }
     }
 
-    /// Why its breaker would not let a call through, if so.
-    pub(crate) fn standing(&self, now_ms: u64) -> Option<Skip> {
+    /// Why the circuit breaker would not admit a call now; `None` if it would.
+    pub(crate) fn skip_reason(&self, now_ms: u64) -> Option<Skip> {
         let breaker = locked(&self.breaker);
-        (!breaker.would_admit(now_ms)).then(|| closed_reason(&breaker, now_ms))
+        (!breaker.would_admit(now_ms)).then(|| breaker_reason(&breaker, now_ms))
     }
 
-    /// What its last health check found wrong.
+    /// The problem that the last health check found.
     pub(crate) fn wrong(&self) -> Option<String> {
         locked(&self.health).wrong.clone()
     }
 
-    /// Whether it is time to look at it.
+    /// Whether a health check is due.
     pub(crate) fn is_due(&self, now_ms: u64) -> bool {
         let interval = self.spec.health_check_interval;
         if interval.is_zero() {
@@ -73,34 +73,35 @@ impl Instance {
         health.checked_ms.is_none_or(|at| now_ms.saturating_sub(at) >= interval)
     }
 
-    /// Notes when a health check begins, so that no second one does.
+    /// Records the start of a health check, so that no second one starts.
     pub(crate) fn check_begins(&self, now_ms: u64) {
         locked(&self.health).checked_ms = Some(now_ms);
     }
 
-    /// Notes what a health check found. The breaker is not touched: a sign of life is not a served call.
+    /// Records the result of a health check. The circuit breaker is unchanged: a successful check is not a served
+    /// call.
     pub(crate) fn checked(&self, wrong: Option<String>) {
         locked(&self.health).wrong = wrong;
     }
 
-    /// A picture of its breaker.
+    /// A copy of the circuit breaker.
     pub(crate) fn breaker(&self) -> Breaker {
         locked(&self.breaker).clone()
     }
 }
 
-fn closed_reason(breaker: &Breaker, now_ms: u64) -> Skip {
+fn breaker_reason(breaker: &Breaker, now_ms: u64) -> Skip {
     match breaker.backoff_until_ms() {
         Some(until) => Skip::Open { retry_in_ms: until.saturating_sub(now_ms) },
         None => Skip::OnTrial,
     }
 }
 
-/// One try of a provider. Dropped without an outcome, it was taken back: nobody's fault.
+/// One attempt on a provider. Dropped without an outcome, it counts neither as a success nor as a failure.
 #[derive(Debug)]
 pub(crate) struct Trial {
     instance: Arc<Instance>,
-    pass: Option<Pass>,
+    pass: Option<BreakerPass>,
     now_ms: u64,
 }
 
@@ -115,7 +116,7 @@ impl Trial {
     /// The provider failed.
     pub(crate) fn failed(mut self, now_ms: u64) {
         if let Some(pass) = self.pass.take() {
-            locked(&self.instance.breaker).failed(pass, now_ms, dice());
+            locked(&self.instance.breaker).failed(pass, now_ms, random_fraction());
         }
     }
 }

@@ -1,8 +1,9 @@
-//! The living state of providers: breakers, health, turns.
+//! Routing of calls to providers, and the state of providers: circuit breakers, health, queues.
 //!
-//! Tools without providers and without a limit on overlapping calls have nothing here, and pay nothing.
+//! Tools without providers and without a limit on concurrent calls have no state here.
 
 mod attempts;
+mod call_queue;
 mod fault;
 mod health;
 mod hedge;
@@ -10,56 +11,55 @@ mod inner;
 mod instance;
 mod report;
 mod serve;
-mod turns;
 mod value;
 
 pub use attempts::instance_key;
-pub(crate) use attempts::{Manner, Overdue, dice};
+pub(crate) use attempts::{DispatchOptions, FromTimeout, random_fraction};
 pub(crate) use fault::ProviderFault;
-pub(crate) use inner::{InnerQuestion, Served};
+pub(crate) use inner::{InnerQuestion, ProviderOutcome};
 pub use report::{ProviderReport, RouterReport};
 pub use value::{ATTEMPTS, PROVIDER};
 
 use crate::engine::Engine;
+use call_queue::CallQueue;
 use instance::Instance;
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use toolbooth_core::allowance::{Allowance, Spending};
+use toolbooth_core::allowance::{Allowance, UsageMeter};
 use toolbooth_core::call::Sealed;
 use toolbooth_core::catalog::{Catalog, Tool};
 use toolbooth_core::json::RawJson;
-use toolbooth_core::manifest::{Need, Parallel, ToolTerms};
+use toolbooth_core::manifest::{CredentialNeed, Parallel, ToolTerms};
 use toolbooth_core::provider::by_priority;
 use toolbooth_core::retry::RetryTerms;
-use toolbooth_upstream::llm::Llm;
-use turns::Turns;
+use toolbooth_upstream::llm::LlmClient;
 use uuid::Uuid;
 
-/// What the configuration says about routing.
+/// Settings of routing.
 #[derive(Debug, Clone)]
 pub struct RoutingTerms {
-    /// How failed calls are tried again.
+    /// How failed calls are retried.
     pub retry: RetryTerms,
-    /// How many calls may wait for one tool that takes one at a time.
+    /// The maximum number of calls that wait for a tool that takes one call at a time.
     pub queue: usize,
-    /// What one caller may use, where that is limited.
+    /// The limits of one caller, if there are any.
     pub allowance: Option<Allowance>,
-    /// The longest answer of an HTTP service.
+    /// The longest accepted answer of an HTTP service, in bytes.
     pub longest_answer: usize,
-    /// The model that answers for tools that a model serves.
+    /// The model for tools with a provider of kind `openai`.
     pub assistant: Option<Arc<Assistant>>,
 }
 
-/// The model that answers for tools.
+/// The model that answers calls of tools with a provider of kind `openai`.
 #[derive(Debug)]
 pub struct Assistant {
     /// The endpoint.
-    pub llm: Llm,
-    /// Its model where a provider names none.
+    pub llm: LlmClient,
+    /// The model's name, unless the provider names one.
     pub model: String,
-    /// The most tokens of one answer.
+    /// The token limit of one answer.
     pub max_tokens: u32,
 }
 
@@ -79,20 +79,20 @@ impl Default for RoutingTerms {
 #[derive(Debug)]
 pub(crate) struct Providers {
     terms: Arc<ToolTerms>,
-    /// Each with its place in the tool's terms.
+    /// Each with its index in the tool's terms.
     pub(crate) ordered: Vec<(usize, Arc<Instance>)>,
 }
 
-/// The living state of all providers.
+/// The state of all providers.
 #[derive(Debug)]
 pub(crate) struct Routing {
     started: Instant,
     tools: Mutex<HashMap<String, Arc<Providers>>>,
-    /// Turns of tools that have no providers and take one call at a time.
-    turns: Mutex<HashMap<String, Arc<Turns>>>,
-    pub(crate) spending: Mutex<Spending>,
-    /// Whether somebody looks after health checks already.
-    watched: AtomicBool,
+    /// Queues of tools that have no providers and take one call at a time.
+    queues: Mutex<HashMap<String, Arc<CallQueue>>>,
+    pub(crate) spending: Mutex<UsageMeter>,
+    /// Whether the health checks were started.
+    checks_started: AtomicBool,
 }
 
 impl Default for Routing {
@@ -100,9 +100,9 @@ impl Default for Routing {
         Self {
             started: Instant::now(),
             tools: Mutex::default(),
-            turns: Mutex::default(),
+            queues: Mutex::default(),
             spending: Mutex::default(),
-            watched: AtomicBool::new(false),
+            checks_started: AtomicBool::new(false),
         }
     }
 }
@@ -112,22 +112,22 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Routing {
-    /// Milliseconds since the gateway started: a clock that never goes back.
+    /// Milliseconds since the gateway started, by a monotonic clock.
     pub(crate) fn now_ms(&self) -> u64 {
         u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// Brings the state in line with a catalog. A provider whose entry is the same keeps what is known of it.
-    pub(crate) fn follow(&self, catalog: &Catalog) -> Watching {
+    /// Updates the state for a new catalog. A provider whose entry did not change keeps its state.
+    pub(crate) fn follow(&self, catalog: &Catalog) -> HealthChecks {
         let tools = catalog.servers().values().flat_map(|server| &server.tools);
         let mut after = HashMap::new();
         let mut one_at_a_time = HashSet::new();
-        let mut watching = Watching::Nothing;
+        let mut checks = HealthChecks::None;
         for tool in tools {
             if !tool.terms.providers.is_empty() {
                 let providers = self.of(tool);
                 if providers.ordered.iter().any(|(_, one)| !one.spec.health_check_interval.is_zero()) {
-                    watching = Watching::Something;
+                    checks = HealthChecks::Needed;
                 }
                 after.insert(tool.canonical(), providers);
             } else if tool.terms.parallel == Parallel::OneAtATime {
@@ -135,8 +135,8 @@ impl Routing {
             }
         }
         *locked(&self.tools) = after;
-        locked(&self.turns).retain(|name, _| one_at_a_time.contains(name));
-        watching
+        locked(&self.queues).retain(|name, _| one_at_a_time.contains(name));
+        checks
     }
 
     /// The providers of a tool.
@@ -161,9 +161,9 @@ impl Routing {
         providers
     }
 
-    /// The turns of a tool that takes one call at a time on its own server.
-    pub(crate) fn turns(&self, tool: &Tool) -> Arc<Turns> {
-        locked(&self.turns).entry(tool.canonical()).or_default().clone()
+    /// The queue of a tool that takes one call at a time on its own server.
+    pub(crate) fn queue_of(&self, tool: &Tool) -> Arc<CallQueue> {
+        locked(&self.queues).entry(tool.canonical()).or_default().clone()
     }
 
     fn instances(&self) -> Vec<Arc<Instance>> {
@@ -172,24 +172,24 @@ impl Routing {
     }
 }
 
-/// Whether any provider is to be looked at when nobody calls.
+/// Whether any provider needs health checks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Watching {
-    Something,
-    Nothing,
+pub(crate) enum HealthChecks {
+    Needed,
+    None,
 }
 
 impl Engine {
-    /// Whether a variable is set for the gateway, by the environment or the file of `env_file`. What it holds is not told.
+    /// Whether a variable is set in the environment or in `env_file`. Its value is not available here.
     pub fn has_variable(&self, name: &str) -> bool {
         self.manifests().variables.contains(name)
     }
 
-    /// The variables that a provider cannot do without and that are not set. What they hold, nobody here knows.
+    /// The names of required variables of a provider that are not set.
     pub(crate) fn missing(&self, terms: &ToolTerms, one: &Instance) -> Vec<String> {
         let hints = [terms.auth.as_ref(), one.spec.auth.as_ref()];
         let needed = hints.into_iter().flatten().flat_map(|auth| &auth.envs);
-        let mut needed = needed.filter(|env| env.need == Need::Required).peekable();
+        let mut needed = needed.filter(|env| env.need == CredentialNeed::Required).peekable();
         if needed.peek().is_none() {
             return Vec::new();
         }
@@ -199,25 +199,25 @@ impl Engine {
         missing
     }
 
-    /// Brings the providers in line with the catalog, and looks after their health where any asks for it.
+    /// Updates the providers for a new catalog, and starts their health checks if any needs them.
     pub(crate) fn follow_providers(&self, catalog: &Catalog) {
-        let watching = self.routing().follow(catalog);
-        if watching == Watching::Something && !self.routing().watched.swap(true, Ordering::AcqRel) {
-            health::watch(self.weak());
+        let checks = self.routing().follow(catalog);
+        if checks == HealthChecks::Needed && !self.routing().checks_started.swap(true, Ordering::AcqRel) {
+            health::run_checks(self.weak());
         }
     }
 }
 
-/// Where a server is told a key that stays the same over all attempts of one call.
+/// The `_meta` key of the idempotency key, which is the same for all attempts of one call.
 pub const IDEMPOTENCY_KEY: &str = "toolbooth/idempotency-key";
 
-/// The same call, with its key where its tool wants one.
+/// Adds the idempotency key to a call, if its tool wants one.
 pub(crate) fn keyed(mut sealed: Sealed, call: Uuid) -> Sealed {
     if sealed.tool().terms.idempotency_key {
-        sealed.say(IDEMPOTENCY_KEY, RawJson::from_value(&call.to_string()));
+        sealed.add_meta(IDEMPOTENCY_KEY, RawJson::from_value(&call.to_string()));
     }
     sealed
 }
 
-/// How often it is looked who is due for a health check.
+/// How often the gateway checks which health checks are due.
 const TICK: Duration = Duration::from_millis(500);

@@ -1,4 +1,4 @@
-//! How providers stand, for people and programs.
+//! Reports on the state of providers.
 
 use super::Instance;
 use crate::engine::Engine;
@@ -10,41 +10,41 @@ use toolbooth_core::catalog::Tool;
 use toolbooth_core::manifest::ProviderKind;
 use toolbooth_core::provider::{BreakerState, Skip};
 
-/// How one provider of a tool stands.
+/// The state of one provider of a tool.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ProviderReport {
-    /// Tells it from the tool's others.
+    /// The provider's id, unique within its tool.
     pub id: String,
-    /// What it is: `mcp`, `http`, `builtin`, `openai`, or a word that this gateway does not know.
+    /// The kind: `mcp`, `http`, `builtin`, `openai`, or a word that this gateway does not know.
     pub kind: String,
-    /// Lower goes first.
+    /// Lower numbers are tried first.
     pub priority: i64,
-    /// Whether a call would be sent there now, as far as anybody knows.
+    /// Whether a call would be sent to it now, as far as is known.
     pub healthy: bool,
-    /// Why not.
+    /// Why it is not healthy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Whether the credentials that it cannot do without are set.
+    /// Whether its required credentials are set.
     pub credentials_configured: bool,
-    /// Its breaker.
+    /// Its circuit breaker.
     pub router: RouterReport,
 }
 
-/// How the breaker of a provider stands.
+/// The state of a provider's circuit breaker.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct RouterReport {
-    /// Where it stands.
+    /// Closed, open or half-open.
     pub state: BreakerState,
-    /// How many calls failed in a row.
+    /// The number of consecutive failures.
     pub consecutive_failures: u32,
-    /// Until when calls go elsewhere, in seconds since 1970.
+    /// Until when calls skip the provider, in seconds since 1970.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub backoff_until: Option<f64>,
 }
 
 impl Engine {
-    /// How the providers of a tool stand, in the order to try them, as far as the caller may know; none where its own
-    /// server serves it.
+    /// The state of a tool's providers, in the order in which they are tried, as far as the caller may know it. Empty
+    /// if the tool's own server serves it.
     pub fn providers_of(&self, tool: &Tool, caller: &Caller) -> Vec<ProviderReport> {
         if tool.terms.providers.is_empty() {
             return Vec::new();
@@ -53,7 +53,7 @@ impl Engine {
         providers.ordered.iter().map(|(_, one)| self.report(tool, one, caller)).collect()
     }
 
-    /// The same as one caller may see it: without providers that are tools which do not exist for them.
+    /// The same, without providers that are tools which the caller may not use.
     pub fn providers_for(&self, tool: &Arc<Tool>, caller: &Caller) -> Vec<ProviderReport> {
         if tool.terms.providers.is_empty() {
             return Vec::new();
@@ -62,7 +62,7 @@ impl Engine {
         let seen = providers
             .ordered
             .iter()
-            .filter(|(index, one)| !matches!(self.backing(tool, *index, one, caller), Err(Skip::Hidden)));
+            .filter(|(index, one)| !matches!(self.target_of(tool, *index, one, caller), Err(Skip::Hidden)));
         seen.map(|(_, one)| self.report(tool, one, caller)).collect()
     }
 
@@ -72,7 +72,7 @@ impl Engine {
         let missing = self.missing(&tool.terms, one);
         let credentials_configured = missing.is_empty();
         let lacking = (!credentials_configured).then_some(Skip::NoCredentials { missing });
-        let skip = lacking.or_else(|| self.down(one)).or_else(|| one.standing(now_ms));
+        let skip = lacking.or_else(|| self.down(one)).or_else(|| one.skip_reason(now_ms));
         let wall = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let until = breaker.backoff_until_ms().filter(|until| *until > now_ms);
         ProviderReport {
@@ -86,7 +86,7 @@ impl Engine {
             },
             priority: one.spec.priority,
             healthy: skip.is_none(),
-            reason: skip.map(|skip| skip.told_to(caller).to_string()),
+            reason: skip.map(|skip| skip.visible_to(caller).to_string()),
             credentials_configured,
             router: RouterReport {
                 state: breaker.state(),

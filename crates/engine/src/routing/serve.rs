@@ -1,13 +1,14 @@
-//! Serving a call with one provider, by its kind.
+//! Serves a call with one provider, by its kind.
 
-use super::attempts::Manner;
+use super::attempts::DispatchOptions;
 use super::{InnerQuestion, Instance, ProviderFault, value};
 use crate::answer::Answer;
+use crate::client_channel::ClientChannel;
 use crate::engine::Engine;
-use crate::sampling::{Helped, Line};
+use crate::sampling::GatewaySampling;
 use serde_json::{Map, Value};
 use std::sync::Arc;
-use toolbooth_core::call::{Judged, Judgement, Licence, Sealed, Situation, as_called, judge, redraft};
+use toolbooth_core::call::{Approval, Judged, Judgement, Sealed, Situation, as_called, judge, redraft};
 use toolbooth_core::caller::Caller;
 use toolbooth_core::catalog::{Backing, Lookup, Tool};
 use toolbooth_core::json::RawJson;
@@ -15,36 +16,36 @@ use toolbooth_core::manifest::{Mapping, ProviderKind};
 use toolbooth_core::names::ServerName;
 use toolbooth_core::permission::on_backing;
 use toolbooth_core::provider::Skip;
-use toolbooth_core::sampling::{Prompt, Role, Turn};
+use toolbooth_core::sampling::{MessageRole, Prompt, PromptMessage};
 use toolbooth_upstream::CallLink;
 
-/// Who stands behind a provider for one caller.
-pub(super) enum Behind {
-    /// A tool, under its own terms.
+/// The target of a provider for one caller.
+pub(super) enum ProviderTarget {
+    /// A tool, with its own terms.
     Tool(Arc<Tool>),
     /// The called tool itself, on its own server.
     Itself,
-    /// No tool at all: a service or a model.
-    Nobody,
-    /// A tool of a server that has not told yet what it offers.
-    Unheard(ServerName),
+    /// Not a tool: an HTTP service or a model.
+    NoTool,
+    /// A tool of a server that has not listed its tools yet.
+    NotListed(ServerName),
 }
 
 impl Engine {
-    /// Who stands behind a provider, if this caller may use it.
-    pub(super) fn backing(
+    /// Returns the target of a provider, if this caller may use it.
+    pub(super) fn target_of(
         &self,
         tool: &Arc<Tool>,
         index: usize,
         one: &Instance,
         caller: &Caller,
-    ) -> Result<Behind, Skip> {
+    ) -> Result<ProviderTarget, Skip> {
         match &one.spec.kind {
             ProviderKind::Http(_) | ProviderKind::OpenAi { .. } | ProviderKind::Unknown(_) => {
-                Ok(Behind::Nobody)
+                Ok(ProviderTarget::NoTool)
             }
             ProviderKind::Builtin(name) => {
-                // `demo.echo` is how people write it, `mcp.demo.echo` its whole name.
+                // People write `demo.echo`; the full name is `mcp.demo.echo`.
                 let catalog = self.catalog();
                 let found =
                     [name.as_str(), &format!("mcp.{name}")].into_iter().find_map(|name| {
@@ -54,70 +55,72 @@ impl Engine {
                         }
                     });
                 let missing = || Skip::Missing { what: format!("there is no built-in tool `{name}`") };
-                found.map(Behind::Tool).ok_or_else(missing)
+                found.map(ProviderTarget::Tool).ok_or_else(missing)
             }
             ProviderKind::Mcp { server, tool: name } => {
                 let backing = tool.bounds.as_deref().and_then(|bounds| bounds.backing.get(index));
                 match backing {
-                    Some(Backing::Itself) => Ok(Behind::Itself),
-                    Some(Backing::Unheard(_)) => match self.heard_since(tool) {
-                        Some(newer) => self.backing(&newer, index, one, caller),
-                        None => Ok(Behind::Unheard(server.clone())),
+                    Some(Backing::Itself) => Ok(ProviderTarget::Itself),
+                    Some(Backing::Undiscovered(_)) => match self.relisted(tool) {
+                        Some(newer) => self.target_of(&newer, index, one, caller),
+                        None => Ok(ProviderTarget::NotListed(server.clone())),
                     },
                     Some(backing @ Backing::Tools(_)) => {
                         let usable = on_backing(caller, backing);
-                        usable.map(|tool| Behind::Tool(tool.clone())).ok_or(Skip::Hidden)
+                        usable.map(|tool| ProviderTarget::Tool(tool.clone())).ok_or(Skip::Hidden)
                     }
-                    _ if tool.server.name == *server && *tool.name == **name => Ok(Behind::Itself),
-                    _ => Err(Skip::Missing { what: format!("server `{server}` offers no tool `{name}`") }),
+                    _ if tool.server.name == *server && *tool.name == **name => Ok(ProviderTarget::Itself),
+                    _ => Err(Skip::Missing {
+                        what: format!("server `{server}` does not offer the tool `{name}`"),
+                    }),
                 }
             }
         }
     }
 
-    /// The same tool in the catalog of now, if more is known of those who serve it.
-    fn heard_since(&self, tool: &Arc<Tool>) -> Option<Arc<Tool>> {
+    /// Returns the tool from the current catalog, if its providers have been listed since.
+    fn relisted(&self, tool: &Arc<Tool>) -> Option<Arc<Tool>> {
         let catalog = self.catalog();
         let newer = catalog.exposed(&tool.exposed)?;
         let same = newer.canonical() == tool.canonical() && newer.terms.providers == tool.terms.providers;
         (same && !Arc::ptr_eq(newer, tool)).then(|| newer.clone())
     }
 
-    /// Has a call served by one provider.
+    /// Serves a call with one provider.
     pub(super) async fn serve(
         &self,
         call: &Sealed,
         index: usize,
         one: &Arc<Instance>,
-        manner: &Manner,
+        options: &DispatchOptions,
         link: &CallLink,
     ) -> Result<Answer, ProviderFault> {
         let find = || {
-            let behind = self.backing(call.tool(), index, one, call.caller());
-            behind.map_err(|skip| ProviderFault::Useless(skip.to_string()))
+            let target = self.target_of(call.tool(), index, one, call.caller());
+            target.map_err(|skip| ProviderFault::Useless(skip.to_string()))
         };
-        let mut behind = find()?;
-        if let Behind::Unheard(server) = &behind {
-            // It is in the catalog by the time that it is connected.
+        let mut target = find()?;
+        if let ProviderTarget::NotListed(server) = &target {
+            // Once the server is connected, its tools are in the catalog.
             Box::pin(self.server(server)?.ready()).await?;
-            behind = find()?;
+            target = find()?;
         }
         let (arguments, result) = (one.spec.arguments.as_ref(), one.spec.result.as_ref());
-        let answer = match (behind, &one.spec.kind, &one.rest) {
-            (Behind::Itself, ..) if arguments.is_none() => {
-                Box::pin(self.ask_server(call, manner, link)).await?
+        let answer = match (target, &one.spec.kind, &one.rest) {
+            (ProviderTarget::Itself, ..) if arguments.is_none() => {
+                Box::pin(self.ask_server(call, options, link)).await?
             }
-            (Behind::Itself, ..) => {
-                // What a mapping makes is for the tool beneath, as its server declares it.
-                let target = call.tool().under.clone().unwrap_or_else(|| call.tool().clone());
-                Box::pin(self.serve_with(call, target, arguments, manner, link)).await?
+            (ProviderTarget::Itself, ..) => {
+                // A mapping produces arguments for the underlying tool, as its server declares it.
+                let target = call.tool().original.clone().unwrap_or_else(|| call.tool().clone());
+                Box::pin(self.serve_by_tool(call, target, arguments, options, link)).await?
             }
-            (Behind::Tool(target), ..) => {
-                Box::pin(self.serve_with(call, target, arguments, manner, link)).await?
+            (ProviderTarget::Tool(target), ..) => {
+                Box::pin(self.serve_by_tool(call, target, arguments, options, link)).await?
             }
             (_, _, Some(Ok(rest))) => {
                 let given = object(call.arguments(), arguments)?;
-                let key = call.tool().terms.idempotency_key.then(|| manner.ids.key.to_string());
+                let key = call.tool().terms.idempotency_key.then(|| options.ids.key.to_string());
                 let longest = self.terms().routing.longest_answer;
                 let answered = Box::pin(rest.call(&given, key.as_deref(), longest)).await;
                 let answer = answered.map_err(ProviderFault::Rest)?;
@@ -130,7 +133,7 @@ impl Engine {
                 value::of_text(text)
             }
             (_, _, Some(Err(error))) => return Err(ProviderFault::Useless(error.to_string())),
-            _ => return Err(ProviderFault::Useless("this gateway does not know its kind".into())),
+            _ => return Err(ProviderFault::Useless("this gateway does not know the provider's kind".into())),
         };
         match result {
             Some(mapping) => value::remapped(answer, mapping).map_err(ProviderFault::Useless),
@@ -138,32 +141,32 @@ impl Engine {
         }
     }
 
-    /// Has a call served by another tool: the caller's own arguments, mapped, then guarded and sealed for that
-    /// tool as if it had been called by its name.
-    async fn serve_with(
+    /// Serves a call with another tool: the caller's own arguments are mapped, then checked and sealed for that tool
+    /// as if it had been called by its name.
+    async fn serve_by_tool(
         &self,
         call: &Sealed,
         target: Arc<Tool>,
         arguments: Option<&Mapping>,
-        manner: &Manner,
+        options: &DispatchOptions,
         link: &CallLink,
     ) -> Result<Answer, ProviderFault> {
         let mapped = match arguments {
             None => call.public_arguments().clone(),
             Some(mapping) => RawJson::from_value(&object(call.public_arguments(), Some(mapping))?),
         };
-        // A person may have agreed to this tool's own question, perhaps with other arguments.
-        let agreed = |licence: &&Licence| -> bool { licence.agreed_for(&target, &mapped).is_some() };
-        let licence = manner.licences.iter().find(agreed).cloned();
-        let agreed = licence.as_ref().and_then(|licence| licence.agreed_for(&target, &mapped)).cloned();
-        let mapped = agreed.unwrap_or(mapped);
+        // A person may have approved this tool's own question, perhaps with edited arguments.
+        let approves = |approval: &&Approval| -> bool { approval.approved_for(&target, &mapped).is_some() };
+        let approval = options.inner_approvals.iter().find(approves).cloned();
+        let edited = approval.as_ref().and_then(|approval| approval.approved_for(&target, &mapped)).cloned();
+        let mapped = edited.unwrap_or(mapped);
         let is_itself = target.server.name == call.tool().server.name && target.name == call.tool().name;
         let draft = redraft(call, target, mapped, |permitted| Situation {
-            planned: manner.planned,
-            ..self.memory().situation(permitted, licence)
+            planned: options.planned,
+            ..self.decisions().situation(permitted, approval)
         })?;
         let judged = match judge(draft, &self.terms().policies)? {
-            judgement if is_itself => self.judge_mapped(call, judgement.judged_before(), manner)?,
+            judgement if is_itself => self.judge_mapped(call, judgement.judged_before(), options)?,
             Judgement::Run(judged) => judged,
             Judgement::Ask(waiting) => {
                 return Err(ProviderFault::Asks(Box::new(InnerQuestion::Ask(waiting))));
@@ -173,35 +176,40 @@ impl Engine {
             }
         };
         let grant = match judged.draft().tool.injected.as_ref().is_some_and(|one| !one.files.is_empty()) {
-            true => Box::pin(self.files().grant(judged.draft(), manner.ids.call)).await,
+            true => Box::pin(self.files().grant(judged.draft(), options.ids.call)).await,
             false => None,
         };
-        let sealed = self.seal(judged, manner.ids, grant.as_ref())?;
+        let sealed = self.seal(judged, options.ids, grant.as_ref())?;
         self.pin_first_use(sealed.tool());
         if sealed.tool().server.is_own() {
             return Box::pin(self.run_own(&sealed)).await.map_err(ProviderFault::Other);
         }
-        self.ask_server(&sealed, manner, link).await
+        self.ask_server(&sealed, options, link).await
     }
 
     /// Judges the arguments that a mapping made for the called tool itself. The tool was judged before, but with the
-    /// caller's arguments: what the mapped ones raise is asked about the call as the caller made it, so that a yes is
-    /// good for that call whenever it runs.
-    fn judge_mapped(&self, call: &Sealed, mapped: Judged, manner: &Manner) -> Result<Judged, ProviderFault> {
+    /// caller's arguments. Questions about the mapped arguments are asked about the call as the caller made it, so
+    /// that the approval is valid for that call whenever it runs.
+    fn judge_mapped(
+        &self,
+        call: &Sealed,
+        mapped: Judged,
+        options: &DispatchOptions,
+    ) -> Result<Judged, ProviderFault> {
         if mapped.draft().arguments == *call.public_arguments() {
             return Ok(mapped);
         }
         let called = || {
             redraft(call, call.tool().clone(), call.public_arguments().clone(), |permitted| Situation {
-                planned: manner.planned,
-                ..self.memory().situation(permitted, None)
+                planned: options.planned,
+                ..self.decisions().situation(permitted, None)
             })
         };
         let question = match judge(as_called(called()?, &mapped), &self.terms().policies)? {
             Judgement::Run(_) => return Ok(mapped),
             Judgement::Ask(waiting) => {
-                let mut licences = manner.licence.iter().chain(&manner.licences);
-                if licences.any(|licence| licence.answers(call, &waiting)) {
+                let mut approvals = options.approval.iter().chain(&options.inner_approvals);
+                if approvals.any(|approval| approval.answers(call, &waiting)) {
                     return Ok(mapped);
                 }
                 InnerQuestion::Ask(waiting.about(called()?))
@@ -211,19 +219,20 @@ impl Engine {
         Err(ProviderFault::Asks(Box::new(question)))
     }
 
-    /// Asks the server of a sealed call's tool.
+    /// Sends a sealed call to its tool's server.
     async fn ask_server(
         &self,
         call: &Sealed,
-        manner: &Manner,
+        options: &DispatchOptions,
         link: &CallLink,
     ) -> Result<Answer, ProviderFault> {
-        let helped = self.helped(call, link);
-        let line = helped.as_ref().map_or_else(|| Line::plain(call, link), Helped::line);
-        Ok(self.attempt(call, &call.tool().server.name, manner, &line).await?)
+        let sampling = self.gateway_sampling(call, link);
+        let client = || ClientChannel::to_client(call, link);
+        let channel = sampling.as_ref().map_or_else(client, GatewaySampling::channel);
+        Ok(self.attempt(call, &call.tool().server.name, options, &channel).await?)
     }
 
-    /// Asks the gateway's model to answer in the tool's place.
+    /// Asks the gateway's model to answer in place of the tool.
     async fn ask_model(
         &self,
         call: &Sealed,
@@ -251,7 +260,10 @@ impl Engine {
         let prompt = Prompt {
             model: model.unwrap_or(&assistant.model).to_owned(),
             system: Some(system),
-            turns: vec![Turn { role: Role::User, text: Value::Object(arguments.clone()).to_string() }],
+            turns: vec![PromptMessage {
+                role: MessageRole::User,
+                text: Value::Object(arguments.clone()).to_string(),
+            }],
             max_tokens: assistant.max_tokens,
             temperature: None,
             stops: Vec::new(),
@@ -261,7 +273,7 @@ impl Engine {
     }
 }
 
-/// Arguments as an object, mapped where a mapping is given.
+/// The arguments as an object, mapped if a mapping is given.
 fn object(arguments: &RawJson, mapping: Option<&Mapping>) -> Result<Map<String, Value>, ProviderFault> {
     let given: Value =
         arguments.read().map_err(|_| ProviderFault::Useless("the arguments cannot be read".into()))?;
@@ -271,6 +283,6 @@ fn object(arguments: &RawJson, mapping: Option<&Mapping>) -> Result<Map<String, 
     };
     match made {
         Some(Value::Object(members)) => Ok(members),
-        _ => Err(ProviderFault::Useless("its `arguments` mapping makes no object".into())),
+        _ => Err(ProviderFault::Useless("its `arguments` mapping does not produce an object".into())),
     }
 }

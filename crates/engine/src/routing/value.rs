@@ -1,4 +1,4 @@
-//! Results of providers: what a mapping sees of them, and what it makes becomes a result again.
+//! Results of providers: the value that a mapping gets from them, and the result that is made from a mapped value.
 
 use crate::answer::{Answer, ResultFacts};
 use serde_json::{Value, json};
@@ -7,12 +7,12 @@ use toolbooth_core::manifest::Mapping;
 use toolbooth_upstream::rest_tool::RestAnswer;
 use toolbooth_wire::Era;
 
-/// Where a result says who served it.
+/// The `_meta` key with the id of the provider that served the call.
 pub const PROVIDER: &str = "toolbooth/provider";
-/// Where a result says how many tries it took, if more than one.
+/// The `_meta` key with the number of attempts, if more than one.
 pub const ATTEMPTS: &str = "toolbooth/attempts";
 
-/// A result made of a value: an object is structured content, and everything is text.
+/// A result made from a value: always as text, and as structured content if it is an object.
 pub(super) fn of_value(value: &Value) -> RawJson {
     let text = toolbooth_core::provider::text_of(value);
     let mut result = json!({ "content": [{ "type": "text", "text": text }] });
@@ -42,12 +42,12 @@ pub(super) fn of_rest(answer: RestAnswer, mapping: Option<&Mapping>) -> Result<A
 
 const FACTS: ResultFacts = ResultFacts { is_error: false, odd_structure: false, has_extras: false };
 
-/// A finished answer of the gateway's own making.
+/// A finished answer that the gateway made itself.
 pub(super) fn finished(result: RawJson, facts: ResultFacts) -> Answer {
     Answer::Result { result, era: Era::Legacy, facts, warnings: Vec::new() }
 }
 
-/// A result of one text.
+/// A result with one text block.
 pub(super) fn of_text(text: String) -> Answer {
     finished(of_value(&Value::String(text)), FACTS)
 }
@@ -62,13 +62,13 @@ fn mapped(value: Value, mapping: Option<&Mapping>) -> Result<Value, String> {
     }
 }
 
-/// The answer of a tool, as the mapping wants it. A tool's own error is passed on as it is.
+/// Applies a result mapping to a tool's answer. A tool error is passed on unchanged.
 pub(super) fn remapped(answer: Answer, mapping: &Mapping) -> Result<Answer, String> {
     let Answer::Result { result, era, facts, warnings } = answer else { return Ok(answer) };
     if facts.is_error {
         return Ok(Answer::Result { result, era, facts, warnings });
     }
-    let made = of_value(&mapped(seen(&result), Some(mapping))?);
+    let made = of_value(&mapped(value_of(&result), Some(mapping))?);
     let meta = result.member("_meta").filter(RawJson::is_object);
     let result = match meta {
         Some(meta) => with_members(&made, &[("_meta", meta)]).unwrap_or(made),
@@ -77,8 +77,8 @@ pub(super) fn remapped(answer: Answer, mapping: &Mapping) -> Result<Answer, Stri
     Ok(Answer::Result { result, era, facts: ResultFacts { odd_structure: false, ..facts }, warnings })
 }
 
-/// What a mapping sees of a result: structured content where there is some, else its text, read as JSON if it is.
-fn seen(result: &RawJson) -> Value {
+/// The value that a mapping gets: the structured content, else the text, parsed as JSON if possible.
+fn value_of(result: &RawJson) -> Value {
     if let Some(structured) = result.member("structuredContent").and_then(|value| value.read().ok()) {
         return structured;
     }
@@ -91,7 +91,7 @@ fn seen(result: &RawJson) -> Value {
     serde_json::from_str(&text).unwrap_or(Value::String(text))
 }
 
-/// Says in a result who served it, and after how many tries.
+/// Adds to a result the provider that served it and the number of attempts.
 pub(crate) fn marked(answer: Answer, provider: Option<&str>, attempts: u32) -> Answer {
     let Answer::Result { result, era, mut facts, warnings } = answer else { return answer };
     let mut marks: Vec<(&str, RawJson)> = Vec::new();
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mapping_sees_structure_first_and_text_otherwise() {
+    fn a_mapping_gets_structured_content_or_else_text() {
         let cases = [
             (json!({"structuredContent": {"a": {"b": 1}}, "content": []}), json!({"x": 1})),
             (json!({"content": [{"type": "text", "text": "{\"a\":{\"b\":2}}"}]}), json!({"x": 2})),
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_stand_beside_what_a_server_says() {
+    fn provider_and_attempts_are_added_to_the_servers_meta() {
         let result = RawJson::from_value(&json!({"content": [], "_meta": {"a": 1}}));
         let Answer::Result { result, facts, .. } = marked(finished(result, FACTS), Some("mcp:x"), 2) else {
             panic!("a result")

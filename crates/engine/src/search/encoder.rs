@@ -1,8 +1,8 @@
-//! An encoder behind an endpoint, in place of the compiled-in table.
+//! An encoder behind an HTTP endpoint, used for search in addition to the built-in table.
 //!
-//! Tools are encoded in the background, in batches, and remembered by what they say. A search asks for its own
-//! few texts only, waits a moment and no longer, and goes by the table whenever anything is missing. An endpoint
-//! that failed is left alone for a while.
+//! Tools are encoded in the background, in batches, and cached by the digest of their text. A search sends only its
+//! own few texts, waits briefly, and uses only the built-in table if anything is missing. An endpoint that failed is
+//! not used for a while.
 
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
@@ -10,75 +10,80 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use toolbooth_core::catalog::Catalog;
-use toolbooth_core::search::{Given, Query, Standing, Vector, text_of, texts_of};
-use toolbooth_upstream::embeddings::{Embeddings, EmbeddingsError};
+use toolbooth_core::search::{EncodedQuery, EncodedTools, Query, Vector, query_texts, tool_text};
+use toolbooth_upstream::embeddings::{EmbeddingsClient, EmbeddingsError};
 
-/// How long a search waits for its texts.
-const PATIENCE: Duration = Duration::from_millis(150);
+/// How long a search waits for its vectors.
+const QUERY_TIMEOUT: Duration = Duration::from_millis(150);
 /// How long a batch of tools may take.
-const BATCH_PATIENCE: Duration = Duration::from_secs(30);
-/// How many tools are encoded at once.
+const BATCH_TIMEOUT: Duration = Duration::from_secs(30);
+/// The maximum number of tools in one request.
 const BATCH: usize = 64;
-/// How long an endpoint that failed is left alone.
-const REST: Duration = Duration::from_secs(10);
-/// How many tools are remembered; catalogs with more go by the table.
+/// How long an endpoint that failed is not used.
+const BACKOFF: Duration = Duration::from_secs(10);
+/// The maximum number of tools that are encoded; larger catalogs use only the built-in table.
 const MAX_TOOLS: usize = 20_000;
-/// How many texts of queries are remembered.
+/// The maximum number of cached query texts.
 const MAX_TEXTS: usize = 512;
 
-type Key = [u8; 32];
+/// The SHA-256 of a tool's text.
+type TextDigest = [u8; 32];
 
-/// An encoder and what it has said.
+/// An encoder and its cached vectors.
 #[derive(Debug)]
 pub struct Encoder {
-    endpoint: Embeddings,
-    tools: Mutex<HashMap<Key, Arc<Vector>>>,
+    endpoint: EmbeddingsClient,
+    tools: Mutex<HashMap<TextDigest, Arc<Vector>>>,
     texts: Mutex<HashMap<String, Arc<Vector>>>,
-    /// The last revision whose tools were encoded, and their vectors; none where they cannot all be had.
-    standing: Mutex<Option<(u64, Option<Arc<Standing>>)>>,
-    gathering: AtomicBool,
-    resting: Mutex<Option<Instant>>,
+    /// The last revision whose tools were encoded, and their vectors; `None` if not all of them could be encoded.
+    encoded: Mutex<Option<(u64, Option<Arc<EncodedTools>>)>>,
+    is_encoding: AtomicBool,
+    backoff_until: Mutex<Option<Instant>>,
 }
 
 impl Encoder {
     /// An encoder behind this endpoint.
-    pub fn new(endpoint: Embeddings) -> Arc<Self> {
+    pub fn new(endpoint: EmbeddingsClient) -> Arc<Self> {
         Arc::new(Self {
             endpoint,
             tools: Mutex::default(),
             texts: Mutex::default(),
-            standing: Mutex::default(),
-            gathering: AtomicBool::new(false),
-            resting: Mutex::default(),
+            encoded: Mutex::default(),
+            is_encoding: AtomicBool::new(false),
+            backoff_until: Mutex::default(),
         })
     }
 
-    /// This one, or an earlier one of the same endpoint: that has encoded tools already.
+    /// This encoder, or an earlier one for the same endpoint, which already has vectors.
     pub(crate) fn or_earlier(self: Arc<Self>, earlier: Option<&Arc<Self>>) -> Arc<Self> {
         earlier.filter(|earlier| earlier.endpoint.is_same(&self.endpoint)).cloned().unwrap_or(self)
     }
 
-    /// Its word on a query, if it has one in time.
-    pub(super) async fn given(self: &Arc<Self>, catalog: &Arc<Catalog>, query: &Query) -> Option<Given> {
-        if self.rests() {
+    /// The vectors of a query and of the tools; `None` if they are not available in time.
+    pub(super) async fn encode_query(
+        self: &Arc<Self>,
+        catalog: &Arc<Catalog>,
+        query: &Query,
+    ) -> Option<EncodedQuery> {
+        if self.is_backing_off() {
             return None;
         }
-        let Some(tools) = self.standing(catalog) else {
-            self.gather(catalog);
+        let Some(tools) = self.encoded_tools(catalog) else {
+            self.encode_in_background(catalog);
             return None;
         };
         let tools = tools?;
-        let wanted: Vec<&str> = query.texts.iter().flat_map(|text| texts_of(text)).collect();
+        let needed: Vec<&str> = query.texts.iter().flat_map(|text| query_texts(text)).collect();
         let mut texts: HashMap<String, Arc<Vector>> = HashMap::new();
         let mut missing = Vec::new();
-        for text in wanted {
+        for text in needed {
             match lock(&self.texts).get(text) {
                 Some(vector) => drop(texts.insert(text.to_owned(), vector.clone())),
                 None => missing.push(text.to_owned()),
             }
         }
         if !missing.is_empty() {
-            let vectors = self.ask(&missing, PATIENCE).await?;
+            let vectors = self.ask(&missing, QUERY_TIMEOUT).await?;
             let mut known = lock(&self.texts);
             if known.len() + missing.len() > MAX_TEXTS {
                 known.clear();
@@ -89,33 +94,33 @@ impl Encoder {
                 texts.insert(text, vector);
             }
         }
-        Some(Given { tools, texts })
+        Some(EncodedQuery { tools, texts })
     }
 
-    /// The vectors of this snapshot's tools, once it is known whether they can be had.
-    fn standing(&self, catalog: &Catalog) -> Option<Option<Arc<Standing>>> {
-        let known = lock(&self.standing).clone();
-        known.filter(|(revision, _)| *revision == catalog.revision).map(|(_, standing)| standing)
+    /// The vectors of this snapshot's tools; the outer `None` if they have not been encoded yet.
+    fn encoded_tools(&self, catalog: &Catalog) -> Option<Option<Arc<EncodedTools>>> {
+        let known = lock(&self.encoded).clone();
+        known.filter(|(revision, _)| *revision == catalog.revision).map(|(_, encoded)| encoded)
     }
 
-    /// Encodes in the background what is not known of this snapshot's tools.
-    fn gather(self: &Arc<Self>, catalog: &Arc<Catalog>) {
-        if self.gathering.swap(true, Ordering::AcqRel) {
+    /// Encodes the tools of this snapshot in the background, unless that is already running.
+    fn encode_in_background(self: &Arc<Self>, catalog: &Arc<Catalog>) {
+        if self.is_encoding.swap(true, Ordering::AcqRel) {
             return;
         }
         let (encoder, catalog) = (self.clone(), catalog.clone());
         tokio::spawn(async move {
-            let gathering = Gathering(encoder);
-            gathering.0.encode(&catalog).await;
+            let guard = EncodingGuard(encoder);
+            guard.0.encode(&catalog).await;
         });
     }
 
     async fn encode(&self, catalog: &Arc<Catalog>) {
         let prepare = {
             let catalog = catalog.clone();
-            move || -> Vec<(Key, String)> {
+            move || -> Vec<(TextDigest, String)> {
                 let tools = catalog.search_index().tools().take(MAX_TOOLS + 1);
-                tools.map(|tool| text_of(tool)).map(|text| (Sha256::digest(&text).into(), text)).collect()
+                tools.map(|tool| tool_text(tool)).map(|text| (Sha256::digest(&text).into(), text)).collect()
             }
         };
         let Ok(all) = tokio::task::spawn_blocking(prepare).await else { return };
@@ -123,9 +128,9 @@ impl Encoder {
             return;
         }
         if all.len() > MAX_TOOLS {
-            return self.settle(catalog.revision, None, "there are too many tools to encode");
+            return self.finish(catalog.revision, None, "there are too many tools to encode");
         }
-        let missing: Vec<&(Key, String)> = {
+        let missing: Vec<&(TextDigest, String)> = {
             let mut known = lock(&self.tools);
             if known.len() > 2 * MAX_TOOLS {
                 known.clear();
@@ -134,7 +139,7 @@ impl Encoder {
         };
         for batch in missing.chunks(BATCH) {
             let texts: Vec<String> = batch.iter().map(|(_, text)| text.clone()).collect();
-            let Some(vectors) = self.ask(&texts, BATCH_PATIENCE).await else { return };
+            let Some(vectors) = self.ask(&texts, BATCH_TIMEOUT).await else { return };
             let mut known = lock(&self.tools);
             for ((key, _), vector) in batch.iter().zip(vectors) {
                 let Some(vector) = Vector::of(&vector) else { continue };
@@ -145,45 +150,45 @@ impl Encoder {
             let known = lock(&self.tools);
             all.iter().map(|(key, _)| known.get(key).cloned()).collect()
         };
-        let standing = Standing::of(vectors.into_iter());
-        self.settle(catalog.revision, standing, "the endpoint gave vectors that cannot be compared");
+        let encoded = EncodedTools::of(vectors.into_iter());
+        self.finish(catalog.revision, encoded, "the endpoint returned vectors that cannot be compared");
     }
 
-    /// Says for good what is known of a snapshot: what cannot be encoded is not tried again with every search.
-    fn settle(&self, revision: u64, standing: Option<Standing>, otherwise: &str) {
-        if standing.is_none() {
-            tracing::warn!("search goes by the built-in table until the tools change: {otherwise}");
+    /// Records the result for a snapshot: tools that cannot be encoded are not tried again with every search.
+    fn finish(&self, revision: u64, encoded: Option<EncodedTools>, otherwise: &str) {
+        if encoded.is_none() {
+            tracing::warn!("search uses only the built-in table until the tools change: {otherwise}");
         }
-        *lock(&self.standing) = Some((revision, standing.map(Arc::new)));
+        *lock(&self.encoded) = Some((revision, encoded.map(Arc::new)));
     }
 
-    /// Asks the endpoint; where it fails, it is left alone for a while.
+    /// Sends texts to the endpoint. If that fails, the endpoint is not used for a while.
     async fn ask(&self, texts: &[String], within: Duration) -> Option<Vec<Vec<f32>>> {
         match self.endpoint.of(texts, within).await {
             Ok(vectors) => Some(vectors),
             Err(error) => {
-                self.rest(&error);
+                self.back_off(&error);
                 None
             }
         }
     }
 
-    fn rests(&self) -> bool {
-        lock(&self.resting).is_some_and(|until| Instant::now() < until)
+    fn is_backing_off(&self) -> bool {
+        lock(&self.backoff_until).is_some_and(|until| Instant::now() < until)
     }
 
-    fn rest(&self, error: &EmbeddingsError) {
-        tracing::warn!("search goes by the built-in table for {REST:?}: {error}");
-        *lock(&self.resting) = Some(Instant::now() + REST);
+    fn back_off(&self, error: &EmbeddingsError) {
+        tracing::warn!("search uses only the built-in table for {BACKOFF:?}: {error}");
+        *lock(&self.backoff_until) = Some(Instant::now() + BACKOFF);
     }
 }
 
-/// Encoding that is under way, until it ends in any way.
-struct Gathering(Arc<Encoder>);
+/// Marks that encoding is running, until it is dropped.
+struct EncodingGuard(Arc<Encoder>);
 
-impl Drop for Gathering {
+impl Drop for EncodingGuard {
     fn drop(&mut self) {
-        self.0.gathering.store(false, Ordering::Release);
+        self.0.is_encoding.store(false, Ordering::Release);
     }
 }
 

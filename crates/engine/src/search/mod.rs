@@ -1,11 +1,11 @@
-//! Search for callers: the catalog's ranking, an encoder's word on it where one is configured, and what could not
-//! be searched.
+//! Search for callers: the catalog's ranking, with an encoder if one is configured, and notes on servers that could
+//! not be searched.
 
 mod encoder;
 
 pub use encoder::Encoder;
 
-use crate::engine::{Engine, Managed};
+use crate::engine::{Engine, ManagedServer};
 use std::sync::Arc;
 use std::time::Instant;
 use toolbooth_core::caller::Caller;
@@ -13,46 +13,48 @@ use toolbooth_core::catalog::Catalog;
 use toolbooth_core::event::{Event, EventKind};
 use toolbooth_core::names::ServerName;
 use toolbooth_core::permission::{Permission, on_server};
-use toolbooth_core::search::{Hit, Query, speaks_of};
+use toolbooth_core::search::{Hit, Query, mentions_server};
 use toolbooth_upstream::ServerState;
 
-/// The most notes of one answer.
+/// The maximum number of notes in one answer.
 const MAX_NOTES: usize = 5;
 
-/// What a search found, and what it could not look at.
+/// The results of a search, and notes on servers that could not be searched.
 #[derive(Debug, Clone, Default)]
-pub struct Found {
-    /// The tools that fit best, best first.
+pub struct SearchResults {
+    /// The best matches, best first.
     pub hits: Vec<Hit>,
-    /// Servers that matter to the query and are not well.
-    pub notes: Vec<Note>,
+    /// Servers that are relevant to the query and not available.
+    pub notes: Vec<SearchNote>,
 }
 
-/// A server that matters to a query and is not well.
+/// A server that is relevant to a query and not available.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Note {
+pub struct SearchNote {
     /// The server.
     pub server: ServerName,
     /// The word for its state.
     pub state: &'static str,
-    /// What is so, and what can be done.
+    /// The problem, and what to do about it.
     pub text: String,
 }
 
 impl Engine {
-    /// Finds the tools this caller may use that fit a query best.
-    pub async fn search(&self, caller: &Caller, query: &Query) -> Found {
+    /// Finds the tools that match a query best among those that this caller may use.
+    pub async fn search(&self, caller: &Caller, query: &Query) -> SearchResults {
         let started = Instant::now();
         let catalog = self.catalog_now();
         let encoder = self.terms().encoder.clone();
-        let given = match &encoder {
-            Some(encoder) => encoder.given(&catalog, query).await,
+        let encoded = match &encoder {
+            Some(encoder) => encoder.encode_query(&catalog, query).await,
             None => None,
         };
-        let (view, wanted, searched) = (caller.clone(), query.clone(), catalog.clone());
-        let work = move || searched.search_with(&view, &wanted, given.as_ref());
-        // The first search of a snapshot makes its index, and a pattern is held against every text: calls must not
-        // wait for either.
+        let work = {
+            let (caller, query, catalog) = (caller.clone(), query.clone(), catalog.clone());
+            move || catalog.search_with(&caller, &query, encoded.as_ref())
+        };
+        // On a blocking thread: the first search of a snapshot builds its index, and a pattern is matched against
+        // every text.
         let hits = tokio::task::spawn_blocking(work).await.unwrap_or_default();
         let notes = self.notes(caller, query, &hits, &catalog);
         let mut event = Event::new(EventKind::ToolSearch).user(caller.user.clone()).took(started.elapsed());
@@ -61,42 +63,41 @@ impl Engine {
             event = event.with("query", text.as_str());
         }
         self.emit(event);
-        Found { hits, notes }
+        SearchResults { hits, notes }
     }
 
-    /// Servers of hits that are down, and servers that may have had hits if they were up.
-    fn notes(&self, caller: &Caller, query: &Query, hits: &[Hit], catalog: &Arc<Catalog>) -> Vec<Note> {
+    /// Servers of hits that are down, and servers that might have had hits if they were up.
+    fn notes(&self, caller: &Caller, query: &Query, hits: &[Hit], catalog: &Arc<Catalog>) -> Vec<SearchNote> {
         let found = |name: &ServerName| hits.iter().any(|hit| hit.tool.server.name == *name);
         let servers = self.servers();
         let mut notes = Vec::new();
         for (name, managed) in servers.iter() {
-            let Managed::Running { server, .. } = managed else { continue };
-            let Some(trouble) = trouble(&server.state()) else { continue };
+            let ManagedServer::Running { server, .. } = managed else { continue };
+            let Some((state, remedy)) = unavailable(&server.state()) else { continue };
             if notes.len() >= MAX_NOTES || on_server(caller, &server.entry) != Permission::Granted {
                 continue;
             }
             let listed = catalog.servers().get(name).is_some_and(|part| !part.tools.is_empty());
-            let (state, remedy) = trouble;
             let text = match (found(name), listed) {
-                (true, _) => format!("server `{name}` {remedy}; until then its tools here cannot be called"),
-                (false, false) if speaks_of(query, &server.entry) => {
+                (true, _) => format!("server `{name}` {remedy}; until then these tools cannot be called"),
+                (false, false) if mentions_server(query, &server.entry) => {
                     format!("server `{name}` may have a match, but {remedy}")
                 }
                 _ => continue,
             };
-            notes.push(Note { server: name.clone(), state, text });
+            notes.push(SearchNote { server: name.clone(), state, text });
         }
         notes
     }
 }
 
-/// The word for a state in which nothing can be called, and what is to be done.
-fn trouble(state: &ServerState) -> Option<(&'static str, &'static str)> {
+/// The word for a state in which a server's tools cannot be called, and the remedy.
+fn unavailable(state: &ServerState) -> Option<(&'static str, &'static str)> {
     match state {
-        ServerState::NeedsAuth(_) => Some(("needs_auth", "needs somebody to sign in")),
+        ServerState::NeedsAuth(_) => Some(("needs_auth", "needs a sign-in")),
         ServerState::NeedsTrust => Some(("needs_trust", "must be trusted first")),
-        ServerState::Error { .. } => Some(("error", "cannot be reached now and is tried again")),
-        ServerState::ConfigError(_) => Some(("config_error", "has a mistake in its configuration")),
+        ServerState::Error { .. } => Some(("error", "cannot be reached now; the gateway keeps trying")),
+        ServerState::ConfigError(_) => Some(("config_error", "has an error in its configuration")),
         ServerState::Disabled
         | ServerState::Disconnected
         | ServerState::Connecting

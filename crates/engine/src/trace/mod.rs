@@ -1,8 +1,8 @@
-//! Traces: a span for each call and for each request to a server, handed to a collector.
+//! Tracing: a span for each call and for each request to a server, sent to a collector.
 //!
-//! The context of a call is in its `_meta`, where W3C trace context stands in MCP: the call's span replaces what
-//! its client sent, and each request to a server carries a child of it. With tracing off nothing is looked at and
-//! what a client sent goes on as it came.
+//! A call's trace context is in its `_meta`, where MCP puts the W3C trace context: the call's span replaces the
+//! client's context, and each request to a server carries a child span. If tracing is off, the client's context is
+//! passed on unchanged.
 
 mod otlp;
 mod span;
@@ -12,42 +12,42 @@ pub(crate) use span::{AttemptSpan, CallSpan};
 
 use arc_swap::ArcSwapOption;
 use otlp::Exporter;
-use span::Span;
+use span::TraceSpan;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
-use toolbooth_core::call::{Incoming, Sealed};
+use toolbooth_core::call::{IncomingCall, Sealed};
 use toolbooth_core::json::{Member, RawJson};
 use toolbooth_core::names::ServerName;
 use toolbooth_core::trace::{Sampled, TRACEPARENT, TRACESTATE, TraceContext};
 
-/// Whether calls are traced, and where their spans go.
+/// Whether calls are traced, and where their spans are sent.
 #[derive(Debug, Default)]
 pub struct Tracing {
-    /// Looked at by every call: off, that is all a call pays.
+    /// Read by every call; the only cost while tracing is off.
     on: AtomicBool,
     exporter: ArcSwapOption<Exporter>,
-    counts: Arc<Counts>,
+    counts: Arc<SpanCounts>,
 }
 
-/// What became of spans.
+/// The numbers of spans that were sent and dropped.
 #[derive(Debug, Default)]
-struct Counts {
+struct SpanCounts {
     sent: AtomicU64,
     dropped: AtomicU64,
 }
 
-/// How tracing does.
+/// Statistics of tracing.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TracingReport {
-    /// Spans that the collector took.
+    /// Spans that the collector accepted.
     pub sent: u64,
-    /// Spans that were lost: the collector was too slow, or not there.
+    /// Spans that were lost, because the collector was too slow or not reachable.
     pub dropped: u64,
 }
 
 impl Tracing {
-    /// Sends spans to this collector from now on; with none, nothing is traced.
+    /// Sends spans to this collector from now on; `None` switches tracing off.
     pub fn set_collector(&self, collector: Option<Collector>) {
         if self.exporter.load().as_ref().map(|exporter| exporter.collector()) == collector.as_ref() {
             return;
@@ -57,7 +57,7 @@ impl Tracing {
         self.exporter.store(exporter.map(Arc::new));
     }
 
-    /// How tracing does.
+    /// The statistics now.
     pub fn report(&self) -> TracingReport {
         TracingReport {
             sent: self.counts.sent.load(Ordering::Relaxed),
@@ -65,7 +65,7 @@ impl Tracing {
         }
     }
 
-    /// Hands over what is left, if that goes quickly.
+    /// Sends the remaining spans, within a short time.
     pub(crate) async fn end(&self) {
         self.on.store(false, Ordering::Relaxed);
         if let Some(exporter) = self.exporter.swap(None) {
@@ -77,33 +77,34 @@ impl Tracing {
         if self.on.load(Ordering::Relaxed) { self.exporter.load_full() } else { None }
     }
 
-    /// Begins the span of a call, under its client's where it sent one, and puts it in the call's `_meta`.
-    pub(crate) fn begin(&self, incoming: &mut Incoming) -> Option<Box<CallSpan>> {
+    /// Begins the span of a call, as a child of its client's span if there is one, and puts it into the call's
+    /// `_meta`.
+    pub(crate) fn begin(&self, incoming: &mut IncomingCall) -> Option<Box<CallSpan>> {
         let exporter = self.exporter()?;
         let parent = context_of(&incoming.meta);
         let context = match parent {
-            // Its client does not want it recorded.
+            // The client does not want the call to be recorded.
             Some(TraceContext { sampled: Sampled::No, .. }) => return None,
             Some(parent) => TraceContext { span: random()?, ..parent },
             None => {
-                // What belongs to a context that is none belongs to nothing.
+                // Without a valid parent, a `tracestate` has no meaning.
                 incoming.meta.retain(|member| member.key != TRACESTATE);
                 TraceContext { trace: random()?, span: random()?, sampled: Sampled::Yes }
             }
         };
         put(&mut incoming.meta, &context);
-        let span = Span::begin(context, parent.map(|parent| parent.span));
+        let span = TraceSpan::begin(context, parent.map(|parent| parent.span));
         Some(Box::new(CallSpan { span, exporter }))
     }
 
-    /// Begins the span of one request to a server, under its call's.
+    /// Begins the span of one request to a server, as a child of its call's span.
     pub(crate) fn attempt(&self, call: &Sealed, server: &ServerName) -> Option<Box<AttemptSpan>> {
         let exporter = self.exporter()?;
         let parent = context_of(call.meta()).filter(|context| context.sampled == Sampled::Yes)?;
         let context = TraceContext { span: random()?, ..parent };
         let mut meta = call.meta().to_vec();
         put(&mut meta, &context);
-        let mut span = Span::begin(context, Some(parent.span));
+        let mut span = TraceSpan::begin(context, Some(parent.span));
         span.about(server, &call.tool().name);
         Some(Box::new(AttemptSpan { span: Some(span), meta, exporter }))
     }
@@ -122,11 +123,11 @@ fn put(meta: &mut Vec<Member>, context: &TraceContext) {
     }
 }
 
-/// An id; without randomness nothing is traced.
+/// A random id; `None` without randomness, and then nothing is traced.
 fn random<const N: usize>() -> Option<[u8; N]> {
     let mut id = [0; N];
     getrandom::fill(&mut id).ok()?;
-    // All zeros means none.
+    // An id of zeros is invalid.
     id[N - 1] |= u8::from(id == [0; N]);
     Some(id)
 }

@@ -1,7 +1,8 @@
-//! Spans to a collector: OTLP over HTTP in JSON, in batches, from a bounded queue. Nobody who ends a span waits.
+//! Export of spans to a collector: OTLP over HTTP in JSON, in batches, from a bounded queue. Ending a span never
+//! waits.
 
-use super::Counts;
-use super::span::Span;
+use super::SpanCounts;
+use super::span::TraceSpan;
 use bytes::Bytes;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -13,43 +14,43 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use toolbooth_core::secret::SecretText;
 use toolbooth_core::trace::hex;
-use toolbooth_upstream::http::{Origin, PostError, Postbox};
+use toolbooth_upstream::http::{HttpOrigin, PostError, PostTarget};
 
-/// How many spans may wait.
+/// The maximum number of spans in the queue.
 const QUEUE: usize = 4_096;
-/// The most spans of one post.
+/// The maximum number of spans in one request.
 const MAX_BATCH: usize = 512;
-/// How long spans are gathered.
-const GATHER: Duration = Duration::from_secs(1);
-/// How often one post is tried.
+/// How long spans are collected for one request.
+const BATCH_INTERVAL: Duration = Duration::from_secs(1);
+/// The maximum number of attempts for one request.
 const ATTEMPTS: u32 = 3;
-/// How long what is left is handed over when the gateway ends.
-const LAST_WORDS: Duration = Duration::from_secs(2);
-/// Where a collector takes traces.
+/// How long the remaining spans are sent when the gateway stops.
+const STOP_TIMEOUT: Duration = Duration::from_secs(2);
+/// The path of the OTLP traces endpoint.
 const PATH: &str = "/v1/traces";
 
-/// Where spans are sent.
+/// The collector that spans are sent to.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Collector {
-    /// Its address; `/v1/traces` is added where it does not end so.
+    /// Its URL; `/v1/traces` is appended if it is missing.
     pub url: SecretText,
-    /// Headers that it wants.
+    /// Request headers for it.
     pub headers: BTreeMap<String, SecretText>,
 }
 
-/// The way to a collector.
+/// The exporter to one collector.
 #[derive(Debug)]
 pub(super) struct Exporter {
     collector: Collector,
-    queue: Mutex<Option<mpsc::Sender<Box<Span>>>>,
+    queue: Mutex<Option<mpsc::Sender<Box<TraceSpan>>>>,
     task: Mutex<Option<JoinHandle<()>>>,
-    counts: Arc<Counts>,
+    counts: Arc<SpanCounts>,
 }
 
 impl Exporter {
-    pub(super) fn start(collector: Collector, counts: Arc<Counts>) -> Option<Self> {
+    pub(super) fn start(collector: Collector, counts: Arc<SpanCounts>) -> Option<Self> {
         let Some(postbox) = postbox(&collector) else {
-            tracing::error!("`telemetry` names no collector that can be posted to");
+            tracing::error!("the URL or a header of the collector in `telemetry` is not valid");
             return None;
         };
         let (queue, spans) = mpsc::channel(QUEUE);
@@ -62,8 +63,8 @@ impl Exporter {
         &self.collector
     }
 
-    /// Takes a span that has ended; one too many is dropped and counted.
-    pub(super) fn take(&self, span: Span) {
+    /// Queues a finished span. If the queue is full, the span is dropped and counted.
+    pub(super) fn take(&self, span: TraceSpan) {
         let queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         let taken = queue.as_ref().is_some_and(|queue| queue.try_send(Box::new(span)).is_ok());
         if !taken {
@@ -71,29 +72,29 @@ impl Exporter {
         }
     }
 
-    /// Lets the queue run out.
+    /// Closes the queue, and waits until it is empty.
     pub(super) async fn end(&self) {
         drop(self.queue.lock().unwrap_or_else(PoisonError::into_inner).take());
         let task = self.task.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(task) = task {
-            let _ = timeout(LAST_WORDS, task).await;
+            let _ = timeout(STOP_TIMEOUT, task).await;
         }
     }
 }
 
-fn postbox(collector: &Collector) -> Option<Postbox> {
-    let mut origin = Origin::parse(collector.url.expose()).ok()?;
+fn postbox(collector: &Collector) -> Option<PostTarget> {
+    let mut origin = HttpOrigin::parse(collector.url.expose()).ok()?;
     if !origin.path.ends_with(PATH) {
         origin.path = format!("{}{PATH}", origin.path.trim_end_matches('/'));
     }
     let headers = &collector.headers;
-    headers.iter().try_fold(Postbox::at(origin), |postbox, (name, value)| postbox.with_header(name, value))
+    headers.iter().try_fold(PostTarget::at(origin), |postbox, (name, value)| postbox.with_header(name, value))
 }
 
-async fn deliver(postbox: Postbox, mut spans: mpsc::Receiver<Box<Span>>, counts: Arc<Counts>) {
+async fn deliver(postbox: PostTarget, mut spans: mpsc::Receiver<Box<TraceSpan>>, counts: Arc<SpanCounts>) {
     while let Some(first) = spans.recv().await {
         let mut batch = vec![first];
-        let end = Instant::now() + GATHER;
+        let end = Instant::now() + BATCH_INTERVAL;
         while batch.len() < MAX_BATCH {
             match timeout_at(end, spans.recv()).await {
                 Ok(Some(span)) => batch.push(span),
@@ -104,7 +105,7 @@ async fn deliver(postbox: Postbox, mut spans: mpsc::Receiver<Box<Span>>, counts:
         let counter = match post(&postbox, &body).await {
             Ok(()) => &counts.sent,
             Err(error) => {
-                tracing::warn!("{} spans did not reach the collector: {error}", batch.len());
+                tracing::warn!("{} spans could not be sent to the collector: {error}", batch.len());
                 &counts.dropped
             }
         };
@@ -112,7 +113,7 @@ async fn deliver(postbox: Postbox, mut spans: mpsc::Receiver<Box<Span>>, counts:
     }
 }
 
-async fn post(postbox: &Postbox, body: &Bytes) -> Result<(), PostError> {
+async fn post(postbox: &PostTarget, body: &Bytes) -> Result<(), PostError> {
     let mut pause = Duration::from_millis(500);
     for _ in 1..ATTEMPTS {
         match postbox.post(body.clone(), &[]).await {
@@ -124,9 +125,9 @@ async fn post(postbox: &Postbox, body: &Bytes) -> Result<(), PostError> {
     postbox.post(body.clone(), &[]).await
 }
 
-/// The request of OTLP/HTTP in JSON.
-fn document(spans: &[Box<Span>]) -> Value {
-    let spans: Vec<Value> = spans.iter().map(|span| written(span)).collect();
+/// The body of an OTLP/HTTP request in JSON.
+fn document(spans: &[Box<TraceSpan>]) -> Value {
+    let spans: Vec<Value> = spans.iter().map(|span| span_json(span)).collect();
     let resource = [text("service.name", "toolbooth"), text("service.version", env!("CARGO_PKG_VERSION"))];
     json!({ "resourceSpans": [{
         "resource": { "attributes": resource },
@@ -141,9 +142,9 @@ fn text(key: &str, value: &str) -> Value {
     json!({ "key": key, "value": { "stringValue": value } })
 }
 
-/// No user stands in a span: a collector is another system with other readers.
-fn written(span: &Span) -> Value {
-    /// Somebody asks us, and we ask a server.
+/// A span in OTLP. It does not contain the user, because a collector is another system with other readers.
+fn span_json(span: &TraceSpan) -> Value {
+    /// The span kinds of OTLP: a request to the gateway, and a request of the gateway to a server.
     const SERVER: u8 = 2;
     const CLIENT: u8 = 3;
     const FAILED: u8 = 2;
@@ -178,7 +179,7 @@ mod tests {
     use toolbooth_core::trace::TraceContext;
 
     #[test]
-    fn a_collectors_address_ends_where_traces_are_taken() {
+    fn the_traces_path_is_appended_to_a_collectors_url() {
         let cases = [
             ("http://c:4318", Some("/v1/traces")),
             ("http://c:4318/", Some("/v1/traces")),
@@ -193,10 +194,10 @@ mod tests {
     }
 
     #[test]
-    fn a_span_is_written_as_collectors_read_it() {
+    fn a_span_is_written_in_otlp_json() {
         let context =
             TraceContext::parse("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01").expect("one");
-        let mut span = Span::begin(context, Some([7; 8]));
+        let mut span = TraceSpan::begin(context, Some([7; 8]));
         (span.start_ns, span.end_ns) = (1, 2);
         span.tool = Some("echo".into());
         span.error = Some("call.timeout".into());

@@ -1,4 +1,4 @@
-//! Spans: that of a call, and those of its requests to servers.
+//! Trace spans: one of a call, and those of its requests to servers.
 
 use super::now_ns;
 use super::otlp::Exporter;
@@ -12,22 +12,22 @@ use toolbooth_core::trace::TraceContext;
 use toolbooth_upstream::{PeerAnswer, UpstreamError};
 use uuid::Uuid;
 
-/// What happened between two moments.
+/// A trace span.
 #[derive(Debug)]
-pub(super) struct Span {
+pub(super) struct TraceSpan {
     pub(super) context: TraceContext,
     pub(super) parent: Option<[u8; 8]>,
     pub(super) start_ns: u64,
     pub(super) end_ns: u64,
     pub(super) server: Option<Arc<str>>,
     pub(super) tool: Option<Arc<str>>,
-    /// The call, for the span of a call.
+    /// The id of the call, if it is the span of a call.
     pub(super) call: Option<Uuid>,
     pub(super) outcome: Option<&'static str>,
     pub(super) error: Option<Cow<'static, str>>,
 }
 
-impl Span {
+impl TraceSpan {
     pub(super) fn begin(context: TraceContext, parent: Option<[u8; 8]>) -> Self {
         Self {
             context,
@@ -51,12 +51,12 @@ impl Span {
 /// The span of a call.
 #[derive(Debug)]
 pub(crate) struct CallSpan {
-    pub(super) span: Span,
+    pub(super) span: TraceSpan,
     pub(super) exporter: Arc<Exporter>,
 }
 
 impl CallSpan {
-    /// Ends it: which call it was, of which tool, and what came of it.
+    /// Ends the span with the call's id, tool and outcome.
     pub(crate) fn end(
         mut self,
         call: Uuid,
@@ -75,21 +75,21 @@ impl CallSpan {
     }
 }
 
-/// The span of one request to a server. Given up, it says so.
+/// The span of one request to a server. Dropped without an answer, it ends as cancelled.
 #[derive(Debug)]
 pub(crate) struct AttemptSpan {
-    pub(super) span: Option<Span>,
+    pub(super) span: Option<TraceSpan>,
     pub(super) meta: Vec<Member>,
     pub(super) exporter: Arc<Exporter>,
 }
 
 impl AttemptSpan {
-    /// What the server is told in `_meta`.
+    /// The `_meta` for the server.
     pub(crate) fn meta(&self) -> &[Member] {
         &self.meta
     }
 
-    /// Ends it with what the server answered.
+    /// Ends the span with the server's answer.
     pub(crate) fn end(mut self, answer: &Result<PeerAnswer, UpstreamError>) {
         let error = match answer {
             Err(error) => Some(error.code().into()),

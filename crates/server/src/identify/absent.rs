@@ -1,31 +1,31 @@
-//! Users who are not there: whose held calls run after they have gone.
+//! Rights of users who are offline: their held calls may run later.
 
-use super::Claimed;
+use super::ClaimedIdentity;
 use crate::mcp::Door;
 use async_trait::async_trait;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use toolbooth_core::caller::{Caller, IdentifiedBy};
-use toolbooth_engine::{Absentee, Rights, Roster, SignIn, clock};
+use toolbooth_engine::{AbsentCaller, Rights, Roster, SignInRecord, clock};
 
-/// How many users are remembered here; the store remembers more.
+/// Maximum number of users in memory; the store has more.
 const MAX_USERS: usize = 10_000;
-/// How long what a signed token said is believed where the token itself says nothing.
-const BELIEVED_FOR: Duration = Duration::from_secs(3600);
+/// How long the claims of a signed token without an expiry are valid.
+const VALID_FOR: Duration = Duration::from_secs(3600);
 
-/// What signed tokens said of users when they were last here. The latest counts, so that a group that was taken away
-/// is gone for calls that wait, too.
+/// The latest claims of each user's signed tokens. Only the latest count, so that a revoked group also ends for calls
+/// that wait.
 #[derive(Debug, Default)]
-pub(super) struct Acquaintances {
-    users: Mutex<HashMap<String, SignIn>>,
+pub(super) struct SignInCache {
+    users: Mutex<HashMap<String, SignInRecord>>,
 }
 
-impl Acquaintances {
-    /// Notes what a signed token said; what is to be kept, where it says something new.
-    pub(super) fn note(&self, claimed: &Claimed, issuer: &str) -> Option<SignIn> {
-        let until = claimed.until.unwrap_or_else(|| clock::now() + BELIEVED_FOR);
-        let sign_in = SignIn {
+impl SignInCache {
+    /// Records the claims of a signed token; returns them for storage if they are new.
+    pub(super) fn note(&self, claimed: &ClaimedIdentity, issuer: &str) -> Option<SignInRecord> {
+        let until = claimed.until.unwrap_or_else(|| clock::now() + VALID_FOR);
+        let sign_in = SignInRecord {
             user: claimed.user.clone(),
             issuer: issuer.to_owned(),
             groups: claimed.groups.clone(),
@@ -34,12 +34,14 @@ impl Acquaintances {
             until_ms: millis(until),
         };
         let mut users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_known = |known: &SignIn| match claimed.until {
+        let is_known = |known: &SignInRecord| match claimed.until {
             Some(_) => *known == sign_in,
-            // Believed a moment longer than before is nothing new.
+            // A slightly later expiry alone is not new.
             None => {
-                let fresh = known.until_ms > sign_in.until_ms - millis(UNIX_EPOCH + BELIEVED_FOR) / 2;
-                fresh && SignIn { until_ms: 0, ..known.clone() } == SignIn { until_ms: 0, ..sign_in.clone() }
+                let fresh = known.until_ms > sign_in.until_ms - millis(UNIX_EPOCH + VALID_FOR) / 2;
+                fresh
+                    && SignInRecord { until_ms: 0, ..known.clone() }
+                        == SignInRecord { until_ms: 0, ..sign_in.clone() }
             }
         };
         if users.get(&sign_in.user).is_some_and(is_known) {
@@ -52,28 +54,28 @@ impl Acquaintances {
         Some(sign_in)
     }
 
-    /// Believes nothing of what was noted so far.
+    /// Drops all recorded sign-ins.
     pub(super) fn forget(&self) {
         self.users.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
-    /// What is still believed of a user: what was heard in this life of the gateway, else what was kept. The word of
-    /// an issuer that is not configured any more is ignored.
+    /// The valid claims of a user: those recorded since the start of the gateway, else the stored ones. Claims of an
+    /// issuer that is no longer configured are ignored.
     pub(super) fn claim(
         &self,
         user: &str,
-        kept: Option<SignIn>,
+        kept: Option<SignInRecord>,
         issuer: &str,
         now: SystemTime,
-    ) -> Option<Claimed> {
+    ) -> Option<ClaimedIdentity> {
         let users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
         let latest = users.get(user).cloned().or(kept)?;
         if latest.until_ms <= millis(now) || latest.issuer != issuer {
             return None;
         }
-        let SignIn { user, issuer: _, groups, persona, level, until_ms: _ } = latest;
+        let SignInRecord { user, issuer: _, groups, persona, level, until_ms: _ } = latest;
         let identified_by = IdentifiedBy::SignedToken;
-        Some(Claimed { user, groups, persona, level, identified_by, until: None })
+        Some(ClaimedIdentity { user, groups, persona, level, identified_by, until: None })
     }
 }
 
@@ -84,7 +86,7 @@ fn millis(time: SystemTime) -> i64 {
 
 #[async_trait]
 impl Roster for Door {
-    async fn rights(&self, absentee: Absentee<'_>) -> Rights {
+    async fn rights(&self, absentee: AbsentCaller<'_>) -> Rights {
         let store = self.engine.store();
         let (tokens, kept) = match (store.tokens().await, store.sign_in(absentee.user).await) {
             (Ok(tokens), Ok(kept)) => (tokens, kept),
@@ -92,13 +94,13 @@ impl Roster for Door {
                 return Rights::Unknown(format!("the rights of {} cannot be read: {error}", absentee.user));
             }
         };
-        match self.identity.absent(absentee, &tokens, kept).await {
+        match self.authenticator.absent(absentee, &tokens, kept).await {
             Ok(Rights::Known(caller)) => Rights::Known(match absentee.session {
                 None => caller,
                 Some(session) => Arc::new(Caller { session: Some(session.into()), ..Caller::clone(&caller) }),
             }),
             Ok(rights) => rights,
-            // The persona is not theirs any more, or the name is none.
+            // The user may no longer use the persona, or the name is not valid.
             Err(_) => Rights::Gone,
         }
     }

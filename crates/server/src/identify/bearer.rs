@@ -1,13 +1,13 @@
-//! Bearer tokens as they come: one `Authorization` header, or nothing that counts.
+//! Reads the bearer token from the `Authorization` header.
 
 use super::refusal::Unidentified;
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
 
-/// The longest token that is looked at.
+/// Maximum length of a token, in bytes.
 pub(super) const MAX_TOKEN: usize = 16 * 1024;
 
-/// The token of a request. It stands in the header alone: addresses end up in logs.
+/// The token of a request. Only the header may carry it, because URLs end up in logs.
 pub(super) fn token(headers: &HeaderMap) -> Result<&str, Unidentified> {
     let mut values = headers.get_all(AUTHORIZATION).iter();
     let value = values.next().ok_or(Unidentified::Missing)?;

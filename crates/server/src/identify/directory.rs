@@ -1,64 +1,64 @@
-//! The directory: which groups a user is in, which personas there are, which levels of data.
+//! The directory: groups of users, personas and compliance levels.
 
 use super::refusal::Unidentified;
 use super::service::GroupService;
-use super::{Claimed, is_name};
+use super::{ClaimedIdentity, is_name};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use toolbooth_core::call::policy::RuleBook;
-use toolbooth_core::caller::{Admin, Caller, Carried, Groups, OPERATOR_PREFIX, Standing};
+use toolbooth_core::caller::{Admin, Caller, CallerKind, ForwardedHeaders, Groups, OPERATOR_PREFIX};
 use toolbooth_core::compliance::Levels;
 use toolbooth_core::permission::{Permission, on_persona};
 use toolbooth_core::persona::Personas;
 
-/// What the configuration says about users.
+/// The users, groups, personas and levels of the configuration.
 #[derive(Debug, Clone, Default)]
 pub struct Directory {
     /// The groups of each user.
     pub groups_of: HashMap<String, BTreeSet<String>>,
-    /// Members of this group look after the gateway.
+    /// The group whose members administer the gateway.
     pub admin_group: String,
-    /// Groups that decide anything here; no others are asked for.
+    /// Groups that some rule names. The group service is asked for these only.
     pub named: Vec<Arc<str>>,
-    /// Who knows more about groups.
+    /// A service that knows more group memberships.
     pub service: Option<Arc<GroupService>>,
-    /// Views that callers may pick.
+    /// Personas that callers may select.
     pub personas: Personas,
-    /// Levels of data.
+    /// Compliance levels.
     pub levels: Levels,
-    /// The operator's rules, where any of them hides anything.
-    pub veil: Option<Arc<RuleBook>>,
+    /// The operator's rules, if any of them hides tools.
+    pub hiding_rules: Option<Arc<RuleBook>>,
 }
 
-/// Whether two directories give anybody other rights.
+/// Whether a new directory changes the rights of any user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Difference {
-    /// They do, as far as can be told.
+pub enum DirectoryChange {
+    /// It does, or may.
     Some,
-    /// They do not.
+    /// It does not.
     None,
 }
 
 impl Directory {
-    /// Whether another directory gives anybody other rights.
-    pub(super) fn difference(&self, other: &Self) -> Difference {
+    /// Whether this directory gives other rights than another one.
+    pub(super) fn difference(&self, other: &Self) -> DirectoryChange {
         let same = self.groups_of == other.groups_of
             && self.admin_group == other.admin_group
             && self.personas == other.personas
             && self.named == other.named
-            && self.veil.is_none()
-            && other.veil.is_none();
-        if same { Difference::None } else { Difference::Some }
+            && self.hiding_rules.is_none()
+            && other.hiding_rules.is_none();
+        if same { DirectoryChange::None } else { DirectoryChange::Some }
     }
 
-    /// The rights of somebody who was identified.
+    /// The caller with this identity and their rights.
     pub(super) async fn grant(
         &self,
-        claimed: Claimed,
+        claimed: ClaimedIdentity,
         persona: Option<&str>,
         level: Option<&str>,
     ) -> Result<Arc<Caller>, Unidentified> {
-        // The operator at the machine shows no credential, so a credential that names them is refused.
+        // The operator has no credential, so a credential with the operator's name is rejected.
         if !is_name(&claimed.user) || claimed.user.starts_with(OPERATOR_PREFIX) {
             return Err(Unidentified::Refused);
         }
@@ -71,29 +71,29 @@ impl Directory {
         }
         let admin = if groups.contains(&self.admin_group) { Admin::Yes } else { Admin::No };
         let bound = claimed.persona.as_deref();
-        // A credential that is bound to a persona leads to no other one.
+        // A credential that is bound to a persona gives access to no other one.
         let persona = match (bound, persona) {
             (Some(bound), Some(wanted)) if bound != wanted => return Err(Unidentified::persona(wanted)),
             (bound, wanted) => bound.or(wanted),
         };
-        // What the credential says about the level of data stands; a caller may name one where it says nothing.
+        // A caller may choose the compliance level only if the credential does not state one.
         let level = claimed.level.as_deref().or(level);
         let caller = Caller {
             user: claimed.user.into(),
             groups: Groups::Named(Arc::new(groups)),
             admin,
             persona: None,
-            veil: self.veil.clone(),
+            hiding_rules: self.hiding_rules.clone(),
             compliance_level: level.map(|name| self.levels.level(name)),
             session: None,
-            standing: Standing::Guest,
+            kind: CallerKind::Guest,
             identified_by: claimed.identified_by,
-            carried: Carried::default(),
+            forwarded: ForwardedHeaders::default(),
         };
-        self.dress(caller, persona)
+        self.with_persona(caller, persona)
     }
 
-    /// The owner, through a persona or with a level of data.
+    /// The owner with a persona or a compliance level.
     pub(super) fn grant_owner(
         &self,
         owner: &Caller,
@@ -101,26 +101,29 @@ impl Directory {
         level: Option<&str>,
     ) -> Result<Arc<Caller>, Unidentified> {
         let compliance_level = level.map(|name| self.levels.level(name));
-        self.dress(Caller { compliance_level, veil: self.veil.clone(), ..owner.clone() }, persona)
+        self.with_persona(
+            Caller { compliance_level, hiding_rules: self.hiding_rules.clone(), ..owner.clone() },
+            persona,
+        )
     }
 
-    /// The same caller through another persona; whoever wears one already keeps to it.
+    /// The same caller with another persona. A caller who has a persona cannot change it.
     pub(super) fn through(&self, caller: &Arc<Caller>, persona: &str) -> Result<Arc<Caller>, Unidentified> {
         match caller.persona_name() {
-            Some(worn) if worn == persona => Ok(caller.clone()),
+            Some(current) if current == persona => Ok(caller.clone()),
             Some(_) => Err(Unidentified::persona(persona)),
-            None => self.dress(Caller::clone(caller), Some(persona)),
+            None => self.with_persona(Caller::clone(caller), Some(persona)),
         }
     }
 
-    /// The names of the personas that a caller may pick.
+    /// The names of the personas that a caller may select.
     pub(super) fn pickable(&self, caller: &Caller) -> Vec<String> {
         let mine =
             self.personas.values().filter(|persona| on_persona(caller, persona) == Permission::Granted);
         mine.map(|persona| persona.name().to_owned()).collect()
     }
 
-    fn dress(&self, caller: Caller, persona: Option<&str>) -> Result<Arc<Caller>, Unidentified> {
+    fn with_persona(&self, caller: Caller, persona: Option<&str>) -> Result<Arc<Caller>, Unidentified> {
         let Some(name) = persona else { return Ok(Arc::new(caller)) };
         match self.personas.get(name) {
             Some(persona) if on_persona(&caller, persona) == Permission::Granted => {

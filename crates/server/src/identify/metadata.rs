@@ -1,69 +1,69 @@
-//! How a client that was turned away finds out where to get a token (RFC 9728).
+//! OAuth protected resource metadata (RFC 9728): tells a rejected client where to get a token.
 
 use http::HeaderMap;
 use http::header::HOST;
 use serde_json::{Value, json};
 
-/// Where the description of a protected resource is.
+/// The path of the metadata document.
 pub const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
 
-/// The gateway as a resource that wants tokens.
+/// The gateway as a protected resource.
 #[derive(Debug, Clone, Default)]
 pub struct Resource {
-    /// What callers must show.
-    pub challenge: Challenge,
-    /// The address that clients reach the gateway by; from the request when absent.
+    /// The credential that callers must send.
+    pub challenge: AuthChallenge,
+    /// The URL by which clients reach the gateway; taken from the request if absent.
     pub public_url: Option<String>,
-    /// Who gives tokens, where somebody does.
+    /// The authorization server that issues tokens, if there is one.
     pub issuer: Option<String>,
 }
 
-/// What callers must show.
+/// The credential that callers must send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Challenge {
-    /// Nothing a client could send by itself.
+pub enum AuthChallenge {
+    /// None that a client can obtain.
     #[default]
     None,
     /// A bearer token.
     Bearer,
 }
 
-/// Whether anything was shown, for the words of the challenge.
+/// Why a request is challenged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Shown {
-    /// Nothing.
-    Nothing,
-    /// Something that does not count.
-    Unacceptable,
+pub enum CredentialState {
+    /// It had no credential.
+    Missing,
+    /// Its credential is not valid.
+    Invalid,
 }
 
 impl Resource {
     fn base(&self, headers: &HeaderMap) -> Option<String> {
         match &self.public_url {
             Some(url) => Some(url.trim_end_matches('/').to_owned()),
-            // The guard has let this host through, so it is one of ours.
+            // The guard has checked this host, so it is one of the gateway's own.
             None => Some(format!("http://{}", headers.get(HOST)?.to_str().ok()?)),
         }
     }
 
     /// The value of `WWW-Authenticate` for a request to `path`.
-    pub fn challenge(&self, headers: &HeaderMap, path: &str, shown: Shown) -> Option<String> {
-        if self.challenge == Challenge::None {
-            // A client cannot do what the proxy in front of the gateway must.
+    pub fn challenge(&self, headers: &HeaderMap, path: &str, credential: CredentialState) -> Option<String> {
+        if self.challenge == AuthChallenge::None {
+            // Only the proxy in front of the gateway can authenticate, not the client.
             return Some("Proxy-Header realm=\"toolbooth\"".into());
         }
         let suffix = if is_endpoint(path) { path.trim_end_matches('/') } else { "" };
-        let error = match shown {
-            Shown::Nothing => "",
-            Shown::Unacceptable => "error=\"invalid_token\", ",
+        let error = match credential {
+            CredentialState::Missing => "",
+            CredentialState::Invalid => "error=\"invalid_token\", ",
         };
         Some(format!("Bearer {error}resource_metadata=\"{}{WELL_KNOWN}{suffix}\"", self.base(headers)?))
     }
 
-    /// The description of the resource whose path follows [`WELL_KNOWN`]; nothing where tokens are not taken.
+    /// The metadata of the resource whose path follows [`WELL_KNOWN`]; `None` if the gateway does not accept tokens.
     pub fn describe(&self, headers: &HeaderMap, path: &str) -> Option<Value> {
         let suffix = path.strip_prefix(WELL_KNOWN)?.trim_end_matches('/');
-        if self.challenge == Challenge::None || !(suffix.is_empty() || is_endpoint(suffix)) {
+        if self.challenge == AuthChallenge::None || !(suffix.is_empty() || is_endpoint(suffix)) {
             return None;
         }
         let mut document = json!({
@@ -78,12 +78,12 @@ impl Resource {
     }
 }
 
-/// Whether a path is the endpoint, with or without a persona. Which personas there are is not told here.
+/// Whether a path is the MCP endpoint, with or without a persona. Does not reveal which personas exist.
 fn is_endpoint(path: &str) -> bool {
     persona_of(path).is_some()
 }
 
-/// The persona that the path of the endpoint names; the outer nothing when it is another path.
+/// The persona in the path of the MCP endpoint; the outer `None` if it is another path.
 pub fn persona_of(path: &str) -> Option<Option<&str>> {
     if matches!(path, "/mcp" | "/mcp/") {
         return Some(None);

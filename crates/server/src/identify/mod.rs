@@ -1,36 +1,36 @@
-//! Stage 1, identify: who calls. No request names its caller; the door finds out, here and nowhere else.
+//! Stage 1, identify: establishes the caller of a request, for all doors. Requests cannot name their caller.
 //!
-//! Every door hands in what it has (headers, or that it is the local socket) and gets a caller or a
-//! refusal. Who the user is comes from the mode, what the user may see from the directory.
+//! A door passes the headers, or that the request came over the local socket, and gets a caller or an error. The mode
+//! decides who the user is, the directory decides what the user may see.
 
 mod absent;
 mod bearer;
+mod caller_cache;
 mod conversation;
 mod directory;
 pub mod jwt;
 mod metadata;
 mod proxy;
 mod refusal;
-mod remember;
 mod service;
 mod throttle;
 mod token;
 
-pub use conversation::{MAX_SESSION, SESSION_HEADER, carrying, in_conversation, is_session};
-pub use directory::{Difference, Directory};
-pub use metadata::{Challenge, Resource, persona_of};
+pub use conversation::{MAX_SESSION, SESSION_HEADER, is_session, with_forwarded_headers, with_session};
+pub use directory::{Directory, DirectoryChange};
+pub use metadata::{AuthChallenge, Resource, persona_of};
 pub use proxy::Proxy;
 pub use refusal::Unidentified;
 pub use service::GroupService;
 pub use token::TokenBook;
-use token::Which;
+use token::TokenSelection;
 
-use crate::peer::{LocalUsers, Via};
-use absent::Acquaintances;
+use crate::peer::{Ingress, LocalAccess};
+use absent::SignInCache;
 use arc_swap::{ArcSwap, Guard};
+use caller_cache::CallerCache;
 use http::header::{AUTHORIZATION, AsHeaderName};
 use http::{HeaderMap, HeaderName};
-use remember::Remembered;
 use sha2::{Digest, Sha256};
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -39,241 +39,247 @@ use throttle::Throttle;
 use tokio::sync::broadcast;
 use toolbooth_core::caller::{Caller, IdentifiedBy};
 use toolbooth_core::token::TokenRecord;
-use toolbooth_engine::{Absentee, Rights, SignIn, clock};
+use toolbooth_engine::{AbsentCaller, Rights, SignInRecord, clock};
 
-/// The header by which a caller picks a persona.
+/// The header that selects a persona.
 pub static PERSONA_HEADER: HeaderName = HeaderName::from_static("x-toolbooth-persona");
-/// The header by which a caller names the level of data at hand.
+/// The header that sets the compliance level of the request.
 pub static COMPLIANCE_HEADER: HeaderName = HeaderName::from_static("x-toolbooth-compliance");
-/// How long somebody stays identified by the same credential without a second look.
-const REMEMBERED_FOR: Duration = Duration::from_secs(5);
-/// The longest name of a user or a group.
+/// How long a credential's caller is cached.
+const CACHED_FOR: Duration = Duration::from_secs(5);
+/// Maximum length of a user or group name, in bytes.
 const MAX_NAME: usize = 256;
 
-/// How callers say who they are.
+/// How callers prove who they are.
 #[derive(Debug)]
-pub enum Mode {
-    /// Everyone who is let in is the owner of the gateway; only for loopback doors.
-    Local(LocalUsers),
-    /// A trusted proxy names the user.
+pub enum IdentifyMode {
+    /// Every accepted caller is the owner of the gateway; only for loopback addresses.
+    Local(LocalAccess),
+    /// A trusted proxy sets a header with the user's name.
     Header(Proxy),
-    /// Tokens that the gateway made itself.
+    /// Tokens that the gateway issued.
     Token,
-    /// Signed tokens of an identity provider.
+    /// Signed tokens (JWTs) of an identity provider.
     Jwt(Box<jwt::Jwt>),
 }
 
-/// Somebody at a door, with what they showed.
+/// What a door knows about the caller of a request.
 #[derive(Debug, Clone, Copy)]
-pub enum Knock<'a> {
-    /// A request over HTTP.
+pub enum IdentifyRequest<'a> {
+    /// An HTTP request.
     Http {
         /// Its headers.
         headers: &'a HeaderMap,
-        /// The persona its path names.
+        /// The persona in its path.
         persona: Option<&'a str>,
         /// How it reached the gateway.
-        via: Via,
+        via: Ingress,
     },
     /// A connection over the local socket, which only the operator's own processes can open.
     Socket {
-        /// The persona the client asked for.
+        /// The persona that the client asked for.
         persona: Option<&'a str>,
     },
 }
 
-/// Who somebody is, before anybody asked what they may do.
+/// What a credential says about its user, before rights are looked up.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Claimed {
+pub(crate) struct ClaimedIdentity {
     pub(crate) user: String,
-    /// Groups that the credential itself vouches for.
+    /// Groups that the credential itself states.
     pub(crate) groups: Vec<String>,
     /// The persona that the credential is bound to.
     pub(crate) persona: Option<String>,
     pub(crate) level: Option<String>,
-    /// When the credential ends.
+    /// When the credential expires.
     pub(crate) until: Option<SystemTime>,
-    /// What the credential is.
+    /// The kind of credential.
     pub(crate) identified_by: IdentifiedBy,
 }
 
-/// What a caller asks for beside being known.
+/// The persona and compliance level that a request asks for.
 #[derive(Debug, Clone, Copy, Default)]
-struct Wish<'a> {
+struct RequestedView<'a> {
     persona: Option<&'a str>,
     level: Option<&'a str>,
 }
 
-/// Finds out who calls.
+/// Identifies callers.
 #[derive(Debug)]
-pub struct Identity {
-    mode: ArcSwap<Mode>,
-    /// The account that the gateway runs as.
+pub struct Authenticator {
+    mode: ArcSwap<IdentifyMode>,
+    /// The operating-system account that the gateway runs as.
     account: Arc<str>,
     /// Every caller in `local` mode.
     owner: Arc<Caller>,
     /// The caller at the control socket in the other modes.
     operator: Arc<Caller>,
     directory: ArcSwap<Directory>,
-    remembered: Remembered,
+    cache: CallerCache,
     throttle: Throttle,
-    acquainted: Acquaintances,
-    taken_back: broadcast::Sender<Arc<str>>,
+    sign_ins: SignInCache,
+    revoked: broadcast::Sender<Arc<str>>,
     resource: ArcSwap<Resource>,
 }
 
-impl Identity {
-    /// Callers by a mode, with rights by a directory. The account is the user the gateway runs as.
-    pub fn new(mode: Mode, account: &str, directory: Directory, resource: Resource) -> Self {
+impl Authenticator {
+    /// Identifies callers by `mode`, with rights from `directory`. `account` is the user that the gateway runs as.
+    pub fn new(mode: IdentifyMode, account: &str, directory: Directory, resource: Resource) -> Self {
         Self {
             mode: ArcSwap::from_pointee(mode),
             account: account.into(),
             owner: Arc::new(Caller::owner(account)),
             operator: Arc::new(Caller::operator(account)),
             directory: ArcSwap::from_pointee(directory),
-            remembered: Remembered::default(),
+            cache: CallerCache::default(),
             throttle: Throttle::default(),
-            acquainted: Acquaintances::default(),
-            taken_back: broadcast::channel(64).0,
+            sign_ins: SignInCache::default(),
+            revoked: broadcast::channel(64).0,
             resource: ArcSwap::from_pointee(resource),
         }
     }
 
-    /// A gateway that only its owner can reach.
+    /// For a gateway that only its owner can reach.
     pub fn local(user: &str) -> Self {
-        Self::new(Mode::Local(LocalUsers::Own), user, Directory::default(), Resource::default())
+        Self::new(IdentifyMode::Local(LocalAccess::Own), user, Directory::default(), Resource::default())
     }
 
-    /// Every caller is the operator at the machine: inside a command, on the store of a gateway whose callers show
-    /// credentials. What the command leaves there does not belong to a network user with the name of the account.
+    /// Every caller is the operator. For a command that opens the store of a gateway whose callers have credentials:
+    /// rows that the command writes do not belong to a network user with the same name as the account.
     pub fn operator(account: &str, directory: Directory) -> Self {
-        let identity = Self::new(Mode::Local(LocalUsers::Own), account, directory, Resource::default());
-        Self { owner: identity.operator.clone(), ..identity }
+        let authenticator =
+            Self::new(IdentifyMode::Local(LocalAccess::Own), account, directory, Resource::default());
+        Self { owner: authenticator.operator.clone(), ..authenticator }
     }
 
-    /// Whether a connection is let in by who owns its other end.
-    pub fn asks_for_peer(&self) -> bool {
-        matches!(**self.mode.load(), Mode::Local(LocalUsers::Own))
+    /// Whether connections are accepted by the local user of their peer.
+    pub fn checks_peer_user(&self) -> bool {
+        matches!(**self.mode.load(), IdentifyMode::Local(LocalAccess::Own))
     }
 
     /// Whether every caller is the owner.
     pub fn is_local(&self) -> bool {
-        matches!(**self.mode.load(), Mode::Local(_))
+        matches!(**self.mode.load(), IdentifyMode::Local(_))
     }
 
-    /// Whether all connections are those of one user or of one proxy.
+    /// Whether all connections come from one user or one proxy.
     pub fn is_undivided(&self) -> bool {
-        matches!(**self.mode.load(), Mode::Local(_) | Mode::Header(_))
+        matches!(**self.mode.load(), IdentifyMode::Local(_) | IdentifyMode::Header(_))
     }
 
-    /// How the gateway describes itself to clients that look for a way in.
+    /// The description of the gateway for clients that look for an authorization server.
     pub fn resource(&self) -> Arc<Resource> {
         self.resource.load_full()
     }
 
-    /// Recognises callers as another identity does, from the next request on. No caller stays identified by what counted
-    /// before, and nothing that was learned of users then is believed.
+    /// Takes over the mode of another authenticator from the next request on. Drops all cached callers and all
+    /// recorded sign-ins.
     pub fn take_mode_of(&self, other: Self) {
         self.resource.store(other.resource.load_full());
         self.mode.store(other.mode.load_full());
-        self.acquainted.forget();
-        self.remembered.forget();
-        let _ = self.taken_back.send(self.account.clone());
+        self.sign_ins.forget();
+        self.cache.forget();
+        let _ = self.revoked.send(self.account.clone());
     }
 
-    /// Puts other groups, personas and levels in force, for everybody at once; says whether any differ.
-    pub fn set_directory(&self, directory: Directory) -> Difference {
+    /// Replaces groups, personas and compliance levels for all callers; returns whether any of them changed.
+    pub fn set_directory(&self, directory: Directory) -> DirectoryChange {
         let before = self.directory.swap(Arc::new(directory));
-        self.remembered.forget();
+        self.cache.forget();
         self.directory.load().difference(&before)
     }
 
-    /// A credential of this user was taken back: from now on everybody is looked at anew, and the user's open
-    /// streams end.
-    pub fn take_back(&self, user: &str) {
-        self.remembered.forget();
-        let _ = self.taken_back.send(user.into());
+    /// Revokes a user's credential: drops all cached callers and ends the user's open streams.
+    pub fn revoke(&self, user: &str) {
+        self.cache.forget();
+        let _ = self.revoked.send(user.into());
     }
 
-    /// Users whose credentials are taken back, from now on.
-    pub fn taken_back(&self) -> broadcast::Receiver<Arc<str>> {
-        self.taken_back.subscribe()
+    /// Receives the users whose credentials are revoked from now on.
+    pub fn revoked(&self) -> broadcast::Receiver<Arc<str>> {
+        self.revoked.subscribe()
     }
 
-    /// The caller behind a knock: the one way in, for every door. The book holds the gateway's own tokens.
+    /// Identifies the caller of a request. All doors use this function. `book` has the tokens that the gateway issued.
     pub async fn identify(
         &self,
-        knock: Knock<'_>,
+        request: IdentifyRequest<'_>,
         book: &dyn TokenBook,
     ) -> Result<Arc<Caller>, Unidentified> {
-        let wish = Wish::of(knock)?;
-        // Before the mode is replaced: a caller identified by the old mode must not be cached.
-        let since = self.remembered.generation();
+        let view = RequestedView::of(request)?;
+        // Read before the mode: a caller identified by a mode that is replaced meanwhile must not be cached.
+        let since = self.cache.generation();
         let mode = self.mode.load();
-        let everything = match (&**mode, knock) {
-            (Mode::Local(_), _) => Some(&self.owner),
-            // Over the control socket the operator administers every gateway, as they could by its files.
-            (_, Knock::Http { via: Via::Control, .. }) => Some(&self.operator),
+        let everything = match (&**mode, request) {
+            (IdentifyMode::Local(_), _) => Some(&self.owner),
+            // Over the control socket the operator may administer every gateway, as they could edit its files.
+            (_, IdentifyRequest::Http { via: Ingress::Control, .. }) => Some(&self.operator),
             _ => None,
         };
         if let Some(caller) = everything {
             let directory = self.directory.load();
-            return match wish {
-                Wish { persona: None, level: None } if directory.veil.is_none() => Ok(caller.clone()),
-                wish => directory.grant_owner(caller, wish.persona, wish.level),
+            return match view {
+                RequestedView { persona: None, level: None } if directory.hiding_rules.is_none() => {
+                    Ok(caller.clone())
+                }
+                view => directory.grant_owner(caller, view.persona, view.level),
             };
         }
-        let address = match knock {
-            Knock::Http { via: Via::Network(address), .. } => Some(address),
-            Knock::Http { .. } | Knock::Socket { .. } => None,
+        let address = match request {
+            IdentifyRequest::Http { via: Ingress::Network(address), .. } => Some(address),
+            IdentifyRequest::Http { .. } | IdentifyRequest::Socket { .. } => None,
         };
-        let found = self.find(knock, wish, (mode, since), book).await;
+        let found = self.find(request, view, (mode, since), book).await;
         match (found, address) {
-            // Only refusals are slowed down: a good credential counts at once, whatever its neighbours show.
-            (Err(Unidentified::Refused), Some(address)) => Err(self.refused(address, digest_of_shown(knock))),
+            // Only refusals are throttled: a valid credential works whatever else its address has sent.
+            (Err(Unidentified::Refused), Some(address)) => {
+                Err(self.refused(address, digest_of_credential(request)))
+            }
             (found, _) => found,
         }
     }
 
-    /// Finds a caller by what they showed, under a mode that was read in this generation.
+    /// Identifies a caller by their credential, under a mode that was read in this cache generation.
     async fn find(
         &self,
-        knock: Knock<'_>,
-        wish: Wish<'_>,
-        (mode, since): (Guard<Arc<Mode>>, u64),
+        request: IdentifyRequest<'_>,
+        view: RequestedView<'_>,
+        (mode, since): (Guard<Arc<IdentifyMode>>, u64),
         book: &dyn TokenBook,
     ) -> Result<Arc<Caller>, Unidentified> {
-        let (kind, shown) = match (knock, &**mode) {
-            (Knock::Socket { .. }, _) => ("socket", &*self.account),
-            (Knock::Http { headers, .. }, Mode::Header(proxy)) => ("user", proxy.user(headers)?),
-            (Knock::Http { headers, .. }, _) => ("token", bearer::token(headers)?),
+        let (kind, shown) = match (request, &**mode) {
+            (IdentifyRequest::Socket { .. }, _) => ("socket", &*self.account),
+            (IdentifyRequest::Http { headers, .. }, IdentifyMode::Header(proxy)) => {
+                ("user", proxy.user(headers)?)
+            }
+            (IdentifyRequest::Http { headers, .. }, _) => ("token", bearer::token(headers)?),
         };
-        let key = key_of(&[kind, shown, wish.persona.unwrap_or("\0"), wish.level.unwrap_or("\0")]);
-        if let Some(caller) = self.remembered.get(&key) {
+        let key = key_of(&[kind, shown, view.persona.unwrap_or("\0"), view.level.unwrap_or("\0")]);
+        if let Some(caller) = self.cache.get(&key) {
             return Ok(caller);
         }
         let mode = Guard::into_inner(mode);
         let claimed = match (kind, &*mode) {
-            ("token", Mode::Jwt(jwt)) => {
+            ("token", IdentifyMode::Jwt(jwt)) => {
                 let claimed = jwt.check(shown, SystemTime::now()).await?;
-                if let Some(sign_in) = self.acquainted.note(&claimed, jwt.issuer()) {
+                if let Some(sign_in) = self.sign_ins.note(&claimed, jwt.issuer()) {
                     book.note_sign_in(sign_in);
                 }
                 claimed
             }
-            // Tokens of our own go by our own clock, which is never set back; those of others by the system's.
+            // The gateway's own tokens expire by its own clock, which never goes back; others by the system clock.
             ("token", _) => token::check(book, shown, clock::now()).await?,
-            // The account has no special rights here: a user of that name, with groups by the configuration.
-            _ => Claimed { user: shown.to_owned(), ..Claimed::default() },
+            // The account has no special rights here: it is a user of that name with its configured groups.
+            _ => ClaimedIdentity { user: shown.to_owned(), ..ClaimedIdentity::default() },
         };
         let until = claimed.until;
         let directory = self.directory.load_full();
-        let caller = directory.grant(claimed, wish.persona, wish.level).await?;
-        self.remembered.put(key, &caller, until, since);
+        let caller = directory.grant(claimed, view.persona, view.level).await?;
+        self.cache.put(key, &caller, until, since);
         Ok(caller)
     }
 
-    /// What an address is told that showed a bad credential: after too many of them, that it has to wait.
+    /// The error for a bad credential; after too many from one address, the one that asks it to wait.
     fn refused(&self, address: IpAddr, shown: Option<[u8; 32]>) -> Unidentified {
         let now = Instant::now();
         match self.throttle.wait(address, now) {
@@ -285,41 +291,41 @@ impl Identity {
         }
     }
 
-    /// The caller of an earlier call, with the rights they have now; `tokens` are the gateway's own, and `kept` is what
-    /// was kept of the user's latest sign-in.
+    /// The caller of an earlier call, with the rights they have now. `tokens` are those that the gateway issued, and
+    /// `kept` is the user's latest stored sign-in.
     pub(crate) async fn absent(
         &self,
-        who: Absentee<'_>,
+        who: AbsentCaller<'_>,
         tokens: &[TokenRecord],
-        kept: Option<SignIn>,
+        kept: Option<SignInRecord>,
     ) -> Result<Rights, Unidentified> {
-        // What was kept expires by our own clock, which is never set back.
+        // Sign-ins expire by the gateway's own clock, which never goes back.
         let (now, user) = (clock::now(), who.user);
         if let Some(caller) = self.absent_owner(who) {
             let owner = self.directory.load().grant_owner(caller, who.persona, who.level)?;
             return Ok(Rights::Known(owner));
         }
-        // Only the machine itself vouches for the account's name where callers show tokens.
+        // If callers use tokens, only a call by name can be one of the account itself.
         let by_name = matches!(who.identified_by, None | Some(IdentifiedBy::Name | IdentifiedBy::Any));
         let is_account = by_name && *user == *self.account;
-        let named = || Claimed { user: user.to_owned(), ..Claimed::default() };
+        let named = || ClaimedIdentity { user: user.to_owned(), ..ClaimedIdentity::default() };
         let claimed = match &*self.mode.load_full() {
-            Mode::Local(_) => None,
-            Mode::Header(_) => by_name.then(named),
-            Mode::Token => {
-                let standing = |which| token::standing_of(user, which, tokens, now);
+            IdentifyMode::Local(_) => None,
+            IdentifyMode::Header(_) => by_name.then(named),
+            IdentifyMode::Token => {
+                let identity = |which| token::identity_of(user, which, tokens, now);
                 let of_tokens = match who.identified_by {
-                    Some(IdentifiedBy::Token(id)) => standing(Which::One(id)),
-                    Some(IdentifiedBy::Any) => standing(Which::Any),
-                    None => standing(Which::Common),
+                    Some(IdentifiedBy::Token(id)) => identity(TokenSelection::One(id)),
+                    Some(IdentifiedBy::Any) => identity(TokenSelection::Any),
+                    None => identity(TokenSelection::Common),
                     Some(_) => None,
                 };
                 of_tokens.or_else(|| is_account.then(named))
             }
-            Mode::Jwt(_) if is_account => Some(named()),
-            Mode::Jwt(jwt) => match who.identified_by {
+            IdentifyMode::Jwt(_) if is_account => Some(named()),
+            IdentifyMode::Jwt(jwt) => match who.identified_by {
                 Some(IdentifiedBy::SignedToken | IdentifiedBy::Any) | None => {
-                    let claimed = self.acquainted.claim(user, kept, jwt.issuer(), now);
+                    let claimed = self.sign_ins.claim(user, kept, jwt.issuer(), now);
                     if claimed.is_none() {
                         let why = format!("the rights of {user} are not known until they sign in again");
                         return Ok(Rights::Unknown(why));
@@ -334,9 +340,9 @@ impl Identity {
         directory.grant(claimed, who.persona, who.level).await.map(Rights::Known)
     }
 
-    /// The owner or the operator, if one of them made an earlier call. How they were identified counts beside the name:
-    /// a call by a token of a user with the account's name is not the owner's, also when the mode is `local` by now.
-    fn absent_owner(&self, who: Absentee<'_>) -> Option<&Arc<Caller>> {
+    /// The owner or the operator, if one of them made an earlier call. The kind of credential counts besides the name:
+    /// a call by a token of a user with the account's name is not the owner's, even if the mode is `local` now.
+    fn absent_owner(&self, who: AbsentCaller<'_>) -> Option<&Arc<Caller>> {
         use IdentifiedBy::{Any, Name, Operator};
         match who.identified_by {
             Some(Operator | Any) if *who.user == *self.operator.user => Some(&self.operator),
@@ -345,17 +351,17 @@ impl Identity {
         }
     }
 
-    /// The same caller through another persona, for requests that name one later than their headers do.
+    /// The same caller with another persona, for requests that name one outside their headers.
     pub fn through(&self, caller: &Arc<Caller>, persona: &str) -> Result<Arc<Caller>, Unidentified> {
         self.directory.load().through(caller, persona)
     }
 
-    /// Whether there is a persona of this name at all.
+    /// Whether a persona with this name exists.
     pub fn knows_persona(&self, name: &str) -> bool {
         self.directory.load().personas.contains_key(name)
     }
 
-    /// The personas that a caller may pick, with what each is for.
+    /// The personas that a caller may select, with their descriptions.
     pub fn described_personas(&self, caller: &Caller) -> Vec<(String, Option<String>)> {
         let directory = self.directory.load();
         let names = directory.pickable(caller).into_iter();
@@ -367,17 +373,17 @@ impl Identity {
         names.map(described).collect()
     }
 
-    /// The names of the personas that a caller may pick.
+    /// The names of the personas that a caller may select.
     pub fn personas(&self, caller: &Caller) -> Vec<String> {
         self.directory.load().pickable(caller)
     }
 }
 
-impl<'a> Wish<'a> {
-    fn of(knock: Knock<'a>) -> Result<Self, Unidentified> {
-        let (headers, named) = match knock {
-            Knock::Socket { persona } => return Ok(Self { persona, level: None }),
-            Knock::Http { headers, persona, .. } => (headers, persona),
+impl<'a> RequestedView<'a> {
+    fn of(request: IdentifyRequest<'a>) -> Result<Self, Unidentified> {
+        let (headers, named) = match request {
+            IdentifyRequest::Socket { persona } => return Ok(Self { persona, level: None }),
+            IdentifyRequest::Http { headers, persona, .. } => (headers, persona),
         };
         let header = one(headers, &PERSONA_HEADER).map_err(|()| Unidentified::unreadable_persona())?;
         let persona = match (named, header) {
@@ -389,7 +395,7 @@ impl<'a> Wish<'a> {
     }
 }
 
-/// A header that may stand once: its text, or nothing; an error where it stands twice or is no text.
+/// The text of a header that may occur once; `None` if it is absent, an error if it occurs twice or is not valid text.
 fn one(headers: &HeaderMap, name: impl AsHeaderName) -> Result<Option<&str>, ()> {
     let mut values = headers.get_all(name).iter();
     let Some(value) = values.next() else { return Ok(None) };
@@ -405,9 +411,9 @@ fn is_name(text: &str) -> bool {
     !text.is_empty() && text.len() <= MAX_NAME && !text.chars().any(char::is_control) && text.trim() == text
 }
 
-/// A digest of the credential that was shown in the usual header.
-fn digest_of_shown(knock: Knock<'_>) -> Option<[u8; 32]> {
-    let Knock::Http { headers, .. } = knock else { return None };
+/// A digest of the `Authorization` header.
+fn digest_of_credential(request: IdentifyRequest<'_>) -> Option<[u8; 32]> {
+    let IdentifyRequest::Http { headers, .. } = request else { return None };
     headers.get(AUTHORIZATION).map(|shown| Sha256::digest(shown.as_bytes()).into())
 }
 

@@ -1,4 +1,4 @@
-//! A trusted proxy: it names the user in one header and proves itself by another.
+//! A trusted proxy: it names the user in one header and authenticates itself with a secret in another.
 
 use super::refusal::Unidentified;
 use super::{is_name, one};
@@ -7,17 +7,17 @@ use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 use toolbooth_core::secret::SecretText;
 
-/// What the proxy sends.
+/// The headers that the proxy sends.
 #[derive(Debug)]
 pub struct Proxy {
     user_header: String,
     secret_header: String,
-    /// Digests are as long as each other, so that comparing tells nothing about the length either.
+    /// A digest has a fixed length, so the comparison does not leak the length of the secret.
     secret: [u8; 32],
 }
 
 impl Proxy {
-    /// A proxy that sends these headers; names compare without case.
+    /// A proxy that sends these headers. Header names are case-insensitive.
     pub fn new(user_header: &str, secret_header: &str, secret: &SecretText) -> Self {
         Self {
             user_header: user_header.to_ascii_lowercase(),
@@ -26,7 +26,7 @@ impl Proxy {
         }
     }
 
-    /// The user that the proxy names. Without its secret nothing else is even looked at.
+    /// The user that the proxy names. Checks the proxy's secret first.
     pub(super) fn user<'a>(&self, headers: &'a HeaderMap) -> Result<&'a str, Unidentified> {
         let mut secrets = headers.get_all(&self.secret_header).iter();
         let secret = secrets.next().ok_or(Unidentified::Missing)?;
@@ -36,7 +36,7 @@ impl Proxy {
         }
         let user = one(headers, &self.user_header).map_err(|()| Unidentified::Refused)?;
         let user = user.ok_or(Unidentified::Missing)?;
-        // Two values in one header are what some proxies make of a header that stood twice.
+        // Some proxies join a repeated header into one value with a comma.
         if !is_name(user) || user.contains(|c: char| c == ',' || c.is_whitespace()) {
             return Err(Unidentified::Refused);
         }

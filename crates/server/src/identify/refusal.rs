@@ -1,55 +1,61 @@
-//! Why somebody is not let in. What exactly was wrong with a credential is nobody's business but the log's.
+//! Errors of identifying a caller. The exact fault of a credential is only logged.
 
-use super::metadata::{Resource, Shown};
+use super::metadata::{CredentialState, Resource};
 use http::header::{RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use toolbooth_core::fault::{Blame, Fault};
 
-/// Somebody was not let in.
+/// A caller could not be identified.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unidentified {
-    /// Nothing was shown.
-    #[error("this gateway needs to know who calls")]
+    /// The request has no credential.
+    #[error("this gateway requires a credential")]
     Missing,
-    /// What was shown does not count.
+    /// The credential is not valid.
     #[error("the credential was not accepted")]
     Refused,
-    /// Too many bad credentials came from the same address.
+    /// Too many bad credentials came from one address.
     #[error("too many bad credentials came from your address")]
     Throttled {
         /// How long to wait.
         seconds: u64,
     },
-    /// Another user of the machine than the one who runs the gateway.
-    #[error("this gateway is for the user who runs it")]
+    /// The peer is another local user than the one who runs the gateway.
+    #[error("this gateway only serves the user who runs it")]
     OtherUser,
-    /// Whoever could say cannot be asked.
-    #[error("who calls cannot be found out at the moment")]
+    /// The identity provider or the token store cannot be reached.
+    #[error("the gateway cannot check credentials at the moment")]
     Unavailable,
-    /// No such persona for this caller, whether or not there is one for others.
-    #[error("there is no persona `{name}` for you")]
+    /// The persona does not exist, or this caller may not use it.
+    #[error("persona `{name}` does not exist or you may not use it")]
     Persona {
-        /// The name that was asked for.
+        /// The requested name.
         name: String,
     },
 }
 
 impl Unidentified {
-    /// No such persona for this caller.
+    /// The persona does not exist, or this caller may not use it.
     pub(crate) fn persona(name: &str) -> Self {
         Self::Persona { name: name.chars().take(64).collect() }
     }
 
-    /// A persona was named in a way that cannot be read.
+    /// The name of the persona is not readable.
     pub(crate) fn unreadable_persona() -> Self {
         Self::Persona { name: "?".into() }
     }
 
-    /// Writes the headers that belong to the refusal of a request to `path`.
-    pub fn stamp(&self, resource: &Resource, request: &HeaderMap, path: &str, headers: &mut HeaderMap) {
-        let shown = match self {
-            Self::Missing => Shown::Nothing,
-            Self::Refused => Shown::Unacceptable,
+    /// Sets the response headers for a rejected request to `path`.
+    pub fn set_response_headers(
+        &self,
+        resource: &Resource,
+        request: &HeaderMap,
+        path: &str,
+        headers: &mut HeaderMap,
+    ) {
+        let credential = match self {
+            Self::Missing => CredentialState::Missing,
+            Self::Refused => CredentialState::Invalid,
             Self::Unavailable => {
                 headers.insert(RETRY_AFTER, HeaderValue::from_static("5"));
                 return;
@@ -60,7 +66,7 @@ impl Unidentified {
             }
             Self::Persona { .. } | Self::OtherUser => return,
         };
-        let challenge = resource.challenge(request, path, shown);
+        let challenge = resource.challenge(request, path, credential);
         if let Some(value) = challenge.and_then(|text| HeaderValue::from_str(&text).ok()) {
             headers.insert(WWW_AUTHENTICATE, value);
         }
@@ -99,15 +105,20 @@ impl Fault for Unidentified {
     fn hint(&self) -> Option<String> {
         Some(match self {
             Self::Missing => {
-                "send `Authorization: Bearer TOKEN`; the command line takes TOOLBOOTH_TOKEN".into()
+                "send `Authorization: Bearer TOKEN`; on the command line, set TOOLBOOTH_TOKEN".into()
             }
-            Self::Refused => "it may have expired or been taken back; ask whoever runs the gateway".into(),
-            Self::Throttled { seconds } => format!("wait {seconds} s; a credential that was good before still is"),
+            Self::Refused => {
+                "it may have expired or been revoked; ask the gateway's administrator for a new one".into()
+            }
+            Self::Throttled { seconds } => format!("wait {seconds} s; valid credentials still work"),
             Self::OtherUser => {
-                "run a gateway of your own, or ask its user for `auth.local_users: any` or another `auth.mode`".into()
+                "run your own gateway, or ask its user to set `auth.local_users: any` or another `auth.mode`"
+                    .into()
             }
-            Self::Unavailable => "try again; whoever runs the gateway finds the reason in its log".into(),
-            Self::Persona { .. } => "leave the persona out, or ask whoever runs the gateway for it".into(),
+            Self::Unavailable => "try again later; the gateway's log has the reason".into(),
+            Self::Persona { .. } => {
+                "omit the persona, or ask the gateway's administrator for access to it".into()
+            }
         })
     }
 }

@@ -8,12 +8,12 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use toolbooth_core::caller::{Admin, Standing};
+use toolbooth_core::caller::{Admin, CallerKind};
 use toolbooth_core::fault::Problem;
 use toolbooth_core::persona::{Inherit, Persona};
 use toolbooth_core::secret::SecretText;
 use toolbooth_core::token::TokenRecord;
-use toolbooth_upstream::oauth::{Http, HttpError};
+use toolbooth_upstream::oauth::{HttpError, HttpFetch};
 
 fn headers(pairs: &[(&str, &str)]) -> HeaderMap {
     let mut headers = HeaderMap::new();
@@ -24,7 +24,7 @@ fn headers(pairs: &[(&str, &str)]) -> HeaderMap {
     headers
 }
 
-/// A gateway that made no tokens.
+/// A gateway that issued no tokens.
 struct NoBook;
 
 #[async_trait]
@@ -34,7 +34,7 @@ impl TokenBook for NoBook {
     }
 }
 
-/// A gateway with one token, `good`, that somebody may change.
+/// A gateway with one token, `good`, that the test may change.
 struct Book(Mutex<TokenRecord>);
 
 #[async_trait]
@@ -46,7 +46,7 @@ impl TokenBook for Book {
 }
 
 #[tokio::test]
-async fn a_token_counts_until_it_is_taken_back() {
+async fn a_token_is_valid_until_it_is_revoked() {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_millis() as i64;
     let record = TokenRecord {
         id: "1".into(),
@@ -60,22 +60,28 @@ async fn a_token_counts_until_it_is_taken_back() {
         revoked_ms: None,
     };
     let book = Book(Mutex::new(record.clone()));
-    let identity = Identity::new(Mode::Token, "me", directory(), Resource::default());
+    let authenticator = Authenticator::new(IdentifyMode::Token, "me", directory(), Resource::default());
     let identify = async |token: &str, persona| {
         let headers = headers(&[("authorization", &format!("Bearer {token}"))]);
-        identity.identify(Knock::Http { headers: &headers, persona, via: Via::Inside }, &book).await
+        authenticator
+            .identify(IdentifyRequest::Http { headers: &headers, persona, via: Ingress::Inside }, &book)
+            .await
     };
     let ann = identify("good", None).await.unwrap();
     assert_eq!((&*ann.user, ann.persona_name()), ("ann", Some("dev")));
     assert!(ann.groups.contains("ops") && ann.groups.contains("staff"), "the token's groups and the file's");
     assert!(identify("good", Some("dev")).await.is_ok());
-    assert_eq!(identify("good", Some("audit")).await, Err(Unidentified::persona("audit")), "it is bound");
+    assert_eq!(
+        identify("good", Some("audit")).await,
+        Err(Unidentified::persona("audit")),
+        "the token is bound to another persona"
+    );
     assert_eq!(identify("bad", None).await, Err(Unidentified::Refused));
     *book.0.lock().unwrap() = record.revoke(now);
-    identity.take_back("ann");
-    assert_eq!(identify("good", None).await, Err(Unidentified::Refused), "at once");
+    authenticator.revoke("ann");
+    assert_eq!(identify("good", None).await, Err(Unidentified::Refused), "revoked");
     *book.0.lock().unwrap() = TokenRecord { expires_ms: Some(now), ..record };
-    assert_eq!(identify("good", None).await, Err(Unidentified::Refused), "its time is over");
+    assert_eq!(identify("good", None).await, Err(Unidentified::Refused), "expired");
 }
 
 fn directory() -> Directory {
@@ -92,19 +98,19 @@ fn directory() -> Directory {
     }
 }
 
-fn proxied() -> Identity {
+fn proxied() -> Authenticator {
     let proxy = Proxy::new("X-User-Email", "X-Proxy-Secret", &SecretText::plain("let me in"));
-    Identity::new(Mode::Header(proxy), "me", directory(), Resource::default())
+    Authenticator::new(IdentifyMode::Header(proxy), "me", directory(), Resource::default())
 }
 
 #[tokio::test]
-async fn a_proxy_is_believed_by_its_secret_alone() {
-    let identity = proxied();
+async fn a_proxy_is_trusted_only_with_its_secret() {
+    let authenticator = proxied();
     let user = ("x-user-email", "ann");
     let secret = ("x-proxy-secret", "let me in");
     let long = "a".repeat(300);
-    type Shown<'a> = &'a [(&'a str, &'a str)];
-    let cases: [(Shown<'_>, Result<&str, Unidentified>); 13] = [
+    type Headers<'a> = &'a [(&'a str, &'a str)];
+    let cases: [(Headers<'_>, Result<&str, Unidentified>); 13] = [
         (&[user, secret], Ok("ann")),
         (&[("X-User-Email", " ann "), secret], Ok("ann")),
         (&[user], Err(Unidentified::Missing)),
@@ -120,8 +126,11 @@ async fn a_proxy_is_believed_by_its_secret_alone() {
         (&[("authorization", "Bearer x"), user], Err(Unidentified::Missing)),
     ];
     for (shown, expected) in cases {
-        let found = identity
-            .identify(Knock::Http { headers: &headers(shown), persona: None, via: Via::Inside }, &NoBook)
+        let found = authenticator
+            .identify(
+                IdentifyRequest::Http { headers: &headers(shown), persona: None, via: Ingress::Inside },
+                &NoBook,
+            )
             .await;
         let found = found.map(|caller| caller.user.to_string());
         assert_eq!(found, expected.map(str::to_owned), "{shown:?}");
@@ -130,32 +139,40 @@ async fn a_proxy_is_believed_by_its_secret_alone() {
 
 #[tokio::test]
 async fn rights_come_from_the_directory() {
-    let identity = proxied();
+    let authenticator = proxied();
     let as_user = |user| headers(&[("x-user-email", user), ("x-proxy-secret", "let me in")]);
     let identify = async |user| {
         let headers = as_user(user);
-        identity
-            .identify(Knock::Http { headers: &headers, persona: None, via: Via::Inside }, &NoBook)
+        authenticator
+            .identify(
+                IdentifyRequest::Http { headers: &headers, persona: None, via: Ingress::Inside },
+                &NoBook,
+            )
             .await
             .unwrap()
     };
     let (ann, root, bob) = (identify("ann").await, identify("root").await, identify("bob").await);
     assert!(ann.groups.contains("staff") && ann.groups.contains("users") && !ann.groups.contains("keepers"));
     assert_eq!([ann.admin, root.admin, bob.admin], [Admin::No, Admin::Yes, Admin::No]);
-    assert_eq!(ann.standing, Standing::Guest);
-    let socket = identity.identify(Knock::Socket { persona: None }, &NoBook).await.unwrap();
-    assert_eq!((&*socket.user, socket.admin, socket.standing), ("me", Admin::No, Standing::Guest));
-    assert!(Arc::ptr_eq(&ann, &identify("ann").await), "remembered for a moment");
-    assert_eq!(identity.set_directory(directory()), Difference::None);
-    assert_eq!(identity.set_directory(Directory::default()), Difference::Some);
+    assert_eq!(ann.kind, CallerKind::Guest);
+    let socket = authenticator.identify(IdentifyRequest::Socket { persona: None }, &NoBook).await.unwrap();
+    assert_eq!((&*socket.user, socket.admin, socket.kind), ("me", Admin::No, CallerKind::Guest));
+    assert!(Arc::ptr_eq(&ann, &identify("ann").await), "cached");
+    assert_eq!(authenticator.set_directory(directory()), DirectoryChange::None);
+    assert_eq!(authenticator.set_directory(Directory::default()), DirectoryChange::Some);
     assert!(!identify("ann").await.groups.contains("staff"), "a new directory is in force at once");
 }
 
-/// The rights that the user of an earlier call has now, identified so: who they are, or what else there is to say.
-async fn later(identity: &Identity, user: &str, by: Option<IdentifiedBy>, tokens: &[TokenRecord]) -> String {
-    let who = Absentee { user, persona: None, session: None, level: None, identified_by: by.as_ref() };
-    match identity.absent(who, tokens, None).await.unwrap() {
-        Rights::Known(caller) => format!("{} {:?} {:?}", caller.user, caller.standing, caller.admin),
+/// The rights that the user of an earlier call has now, if identified by `by`.
+async fn later(
+    authenticator: &Authenticator,
+    user: &str,
+    by: Option<IdentifiedBy>,
+    tokens: &[TokenRecord],
+) -> String {
+    let who = AbsentCaller { user, persona: None, session: None, level: None, identified_by: by.as_ref() };
+    match authenticator.absent(who, tokens, None).await.unwrap() {
+        Rights::Known(caller) => format!("{} {:?} {:?}", caller.user, caller.kind, caller.admin),
         Rights::Gone => "gone".to_owned(),
         Rights::Unknown(_) => "unknown".to_owned(),
     }
@@ -176,33 +193,33 @@ fn token_of(user: &str) -> TokenRecord {
 }
 
 #[tokio::test]
-async fn the_operator_keeps_their_rights_and_shares_them_with_no_user_of_that_name() {
+async fn the_operator_shares_no_rights_with_a_user_of_the_same_name() {
     let tokens = [token_of("me")];
     let book = Book(Mutex::new(tokens[0].clone()));
-    let identity = Identity::new(Mode::Token, "me", directory(), Resource::default());
+    let authenticator = Authenticator::new(IdentifyMode::Token, "me", directory(), Resource::default());
     let none = headers(&[]);
-    let control = Knock::Http { headers: &none, persona: None, via: Via::Control };
-    let operator = identity.identify(control, &book).await.unwrap();
-    assert_eq!((operator.admin, operator.standing), (Admin::Yes, Standing::Owner));
+    let control = IdentifyRequest::Http { headers: &none, persona: None, via: Ingress::Control };
+    let operator = authenticator.identify(control, &book).await.unwrap();
+    assert_eq!((operator.admin, operator.kind), (Admin::Yes, CallerKind::Owner));
     let shown = headers(&[("authorization", "Bearer good")]);
-    let guest = Knock::Http { headers: &shown, persona: None, via: Via::Inside };
-    let guest = identity.identify(guest, &book).await.unwrap();
+    let guest = IdentifyRequest::Http { headers: &shown, persona: None, via: Ingress::Inside };
+    let guest = authenticator.identify(guest, &book).await.unwrap();
     assert_eq!((&*guest.user, guest.admin), ("me", Admin::No));
     assert_ne!(operator.user, guest.user, "they own nothing in common");
 
-    let local = Identity::local("me");
+    let local = Authenticator::local("me");
     let by_token = || Some(IdentifiedBy::Token("1".into()));
     let other = || Some(IdentifiedBy::Other("passkey".into()));
     let cases = [
-        // Where callers show tokens.
-        (&identity, &*operator.user, Some(operator.identified_by.clone()), "operator:me Owner Yes"),
-        (&identity, &*operator.user, Some(IdentifiedBy::Any), "operator:me Owner Yes"),
-        (&identity, "operator:you", Some(IdentifiedBy::Operator), "gone"),
-        (&identity, "me", Some(IdentifiedBy::Operator), "gone"),
-        (&identity, "me", by_token(), "me Guest No"),
-        (&identity, "me", Some(IdentifiedBy::Name), "me Guest No"),
-        (&identity, "ann", Some(IdentifiedBy::Name), "gone"),
-        (&identity, "me", other(), "gone"),
+        // The mode is `token`.
+        (&authenticator, &*operator.user, Some(operator.identified_by.clone()), "operator:me Owner Yes"),
+        (&authenticator, &*operator.user, Some(IdentifiedBy::Any), "operator:me Owner Yes"),
+        (&authenticator, "operator:you", Some(IdentifiedBy::Operator), "gone"),
+        (&authenticator, "me", Some(IdentifiedBy::Operator), "gone"),
+        (&authenticator, "me", by_token(), "me Guest No"),
+        (&authenticator, "me", Some(IdentifiedBy::Name), "me Guest No"),
+        (&authenticator, "ann", Some(IdentifiedBy::Name), "gone"),
+        (&authenticator, "me", other(), "gone"),
         // After a restart in `local` mode.
         (&local, &*operator.user, Some(IdentifiedBy::Operator), "operator:me Owner Yes"),
         (&local, "me", Some(IdentifiedBy::Name), "me Owner Yes"),
@@ -211,8 +228,8 @@ async fn the_operator_keeps_their_rights_and_shares_them_with_no_user_of_that_na
         (&local, "me", Some(IdentifiedBy::SignedToken), "gone"),
         (&local, "me", other(), "gone"),
     ];
-    for (identity, user, by, expected) in cases {
-        let found = later(identity, user, by.clone(), &tokens).await;
+    for (authenticator, user, by, expected) in cases {
+        let found = later(authenticator, user, by.clone(), &tokens).await;
         assert_eq!(found, expected, "{user} {by:?}");
     }
 }
@@ -220,22 +237,22 @@ async fn the_operator_keeps_their_rights_and_shares_them_with_no_user_of_that_na
 #[tokio::test]
 async fn no_credential_names_the_operator() {
     let book = Book(Mutex::new(token_of("operator:me")));
-    let identity = Identity::new(Mode::Token, "me", directory(), Resource::default());
+    let authenticator = Authenticator::new(IdentifyMode::Token, "me", directory(), Resource::default());
     let shown = headers(&[("authorization", "Bearer good")]);
-    let knock = Knock::Http { headers: &shown, persona: None, via: Via::Inside };
-    assert_eq!(identity.identify(knock, &book).await, Err(Unidentified::Refused));
+    let request = IdentifyRequest::Http { headers: &shown, persona: None, via: Ingress::Inside };
+    assert_eq!(authenticator.identify(request, &book).await, Err(Unidentified::Refused));
     let shown = headers(&[("x-user-email", "operator:me"), ("x-proxy-secret", "let me in")]);
-    let knock = Knock::Http { headers: &shown, persona: None, via: Via::Inside };
-    assert_eq!(proxied().identify(knock, &NoBook).await, Err(Unidentified::Refused));
+    let request = IdentifyRequest::Http { headers: &shown, persona: None, via: Ingress::Inside };
+    assert_eq!(proxied().identify(request, &NoBook).await, Err(Unidentified::Refused));
 }
 
 #[tokio::test]
 async fn unknown_and_forbidden_personas_read_the_same() {
-    let (proxied, local) = (proxied(), Identity::local("me"));
+    let (proxied, local) = (proxied(), Authenticator::local("me"));
     let _ = local.set_directory(directory());
     let shown = [("x-user-email", "ann"), ("x-proxy-secret", "let me in")];
     type Case<'a> =
-        (&'a Identity, Option<&'a str>, &'a [(&'a str, &'a str)], Result<Option<&'a str>, &'a str>);
+        (&'a Authenticator, Option<&'a str>, &'a [(&'a str, &'a str)], Result<Option<&'a str>, &'a str>);
     let cases: [Case<'_>; 9] = [
         (&proxied, None, &[], Ok(None)),
         (&proxied, Some("dev"), &[], Ok(Some("dev"))),
@@ -247,10 +264,11 @@ async fn unknown_and_forbidden_personas_read_the_same() {
         (&local, Some("audit"), &[], Ok(Some("audit"))),
         (&local, Some("nobody"), &[], Err("nobody")),
     ];
-    for (identity, persona, more, expected) in cases {
+    for (authenticator, persona, more, expected) in cases {
         let headers = headers(&[&shown, more].concat());
-        let found =
-            identity.identify(Knock::Http { headers: &headers, persona, via: Via::Inside }, &NoBook).await;
+        let found = authenticator
+            .identify(IdentifyRequest::Http { headers: &headers, persona, via: Ingress::Inside }, &NoBook)
+            .await;
         let found = found.map(|caller| caller.persona_name().map(str::to_owned));
         let expected = expected.map(|name| name.map(str::to_owned)).map_err(Unidentified::persona);
         assert_eq!(found, expected, "{persona:?} {more:?}");
@@ -258,7 +276,7 @@ async fn unknown_and_forbidden_personas_read_the_same() {
 }
 
 #[test]
-fn a_bearer_token_stands_once_and_plainly() {
+fn a_bearer_token_must_be_given_once() {
     let cases: [(&[&str], Result<&str, Unidentified>); 8] = [
         (&["Bearer abc.DEF-_~+/="], Ok("abc.DEF-_~+/=")),
         (&["bearer abc"], Ok("abc")),
@@ -276,22 +294,28 @@ fn a_bearer_token_stands_once_and_plainly() {
 }
 
 #[test]
-fn a_client_that_is_turned_away_learns_where_to_go() {
-    use metadata::{Challenge, Shown};
+fn a_rejected_client_learns_where_to_get_a_token() {
+    use metadata::{AuthChallenge, CredentialState};
     let resource = Resource {
-        challenge: Challenge::Bearer,
+        challenge: AuthChallenge::Bearer,
         public_url: Some("https://booth.example/".into()),
         issuer: Some("https://id.example".into()),
     };
     let none = HeaderMap::new();
     let well_known = "https://booth.example/.well-known/oauth-protected-resource";
     let challenge = |path, shown| resource.challenge(&none, path, shown).unwrap();
-    assert_eq!(challenge("/mcp", Shown::Nothing), format!("Bearer resource_metadata=\"{well_known}/mcp\""));
     assert_eq!(
-        challenge("/mcp/p/dev", Shown::Unacceptable),
+        challenge("/mcp", CredentialState::Missing),
+        format!("Bearer resource_metadata=\"{well_known}/mcp\"")
+    );
+    assert_eq!(
+        challenge("/mcp/p/dev", CredentialState::Invalid),
         format!("Bearer error=\"invalid_token\", resource_metadata=\"{well_known}/mcp/p/dev\"")
     );
-    assert_eq!(challenge("/tools", Shown::Nothing), format!("Bearer resource_metadata=\"{well_known}\""));
+    assert_eq!(
+        challenge("/tools", CredentialState::Missing),
+        format!("Bearer resource_metadata=\"{well_known}\"")
+    );
     let described = |path: &str| resource.describe(&none, &format!("{}{path}", metadata::WELL_KNOWN));
     let resources: Vec<Value> =
         ["", "/mcp", "/mcp/p/dev"].iter().map(|p| described(p).unwrap()["resource"].clone()).collect();
@@ -306,7 +330,7 @@ fn a_client_that_is_turned_away_learns_where_to_go() {
     );
 }
 
-/// A group service of any temper; it counts.
+/// A group service with a fixed answer that counts its requests.
 struct Service {
     answer: &'static str,
     status: u16,
@@ -314,7 +338,7 @@ struct Service {
 }
 
 #[async_trait]
-impl Http for Service {
+impl HttpFetch for Service {
     async fn fetch(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
         self.asked.fetch_add(1, Ordering::SeqCst);
         tokio::task::yield_now().await;
@@ -327,7 +351,7 @@ impl Http for Service {
 }
 
 #[tokio::test]
-async fn a_group_service_is_asked_once_and_its_failures_are_a_no() {
+async fn a_group_service_is_asked_once_and_its_failures_mean_no_membership() {
     let cases = [
         (r#"{"is_member":STAFF}"#, 200, true),
         (r#"{"is_member":STAFF,"more":1}"#, 200, true),
@@ -347,13 +371,13 @@ async fn a_group_service_is_asked_once_and_its_failures_are_a_no() {
             service: Some(service),
             ..Directory::default()
         };
-        let claimed = || Claimed { user: "ann".into(), ..Claimed::default() };
+        let claimed = || ClaimedIdentity { user: "ann".into(), ..ClaimedIdentity::default() };
         let (one, two) =
             tokio::join!(directory.grant(claimed(), None, None), directory.grant(claimed(), None, None));
         for caller in [one.unwrap(), two.unwrap()] {
             assert_eq!(caller.groups.contains("staff"), member, "{answer} {status}");
             assert!(!caller.groups.contains("ops"), "{answer} {status}");
         }
-        assert_eq!(http.asked.load(Ordering::SeqCst), 2, "once a group, however many wait: {answer}");
+        assert_eq!(http.asked.load(Ordering::SeqCst), 2, "once per group for concurrent lookups: {answer}");
     }
 }

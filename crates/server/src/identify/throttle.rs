@@ -1,21 +1,21 @@
-//! Slows down guessing: an address that shows many bad credentials is told to wait between tries.
+//! Throttles guessing: an address that sends many bad credentials has to wait between attempts.
 //!
-//! Good credentials are not affected, so that one client cannot lock out others behind the same address. Nothing is
-//! given away by that: tokens and signatures are too long to be guessed at any rate.
+//! Valid credentials are not affected, so one client cannot lock out others behind the same address. This weakens
+//! nothing: tokens and signatures are too long to be guessed at any rate.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How many bad credentials an address may show before it has to wait.
+/// Number of bad credentials that an address may send before it has to wait.
 const BURST: u32 = 20;
-/// After this long an address may try once more.
+/// The time after which an address may try once more.
 const REGROW: Duration = Duration::from_secs(3);
-/// How many addresses are remembered; beyond that, those that waited longest are forgotten.
+/// Maximum number of tracked addresses; beyond it, the oldest entries are dropped.
 const MAX_ADDRESSES: usize = 4_096;
 
-/// Addresses that showed bad credentials lately.
+/// Addresses that recently sent bad credentials.
 #[derive(Debug, Default)]
 pub(super) struct Throttle {
     failed: Mutex<HashMap<IpAddr, Failures>>,
@@ -25,12 +25,12 @@ pub(super) struct Throttle {
 struct Failures {
     count: u32,
     since: Instant,
-    /// A digest of what was shown last: repeating the same credential is not guessing.
+    /// A digest of the last credential: repeating the same one is not guessing.
     last: Option<[u8; 32]>,
 }
 
 impl Failures {
-    /// The same at a later moment: each [`REGROW`] takes one failure away.
+    /// The state at a later time: one failure is forgiven per [`REGROW`].
     fn at(self, now: Instant) -> Self {
         let elapsed = now.duration_since(self.since);
         let grown = u32::try_from(elapsed.as_secs() / REGROW.as_secs()).unwrap_or(u32::MAX);
@@ -39,7 +39,7 @@ impl Failures {
     }
 }
 
-/// One network of a provider's customer counts as one address.
+/// An IPv6 /64 network counts as one address.
 fn network(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V6(v6) if !v6.is_loopback() => {
@@ -55,13 +55,13 @@ impl Throttle {
         self.failed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How long an address has to wait before it should show another bad credential; nothing, if it need not.
+    /// How long an address has to wait before its next attempt; `None` if it does not have to.
     pub(super) fn wait(&self, address: IpAddr, now: Instant) -> Option<Duration> {
         let failures = self.failed().get(&network(address))?.at(now);
         (failures.count >= BURST).then(|| REGROW.saturating_sub(now.duration_since(failures.since)))
     }
 
-    /// Notes that an address showed a bad credential; `shown` is its digest, where there is one.
+    /// Records a bad credential from an address; `shown` is its digest, if there was one.
     pub(super) fn note(&self, address: IpAddr, shown: Option<[u8; 32]>, now: Instant) {
         let address = network(address);
         let mut failed = self.failed();
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn an_expired_token_that_is_shown_again_and_again_is_no_guess() {
+    fn a_repeated_expired_token_is_not_a_guess() {
         let (throttle, now) = (Throttle::default(), Instant::now());
         let client = IpAddr::from([10, 0, 0, 1]);
         for _ in 0..1_000 {
@@ -117,7 +117,7 @@ mod tests {
         for number in 0..1_000 {
             throttle.note(client, Some([u8::from(number % 2 == 0); 32]), now);
         }
-        assert!(throttle.wait(client, now).is_some(), "two by turns are guesses");
+        assert!(throttle.wait(client, now).is_some(), "alternating credentials are guesses");
     }
 
     #[test]

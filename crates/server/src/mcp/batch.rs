@@ -1,13 +1,13 @@
-//! Batches: several messages in one request, which one revision allowed.
+//! Batches of messages, which only revision 2025-03-26 allows.
 
 use super::Door;
-use super::client::Client;
-use super::follow::{Final, Step};
-use super::http::{failure, heed, json, plain, reply_pieces, session_of};
+use super::client::McpClient;
+use super::http::{apply_notification, failure, json, plain, reply_chunks, session_of};
 use super::long::joined;
-use super::methods::{self, Begun};
-use super::session::Session;
-use crate::body::Body;
+use super::methods::{self, MethodOutcome};
+use super::running_request::{FinalAnswer, RequestStep};
+use super::session::LegacySession;
+use crate::body::ResponseBody;
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, Response, StatusCode};
 use std::collections::VecDeque;
@@ -19,14 +19,14 @@ use toolbooth_wire::envelope::{write_error, write_result};
 use toolbooth_wire::meta::RequestMeta;
 use toolbooth_wire::{Message, Revision};
 
-/// The most messages in a batch.
-const MOST: usize = 100;
+/// Maximum number of messages in a batch.
+const MAX_MESSAGES: usize = 100;
 
 fn refused(why: &str) -> RpcError {
     RpcError::new(INVALID_REQUEST, format!("Invalid Request: {why}"))
 }
 
-/// The refusal of a batch of somebody who has no session.
+/// The error for a batch without a session.
 pub(super) fn needs_session() -> RpcError {
     refused("batches need a session of revision 2025-03-26")
 }
@@ -37,7 +37,7 @@ pub(super) async fn serve(
     caller: &Arc<Caller>,
     headers: &HeaderMap,
     text: &Bytes,
-) -> Response<Body> {
+) -> Response<ResponseBody> {
     let answered = match session_of(door, caller, headers, None) {
         Ok(session) => answers(door, caller, session, text).await,
         Err(_) => Err(needs_session()),
@@ -49,23 +49,23 @@ pub(super) async fn serve(
     }
 }
 
-/// The answers to a batch; nothing where none of its messages wants one. Batches exist in one revision only; each
-/// request in one is served as if it had come alone, but nobody is asked anything meanwhile: the answers come
-/// together, so a question would stand behind what waits for it.
+/// The answers to a batch; `None` if none of its messages needs one. Each request is served as if sent alone, except
+/// that the client cannot be asked anything: the answers are sent together, so a question could not reach the client
+/// before the answer that depends on it.
 pub(super) async fn answers(
     door: &Arc<Door>,
     caller: &Arc<Caller>,
-    session: Arc<Session>,
+    session: Arc<LegacySession>,
     text: &Bytes,
 ) -> Result<Option<Bytes>, RpcError> {
     if session.revision != Revision::V2025_03_26 {
-        return Err(refused("batches belong to revision 2025-03-26 only"));
+        return Err(refused("only revision 2025-03-26 has batches"));
     }
     let elements = match RawJson::parse(text.clone()).and_then(|whole| whole.elements()) {
-        Ok(elements) if !elements.is_empty() && elements.len() <= MOST => elements,
+        Ok(elements) if !elements.is_empty() && elements.len() <= MAX_MESSAGES => elements,
         _ => return Err(refused("a batch has 1 to 100 messages")),
     };
-    let mut client = Client::of_session(session.clone(), caller);
+    let mut client = McpClient::of_session(session.clone(), caller);
     client.facts = Arc::new(unaskable(&client.facts));
     let each = elements.iter().map(|element| one_of_batch(door, &client, &session, element.bytes()));
     let each: Vec<Bytes> = futures_util::future::join_all(each).await.into_iter().flatten().collect();
@@ -80,7 +80,7 @@ pub(super) async fn answers(
     Ok(Some(out.freeze()))
 }
 
-/// The same client, for as long as it cannot be asked anything.
+/// The client's facts without the capabilities to be asked something.
 fn unaskable(facts: &ClientFacts) -> ClientFacts {
     let rest = edit_object(&facts.capabilities, |key, _| match key {
         "elicitation" | "sampling" | "roots" => Edit::Drop,
@@ -89,11 +89,16 @@ fn unaskable(facts: &ClientFacts) -> ClientFacts {
     ClientFacts { capabilities: rest.unwrap_or_else(|_| RawJson::empty_object()), ..facts.clone() }
 }
 
-async fn one_of_batch(door: &Arc<Door>, client: &Client, session: &Session, text: &Bytes) -> Option<Bytes> {
+async fn one_of_batch(
+    door: &Arc<Door>,
+    client: &McpClient,
+    session: &LegacySession,
+    text: &Bytes,
+) -> Option<Bytes> {
     let request = match Message::parse(text) {
         Err(unreadable) => return Some(write_error(unreadable.id.as_ref(), &unreadable.error)),
         Ok(Message::Notification(notification)) => {
-            heed(session, &notification);
+            apply_notification(session, &notification);
             return None;
         }
         Ok(Message::Response(response)) => {
@@ -107,19 +112,23 @@ async fn one_of_batch(door: &Arc<Door>, client: &Client, session: &Session, text
     let meta = RequestMeta::of(request.params.as_ref()).unwrap_or_default();
     match methods::begin(door, client, &request, meta, None).await {
         Err(error) => Some(write_error(Some(&request.id), &error)),
-        Ok(Begun::Ready(reply)) => {
-            let pieces: Vec<Bytes> = reply_pieces(&request.id, reply, client.era()).into();
-            Some(Bytes::from(pieces.concat()))
+        Ok(MethodOutcome::Ready(reply)) => {
+            let chunks: Vec<Bytes> = reply_chunks(&request.id, reply, client.era()).into();
+            Some(Bytes::from(chunks.concat()))
         }
-        Ok(Begun::Listen(_)) => None,
-        Ok(Begun::Ongoing(mut following)) => loop {
-            match following.next().await {
-                // Progress and log lines; there is no stream for them.
-                Step::Message(_) => {}
-                Step::Done(Final::Nothing) => return None,
-                Step::Done(Final::Result(result)) => return Some(write_result(&request.id, &result)),
-                Step::Done(Final::Error(error)) => return Some(write_error(Some(&request.id), &error)),
-                Step::Done(Final::Long(pieces)) => return Some(joined(&request.id, &pieces)),
+        Ok(MethodOutcome::Listen(_)) => None,
+        Ok(MethodOutcome::Ongoing(mut running)) => loop {
+            match running.next().await {
+                // Progress and log messages are dropped, because there is no stream for them.
+                RequestStep::Message(_) => {}
+                RequestStep::Done(FinalAnswer::Nothing) => return None,
+                RequestStep::Done(FinalAnswer::Result(result)) => {
+                    return Some(write_result(&request.id, &result));
+                }
+                RequestStep::Done(FinalAnswer::Error(error)) => {
+                    return Some(write_error(Some(&request.id), &error));
+                }
+                RequestStep::Done(FinalAnswer::Long(chunks)) => return Some(joined(&request.id, &chunks)),
             }
         },
     }

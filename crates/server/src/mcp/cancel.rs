@@ -1,4 +1,4 @@
-//! Cancelling a request: some may say it, one hears it.
+//! Cancelling a request: several tasks may cancel it, one task waits for it.
 
 use futures_util::task::AtomicWaker;
 use std::future::poll_fn;
@@ -6,33 +6,33 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 
-/// The word that a request is cancelled. It has one listener and no children: every call makes one, and a token that
-/// could have both costs ten times as much.
+/// The cancellation signal of a request. It has one waiter and no children, which makes it ten times cheaper than a
+/// `CancellationToken`; every call creates one.
 #[derive(Debug, Clone, Default)]
-pub struct Cancel(Arc<Word>);
+pub struct Cancel(Arc<CancelState>);
 
 #[derive(Debug, Default)]
-struct Word {
-    said: AtomicBool,
+struct CancelState {
+    cancelled: AtomicBool,
     listener: AtomicWaker,
 }
 
 impl Cancel {
-    /// Says it.
+    /// Cancels the request.
     pub fn cancel(&self) {
-        self.0.said.store(true, Ordering::Release);
+        self.0.cancelled.store(true, Ordering::Release);
         self.0.listener.wake();
     }
 
-    /// Whether it was said.
+    /// Whether the request was cancelled.
     pub fn is_cancelled(&self) -> bool {
-        self.0.said.load(Ordering::Acquire)
+        self.0.cancelled.load(Ordering::Acquire)
     }
 
-    /// Waits until it is said; for one at a time.
+    /// Waits until the request is cancelled. Only one task may wait at a time.
     pub async fn cancelled(&self) {
         poll_fn(|cx| {
-            // Registered first, so that a word said in between wakes us.
+            // Registered first, so that a concurrent cancellation wakes this task.
             self.0.listener.register(cx.waker());
             if self.is_cancelled() { Poll::Ready(()) } else { Poll::Pending }
         })
@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn the_word_is_heard_whenever_it_is_said() {
+    async fn cancellation_before_or_during_the_wait_ends_it() {
         let early = Cancel::default();
         early.cancel();
         early.cancelled().await;

@@ -1,6 +1,6 @@
-//! The client of one request: its era, its caller, and what it said about itself.
+//! The client of one request: its era, its caller, and its description of itself.
 
-use super::session::Session;
+use super::session::LegacySession;
 use std::sync::Arc;
 use toolbooth_core::caller::{Caller, ClientFacts};
 use toolbooth_core::json::{Edit, ObjectWriter, RawJson, edit_object};
@@ -10,20 +10,20 @@ use toolbooth_wire::{Era, Revision, RpcError};
 
 /// The client of one request.
 #[derive(Debug, Clone)]
-pub struct Client {
-    /// Who calls.
+pub struct McpClient {
+    /// The caller.
     pub caller: Arc<Caller>,
-    /// What the client said about itself.
+    /// The client's name, version and capabilities.
     pub facts: Arc<ClientFacts>,
-    /// The revision it speaks.
+    /// The protocol revision of the request.
     pub revision: Revision,
     /// Its session, if it speaks a legacy revision.
-    pub session: Option<Arc<Session>>,
+    pub session: Option<Arc<LegacySession>>,
 }
 
-impl Client {
-    /// A legacy client, on a request of its session.
-    pub fn of_session(session: Arc<Session>, identified: &Arc<Caller>) -> Self {
+impl McpClient {
+    /// The legacy client of a session, for one request.
+    pub fn of_session(session: Arc<LegacySession>, identified: &Arc<Caller>) -> Self {
         Self {
             caller: session.caller_now(identified),
             facts: session.facts(),
@@ -32,25 +32,25 @@ impl Client {
         }
     }
 
-    /// The era it speaks.
+    /// The era of its revision.
     pub fn era(&self) -> Era {
         self.revision.era()
     }
 }
 
-/// An extension that clients may declare and the gateway does not bridge.
+/// An extension that clients may declare and the gateway does not support.
 const TASKS: &str = "io.modelcontextprotocol/tasks";
 
-/// The longest name of a client, in characters.
+/// Maximum length of a client's name, in characters.
 const MAX_NAME: usize = 128;
-/// The longest version of a client, in characters.
+/// Maximum length of a client's version, in characters.
 const MAX_VERSION: usize = 64;
-/// The most bytes of a client's description of itself, and of its capabilities.
+/// Maximum size of a client's `clientInfo`, and of its capabilities.
 const MAX_FACT_BYTES: usize = 16 * 1024;
-/// A description this short needs no look: neither name nor version can be too long.
+/// A `clientInfo` of this size cannot have a name or version that is too long.
 const SHORT_BYTES: usize = MAX_VERSION + 16;
 
-/// What a modern client says about itself with a request.
+/// The facts that a modern client sends with a request.
 pub fn modern_facts(meta: &RequestMeta) -> Result<ClientFacts, RpcError> {
     let capabilities = meta.capabilities.clone().unwrap_or_else(RawJson::empty_object);
     Ok(ClientFacts {
@@ -61,7 +61,7 @@ pub fn modern_facts(meta: &RequestMeta) -> Result<ClientFacts, RpcError> {
     })
 }
 
-/// What a legacy client says about itself, apart from the message it came in: it is kept as long as its session.
+/// The facts that a legacy client sends with `initialize`, copied out of the message because the session keeps them.
 pub fn legacy_facts(params: &RawJson) -> Result<ClientFacts, RpcError> {
     let capabilities = params.member("capabilities").filter(RawJson::is_object);
     let capabilities = capabilities.unwrap_or_else(RawJson::empty_object);
@@ -73,7 +73,7 @@ pub fn legacy_facts(params: &RawJson) -> Result<ClientFacts, RpcError> {
     })
 }
 
-/// A client's description of itself. Of one that is too long, what the gateway needs is kept: name and version, cut.
+/// A client's `clientInfo`. If it is too long, only name and version are kept, truncated.
 fn bounded_info(info: RawJson) -> RawJson {
     if info.as_bytes().len() <= SHORT_BYTES {
         return info;
@@ -98,7 +98,7 @@ fn bounded_info(info: RawJson) -> RawJson {
     writer.finish()
 }
 
-/// Capabilities cannot be cut without meaning something else, so too long ones are refused.
+/// Rejects capabilities that are too long. They cannot be truncated without changing their meaning.
 fn bounded_capabilities(capabilities: RawJson) -> Result<RawJson, RpcError> {
     if capabilities.as_bytes().len() <= MAX_FACT_BYTES {
         return Ok(capabilities);
@@ -107,7 +107,7 @@ fn bounded_capabilities(capabilities: RawJson) -> Result<RawJson, RpcError> {
     Err(RpcError::new(INVALID_PARAMS, why))
 }
 
-/// Capabilities as a server may rely on them: a server that answered with a task could not be followed.
+/// Removes the tasks extension: the gateway could not follow a server that answers with a task.
 fn bridged(capabilities: RawJson) -> RawJson {
     if !capabilities.as_str().contains(TASKS) {
         return capabilities;
@@ -139,7 +139,7 @@ mod tests {
     #[test]
     fn a_session_keeps_few_bytes_of_client_info() {
         let usual = raw(&json!({ "name": "claude-code", "version": "1.0", "title": "x".repeat(200) }));
-        assert_eq!(bounded_info(usual.clone()).as_str(), usual.as_str(), "as it was sent");
+        assert_eq!(bounded_info(usual.clone()).as_str(), usual.as_str(), "unchanged");
         let long = |size: usize| {
             raw(&json!({ "name": "é".repeat(size), "version": "7", "other": "x".repeat(size) }))
         };

@@ -1,18 +1,18 @@
-//! The MCP door over HTTP: one endpoint, both eras.
+//! MCP over HTTP: one endpoint for both eras.
 
 use super::Door;
-use super::client::{Client, legacy_facts, modern_facts};
-use super::follow::{Final, Following, Step};
-use super::listen::{Filter, Listening, Shown};
+use super::change_stream::{ChangeFilter, ChangeStream, StreamCredentials};
+use super::client::{McpClient, legacy_facts, modern_facts};
 use super::long;
-use super::methods::{self, Begun, Reply};
-use super::session::Session;
+use super::methods::{self, ImmediateReply, MethodOutcome};
+use super::running_request::{FinalAnswer, RequestStep, RunningRequest};
+use super::session::LegacySession;
 use super::translate::LIST_END;
-use crate::body::{Body, Ungathered, content_coding, gather};
-use crate::converse::{Visitor, attempt};
-use crate::identify::{Knock, Unidentified, carrying, in_conversation};
+use crate::body::{BodyReadError, ResponseBody, content_coding, read_body};
+use crate::http_connection::{PeerInfo, attempt};
+use crate::identify::{IdentifyRequest, Unidentified, with_forwarded_headers, with_session};
 use crate::pace::Paced;
-use crate::peer::Via;
+use crate::peer::Ingress;
 use bytes::Bytes;
 use futures_util::StreamExt;
 use http::header::{ALLOW, CONNECTION, CONTENT_TYPE};
@@ -24,7 +24,7 @@ use std::sync::Arc;
 use toolbooth_core::caller::Caller;
 use toolbooth_core::fault::Fault;
 use toolbooth_core::json::RawJson;
-use toolbooth_engine::Refusal;
+use toolbooth_engine::RefusedAttempt;
 use toolbooth_wire::codes::{
     HEADER_MISMATCH, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, MISSING_CAPABILITY, RpcError,
     UNSUPPORTED_VERSION,
@@ -34,53 +34,60 @@ use toolbooth_wire::meta::{RequestMeta, unsupported_version};
 use toolbooth_wire::sse::{KEEP_ALIVE, write_event};
 use toolbooth_wire::{Era, Id, Message, Notification, Revision, mirror, strict};
 
-/// The body of a request, under deadlines.
-type Incoming = Paced<hyper::body::Incoming>;
+/// A request body with deadlines.
+type RequestBody = Paced<hyper::body::Incoming>;
 
-/// What a body has to be.
+/// The required media type of a request body.
 const JSON: &str = "application/json";
 
 /// Serves one request to the endpoint.
 pub async fn serve(
     door: Arc<Door>,
-    request: Request<Incoming>,
+    request: Request<RequestBody>,
     persona: Option<&str>,
-    visitor: &Visitor,
-) -> Response<Body> {
-    let knock = Knock::Http { headers: request.headers(), persona, via: visitor.via() };
-    let identified = pin!(door.identify(knock)).await;
+    peer: &PeerInfo,
+) -> Response<ResponseBody> {
+    let asked = IdentifyRequest::Http { headers: request.headers(), persona, via: peer.via() };
+    let identified = pin!(door.identify(asked)).await;
     let caller = match identified {
         Ok(caller) => caller,
         Err(unidentified) => {
             let attempt = attempt(request.method(), request.uri().path());
-            door.note_refusal(&unidentified, &visitor.source(), &attempt);
-            return turned_away(&door, &unidentified, &request);
+            door.note_refusal(&unidentified, &peer.source(), &attempt);
+            return unauthorized(&door, &unidentified, &request);
         }
     };
-    if let Err(problem) = visitor.known_as(&caller) {
+    if let Err(problem) = peer.assign_to(&caller) {
         let data = serde_json::json!({"toolbooth": {"code": problem.code, "hint": problem.hint}});
         let error = RpcError::new(INVALID_REQUEST, problem.message).with_data(RawJson::from_value(&data));
         return closing(failure(StatusCode::SERVICE_UNAVAILABLE, None, &error));
     }
-    let caller = match in_conversation(caller, request.headers()) {
+    let caller = match with_session(caller, request.headers()) {
         Ok(caller) => caller,
         Err(problem) => {
             let error = RpcError::new(INVALID_REQUEST, format!("Invalid Request: {}", problem.message));
             return failure(StatusCode::BAD_REQUEST, None, &error);
         }
     };
-    let caller =
-        carrying(door.engine.wanted_headers().as_deref().map(Vec::as_slice), caller, request.headers());
+    let caller = with_forwarded_headers(
+        door.engine.wanted_headers().as_deref().map(Vec::as_slice),
+        caller,
+        request.headers(),
+    );
     match *request.method() {
-        Method::POST => pin!(post(door, caller, request, visitor)).await,
-        Method::GET => Box::pin(get(&door, &caller, request.headers(), visitor.via())).await,
+        Method::POST => pin!(post(door, caller, request, peer)).await,
+        Method::GET => Box::pin(get(&door, &caller, request.headers(), peer.via())).await,
         Method::DELETE => delete(&door, &caller, request.headers()),
         _ => not_allowed(),
     }
 }
 
-/// Says why a request was not let in, and where a client may get what it lacks.
-fn turned_away(door: &Door, unidentified: &Unidentified, request: &Request<Incoming>) -> Response<Body> {
+/// The response to a request that could not be identified, with a pointer to where the client can get a token.
+fn unauthorized(
+    door: &Door,
+    unidentified: &Unidentified,
+    request: &Request<RequestBody>,
+) -> Response<ResponseBody> {
     let code = match unidentified {
         Unidentified::Persona { .. } => INVALID_PARAMS,
         _ => INVALID_REQUEST,
@@ -88,8 +95,8 @@ fn turned_away(door: &Door, unidentified: &Unidentified, request: &Request<Incom
     let data = serde_json::json!({"toolbooth": {"code": unidentified.code(), "hint": unidentified.hint()}});
     let error = RpcError::new(code, unidentified.to_string()).with_data(RawJson::from_value(&data));
     let mut response = failure(unidentified.status(), None, &error);
-    unidentified.stamp(
-        &door.identity.resource(),
+    unidentified.set_response_headers(
+        &door.authenticator.resource(),
         request.headers(),
         request.uri().path(),
         response.headers_mut(),
@@ -100,9 +107,9 @@ fn turned_away(door: &Door, unidentified: &Unidentified, request: &Request<Incom
 async fn post(
     door: Arc<Door>,
     caller: Arc<Caller>,
-    request: Request<Incoming>,
-    visitor: &Visitor,
-) -> Response<Body> {
+    request: Request<RequestBody>,
+    peer: &PeerInfo,
+) -> Response<ResponseBody> {
     let (head, body) = request.into_parts();
     let json = head.headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     let is_json = |kind: &str| {
@@ -114,23 +121,23 @@ async fn post(
         return failure(StatusCode::UNSUPPORTED_MEDIA_TYPE, None, &error);
     }
     if let Some(coding) = content_coding(&head.headers) {
-        let why = format!("Invalid Request: a body with Content-Encoding {coding} is not read");
+        let why = format!("Invalid Request: Content-Encoding {coding} is not supported");
         return failure(StatusCode::UNSUPPORTED_MEDIA_TYPE, None, &RpcError::new(INVALID_REQUEST, why));
     }
-    let gathered = pin!(gather(body, door.body_limit)).await;
-    let text = match gathered {
+    let read = pin!(read_body(body, door.body_limit)).await;
+    let text = match read {
         Ok(text) => text,
-        Err(Ungathered::TooLong) => {
+        Err(BodyReadError::TooLong) => {
             let why = format!("Invalid Request: the body is over {} bytes", door.body_limit);
             return failure(StatusCode::PAYLOAD_TOO_LARGE, None, &RpcError::new(INVALID_REQUEST, why));
         }
-        Err(Ungathered::TooSlow) => {
+        Err(BodyReadError::TooSlow) => {
             let data = serde_json::json!({"toolbooth": {"code": "request.too-slow"}});
             let error = RpcError::new(INVALID_REQUEST, "Invalid Request: the body came too slowly");
             let error = error.with_data(RawJson::from_value(&data));
             return closing(failure(StatusCode::REQUEST_TIMEOUT, None, &error));
         }
-        Err(Ungathered::BrokenOff) => return plain(StatusCode::BAD_REQUEST),
+        Err(BodyReadError::BrokenOff) => return plain(StatusCode::BAD_REQUEST),
     };
     if text.trim_ascii_start().first() == Some(&b'[') {
         if let Err(error) = strict::check(&text) {
@@ -145,8 +152,10 @@ async fn post(
         }
     };
     match message {
-        Message::Request(request) => pin!(asked(&door, &caller, &head.headers, request, visitor)).await,
-        Message::Notification(notification) => told(&door, &caller, &head.headers, notification),
+        Message::Request(request) => pin!(serve_request(&door, &caller, &head.headers, request, peer)).await,
+        Message::Notification(notification) => {
+            serve_notification(&door, &caller, &head.headers, notification)
+        }
         Message::Response(response) => match session_of(&door, &caller, &head.headers, None) {
             Ok(session) => {
                 if let Some(id) = response.id {
@@ -159,14 +168,14 @@ async fn post(
     }
 }
 
-/// A request: the era is told by how the client opens, then everything is read from the body.
-async fn asked(
+/// Serves a request. The way the client starts decides its era; everything else is in the body.
+async fn serve_request(
     door: &Arc<Door>,
     caller: &Arc<Caller>,
     headers: &HeaderMap,
     request: toolbooth_wire::Request,
-    visitor: &Visitor,
-) -> Response<Body> {
+    peer: &PeerInfo,
+) -> Response<ResponseBody> {
     let refuse = |error: RpcError| failure(status_of(&error, Era::Modern), Some(&request.id), &error);
     let meta = match RequestMeta::of(request.params.as_ref()) {
         Ok(meta) => meta,
@@ -178,7 +187,7 @@ async fn asked(
     let header = headers.get(&mirror::PROTOCOL_VERSION).and_then(|value| value.to_str().ok());
     let modern_header = header.is_some_and(|version| match Revision::from_name(version) {
         Some(revision) => revision.era() == Era::Modern,
-        // A revision we do not know, from a client without a session, can only be a younger one.
+        // An unknown revision from a client without a session can only be a newer one.
         None => !headers.contains_key(&mirror::SESSION_ID),
     });
     if meta.is_modern() || modern_header || request.method == "server/discover" {
@@ -186,9 +195,9 @@ async fn asked(
             Ok(client) => client,
             Err(error) => {
                 if error.code == HEADER_MISMATCH {
-                    door.engine.record_refusal(Refusal {
+                    door.engine.record_refusal(RefusedAttempt {
                         code: "request.header-mismatch",
-                        source: &visitor.source(),
+                        source: &peer.source(),
                         user: Some(&caller.user),
                         attempt: "POST /mcp",
                     });
@@ -196,14 +205,14 @@ async fn asked(
                 return refuse(error);
             }
         };
-        return pin!(begin(door, &client, headers, request, meta, visitor.via())).await;
+        return pin!(begin(door, &client, headers, request, meta, peer.via())).await;
     }
     let session = match session_of(door, caller, headers, Some(&request.id)) {
         Ok(session) => session,
         Err(response) => return *response,
     };
-    let client = Client::of_session(session, caller);
-    pin!(begin(door, &client, headers, request, meta, visitor.via())).await
+    let client = McpClient::of_session(session, caller);
+    pin!(begin(door, &client, headers, request, meta, peer.via())).await
 }
 
 fn modern_client(
@@ -211,33 +220,36 @@ fn modern_client(
     headers: &HeaderMap,
     request: &toolbooth_wire::Request,
     meta: &RequestMeta,
-) -> Result<Client, RpcError> {
-    // What the headers say must be what the body says, before anything else is believed.
+) -> Result<McpClient, RpcError> {
+    // The headers must agree with the body before any of it is used.
     if let Some(version) = &meta.version {
         mirror::check(headers, version, &request.method, request.params.as_ref())?;
     }
     let revision = meta.modern_revision()?;
-    Ok(Client { caller: caller.clone(), facts: Arc::new(modern_facts(meta)?), revision, session: None })
+    Ok(McpClient { caller: caller.clone(), facts: Arc::new(modern_facts(meta)?), revision, session: None })
 }
 
 async fn begin(
     door: &Arc<Door>,
-    client: &Client,
+    client: &McpClient,
     headers: &HeaderMap,
     request: toolbooth_wire::Request,
     meta: RequestMeta,
-    via: Via,
-) -> Response<Body> {
-    let begun = pin!(methods::begin(door, client, &request, meta, Some(headers))).await;
-    match begun {
-        Ok(Begun::Ready(reply)) => json(StatusCode::OK, reply_pieces(&request.id, reply, client.era())),
-        Ok(Begun::Ongoing(following)) => pin!(follow(following, client.era(), door.keep_alive)).await,
-        Ok(Begun::Listen(filter)) => {
-            let shown = Shown::Headers(headers.clone(), via);
+    via: Ingress,
+) -> Response<ResponseBody> {
+    let outcome = pin!(methods::begin(door, client, &request, meta, Some(headers))).await;
+    match outcome {
+        Ok(MethodOutcome::Ready(reply)) => {
+            json(StatusCode::OK, reply_chunks(&request.id, reply, client.era()))
+        }
+        Ok(MethodOutcome::Ongoing(running)) => pin!(follow(running, client.era(), door.keep_alive)).await,
+        Ok(MethodOutcome::Listen(filter)) => {
+            let credentials = StreamCredentials::Headers(headers.clone(), via);
             let opened =
-                Box::pin(Listening::open(door, client, shown, filter, Some(request.id.clone()))).await;
+                Box::pin(ChangeStream::open(door, client, credentials, filter, Some(request.id.clone())))
+                    .await;
             match opened {
-                Ok(listening) => events(changes(listening, Some(request.id), door.keep_alive)),
+                Ok(stream) => events(changes(stream, Some(request.id), door.keep_alive)),
                 Err(error) => failure(StatusCode::TOO_MANY_REQUESTS, Some(&request.id), &error),
             }
         }
@@ -245,63 +257,75 @@ async fn begin(
     }
 }
 
-/// An answer at once, in the dress of the client's era.
-pub(super) fn reply_pieces(id: &Id, reply: Reply, era: Era) -> VecDeque<Bytes> {
+/// The chunks of an immediate reply in the format of the client's era.
+pub(super) fn reply_chunks(id: &Id, reply: ImmediateReply, era: Era) -> VecDeque<Bytes> {
     match reply {
-        Reply::Result(result) => VecDeque::from([write_result(id, &result)]),
-        Reply::List(list) => {
-            let mut pieces = VecDeque::with_capacity(list.pieces.len() + 2);
-            pieces.push_back(result_head(id));
-            pieces.extend(list.pieces.iter().cloned());
-            pieces.push_back(match era {
+        ImmediateReply::Result(result) => VecDeque::from([write_result(id, &result)]),
+        ImmediateReply::List(list) => {
+            let mut chunks = VecDeque::with_capacity(list.pieces.len() + 2);
+            chunks.push_back(result_head(id));
+            chunks.extend(list.pieces.iter().cloned());
+            chunks.push_back(match era {
                 Era::Modern => Bytes::from_static(LIST_END.as_bytes()),
                 Era::Legacy => Bytes::from_static(b"}"),
             });
-            pieces.push_back(Bytes::from_static(b"}"));
-            pieces
+            chunks.push_back(Bytes::from_static(b"}"));
+            chunks
         }
     }
 }
 
-/// JSON when the answer comes first; a stream of events when something precedes it.
-async fn follow(mut following: Box<Following>, era: Era, keep_alive: std::time::Duration) -> Response<Body> {
-    let step = pin!(following.next()).await;
+/// A JSON response if the answer is the first message, else an event stream.
+async fn follow(
+    mut running: Box<RunningRequest>,
+    era: Era,
+    keep_alive: std::time::Duration,
+) -> Response<ResponseBody> {
+    let step = pin!(running.next()).await;
     match step {
-        Step::Done(Final::Nothing) => events(futures_util::stream::empty()),
-        Step::Done(Final::Result(result)) => {
-            json(StatusCode::OK, VecDeque::from([write_result(&following.id, &result)]))
+        RequestStep::Done(FinalAnswer::Nothing) => events(futures_util::stream::empty()),
+        RequestStep::Done(FinalAnswer::Result(result)) => {
+            json(StatusCode::OK, VecDeque::from([write_result(&running.id, &result)]))
         }
-        Step::Done(Final::Error(error)) => failure(status_of(&error, era), Some(&following.id), &error),
-        Step::Done(Final::Long(pieces)) => json(StatusCode::OK, long::answer(&following.id, pieces)),
-        Step::Message(first) => {
+        RequestStep::Done(FinalAnswer::Error(error)) => {
+            failure(status_of(&error, era), Some(&running.id), &error)
+        }
+        RequestStep::Done(FinalAnswer::Long(chunks)) => {
+            json(StatusCode::OK, long::answer(&running.id, chunks))
+        }
+        RequestStep::Message(first) => {
             let first = futures_util::stream::once(std::future::ready(Ok(write_event(&first, None))));
-            events(first.chain(steps(following, keep_alive)))
+            events(first.chain(steps(running, keep_alive)))
         }
     }
 }
 
 fn steps(
-    following: Box<Following>,
+    running: Box<RunningRequest>,
     keep_alive: std::time::Duration,
 ) -> impl futures_util::Stream<Item = io::Result<Bytes>> {
-    futures_util::stream::unfold(Some(following), move |state| async move {
-        let mut following = state?;
-        let step = match tokio::time::timeout(keep_alive, following.next()).await {
-            Err(_) => return Some((Ok(Bytes::from_static(KEEP_ALIVE)), Some(following))),
+    futures_util::stream::unfold(Some(running), move |state| async move {
+        let mut running = state?;
+        let step = match tokio::time::timeout(keep_alive, running.next()).await {
+            Err(_) => return Some((Ok(Bytes::from_static(KEEP_ALIVE)), Some(running))),
             Ok(step) => step,
         };
         let last = match step {
-            Step::Message(message) => return Some((Ok(write_event(&message, None)), Some(following))),
-            Step::Done(Final::Nothing) => return None,
-            Step::Done(Final::Result(result)) => write_result(&following.id, &result),
-            Step::Done(Final::Error(error)) => write_error(Some(&following.id), &error),
-            Step::Done(Final::Long(pieces)) => long::joined(&following.id, &pieces),
+            RequestStep::Message(message) => return Some((Ok(write_event(&message, None)), Some(running))),
+            RequestStep::Done(FinalAnswer::Nothing) => return None,
+            RequestStep::Done(FinalAnswer::Result(result)) => write_result(&running.id, &result),
+            RequestStep::Done(FinalAnswer::Error(error)) => write_error(Some(&running.id), &error),
+            RequestStep::Done(FinalAnswer::Long(chunks)) => long::joined(&running.id, &chunks),
         };
         Some((Ok(write_event(&last, None)), None))
     })
 }
 
-fn initialize(door: &Arc<Door>, caller: &Arc<Caller>, request: &toolbooth_wire::Request) -> Response<Body> {
+fn initialize(
+    door: &Arc<Door>,
+    caller: &Arc<Caller>,
+    request: &toolbooth_wire::Request,
+) -> Response<ResponseBody> {
     let session = match open_session(caller, request) {
         Ok(session) => session,
         Err(error) => return failure(StatusCode::BAD_REQUEST, Some(&request.id), &error),
@@ -321,37 +345,37 @@ fn initialize(door: &Arc<Door>, caller: &Arc<Caller>, request: &toolbooth_wire::
 pub(super) fn open_session(
     caller: &Arc<Caller>,
     request: &toolbooth_wire::Request,
-) -> Result<Arc<Session>, RpcError> {
+) -> Result<Arc<LegacySession>, RpcError> {
     let invalid = |why: &str| RpcError::new(INVALID_PARAMS, format!("Invalid params: {why}"));
     let params = request.params.as_ref().ok_or_else(|| invalid("`protocolVersion` is missing"))?;
     let version = params.member("protocolVersion");
     let version =
         version.as_ref().and_then(RawJson::string).ok_or_else(|| invalid("`protocolVersion` is missing"))?;
-    Session::new(caller, Revision::negotiate(&version), legacy_facts(params)?)
-        .ok_or_else(|| invalid("no randomness for a session"))
+    LegacySession::new(caller, Revision::negotiate(&version), legacy_facts(params)?)
+        .ok_or_else(|| invalid("the system has no randomness for a session id"))
 }
 
-fn told(
+fn serve_notification(
     door: &Arc<Door>,
     caller: &Arc<Caller>,
     headers: &HeaderMap,
     notification: Notification,
-) -> Response<Body> {
+) -> Response<ResponseBody> {
     if !headers.contains_key(&mirror::SESSION_ID) {
-        // The modern era has no notifications toward the server; they are taken and do nothing.
+        // The modern era has no notifications from clients; they are accepted and ignored.
         return plain(StatusCode::ACCEPTED);
     }
     match session_of(door, caller, headers, None) {
         Ok(session) => {
-            heed(&session, &notification);
+            apply_notification(&session, &notification);
             plain(StatusCode::ACCEPTED)
         }
         Err(response) => *response,
     }
 }
 
-/// What a legacy client's notification does.
-pub(super) fn heed(session: &Session, notification: &Notification) {
+/// Applies a legacy client's notification to its session.
+pub(super) fn apply_notification(session: &LegacySession, notification: &Notification) {
     if notification.method == "notifications/cancelled"
         && let Some(id) = notification.params.as_ref().and_then(|params| params.member("requestId"))
         && let Some(id) = Id::from_raw(&id)
@@ -360,17 +384,17 @@ pub(super) fn heed(session: &Session, notification: &Notification) {
     }
 }
 
-/// The session that a message names; else the answer, to the request of this id where it is one.
+/// The session that a message names, or the error response. `request` is the id of the message if it is a request.
 pub(super) fn session_of(
     door: &Door,
     caller: &Caller,
     headers: &HeaderMap,
     request: Option<&Id>,
-) -> Result<Arc<Session>, Box<Response<Body>>> {
+) -> Result<Arc<LegacySession>, Box<Response<ResponseBody>>> {
     let Some(id) = headers.get(&mirror::SESSION_ID) else {
         let error = RpcError::new(
             INVALID_REQUEST,
-            "Invalid Request: no Mcp-Session-Id; start with `initialize`, or send the modern `_meta`",
+            "Invalid Request: the Mcp-Session-Id header is missing; start with `initialize`, or send the modern `_meta`",
         );
         return Err(Box::new(failure(StatusCode::BAD_REQUEST, request, &error)));
     };
@@ -386,8 +410,13 @@ pub(super) fn session_of(
     })
 }
 
-/// The stream on which a legacy client hears of changes.
-async fn get(door: &Arc<Door>, caller: &Arc<Caller>, headers: &HeaderMap, via: Via) -> Response<Body> {
+/// Opens the stream on which a legacy client receives change notifications.
+async fn get(
+    door: &Arc<Door>,
+    caller: &Arc<Caller>,
+    headers: &HeaderMap,
+    via: Ingress,
+) -> Response<ResponseBody> {
     if !headers.contains_key(&mirror::SESSION_ID) {
         return not_allowed();
     }
@@ -400,16 +429,16 @@ async fn get(door: &Arc<Door>, caller: &Arc<Caller>, headers: &HeaderMap, via: V
         Err(response) => return *response,
     };
     let ended = session.open_stream();
-    let client = Client::of_session(session, caller);
-    let shown = Shown::Headers(headers.clone(), via);
-    let listening = match Listening::open(door, &client, shown, Filter::lists(), None).await {
-        Ok(listening) => listening,
+    let client = McpClient::of_session(session, caller);
+    let credentials = StreamCredentials::Headers(headers.clone(), via);
+    let stream = match ChangeStream::open(door, &client, credentials, ChangeFilter::lists(), None).await {
+        Ok(stream) => stream,
         Err(error) => return failure(StatusCode::TOO_MANY_REQUESTS, None, &error),
     };
-    events(Box::pin(changes(listening, None, door.keep_alive).take_until(Box::pin(ended))))
+    events(Box::pin(changes(stream, None, door.keep_alive).take_until(Box::pin(ended))))
 }
 
-fn delete(door: &Arc<Door>, caller: &Arc<Caller>, headers: &HeaderMap) -> Response<Body> {
+fn delete(door: &Arc<Door>, caller: &Arc<Caller>, headers: &HeaderMap) -> Response<ResponseBody> {
     if !headers.contains_key(&mirror::SESSION_ID) {
         return not_allowed();
     }
@@ -423,8 +452,8 @@ fn delete(door: &Arc<Door>, caller: &Arc<Caller>, headers: &HeaderMap) -> Respon
     }
 }
 
-/// Ends what a session had going.
-pub(super) fn forget(door: &Door, session: &Session) {
+/// Closes a session and its subscriptions.
+pub(super) fn forget(door: &Door, session: &LegacySession) {
     session.close();
     for uri in session.take_subscriptions() {
         door.engine.unsubscribe(&session.caller, &uri);
@@ -432,24 +461,24 @@ pub(super) fn forget(door: &Door, session: &Session) {
 }
 
 fn changes(
-    listening: Listening,
+    stream: ChangeStream,
     id: Option<Id>,
     keep_alive: std::time::Duration,
 ) -> impl futures_util::Stream<Item = io::Result<Bytes>> + Send {
-    futures_util::stream::unfold(Some((listening, id)), move |state| async move {
-        let (mut listening, id) = state?;
-        match tokio::time::timeout(keep_alive, listening.next()).await {
-            Err(_) => Some((Ok(Bytes::from_static(KEEP_ALIVE)), Some((listening, id)))),
-            Ok(Some(message)) => Some((Ok(write_event(&message, None)), Some((listening, id)))),
+    futures_util::stream::unfold(Some((stream, id)), move |state| async move {
+        let (mut stream, id) = state?;
+        match tokio::time::timeout(keep_alive, stream.next()).await {
+            Err(_) => Some((Ok(Bytes::from_static(KEEP_ALIVE)), Some((stream, id)))),
+            Ok(Some(message)) => Some((Ok(write_event(&message, None)), Some((stream, id)))),
             Ok(None) => {
                 let id = id?;
-                Some((Ok(write_event(&write_result(&id, &listening.goodbye()), None)), None))
+                Some((Ok(write_event(&write_result(&id, &stream.final_result()), None)), None))
             }
         }
     })
 }
 
-/// Modern clients are told by HTTP too; legacy ones read the body.
+/// The HTTP status of an error. Legacy clients get 200 and read the error from the body.
 fn status_of(error: &RpcError, era: Era) -> StatusCode {
     match (era, error.code) {
         (Era::Legacy, _) => StatusCode::OK,
@@ -461,42 +490,44 @@ fn status_of(error: &RpcError, era: Era) -> StatusCode {
     }
 }
 
-fn with_type(status: StatusCode, kind: &'static str, body: Body) -> Response<Body> {
+fn with_type(status: StatusCode, kind: &'static str, body: ResponseBody) -> Response<ResponseBody> {
     let mut response = Response::new(body);
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
     response
 }
 
-pub(super) fn json(status: StatusCode, pieces: VecDeque<Bytes>) -> Response<Body> {
-    with_type(status, "application/json", Body::Pieces(pieces))
+pub(super) fn json(status: StatusCode, chunks: VecDeque<Bytes>) -> Response<ResponseBody> {
+    with_type(status, "application/json", ResponseBody::Chunks(chunks))
 }
 
-pub(super) fn failure(status: StatusCode, id: Option<&Id>, error: &RpcError) -> Response<Body> {
+pub(super) fn failure(status: StatusCode, id: Option<&Id>, error: &RpcError) -> Response<ResponseBody> {
     json(status, VecDeque::from([write_error(id, error)]))
 }
 
-fn events(stream: impl futures_util::Stream<Item = io::Result<Bytes>> + Send + 'static) -> Response<Body> {
-    let mut response = with_type(StatusCode::OK, "text/event-stream", Body::stream(stream));
+fn events(
+    stream: impl futures_util::Stream<Item = io::Result<Bytes>> + Send + 'static,
+) -> Response<ResponseBody> {
+    let mut response = with_type(StatusCode::OK, "text/event-stream", ResponseBody::stream(stream));
     let headers = response.headers_mut();
     headers.insert("cache-control", HeaderValue::from_static("no-cache"));
     headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
     response
 }
 
-/// The same answer, after which the connection ends.
-fn closing(mut response: Response<Body>) -> Response<Body> {
+/// Adds `Connection: close` to a response.
+fn closing(mut response: Response<ResponseBody>) -> Response<ResponseBody> {
     response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     response
 }
 
-pub(super) fn plain(status: StatusCode) -> Response<Body> {
-    let mut response = Response::new(Body::empty());
+pub(super) fn plain(status: StatusCode) -> Response<ResponseBody> {
+    let mut response = Response::new(ResponseBody::empty());
     *response.status_mut() = status;
     response
 }
 
-fn not_allowed() -> Response<Body> {
+fn not_allowed() -> Response<ResponseBody> {
     let mut response = plain(StatusCode::METHOD_NOT_ALLOWED);
     response.headers_mut().insert(ALLOW, HeaderValue::from_static("POST"));
     response

@@ -1,19 +1,19 @@
-//! The MCP door over lines: a local socket that `toolbooth stdio` joins, one message a line.
+//! MCP over lines: a local socket that `toolbooth stdio` connects to, with one message per line.
 //!
-//! One connection may speak both eras: `initialize` opens its session, requests with modern `_meta`
-//! stand for themselves.
+//! One connection may use both eras: `initialize` opens its session, and requests with modern `_meta` are
+//! independent of it.
 
 use super::Door;
 use super::batch;
 use super::cancel::Cancel;
-use super::client::{Client, modern_facts};
-use super::follow::{Final, Step};
-use super::http::{forget, heed, open_session, reply_pieces};
-use super::listen::{Filter, Listening, Shown};
+use super::change_stream::{ChangeFilter, ChangeStream, StreamCredentials};
+use super::client::{McpClient, modern_facts};
+use super::http::{apply_notification, forget, open_session, reply_chunks};
 use super::long::joined;
-use super::methods::{self, Begun};
-use super::session::Session;
-use crate::identify::Knock;
+use super::methods::{self, MethodOutcome};
+use super::running_request::{FinalAnswer, RequestStep};
+use super::session::LegacySession;
+use crate::identify::IdentifyRequest;
 use bytes::Bytes;
 use std::collections::HashMap;
 use std::pin::pin;
@@ -22,24 +22,24 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc;
 use toolbooth_core::caller::Caller;
 use toolbooth_core::json::RawJson;
-use toolbooth_upstream::process::{Frame, LineReader};
+use toolbooth_upstream::process::{LineFrame, LineReader};
 use toolbooth_wire::codes::{INVALID_PARAMS, INVALID_REQUEST, RpcError};
-use toolbooth_wire::envelope::{Unreadable, write_error, write_result};
+use toolbooth_wire::envelope::{InvalidMessage, write_error, write_result};
 use toolbooth_wire::meta::RequestMeta;
 use toolbooth_wire::{Era, Id, Message, Request, strict};
 
-/// How many messages wait for a slow reader before its requests wait too.
+/// Maximum number of messages queued for a slow reader before its requests wait too.
 const BACKLOG: usize = 256;
-/// How many requests one connection may have under way.
+/// Maximum number of concurrent requests per connection.
 const MAX_REQUESTS: usize = 1024;
 
-struct Connection {
+struct LineConnection {
     door: Arc<Door>,
     out: mpsc::Sender<Bytes>,
-    session: Mutex<Option<Arc<Session>>>,
+    session: Mutex<Option<Arc<LegacySession>>>,
     /// The persona the client asked for before its first message.
     persona: OnceLock<String>,
-    /// Modern requests under way, so that they can be cancelled.
+    /// Running modern requests, for cancellation.
     running: Mutex<HashMap<Id, Cancel>>,
 }
 
@@ -51,7 +51,7 @@ where
 {
     let (out, queue) = mpsc::channel(BACKLOG);
     let writer = tokio::spawn(write_all(write, queue));
-    let connection = Arc::new(Connection {
+    let connection = Arc::new(LineConnection {
         door: door.clone(),
         out,
         session: Mutex::default(),
@@ -64,19 +64,19 @@ where
     while let Ok(Some(frame)) = lines.next().await {
         while tasks.try_join_next().is_some() {}
         match frame {
-            Frame::Line(line) if std::mem::take(&mut first) && connection.introduced(&line) => {}
-            Frame::Line(line) => connection.receive(line, &mut tasks).await,
-            Frame::TooLong { limit, .. } => {
+            LineFrame::Line(line) if std::mem::take(&mut first) && connection.read_preamble(&line) => {}
+            LineFrame::Line(line) => connection.receive(line, &mut tasks).await,
+            LineFrame::TooLong { limit, .. } => {
                 let error = RpcError::new(
                     INVALID_REQUEST,
                     format!("Invalid Request: a message is over {limit} bytes"),
                 );
                 let _ = connection.out.send(write_error(None, &error)).await;
             }
-            Frame::Skipped { .. } | Frame::Partial(_) => {}
+            LineFrame::Skipped { .. } | LineFrame::Partial(_) => {}
         }
     }
-    // The client is gone: what it left running is cancelled, down to the servers.
+    // The client has disconnected: cancel its running requests, down to the servers.
     tasks.shutdown().await;
     let session = connection.session.lock().unwrap_or_else(PoisonError::into_inner).take();
     if let Some(session) = session {
@@ -103,14 +103,14 @@ async fn write_all<W: AsyncWrite + Unpin>(mut write: W, mut queue: mpsc::Receive
     }
 }
 
-impl Connection {
+impl LineConnection {
     async fn receive(self: &Arc<Self>, line: Bytes, tasks: &mut tokio::task::JoinSet<()>) {
         if line.trim_ascii_start().first() == Some(&b'[') && strict::check(&line).is_ok() {
             return self.batched(line, tasks).await;
         }
         let message = match Message::parse_strictly(&line) {
             Ok(message) => message,
-            Err(Unreadable { id, error }) => return self.send(write_error(id.as_ref(), &error)).await,
+            Err(InvalidMessage { id, error }) => return self.send(write_error(id.as_ref(), &error)).await,
         };
         match message {
             Message::Request(request) if request.method == "initialize" => {
@@ -133,16 +133,16 @@ impl Connection {
                 self.send(text).await;
             }
             Message::Request(request) if tasks.len() >= MAX_REQUESTS => {
-                let error = RpcError::new(INVALID_REQUEST, "too many requests are under way");
+                let error = RpcError::new(INVALID_REQUEST, "too many requests are running");
                 self.send(write_error(Some(&request.id), &error)).await;
             }
             Message::Request(request) => {
                 let connection = self.clone();
-                tasks.spawn(async move { connection.asked(request).await });
+                tasks.spawn(async move { connection.serve_request(request).await });
             }
             Message::Notification(notification) => {
                 if let Some(session) = self.current_session() {
-                    heed(&session, &notification);
+                    apply_notification(&session, &notification);
                 }
                 if notification.method == "notifications/cancelled" {
                     self.cancelled(notification.params.as_ref());
@@ -158,7 +158,7 @@ impl Connection {
 
     async fn batched(self: &Arc<Self>, line: Bytes, tasks: &mut tokio::task::JoinSet<()>) {
         if tasks.len() >= MAX_REQUESTS {
-            let error = RpcError::new(INVALID_REQUEST, "too many requests are under way");
+            let error = RpcError::new(INVALID_REQUEST, "too many requests are running");
             return self.send(write_error(None, &error)).await;
         }
         let connection = self.clone();
@@ -178,7 +178,7 @@ impl Connection {
         });
     }
 
-    fn current_session(&self) -> Option<Arc<Session>> {
+    fn current_session(&self) -> Option<Arc<LegacySession>> {
         self.session.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -195,32 +195,32 @@ impl Connection {
         let _ = self.out.send(message).await;
     }
 
-    /// Takes the line by which `toolbooth stdio` says what its client wants, where it sends one.
-    fn introduced(&self, line: &Bytes) -> bool {
+    /// Reads the optional first line, in which `toolbooth stdio` sends the options of its client.
+    fn read_preamble(&self, line: &Bytes) -> bool {
         #[derive(serde::Deserialize)]
-        struct Introduction {
-            toolbooth: Wanted,
+        struct ConnectionPreamble {
+            toolbooth: PreambleOptions,
         }
         #[derive(serde::Deserialize)]
-        struct Wanted {
+        struct PreambleOptions {
             persona: String,
         }
-        let Ok(Introduction { toolbooth }) = serde_json::from_slice(line) else { return false };
+        let Ok(ConnectionPreamble { toolbooth }) = serde_json::from_slice(line) else { return false };
         self.persona.set(toolbooth.persona).is_ok()
     }
 
-    /// Who is at the other end of the socket, by the configuration as it is now.
+    /// Identifies the peer of the socket with the current configuration.
     async fn caller(&self) -> Result<Arc<Caller>, RpcError> {
-        let knock = Knock::Socket { persona: self.persona.get().map(String::as_str) };
-        let identified = self.door.identify(knock).await;
+        let request = IdentifyRequest::Socket { persona: self.persona.get().map(String::as_str) };
+        let identified = self.door.identify(request).await;
         identified.map_err(|unidentified| RpcError::new(INVALID_PARAMS, unidentified.to_string()))
     }
 
-    async fn client(&self, meta: &RequestMeta) -> Result<Client, RpcError> {
+    async fn client(&self, meta: &RequestMeta) -> Result<McpClient, RpcError> {
         let caller = self.caller().await?;
         if meta.is_modern() {
             let facts = Arc::new(modern_facts(meta)?);
-            return Ok(Client { caller, facts, revision: meta.modern_revision()?, session: None });
+            return Ok(McpClient { caller, facts, revision: meta.modern_revision()?, session: None });
         }
         let Some(session) = self.current_session() else {
             return Err(RpcError::new(
@@ -228,53 +228,61 @@ impl Connection {
                 "Invalid Request: start with `initialize`, or send the modern `_meta`",
             ));
         };
-        Ok(Client::of_session(session, &caller))
+        Ok(McpClient::of_session(session, &caller))
     }
 
-    async fn asked(self: Arc<Self>, request: Request) {
+    async fn serve_request(self: Arc<Self>, request: Request) {
         let known = match RequestMeta::of(request.params.as_ref()) {
             Ok(meta) => self.client(&meta).await.map(|client| (client, meta)),
             Err(error) => Err(error),
         };
-        let begun = match known {
+        let outcome = match known {
             Ok((client, meta)) => {
-                methods::begin(&self.door, &client, &request, meta, None).await.map(|begun| (client, begun))
+                let begun = methods::begin(&self.door, &client, &request, meta, None).await;
+                begun.map(|outcome| (client, outcome))
             }
             Err(error) => Err(error),
         };
-        let (client, begun) = match begun {
-            Ok(begun) => begun,
+        let (client, outcome) = match outcome {
+            Ok(outcome) => outcome,
             Err(error) => return self.send(write_error(Some(&request.id), &error)).await,
         };
-        match begun {
-            Begun::Ready(reply) => {
-                let pieces: Vec<Bytes> = reply_pieces(&request.id, reply, client.era()).into();
-                self.send(one_line(Bytes::from(pieces.concat()))).await;
+        match outcome {
+            MethodOutcome::Ready(reply) => {
+                let chunks: Vec<Bytes> = reply_chunks(&request.id, reply, client.era()).into();
+                self.send(one_line(Bytes::from(chunks.concat()))).await;
             }
-            Begun::Listen(filter) => {
+            MethodOutcome::Listen(filter) => {
                 let cancel = self.track(&request.id);
-                let opened =
-                    Listening::open(&self.door, &client, Shown::Socket, filter, Some(request.id.clone()))
-                        .await;
+                let opened = ChangeStream::open(
+                    &self.door,
+                    &client,
+                    StreamCredentials::Socket,
+                    filter,
+                    Some(request.id.clone()),
+                )
+                .await;
                 match opened {
-                    Ok(listening) => self.listen(listening, cancel.cancelled()).await,
+                    Ok(stream) => self.listen(stream, cancel.cancelled()).await,
                     Err(error) => self.send(write_error(Some(&request.id), &error)).await,
                 }
             }
-            Begun::Ongoing(mut following) => {
+            MethodOutcome::Ongoing(mut running) => {
                 if client.era() == Era::Modern {
-                    following = following.cancellable(self.track(&request.id));
+                    running = running.cancellable(self.track(&request.id));
                 }
                 loop {
-                    let last = match following.next().await {
-                        Step::Message(message) => {
+                    let last = match running.next().await {
+                        RequestStep::Message(message) => {
                             self.send(one_line(message)).await;
                             continue;
                         }
-                        Step::Done(Final::Nothing) => break,
-                        Step::Done(Final::Result(result)) => write_result(&request.id, &result),
-                        Step::Done(Final::Error(error)) => write_error(Some(&request.id), &error),
-                        Step::Done(Final::Long(pieces)) => joined(&request.id, &pieces),
+                        RequestStep::Done(FinalAnswer::Nothing) => break,
+                        RequestStep::Done(FinalAnswer::Result(result)) => write_result(&request.id, &result),
+                        RequestStep::Done(FinalAnswer::Error(error)) => {
+                            write_error(Some(&request.id), &error)
+                        }
+                        RequestStep::Done(FinalAnswer::Long(chunks)) => joined(&request.id, &chunks),
                     };
                     self.send(one_line(last)).await;
                     break;
@@ -290,12 +298,12 @@ impl Connection {
         cancel
     }
 
-    async fn listen(&self, mut listening: Listening, until: impl Future<Output = ()>) {
+    async fn listen(&self, mut stream: ChangeStream, until: impl Future<Output = ()>) {
         let mut until = pin!(until);
         loop {
             tokio::select! {
                 () = &mut until => return,
-                message = listening.next() => match message {
+                message = stream.next() => match message {
                     Some(message) => self.send(one_line(message)).await,
                     None => return,
                 },
@@ -303,10 +311,10 @@ impl Connection {
         }
     }
 
-    /// A legacy client hears of changes on its one channel.
-    fn start_listening(self: &Arc<Self>, session: &Arc<Session>, tasks: &mut tokio::task::JoinSet<()>) {
+    /// Starts sending change notifications to a legacy client, on its only channel.
+    fn start_listening(self: &Arc<Self>, session: &Arc<LegacySession>, tasks: &mut tokio::task::JoinSet<()>) {
         let connection = self.clone();
-        let client = Client {
+        let client = McpClient {
             caller: session.caller.clone(),
             facts: session.facts(),
             revision: session.revision,
@@ -314,17 +322,23 @@ impl Connection {
         };
         let over = session.over();
         tasks.spawn(async move {
-            let opened =
-                Listening::open(&connection.door, &client, Shown::Socket, Filter::lists(), None).await;
-            // A client over its share of streams gets no change notifications; its requests are served.
-            if let Ok(listening) = opened {
-                connection.listen(listening, over.cancelled()).await;
+            let opened = ChangeStream::open(
+                &connection.door,
+                &client,
+                StreamCredentials::Socket,
+                ChangeFilter::lists(),
+                None,
+            )
+            .await;
+            // A client over its quota of streams gets no change notifications; its requests are served.
+            if let Ok(stream) = opened {
+                connection.listen(stream, over.cancelled()).await;
             }
         });
     }
 }
 
-/// A line must not hold line ends. JSON can hold them between values only, where a space does as well.
+/// Replaces line ends by spaces. In JSON they can only occur between values.
 fn one_line(message: Bytes) -> Bytes {
     if !message.iter().any(|byte| matches!(byte, b'\n' | b'\r')) {
         return message;

@@ -1,4 +1,4 @@
-//! Answers with a long result: the pieces of its text, in an envelope of the gateway's own.
+//! Answers with a long result, whose chunks are forwarded in an envelope of the gateway.
 
 use bytes::Bytes;
 use std::collections::VecDeque;
@@ -7,21 +7,21 @@ use toolbooth_wire::envelope::result_head;
 
 const END: &[u8] = b"}";
 
-/// The whole answer, in pieces.
-pub(super) fn answer(id: &Id, pieces: Vec<Bytes>) -> VecDeque<Bytes> {
-    let mut all = VecDeque::from(pieces);
+/// The chunks of the whole answer.
+pub(super) fn answer(id: &Id, chunks: Vec<Bytes>) -> VecDeque<Bytes> {
+    let mut all = VecDeque::from(chunks);
     all.push_front(result_head(id));
     all.push_back(Bytes::from_static(END));
     all
 }
 
-/// The whole answer as one text, for a stream of events or a line.
-pub(super) fn joined(id: &Id, pieces: &[Bytes]) -> Bytes {
+/// The whole answer in one buffer, for an event stream or a line.
+pub(super) fn joined(id: &Id, chunks: &[Bytes]) -> Bytes {
     let head = result_head(id);
-    let length = pieces.iter().map(Bytes::len).sum::<usize>() + head.len() + END.len();
+    let length = chunks.iter().map(Bytes::len).sum::<usize>() + head.len() + END.len();
     let mut out = Vec::with_capacity(length);
     out.extend_from_slice(&head);
-    pieces.iter().for_each(|piece| out.extend_from_slice(piece));
+    chunks.iter().for_each(|chunk| out.extend_from_slice(chunk));
     out.extend_from_slice(END);
     out.into()
 }

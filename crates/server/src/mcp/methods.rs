@@ -1,25 +1,25 @@
-//! What each method does, whatever the era and the door.
+//! Implements the methods of the protocol, for both eras and all transports.
 
 use super::Door;
-use super::client::Client;
-use super::follow::Following;
-use super::listen::Filter;
+use super::change_stream::ChangeFilter;
+use super::client::McpClient;
+use super::running_request::RunningRequest;
 use super::trace::continued;
 use super::translate;
 use http::HeaderMap;
 use std::pin::pin;
 use std::sync::Arc;
-use toolbooth_core::call::Incoming;
+use toolbooth_core::call::IncomingCall;
 use toolbooth_core::caller::{Caller, ClientFacts};
 use toolbooth_core::catalog::{ListBytes, ListKind, Lookup};
 use toolbooth_core::exposure::{Mode, meta};
 use toolbooth_core::fault::Problem;
 use toolbooth_core::json::{ObjectWriter, RawJson};
-use toolbooth_core::permission::{Extent, extent};
-use toolbooth_engine::Rounds;
-use toolbooth_engine::parked::{Ongoing, Parked};
-use toolbooth_engine::record::progress_wanted;
-use toolbooth_engine::state::{Binding, Meaning, NotOpened};
+use toolbooth_core::permission::{ServerVisibility, extent};
+use toolbooth_engine::QuestionHandling;
+use toolbooth_engine::inquiry::progress_wanted;
+use toolbooth_engine::parked::{OngoingCall, ParkedCall};
+use toolbooth_engine::request_state::{OpenStateError, StateBinding, StateTarget};
 use toolbooth_engine::{CallRequest, Inquiry};
 use toolbooth_upstream::connection::{LOG_LEVELS, Round, our_info, our_instance};
 use toolbooth_upstream::{CallLink, boxed};
@@ -28,27 +28,27 @@ use toolbooth_wire::meta::{INSTANCE, RequestMeta, SERVER_INFO};
 use toolbooth_wire::mirror;
 use toolbooth_wire::{Era, Request, Revision, RpcError};
 
-/// What a request led to.
+/// How a method answers a request.
 #[derive(Debug)]
-pub enum Begun {
-    /// An answer at once.
-    Ready(Reply),
-    /// Work under way.
-    Ongoing(Box<Following>),
-    /// A stream of changes.
-    Listen(Filter),
+pub enum MethodOutcome {
+    /// With an immediate reply.
+    Ready(ImmediateReply),
+    /// After work that is running.
+    Ongoing(Box<RunningRequest>),
+    /// With a change stream.
+    Listen(ChangeFilter),
 }
 
-/// An answer at once.
+/// A reply that needs no further work.
 #[derive(Debug)]
-pub enum Reply {
+pub enum ImmediateReply {
     /// A result.
     Result(RawJson),
-    /// A list as ready bytes, in this era's dress.
+    /// A list as cached bytes in the format of the client's era.
     List(Arc<ListBytes>),
 }
 
-/// The members of `params` that the gateway reads itself.
+/// The members of `params` that the gateway reads.
 #[derive(Default)]
 struct Params {
     name: Option<RawJson>,
@@ -71,14 +71,14 @@ fn invalid(why: impl std::fmt::Display) -> RpcError {
     RpcError::new(INVALID_PARAMS, format!("Invalid params: {why}"))
 }
 
-/// Starts on a request. `meta` is its `_meta`, already read; `headers` are there on HTTP.
+/// Starts a request. `meta` is its parsed `_meta`; `headers` is set for HTTP.
 pub async fn begin(
     door: &Arc<Door>,
-    client: &Client,
+    client: &McpClient,
     request: &Request,
     meta: RequestMeta,
     headers: Option<&HeaderMap>,
-) -> Result<Begun, RpcError> {
+) -> Result<MethodOutcome, RpcError> {
     let modern = client.era() == Era::Modern;
     match request.method.as_str() {
         "tools/call" => pin!(call(door, client, request, meta, headers)).await,
@@ -90,10 +90,12 @@ pub async fn begin(
         "resources/read" => inquire(door, client, request, meta, "resources/read", headers).await,
         "completion/complete" => inquire(door, client, request, meta, "completion/complete", headers).await,
         "server/discover" if modern => {
-            Ok(Begun::Ready(Reply::Result(discovered(door, &client.caller, &client.facts))))
+            Ok(MethodOutcome::Ready(ImmediateReply::Result(discovered(door, &client.caller, &client.facts))))
         }
-        "subscriptions/listen" if modern => Filter::read(request.params.as_ref()).map(Begun::Listen),
-        "ping" if !modern => Ok(Begun::Ready(Reply::Result(RawJson::empty_object()))),
+        "subscriptions/listen" if modern => {
+            ChangeFilter::read(request.params.as_ref()).map(MethodOutcome::Listen)
+        }
+        "ping" if !modern => Ok(MethodOutcome::Ready(ImmediateReply::Result(RawJson::empty_object()))),
         "logging/setLevel" if !modern => set_level(client, request),
         "resources/subscribe" if !modern => Box::pin(subscribe(door, client, request)).await,
         "resources/unsubscribe" if !modern => unsubscribe(door, client, request),
@@ -103,11 +105,11 @@ pub async fn begin(
 
 async fn call(
     door: &Arc<Door>,
-    client: &Client,
+    client: &McpClient,
     request: &Request,
     meta: RequestMeta,
     headers: Option<&HeaderMap>,
-) -> Result<Begun, RpcError> {
+) -> Result<MethodOutcome, RpcError> {
     let Some(raw) = &request.params else { return Err(invalid("`name` is missing")) };
     let mut params = Params::of(raw);
     let name = params.name.take().ok_or_else(|| invalid("`name` is missing"))?;
@@ -116,46 +118,47 @@ async fn call(
     if let Some(headers) = headers
         && client.era() == Era::Modern
     {
-        // Checked against what the tool says, so not before it is there.
-        door.engine.gathered_for_tool(&name, &client.caller).await;
+        // The check needs the tool's definition, so wait for its server.
+        door.engine.wait_for_tool(&name, &client.caller).await;
         check_mirrored(door, client, &name, arguments.as_ref(), headers)?;
     }
     let progress = progress_wanted(meta.progress_token.as_ref());
     let binding = bind(client, "tools/call", &name, arguments.as_ref());
     let round = match take_round(door, client, params, binding.as_ref()).await? {
-        Came::Back(parked) => {
-            return Ok(come_back(door, client, request, "tools/call", meta, binding, parked));
+        RoundStart::Resumed(parked) => {
+            return Ok(resume(door, client, request, "tools/call", meta, binding, parked));
         }
-        Came::New(round) => round,
+        RoundStart::New(round) => round,
     };
-    let incoming = Incoming {
+    let incoming = IncomingCall {
         caller: client.caller.clone(),
         client: client.facts.clone(),
         name,
         arguments,
         meta: continued(meta.rest, headers),
     };
-    let rounds = if client.era() == Era::Modern { Rounds::Returned } else { Rounds::Driven };
+    let questions =
+        if client.era() == Era::Modern { QuestionHandling::Returned } else { QuestionHandling::DuringCall };
     let given = round.input_responses.clone();
     let reading = door.reading;
-    let call = CallRequest { incoming, round, progress, rounds, reading, patience: None };
+    let call = CallRequest { incoming, round, progress, questions, reading, approval_wait: None };
     let (link, events) = CallLink::new();
     let engine = door.engine.clone();
     let work = boxed(move || async move { pin!(engine.call(call, &link)).await });
-    let following = Following::new(
+    let running = RunningRequest::new(
         door.clone(),
         client.clone(),
         request.id.clone(),
         "tools/call",
-        Ongoing { work, events },
+        OngoingCall { work, events },
     );
-    Ok(Begun::Ongoing(following.bound(binding).reporting(meta.progress_token).given(given)))
+    Ok(MethodOutcome::Ongoing(running.bound(binding).reporting(meta.progress_token).given(given)))
 }
 
-/// The arguments that a tool wants mirrored must agree with the headers.
+/// Checks that arguments which the tool wants mirrored agree with the headers.
 fn check_mirrored(
     door: &Door,
-    client: &Client,
+    client: &McpClient,
     name: &str,
     arguments: Option<&RawJson>,
     headers: &HeaderMap,
@@ -172,92 +175,99 @@ fn check_mirrored(
     Ok(())
 }
 
-/// Only modern clients come back with a state, so only they need a binding.
-fn bind(client: &Client, method: &'static str, name: &str, arguments: Option<&RawJson>) -> Option<Binding> {
-    (client.era() == Era::Modern).then(|| Binding::new(&client.caller, method, name, arguments))
+/// The binding of request states. Only modern clients send a state back, so only they need one.
+fn bind(
+    client: &McpClient,
+    method: &'static str,
+    name: &str,
+    arguments: Option<&RawJson>,
+) -> Option<StateBinding> {
+    (client.era() == Era::Modern).then(|| StateBinding::new(&client.caller, method, name, arguments))
 }
 
-enum Came {
+/// Whether a request starts a round or resumes a parked call.
+enum RoundStart {
     New(Round),
-    Back(Parked),
+    Resumed(ParkedCall),
 }
 
-/// Whether this is a later round of an earlier request, and if so, which.
+/// Determines whether this request continues an earlier one.
 async fn take_round(
     door: &Door,
-    client: &Client,
+    client: &McpClient,
     params: Params,
-    binding: Option<&Binding>,
-) -> Result<Came, RpcError> {
+    binding: Option<&StateBinding>,
+) -> Result<RoundStart, RpcError> {
     let responses = params.input_responses;
     if responses.as_ref().is_some_and(|responses| !responses.is_object()) {
         return Err(invalid("`inputResponses` must be an object"));
     }
     let (Some(state), Some(binding)) = (params.request_state, binding) else {
-        return Ok(Came::New(Round { input_responses: responses, request_state: None }));
+        return Ok(RoundStart::New(Round { input_responses: responses, request_state: None }));
     };
-    let refused =
-        || invalid("`requestState` is not one of ours, not of this request, expired or used before");
+    let refused = || invalid("`requestState` is not valid for this request, has expired or was used before");
     let state = state.string().ok_or_else(refused)?.into_owned();
-    // Hardly any request has a state: what it takes to open one is not part of every request.
+    // Boxed, because hardly any request has a state and opening one needs a large future.
     let opened = Box::pin(door.engine.states().open(&state, binding)).await;
     let opened = opened.map_err(|why| {
-        if why == NotOpened::Foreign {
-            let attempt = "a request state that was not made for this caller and request";
-            door.engine.note_trespass(&client.caller, "request.foreign-state", attempt);
+        if why == OpenStateError::Foreign {
+            let attempt = "a request state of another caller or request";
+            door.engine.record_denied(&client.caller, "request.foreign-state", attempt);
         }
         refused()
     });
     match opened? {
-        Meaning::Upstream { state } => {
+        StateTarget::Upstream { state } => {
             let request_state = state.and_then(|state| RawJson::parse(state).ok());
-            Ok(Came::New(Round { input_responses: responses, request_state }))
+            Ok(RoundStart::New(Round { input_responses: responses, request_state }))
         }
-        Meaning::Parked(handle) => {
+        StateTarget::Parked(handle) => {
             let mut parked = door.engine.parking().take(&handle).ok_or_else(refused)?;
             let questions = std::mem::take(&mut parked.questions);
             for (key, question) in questions {
                 match responses.as_ref().and_then(|responses| responses.member(&key)) {
                     Some(answer) => drop(question.reply.send(Ok(answer))),
-                    // What was left out is asked again.
+                    // Unanswered questions are asked again.
                     None => parked.questions.push((key, question)),
                 }
             }
-            Ok(Came::Back(parked))
+            Ok(RoundStart::Resumed(parked))
         }
     }
 }
 
-fn come_back(
+fn resume(
     door: &Arc<Door>,
-    client: &Client,
+    client: &McpClient,
     request: &Request,
     method: &'static str,
     meta: RequestMeta,
-    binding: Option<Binding>,
-    parked: Parked,
-) -> Begun {
-    let Parked { ongoing, questions } = parked;
-    let following = Following::new(door.clone(), client.clone(), request.id.clone(), method, ongoing);
-    Begun::Ongoing(following.bound(binding).reporting(meta.progress_token).asking(questions))
+    binding: Option<StateBinding>,
+    parked: ParkedCall,
+) -> MethodOutcome {
+    let ParkedCall { ongoing, questions } = parked;
+    let running = RunningRequest::new(door.clone(), client.clone(), request.id.clone(), method, ongoing);
+    MethodOutcome::Ongoing(running.bound(binding).reporting(meta.progress_token).asking(questions))
 }
 
 async fn inquire(
     door: &Arc<Door>,
-    client: &Client,
+    client: &McpClient,
     request: &Request,
     meta: RequestMeta,
     method: &'static str,
     headers: Option<&HeaderMap>,
-) -> Result<Begun, RpcError> {
+) -> Result<MethodOutcome, RpcError> {
     let raw = request.params.clone().unwrap_or_else(RawJson::empty_object);
     let params = Params::of(&raw);
     let target = params.name.as_ref().or(params.uri.as_ref());
     let target = target.and_then(RawJson::string).unwrap_or_default().into_owned();
     let binding = bind(client, method, &target, params.arguments.as_ref());
     let round = match take_round(door, client, params, binding.as_ref()).await? {
-        Came::Back(parked) => return Ok(come_back(door, client, request, method, meta, binding, parked)),
-        Came::New(round) => round,
+        RoundStart::Resumed(parked) => {
+            return Ok(resume(door, client, request, method, meta, binding, parked));
+        }
+        RoundStart::New(round) => round,
     };
     let inquiry = Inquiry {
         caller: client.caller.clone(),
@@ -266,7 +276,11 @@ async fn inquire(
         meta: continued(meta.rest, headers),
         round,
         progress: progress_wanted(meta.progress_token.as_ref()),
-        rounds: if client.era() == Era::Modern { Rounds::Returned } else { Rounds::Driven },
+        questions: if client.era() == Era::Modern {
+            QuestionHandling::Returned
+        } else {
+            QuestionHandling::DuringCall
+        },
     };
     let (link, events) = CallLink::new();
     let engine = door.engine.clone();
@@ -277,29 +291,39 @@ async fn inquire(
             _ => engine.complete(inquiry, &link).await,
         }
     });
-    let following =
-        Following::new(door.clone(), client.clone(), request.id.clone(), method, Ongoing { work, events });
-    Ok(Begun::Ongoing(following.bound(binding).reporting(meta.progress_token)))
+    let running = RunningRequest::new(
+        door.clone(),
+        client.clone(),
+        request.id.clone(),
+        method,
+        OngoingCall { work, events },
+    );
+    Ok(MethodOutcome::Ongoing(running.bound(binding).reporting(meta.progress_token)))
 }
 
-async fn list(door: &Door, client: &Client, request: &Request, kind: ListKind) -> Result<Begun, RpcError> {
-    // Lists come whole, so no cursor is ever handed out.
+async fn list(
+    door: &Door,
+    client: &McpClient,
+    request: &Request,
+    kind: ListKind,
+) -> Result<MethodOutcome, RpcError> {
+    // Lists are not paginated, so the gateway never issues a cursor.
     if request
         .params
         .as_ref()
         .is_some_and(|params| params.member("cursor").is_some_and(|cursor| cursor.as_str() != "null"))
     {
-        return Err(invalid("`cursor` was not handed out by this gateway"));
+        return Err(invalid("`cursor` was not issued by this gateway"));
     }
-    door.engine.gathered(&client.caller).await;
+    door.engine.wait_for_servers(&client.caller).await;
     let list = door.engine.listed(kind, &client.caller, &client.facts, client.era());
     if kind == ListKind::Tools {
-        door.engine.shown().listed(&client.caller, &client.facts, &list);
+        door.engine.exposure_stats().listed(&client.caller, &client.facts, &list);
     }
-    Ok(Begun::Ready(Reply::List(list)))
+    Ok(MethodOutcome::Ready(ImmediateReply::List(list)))
 }
 
-/// What the gateway can do for its clients.
+/// The capabilities that the gateway declares to its clients.
 fn capabilities() -> RawJson {
     RawJson::trusted(
         &br#"{"tools":{"listChanged":true},"prompts":{"listChanged":true},"resources":{"subscribe":true,"listChanged":true},"completions":{},"logging":{}}"#[..],
@@ -324,7 +348,7 @@ fn discovered(door: &Door, caller: &Caller, client: &ClientFacts) -> RawJson {
     writer.finish()
 }
 
-/// The answer to `initialize`.
+/// The result to `initialize`.
 pub fn initialized(door: &Door, caller: &Caller, client: &ClientFacts, revision: Revision) -> RawJson {
     let mut writer = ObjectWriter::with_capacity(512);
     writer.text("protocolVersion", revision.as_str());
@@ -339,17 +363,20 @@ pub fn initialized(door: &Door, caller: &Caller, client: &ClientFacts, revision:
     writer.finish()
 }
 
-/// How much of the servers' own advice to models is passed on.
+/// Maximum length of the servers' instructions that are passed on.
 const MAX_INSTRUCTIONS: usize = 4096;
 
 fn instructions(door: &Door, caller: &Caller, client: &ClientFacts) -> Option<String> {
     let catalog = door.engine.catalog();
     let mut text = match door.engine.exposure(caller, &client.name()).mode {
         Mode::Full => String::new(),
-        Mode::Summary => format!("Tools are listed in short; `{}` gives a tool's arguments.", meta::DESCRIBE),
+        Mode::Summary => {
+            format!("Tools are listed in short form; `{}` shows the arguments of a tool.", meta::DESCRIBE)
+        }
         Mode::Search => format!("Most tools are not listed; `{}` finds them.", meta::SEARCH),
     };
-    let all = catalog.visible(caller).filter(|server| extent(caller, &server.entry) == Extent::Whole);
+    let all =
+        catalog.visible(caller).filter(|server| extent(caller, &server.entry) == ServerVisibility::Whole);
     for server in all {
         let Some(own) = server.instructions.as_deref().map(str::trim).filter(|own| !own.is_empty()) else {
             continue;
@@ -365,14 +392,14 @@ fn instructions(door: &Door, caller: &Caller, client: &ClientFacts) -> Option<St
     (!text.is_empty()).then_some(text)
 }
 
-fn set_level(client: &Client, request: &Request) -> Result<Begun, RpcError> {
+fn set_level(client: &McpClient, request: &Request) -> Result<MethodOutcome, RpcError> {
     let level = request.params.as_ref().and_then(|params| params.member("level"));
     let level = level.as_ref().and_then(RawJson::string).filter(|level| LOG_LEVELS.contains(&&**level));
     let (Some(level), Some(session)) = (level, &client.session) else {
         return Err(invalid(format!("`level` must be one of {}", LOG_LEVELS.join(", "))));
     };
     session.set_log_level(level.into_owned());
-    Ok(Begun::Ready(Reply::Result(RawJson::empty_object())))
+    Ok(MethodOutcome::Ready(ImmediateReply::Result(RawJson::empty_object())))
 }
 
 fn uri_of(request: &Request) -> Result<String, RpcError> {
@@ -383,10 +410,14 @@ fn uri_of(request: &Request) -> Result<String, RpcError> {
         .ok_or_else(|| invalid("`uri` must be a string"))
 }
 
-async fn subscribe(door: &Arc<Door>, client: &Client, request: &Request) -> Result<Begun, RpcError> {
+async fn subscribe(
+    door: &Arc<Door>,
+    client: &McpClient,
+    request: &Request,
+) -> Result<MethodOutcome, RpcError> {
     use toolbooth_engine::SubscribeError;
     let uri = uri_of(request)?;
-    let Some(session) = &client.session else { return Err(invalid("a session is needed")) };
+    let Some(session) = &client.session else { return Err(invalid("subscriptions need a session")) };
     if session.subscribe(&uri)
         && let Err(error) = door.engine.subscribe(&client.caller, &client.facts, &uri).await
     {
@@ -399,21 +430,21 @@ async fn subscribe(door: &Arc<Door>, client: &Client, request: &Request) -> Resu
             SubscribeError::Refused(error) => error,
             SubscribeError::Upstream(error) => {
                 match translate::problem(&Problem::of(&error), "resources/subscribe") {
-                    translate::Told::Error(error) => error,
-                    translate::Told::Result(_) => invalid("the server could not be asked"),
+                    translate::ProblemAnswer::Error(error) => error,
+                    translate::ProblemAnswer::Result(_) => invalid("the server could not be reached"),
                 }
             }
         });
     }
-    Ok(Begun::Ready(Reply::Result(RawJson::empty_object())))
+    Ok(MethodOutcome::Ready(ImmediateReply::Result(RawJson::empty_object())))
 }
 
-fn unsubscribe(door: &Arc<Door>, client: &Client, request: &Request) -> Result<Begun, RpcError> {
+fn unsubscribe(door: &Arc<Door>, client: &McpClient, request: &Request) -> Result<MethodOutcome, RpcError> {
     let uri = uri_of(request)?;
     if let Some(session) = &client.session
         && session.unsubscribe(&uri)
     {
         door.engine.unsubscribe(&client.caller, &uri);
     }
-    Ok(Begun::Ready(Reply::Result(RawJson::empty_object())))
+    Ok(MethodOutcome::Ready(ImmediateReply::Result(RawJson::empty_object())))
 }

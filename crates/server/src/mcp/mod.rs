@@ -1,23 +1,23 @@
-//! MCP doors: both eras at once, over HTTP and over lines.
+//! The MCP endpoint in both eras of the protocol, over HTTP and over a local socket.
 
 mod batch;
 pub mod cancel;
+pub mod change_stream;
 pub mod client;
-pub mod follow;
 pub mod http;
 pub mod lines;
-pub mod listen;
 mod long;
 pub mod methods;
+pub mod running_request;
 pub mod session;
 pub mod streams;
 pub mod trace;
 pub mod translate;
 
-use crate::connections::{ConnectionLimits, Connections, Sharing};
-use crate::guard::Guard;
-use crate::identify::{Identity, Knock, Unidentified};
-use session::{Sessions, Users};
+use crate::connections::{ConnectionLimits, ConnectionSharing, Connections};
+use crate::guard::RequestGuard;
+use crate::identify::{Authenticator, IdentifyRequest, Unidentified};
+use session::{Sessions, UserCount};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,46 +25,54 @@ use streams::Streams;
 use tokio_util::sync::CancellationToken;
 use toolbooth_core::caller::Caller;
 use toolbooth_core::fault::Fault;
-use toolbooth_engine::{Engine, Refusal};
-use toolbooth_upstream::peer::Reading;
+use toolbooth_engine::{Engine, RefusedAttempt};
+use toolbooth_upstream::peer::ResultReading;
 
-/// What every MCP door shares.
+/// The state that all MCP connections share.
 #[derive(Debug)]
 pub struct Door {
-    /// The engine behind it.
+    /// The engine that runs the requests.
     pub engine: Arc<Engine>,
-    /// Who may come in.
-    pub guard: Guard,
-    /// How callers are recognised.
-    pub identity: Identity,
+    /// Checks Host and Origin headers.
+    pub guard: RequestGuard,
+    /// Identifies callers.
+    pub authenticator: Authenticator,
     /// Legacy sessions.
     pub sessions: Sessions,
-    /// Open connections, over all threads.
+    /// Open connections of all threads.
     pub connections: Arc<Connections>,
-    /// Open streams of changes.
+    /// Open change streams.
     pub streams: Arc<Streams>,
-    /// The largest request taken.
+    /// Maximum size of a request body, in bytes.
     pub body_limit: usize,
-    /// Whether long results may stay in pieces.
-    pub reading: Reading,
-    /// How often a quiet stream says that it lives.
+    /// Whether long results may be forwarded in chunks.
+    pub reading: ResultReading,
+    /// Interval of keep-alive comments on idle streams.
     pub keep_alive: Duration,
-    /// Fires when the gateway stops: open streams end then.
+    /// Is cancelled when the gateway stops; open streams end then.
     pub stop: CancellationToken,
 }
 
 impl Door {
-    /// Bounds what one user may have of connections, streams and sessions, by how callers are recognised now. To be
-    /// called whenever that changes.
-    pub fn share_out(&self) {
-        let sharing = if self.identity.is_undivided() { Sharing::Undivided } else { Sharing::PerUser };
+    /// Sets each user's quota of connections, streams and sessions for the current mode. Must be called whenever the
+    /// mode changes.
+    pub fn update_quotas(&self) {
+        let sharing = if self.authenticator.is_undivided() {
+            ConnectionSharing::Undivided
+        } else {
+            ConnectionSharing::PerUser
+        };
         let limits = ConnectionLimits::of_process(sharing);
         self.connections.set_limits(limits);
         self.streams.set_limits(limits);
-        self.sessions.share_out(if self.identity.is_local() { Users::One } else { Users::Several });
+        self.sessions.set_users(if self.authenticator.is_local() {
+            UserCount::One
+        } else {
+            UserCount::Several
+        });
     }
 
-    /// Ends legacy sessions that nobody uses.
+    /// Ends idle legacy sessions.
     pub fn sweep(&self) {
         self.engine.settle_refusals();
         for gone in self.sessions.sweep() {
@@ -72,15 +80,20 @@ impl Door {
         }
     }
 
-    /// The caller behind a knock at any door.
-    pub async fn identify(&self, knock: Knock<'_>) -> Result<Arc<Caller>, Unidentified> {
-        pin!(self.identity.identify(knock, &*self.engine)).await
+    /// Identifies the caller of a request.
+    pub async fn identify(&self, request: IdentifyRequest<'_>) -> Result<Arc<Caller>, Unidentified> {
+        pin!(self.authenticator.identify(request, &*self.engine)).await
     }
 
-    /// Records that somebody's credential was not accepted. That a credential is missing is how clients begin.
+    /// Records a refused credential. A missing one is not recorded, because clients start without one.
     pub fn note_refusal(&self, unidentified: &Unidentified, source: &str, attempt: &str) {
         if matches!(unidentified, Unidentified::Refused | Unidentified::Throttled { .. }) {
-            self.engine.record_refusal(Refusal { code: unidentified.code(), source, user: None, attempt });
+            self.engine.record_refusal(RefusedAttempt {
+                code: unidentified.code(),
+                source,
+                user: None,
+                attempt,
+            });
         }
     }
 }

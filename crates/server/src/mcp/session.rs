@@ -1,4 +1,4 @@
-//! Legacy sessions: minted by us, bound to their caller, never forwarded.
+//! Legacy sessions: created by the gateway, bound to their caller, never forwarded.
 
 use super::cancel::Cancel;
 use std::collections::{HashMap, HashSet};
@@ -12,27 +12,27 @@ use toolbooth_core::json::RawJson;
 use toolbooth_core::name_map::NameMap;
 use toolbooth_wire::{Id, Revision, RpcError};
 
-/// A session that nobody has used for this long is forgotten.
+/// How long an idle session is kept.
 const IDLE_LIMIT: Duration = Duration::from_secs(3600);
 
 /// One legacy client's session.
 #[derive(Debug)]
-pub struct Session {
+pub struct LegacySession {
     /// Its id.
     pub id: Arc<str>,
-    /// Whose it is, as they were when they opened it.
+    /// The caller who opened it, with their rights at that time.
     pub caller: Arc<Caller>,
-    /// The caller as last identified, and the same with the session noted.
+    /// The caller as last identified, and the same caller with the session set.
     current: arc_swap::ArcSwap<(Arc<Caller>, Arc<Caller>)>,
-    /// The revision agreed on.
+    /// The negotiated revision.
     pub revision: Revision,
     facts: arc_swap::ArcSwap<ClientFacts>,
     calls: Mutex<NameMap<Id, Cancel>>,
     questions: Mutex<HashMap<u64, oneshot::Sender<Result<RawJson, RpcError>>>>,
     next_question: AtomicU64,
-    /// Lives as long as the client's own stream may.
+    /// Dropped when the client's stream is replaced.
     stream: Mutex<Option<oneshot::Sender<()>>>,
-    /// Fires when the session is over.
+    /// Is cancelled when the session ends.
     over: CancellationToken,
     subscribed: Mutex<HashSet<String>>,
     opened: Instant,
@@ -43,8 +43,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Session {
-    /// A session of this caller.
+impl LegacySession {
+    /// Opens a session for this caller.
     pub fn new(caller: &Arc<Caller>, revision: Revision, facts: ClientFacts) -> Option<Arc<Self>> {
         let mut bytes = [0_u8; 16];
         getrandom::fill(&mut bytes).ok()?;
@@ -69,25 +69,25 @@ impl Session {
         }))
     }
 
-    /// The caller of one request of this session: as identified for the request, not as of long ago.
+    /// The caller of one request of this session, with the rights found for that request.
     pub fn caller_now(&self, identified: &Arc<Caller>) -> Arc<Caller> {
         let current = self.current.load();
         if Arc::ptr_eq(&current.0, identified) {
             return current.1.clone();
         }
-        // A conversation that the client names is what it means; a session of the protocol stands in for one.
+        // A session that the client names takes precedence over the protocol session.
         let session = identified.session.clone().or_else(|| Some(self.id.clone()));
         let noted = Arc::new(Caller { session, ..Caller::clone(identified) });
         self.current.store(Arc::new((identified.clone(), noted.clone())));
         noted
     }
 
-    /// What the client said about itself.
+    /// The client's name, version and capabilities.
     pub fn facts(&self) -> Arc<ClientFacts> {
         self.facts.load_full()
     }
 
-    /// Notes the log level the client wants.
+    /// Sets the log level that the client wants.
     pub fn set_log_level(&self, level: String) {
         let facts = ClientFacts { log_level: Some(level), ..ClientFacts::clone(&self.facts.load()) };
         self.facts.store(Arc::new(facts));
@@ -102,14 +102,14 @@ impl Session {
         self.opened.elapsed().saturating_sub(Duration::from_millis(self.last_seen_ms.load(Ordering::Relaxed)))
     }
 
-    /// Notes a request as under way; the word is said when the client cancels it.
+    /// Records a running request; returns its cancellation signal.
     pub fn begin(&self, id: &Id) -> Cancel {
         let cancel = Cancel::default();
         lock(&self.calls).insert(id.clone(), cancel.clone());
         cancel
     }
 
-    /// Notes a request as ended.
+    /// Records the end of a request.
     pub fn end(&self, id: &Id) {
         lock(&self.calls).remove(id);
     }
@@ -121,8 +121,8 @@ impl Session {
         }
     }
 
-    /// Registers a question to the client; gives its id. Once the session is over no answer can come, and
-    /// whoever asked is told at once.
+    /// Registers a question to the client and returns its id. After the end of the session the reply channel is
+    /// dropped, which fails the question.
     pub fn ask(&self, reply: oneshot::Sender<Result<RawJson, RpcError>>) -> u64 {
         let id = self.next_question.fetch_add(1, Ordering::Relaxed);
         let mut open = lock(&self.questions);
@@ -132,7 +132,7 @@ impl Session {
         id
     }
 
-    /// Drops questions that the client can no longer see, so that whoever asked is told at once.
+    /// Drops questions that the client can no longer see. Dropping them fails them.
     pub fn withdraw(&self, questions: &[u64]) {
         let mut open = lock(&self.questions);
         for id in questions {
@@ -140,7 +140,7 @@ impl Session {
         }
     }
 
-    /// Takes the client's answer to a question.
+    /// Delivers the client's answer to a question.
     pub fn answered(&self, id: &Id, outcome: Result<RawJson, RpcError>) {
         let reply = id.as_number().and_then(|id| lock(&self.questions).remove(&id));
         if let Some(reply) = reply {
@@ -148,11 +148,11 @@ impl Session {
         }
     }
 
-    /// Opens the client's own stream; an earlier one ends. The future tells when this one has to.
+    /// Opens the client's stream and ends an earlier one. The future completes when this stream has to end.
     pub fn open_stream(&self) -> impl Future<Output = ()> + Send + 'static {
         let (sender, replaced) = oneshot::channel();
         *lock(&self.stream) = Some(sender);
-        // Not through the session: the stream would keep what ends it alive.
+        // Clones the token only: holding the session would keep the sender that ends the stream alive.
         let over = self.over.clone();
         async move {
             tokio::select! {
@@ -162,64 +162,64 @@ impl Session {
         }
     }
 
-    /// Ends the session: its streams end, and what the client was asked fails.
+    /// Ends the session: its streams end and its open questions fail.
     pub fn close(&self) {
         self.over.cancel();
         lock(&self.questions).clear();
     }
 
-    /// Fires when the session is over.
+    /// Is cancelled when the session ends.
     pub fn over(&self) -> CancellationToken {
         self.over.clone()
     }
 
-    /// Notes a subscription; `false` if it was there already.
+    /// Adds a subscription; `false` if it already exists.
     pub fn subscribe(&self, uri: &str) -> bool {
         lock(&self.subscribed).insert(uri.to_owned())
     }
 
-    /// Forgets a subscription; `false` if there was none.
+    /// Removes a subscription; `false` if it does not exist.
     pub fn unsubscribe(&self, uri: &str) -> bool {
         lock(&self.subscribed).remove(uri)
     }
 
-    /// Whether the client wants to hear of a resource.
+    /// Whether the client is subscribed to a resource.
     pub fn is_subscribed(&self, uri: &str) -> bool {
         lock(&self.subscribed).contains(uri)
     }
 
-    /// All subscriptions, taken out.
+    /// Removes and returns all subscriptions.
     pub fn take_subscriptions(&self) -> Vec<String> {
         lock(&self.subscribed).drain().collect()
     }
 }
 
-/// Whether a gateway has more than one user.
+/// Whether a gateway has one user or several.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Users {
+pub enum UserCount {
     /// The owner of a gateway in `local` mode.
     One,
-    /// Those whom it tells apart in the other modes.
+    /// The users of the other modes.
     Several,
 }
 
-/// All sessions.
+/// All legacy sessions.
 #[derive(Debug)]
 pub struct Sessions {
-    open: RwLock<Open>,
+    open: RwLock<SessionTable>,
     limit: usize,
-    /// How many of them may be one user's.
+    /// Maximum number of sessions per user.
     share: AtomicUsize,
 }
 
 #[derive(Debug, Default)]
-struct Open {
-    by_id: NameMap<Arc<str>, Arc<Session>>,
+struct SessionTable {
+    by_id: NameMap<Arc<str>, Arc<LegacySession>>,
     of_user: HashMap<Arc<str>, usize>,
 }
 
-impl Open {
-    fn remove(&mut self, id: &str) -> Option<Arc<Session>> {
+impl SessionTable {
+    fn remove(&mut self, id: &str) -> Option<Arc<LegacySession>> {
         let session = self.by_id.remove(id)?;
         match self.of_user.get_mut(&session.caller.user) {
             Some(count) if *count > 1 => *count -= 1,
@@ -228,8 +228,8 @@ impl Open {
         Some(session)
     }
 
-    /// Takes out the session of a user that was unused for longest.
-    fn remove_oldest_of(&mut self, user: &str) -> Option<Arc<Session>> {
+    /// Removes the session of a user that has been idle for longest.
+    fn remove_oldest_of(&mut self, user: &str) -> Option<Arc<LegacySession>> {
         let mine = self.by_id.values().filter(|session| *session.caller.user == *user);
         let oldest = mine.max_by_key(|session| session.idle_for())?.id.clone();
         self.remove(&oldest)
@@ -237,24 +237,23 @@ impl Open {
 }
 
 impl Sessions {
-    /// At most `limit` sessions at once, and `share` of one user.
+    /// At most `limit` sessions in total, and `share` per user.
     pub fn new(limit: usize, share: usize) -> Self {
         Self { open: RwLock::default(), limit: limit.max(1), share: AtomicUsize::new(share.max(1)) }
     }
 
-    /// Divides them among several users, or gives all to the one user there is; for sessions that are opened from
-    /// now on.
-    pub fn share_out(&self, users: Users) {
+    /// Sets the quota per user: a quarter of the limit for several users, all of it for one. Applies to new sessions.
+    pub fn set_users(&self, users: UserCount) {
         let share = match users {
-            Users::One => self.limit,
-            Users::Several => self.limit / 4,
+            UserCount::One => self.limit,
+            UserCount::Several => self.limit / 4,
         };
         self.share.store(share.max(1), Ordering::Relaxed);
     }
 
-    /// Adds a session. A user who has their share loses the one unused for longest; when there are too many in all,
-    /// the user with the most does.
-    pub fn add(&self, session: Arc<Session>) -> Vec<Arc<Session>> {
+    /// Adds a session and returns those that it evicts. A user at the quota loses their longest idle session; at the
+    /// total limit, the user with most sessions does.
+    pub fn add(&self, session: Arc<LegacySession>) -> Vec<Arc<LegacySession>> {
         let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
         let mut gone = Vec::new();
         let user = &session.caller.user;
@@ -272,8 +271,8 @@ impl Sessions {
         gone
     }
 
-    /// The session of an id, if it is this user's.
-    pub fn get(&self, id: &str, caller: &Caller) -> Option<Arc<Session>> {
+    /// The session with this id, if it belongs to this user.
+    pub fn get(&self, id: &str, caller: &Caller) -> Option<Arc<LegacySession>> {
         let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
         let session = open.by_id.get(id).filter(|session| session.caller.user == caller.user)?;
         session.touch();
@@ -281,30 +280,31 @@ impl Sessions {
     }
 
     /// Ends a session.
-    pub fn remove(&self, id: &str) -> Option<Arc<Session>> {
+    pub fn remove(&self, id: &str) -> Option<Arc<LegacySession>> {
         self.open.write().unwrap_or_else(PoisonError::into_inner).remove(id)
     }
 
-    /// Ends sessions that nobody uses.
-    pub fn sweep(&self) -> Vec<Arc<Session>> {
+    /// Ends idle sessions.
+    pub fn sweep(&self) -> Vec<Arc<LegacySession>> {
         let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
-        let idle = |session: &Session| {
+        let idle = |session: &LegacySession| {
             session.idle_for() > IDLE_LIMIT
                 && lock(&session.stream).as_ref().is_none_or(oneshot::Sender::is_closed)
         };
-        let gone: Vec<Arc<Session>> = open.by_id.values().filter(|session| idle(session)).cloned().collect();
+        let gone: Vec<Arc<LegacySession>> =
+            open.by_id.values().filter(|session| idle(session)).cloned().collect();
         for session in &gone {
             open.remove(&session.id);
         }
         gone
     }
 
-    /// How many there are.
+    /// The number of sessions.
     pub fn len(&self) -> usize {
         self.open.read().unwrap_or_else(PoisonError::into_inner).by_id.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no sessions.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -314,13 +314,14 @@ impl Sessions {
 mod tests {
     use super::*;
 
-    fn session(user: &str) -> Arc<Session> {
+    fn session(user: &str) -> Arc<LegacySession> {
         let caller = Arc::new(Caller::owner(user));
-        Session::new(&caller, Revision::negotiate("2025-11-25"), ClientFacts::default()).expect("randomness")
+        LegacySession::new(&caller, Revision::negotiate("2025-11-25"), ClientFacts::default())
+            .expect("randomness")
     }
 
     #[test]
-    fn a_user_over_their_share_loses_sessions_of_their_own() {
+    fn a_user_over_the_quota_loses_their_own_sessions() {
         let sessions = Sessions::new(4, 2);
         let (bob, ann) = (session("bob"), session("ann"));
         assert!(sessions.add(bob.clone()).is_empty() && sessions.add(ann.clone()).is_empty());
@@ -334,12 +335,12 @@ mod tests {
         assert!(sessions.add(session("cat")).is_empty());
         let gone = sessions.add(session("dan"));
         assert_eq!(gone.len(), 1);
-        assert_eq!(&*gone[0].caller.user, "ann", "whoever has the most");
+        assert_eq!(&*gone[0].caller.user, "ann", "the user with most sessions");
         assert!(sessions.remove(&bob.id).is_some());
         assert_eq!(sessions.len(), 3);
-        sessions.share_out(Users::Several);
+        sessions.set_users(UserCount::Several);
         let gone = sessions.add(session("cat"));
-        assert_eq!(gone.len(), 1, "a quarter of them is her share now");
+        assert_eq!(gone.len(), 1, "her quota is a quarter now");
         assert_eq!(&*gone[0].caller.user, "cat");
     }
 }

@@ -1,4 +1,4 @@
-//! How many streams of changes are open, in all and by whom: one user's streams cannot keep out another's.
+//! Limits on open change streams, in total and per user.
 
 use crate::connections::ConnectionLimits;
 use std::collections::HashMap;
@@ -10,69 +10,69 @@ use toolbooth_wire::codes::INVALID_REQUEST;
 /// Open streams by user.
 #[derive(Debug)]
 pub struct Streams {
-    seats: Mutex<OpenStreams>,
+    open: Mutex<OpenStreams>,
 }
 
-/// Streams that are open, and how many may be.
+/// The open streams and their limits.
 #[derive(Debug)]
 struct OpenStreams {
-    taken: HashMap<Arc<str>, usize>,
+    count: HashMap<Arc<str>, usize>,
     total: usize,
-    of_user: usize,
+    per_user: usize,
 }
 
-/// The right to one stream; dropping it gives it back.
+/// Permission to hold one stream open; released on drop.
 #[derive(Debug)]
-pub struct StreamSeat {
+pub struct StreamPermit {
     streams: Arc<Streams>,
     user: Arc<str>,
 }
 
 impl Streams {
-    /// At most half of the connections are streams, and half of those that one user may have.
+    /// At most half of the connections are streams, and half of each user's.
     pub fn within(limits: ConnectionLimits) -> Arc<Self> {
-        let seats = OpenStreams { taken: HashMap::new(), total: 0, of_user: 0 };
-        let streams = Self { seats: Mutex::new(seats) };
+        let open = OpenStreams { count: HashMap::new(), total: 0, per_user: 0 };
+        let streams = Self { open: Mutex::new(open) };
         streams.set_limits(limits);
         Arc::new(streams)
     }
 
-    /// Puts other bounds in force, for streams that are opened from now on.
+    /// Changes the limits for new streams.
     pub fn set_limits(&self, limits: ConnectionLimits) {
-        let mut seats = self.seats();
-        seats.total = limits.total / 2;
-        seats.of_user = (limits.of_user / 2).max(1);
+        let mut open = self.open();
+        open.total = limits.total / 2;
+        open.per_user = (limits.per_user / 2).max(1);
     }
 
-    fn seats(&self) -> MutexGuard<'_, OpenStreams> {
-        self.seats.lock().unwrap_or_else(PoisonError::into_inner)
+    fn open(&self) -> MutexGuard<'_, OpenStreams> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// One more stream of this user.
-    pub fn take(self: &Arc<Self>, user: &Arc<str>) -> Result<StreamSeat, RpcError> {
-        let mut seats = self.seats();
-        let all: usize = seats.taken.values().sum();
-        let mine = seats.taken.get(user).copied().unwrap_or_default();
-        if mine >= seats.of_user || all >= seats.total {
+    /// Reserves one stream for this user.
+    pub fn take(self: &Arc<Self>, user: &Arc<str>) -> Result<StreamPermit, RpcError> {
+        let mut open = self.open();
+        let all: usize = open.count.values().sum();
+        let mine = open.count.get(user).copied().unwrap_or_default();
+        if mine >= open.per_user || all >= open.total {
             let data = serde_json::json!({"toolbooth": {
                 "code": "request.too-many-streams",
                 "hint": "close streams that are no longer read; one stream can carry all changes",
             }});
-            let error = RpcError::new(INVALID_REQUEST, format!("you have {mine} streams open already"));
+            let error = RpcError::new(INVALID_REQUEST, format!("you already have {mine} open streams"));
             return Err(error.with_data(RawJson::from_value(&data)));
         }
-        *seats.taken.entry(user.clone()).or_default() += 1;
-        Ok(StreamSeat { streams: self.clone(), user: user.clone() })
+        *open.count.entry(user.clone()).or_default() += 1;
+        Ok(StreamPermit { streams: self.clone(), user: user.clone() })
     }
 }
 
-impl Drop for StreamSeat {
+impl Drop for StreamPermit {
     fn drop(&mut self) {
-        let mut seats = self.streams.seats();
-        if let Some(count) = seats.taken.get_mut(&self.user) {
+        let mut open = self.streams.open();
+        if let Some(count) = open.count.get_mut(&self.user) {
             *count -= 1;
             if *count == 0 {
-                seats.taken.remove(&self.user);
+                open.count.remove(&self.user);
             }
         }
     }
@@ -84,7 +84,7 @@ mod tests {
 
     #[test]
     fn one_users_streams_leave_room_for_anothers() {
-        let limits = ConnectionLimits { total: 16, strangers: 4, of_source: 2, of_user: 6 };
+        let limits = ConnectionLimits { total: 16, unidentified: 4, per_source: 2, per_user: 6 };
         let streams = Streams::within(limits);
         let (ann, bob): (Arc<str>, Arc<str>) = ("ann".into(), "bob".into());
         let mut hers: Vec<_> = (0..10).filter_map(|_| streams.take(&ann).ok()).collect();
@@ -92,7 +92,7 @@ mod tests {
         assert!(streams.take(&bob).is_ok());
         hers.pop();
         assert!(streams.take(&ann).is_ok());
-        streams.set_limits(ConnectionLimits { of_user: 2, ..limits });
-        assert!(streams.take(&ann).is_err(), "another share holds at once");
+        streams.set_limits(ConnectionLimits { per_user: 2, ..limits });
+        assert!(streams.take(&ann).is_err(), "a new limit applies at once");
     }
 }

@@ -1,10 +1,10 @@
-//! Where in a trace a request stands: in its `_meta`, or in the headers of its HTTP request.
+//! The trace context of a request, from its `_meta` or its HTTP headers.
 
 use http::HeaderMap;
 use toolbooth_core::json::{Member, RawJson};
 use toolbooth_core::trace::{MAX_TRACESTATE, TRACEPARENT, TRACESTATE, TraceContext};
 
-/// The client's `_meta` with the trace context of its headers, unless it has one of its own.
+/// The client's `_meta`, with the trace context of the headers if it has none.
 pub fn continued(mut meta: Vec<Member>, headers: Option<&HeaderMap>) -> Vec<Member> {
     let Some(parent) = headers.and_then(|headers| headers.get(TRACEPARENT)) else { return meta };
     let Some(parent) = parent.to_str().ok().filter(|parent| TraceContext::parse(parent).is_some()) else {
@@ -27,7 +27,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn headers_stand_in_for_a_meta_without_a_trace() {
+    fn headers_supply_a_missing_trace_context() {
         let trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
         let own = "00-11111111111111111111111111111111-2222222222222222-01";
         let cases = [

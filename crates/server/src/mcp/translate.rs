@@ -1,6 +1,6 @@
-//! Writing answers in the client's era.
+//! Translates results and errors into the format of the client's era.
 
-use super::client::Client;
+use super::client::McpClient;
 use bytes::Bytes;
 use std::borrow::Cow;
 use toolbooth_core::call::Warning;
@@ -19,7 +19,7 @@ use toolbooth_wire::meta::{SERVER_INFO, strip_modern};
 use toolbooth_wire::{Era, Revision};
 use uuid::Uuid;
 
-/// A `_meta` that says whose answer it is.
+/// A `_meta` with the gateway's `serverInfo`.
 macro_rules! our_meta {
     () => {
         concat!(
@@ -30,36 +30,34 @@ macro_rules! our_meta {
     };
 }
 
-/// What ends a list for modern clients: fresh for a while, for this caller alone, and from whom. Ready bytes,
-/// as the list before it.
+/// The end of a list for modern clients: result type, cache lifetime and scope, and the gateway's `serverInfo`.
 pub const LIST_END: &str =
     concat!(r#","resultType":"complete","ttlMs":30000,"cacheScope":"private","#, our_meta!(), "}");
 
-/// What a legacy server says of itself in a result for a modern client stands under this key; the protocol's own
-/// is the gateway's.
+/// The key for a server's own `serverInfo` in a result for a modern client. The protocol's key has the gateway's.
 pub const THEIR_INFO: &str = "toolbooth/serverInfo";
 
 /// Writes a server's result for a client.
-pub fn result(result: &RawJson, from: Era, facts: ResultFacts, client: &Client, method: &str) -> RawJson {
+pub fn result(result: &RawJson, from: Era, facts: ResultFacts, client: &McpClient, method: &str) -> RawJson {
     match (client.era(), from) {
-        (Era::Modern, Era::Modern) => complete_modern(&countersigned(result), method),
-        (Era::Modern, Era::Legacy) => modernised(result, method),
+        (Era::Modern, Era::Modern) => complete_modern(&replace_server_info(result), method),
+        (Era::Modern, Era::Legacy) => to_modern(result, method),
         (Era::Legacy, Era::Modern) if facts.has_extras => {
             for_revision(&strip_modern(result), facts, client.revision, method)
         }
         (Era::Legacy, Era::Modern) => for_revision(result, facts, client.revision, method),
-        // Within one era everything passes.
+        // Within one era the result is not changed.
         (Era::Legacy, Era::Legacy) => {
             for_revision(result, ResultFacts { odd_structure: false, ..facts }, client.revision, method)
         }
     }
 }
 
-/// Where a result tells what was left out of its call.
+/// The `_meta` key for warnings about arguments that were dropped.
 pub const WARNINGS: &str = "toolbooth/warnings";
 
-/// Adds warnings to a result's `_meta`. Without any the result stays the very same.
-pub fn warned(result: RawJson, warnings: &[Warning]) -> RawJson {
+/// Adds warnings to a result's `_meta`. Without warnings the result is unchanged.
+pub fn with_warnings(result: RawJson, warnings: &[Warning]) -> RawJson {
     if warnings.is_empty() || !result.is_object() {
         return result;
     }
@@ -69,16 +67,16 @@ pub fn warned(result: RawJson, warnings: &[Warning]) -> RawJson {
     with.unwrap_or(result)
 }
 
-/// A legacy server's result as a modern one: finished, whatever it says of itself, and the gateway's own. What
-/// would make it a question is left out: a client would put it to a person as the gateway's.
-fn modernised(result: &RawJson, method: &str) -> RawJson {
+/// Converts a legacy server's result to a modern one: complete, and with the gateway's `serverInfo`. Members that would
+/// make it a question are removed, because a client would ask a person in the gateway's name.
+fn to_modern(result: &RawJson, method: &str) -> RawJson {
     let [kind, requests, state, meta, ttl, scope] =
         result.holds(["resultType", "inputRequests", "requestState", "_meta", "ttlMs", "cacheScope"]);
     let cleaned = (kind || requests || state || meta).then(|| without_rounds(result));
     let text = cleaned.as_ref().unwrap_or(result).as_str();
     let Some(rest) = text.strip_prefix('{') else { return result.clone() };
     let cacheable = method == "resources/read";
-    // Exactly as long as it gets: a buffer with room to spare is shared at the cost of another.
+    // Concatenated to its exact length: sharing a buffer with spare capacity would cost another allocation.
     let parts = [
         "{\"resultType\":\"complete\"",
         if cacheable && !ttl { ",\"ttlMs\":0" } else { "" },
@@ -93,14 +91,14 @@ fn modernised(result: &RawJson, method: &str) -> RawJson {
 fn without_rounds(result: &RawJson) -> RawJson {
     let edited = edit_object(result, |key, value| match key {
         "resultType" | "inputRequests" | "requestState" => Edit::Drop,
-        "_meta" => Edit::Replace(signed(&result.share(value))),
+        "_meta" => Edit::Replace(with_gateway_info(&result.share(value))),
         _ => Edit::Keep,
     });
     edited.unwrap_or_else(|_| RawJson::empty_object())
 }
 
-/// A legacy server's `_meta` with the gateway's name to it.
-fn signed(meta: &RawJson) -> RawJson {
+/// A server's `_meta` with the gateway's `serverInfo`.
+fn with_gateway_info(meta: &RawJson) -> RawJson {
     let ours = (SERVER_INFO, our_info());
     let named = match meta.member(SERVER_INFO) {
         Some(theirs) => with_members(meta, &[ours, (THEIR_INFO, theirs)]),
@@ -109,20 +107,20 @@ fn signed(meta: &RawJson) -> RawJson {
     named.unwrap_or_else(|_| meta.clone())
 }
 
-/// A modern server's result, signed with the gateway's `serverInfo`.
-fn countersigned(result: &RawJson) -> Cow<'_, RawJson> {
-    let is_signed = result.member("_meta").is_some_and(|meta| meta.has(SERVER_INFO));
-    if !is_signed {
+/// Replaces the `serverInfo` of a modern server's result by the gateway's.
+fn replace_server_info(result: &RawJson) -> Cow<'_, RawJson> {
+    let has_info = result.member("_meta").is_some_and(|meta| meta.has(SERVER_INFO));
+    if !has_info {
         return Cow::Borrowed(result);
     }
     let edited = edit_object(result, |key, value| match key {
-        "_meta" => Edit::Replace(signed(&result.share(value))),
+        "_meta" => Edit::Replace(with_gateway_info(&result.share(value))),
         _ => Edit::Keep,
     });
     edited.map_or(Cow::Borrowed(result), Cow::Owned)
 }
 
-/// Adds what every modern result has and a modern server may have left out.
+/// Adds required members that a modern server omitted.
 fn complete_modern(result: &RawJson, method: &str) -> RawJson {
     let cacheable = method == "resources/read";
     let has = |key: &str| result.has(key);
@@ -153,13 +151,14 @@ fn complete_modern(result: &RawJson, method: &str) -> RawJson {
     RawJson::trusted(out)
 }
 
-/// What stands in front of a long result that does not say it is finished, in place of its first byte.
+/// Replaces the first byte of a long result that has no `resultType`.
 const FINISHED: &[u8] = b"{\"resultType\":\"complete\",";
 
-/// Writes a long result for a client, as pieces; nothing if it must be written whole.
+/// Translates a long result in chunks; `None` if it has to be translated as a whole.
 ///
-/// It was proven plain (`wire/long.rs`): no `_meta`, no key twice, no question, and at least one member.
-pub fn long(long: &LongResult, from: Era, client: &Client, method: &str) -> Option<Vec<Bytes>> {
+/// The result was scanned before (`wire/long.rs`): it has no `_meta`, no duplicate key, no question, and at least one
+/// member.
+pub fn long(long: &LongResult, from: Era, client: &McpClient, method: &str) -> Option<Vec<Bytes>> {
     let is_cached = method == "resources/read";
     let must_be_rewritten = client.era() == Era::Legacy && client.revision != Revision::NEWEST_LEGACY;
     if is_cached || must_be_rewritten {
@@ -181,7 +180,7 @@ pub fn long(long: &LongResult, from: Era, client: &Client, method: &str) -> Opti
     }
 }
 
-/// Content that older revisions do not know becomes text.
+/// Replaces content that older revisions do not support by text.
 fn for_revision(result: &RawJson, facts: ResultFacts, revision: Revision, method: &str) -> RawJson {
     let whole = if facts.odd_structure { without_odd_structure(result) } else { result.clone() };
     if revision == Revision::NEWEST_LEGACY || method != "tools/call" {
@@ -201,7 +200,7 @@ fn for_revision(result: &RawJson, facts: ResultFacts, revision: Revision, method
     edited.unwrap_or_else(|_| result.clone())
 }
 
-/// Legacy clients take only objects for structured content; the text beside it says the same.
+/// Removes structured content that is not an object, which legacy clients reject. The text content says the same.
 fn without_odd_structure(result: &RawJson) -> RawJson {
     match result.member("structuredContent") {
         Some(value) if !value.is_object() => {
@@ -232,11 +231,10 @@ fn block_for(block: &RawJson, revision: Revision) -> RawJson {
     writer.finish()
 }
 
-/// Writes a server's own error for a client. That a resource is not there is said in the legacy way by now, whatever
-/// the server's era.
-pub fn error(error: RpcError, client: &Client) -> RpcError {
+/// Translates a server's error for a client. A missing resource has the legacy code here, whatever the server's era.
+pub fn error(error: RpcError, client: &McpClient) -> RpcError {
     let code = match (client.era(), error.code) {
-        (Era::Modern, URL_ELICITATION_REQUIRED) => return unopened(error, client),
+        (Era::Modern, URL_ELICITATION_REQUIRED) => return url_not_opened(error, client),
         (Era::Modern, RESOURCE_NOT_FOUND) => INVALID_PARAMS,
         (Era::Legacy, _) if error.is_modern() => INVALID_REQUEST,
         (_, code) => code,
@@ -244,8 +242,8 @@ pub fn error(error: RpcError, client: &Client) -> RpcError {
     RpcError { code, ..error }
 }
 
-/// A legacy server wants an address opened first, and the client could not be told as a question.
-fn unopened(error: RpcError, client: &Client) -> RpcError {
+/// The error of a legacy server that requires a URL to be opened first, for a client that cannot be asked to do so.
+fn url_not_opened(error: RpcError, client: &McpClient) -> RpcError {
     if client.facts.can_open_urls() {
         return RpcError { code: UPSTREAM_FAILED, ..error };
     }
@@ -253,16 +251,16 @@ fn unopened(error: RpcError, client: &Client) -> RpcError {
     RpcError { code: MISSING_CAPABILITY, message: error.message, data: Some(needed) }
 }
 
-/// How a fault of the gateway reads to a client.
-pub enum Told {
-    /// As an error of the protocol.
+/// How a problem is reported to a client.
+pub enum ProblemAnswer {
+    /// As a protocol error.
     Error(RpcError),
-    /// As a result that says the tool failed, so that a model can read why.
+    /// As a result that says that the tool failed, so that a model can read the reason.
     Result(RawJson),
 }
 
-/// Writes a fault for a client.
-pub fn problem(problem: &Problem, method: &str) -> Told {
+/// Translates a problem for a client.
+pub fn problem(problem: &Problem, method: &str) -> ProblemAnswer {
     let code = match problem.code {
         "call.unknown-tool"
         | "call.ambiguous-name"
@@ -275,7 +273,7 @@ pub fn problem(problem: &Problem, method: &str) -> Told {
         _ => UPSTREAM_FAILED,
     };
     if method == "tools/call" && matches!(code, UPSTREAM_FAILED | REFUSED) || problem.code == "call.refused" {
-        return Told::Result(failed_result(problem));
+        return ProblemAnswer::Result(failed_result(problem));
     }
     let message = match code {
         UPSTREAM_FAILED => problem.sentence(),
@@ -283,7 +281,7 @@ pub fn problem(problem: &Problem, method: &str) -> Told {
     };
     let data =
         RawJson::from_value(&serde_json::json!({"toolbooth": {"code": problem.code, "hint": problem.hint}}));
-    Told::Error(RpcError::new(code, message).with_data(data))
+    ProblemAnswer::Error(RpcError::new(code, message).with_data(data))
 }
 
 fn failed_result(problem: &Problem) -> RawJson {
@@ -294,8 +292,8 @@ fn failed_result(problem: &Problem) -> RawJson {
     }))
 }
 
-/// What a model is told of a call that was not made yet. A step of a plan is as it should be; a call that
-/// waits is not done, and a model should not go on as if it were.
+/// The result of a call that has not been made yet. A queued step of a plan is a success. A call that waits for
+/// approval is an error, so that a model does not continue as if it were done.
 pub fn held(id: Uuid, text: &str, kind: HeldKind) -> RawJson {
     RawJson::from_value(&serde_json::json!({
         "content": [{ "type": "text", "text": text }],
@@ -310,8 +308,8 @@ mod tests {
     use std::sync::Arc;
     use toolbooth_core::caller::{Caller, ClientFacts};
 
-    fn client(revision: Revision) -> Client {
-        Client {
+    fn client(revision: Revision) -> McpClient {
+        McpClient {
             caller: Arc::new(Caller::owner("me")),
             facts: Arc::new(ClientFacts::default()),
             revision,
@@ -320,14 +318,14 @@ mod tests {
     }
 
     #[test]
-    fn lists_say_whose_they_are_as_the_handshake_does() {
+    fn lists_have_the_same_server_info_as_the_handshake() {
         let list = RawJson::parse(format!("{{\"tools\":[]{LIST_END}")).expect("JSON");
         let info = list.at(&["_meta", SERVER_INFO]).expect("our own description");
         assert_eq!(info.as_str(), our_info().as_str());
     }
 
     #[test]
-    fn warnings_stand_beside_what_a_server_says() {
+    fn warnings_are_added_to_the_meta_of_a_server() {
         let json = |text: &str| RawJson::parse(text.to_owned()).expect("JSON");
         let some = [Warning::Reserved("username".into())];
         let told = r#""toolbooth/warnings":["argument \"username\" was dropped: the gateway supplies it"]"#;
@@ -340,8 +338,8 @@ mod tests {
             ("7", "7".to_owned()),
         ];
         for (given, expected) in cases {
-            assert_eq!(warned(json(given), &some).as_str(), expected);
-            assert_eq!(warned(json(given), &[]).as_str(), given);
+            assert_eq!(with_warnings(json(given), &some).as_str(), expected);
+            assert_eq!(with_warnings(json(given), &[]).as_str(), given);
         }
     }
 

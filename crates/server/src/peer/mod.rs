@@ -1,4 +1,4 @@
-//! The other end of a connection: which user of this machine it belongs to, and whether that user is let in.
+//! The peer of a connection: which local user it belongs to, and whether that user may connect.
 
 mod proc_net;
 mod sock_diag;
@@ -10,32 +10,32 @@ use tokio::net::TcpStream;
 
 /// How a request reached the gateway.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Via {
-    /// Inside the process: the gateway of a single command.
+pub enum Ingress {
+    /// From inside the process: the gateway of a single command.
     #[default]
     Inside,
     /// Over TCP, from this address.
     Network(IpAddr),
-    /// Over the control socket; the kernel said that the peer is the gateway's own user, or root.
+    /// Over the control socket. The kernel reported the peer as the gateway's own user or root.
     Control,
 }
 
-/// Which users of this machine a gateway in `local` mode lets in.
+/// Which local users a gateway in `local` mode accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum LocalUsers {
+pub enum LocalAccess {
     /// The user who runs the gateway, and root.
     #[default]
     Own,
-    /// All of them.
+    /// All local users.
     Any,
 }
 
 /// The user at the other end of a loopback connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PeerUser {
-    /// The user of this id.
+    /// The user with this id.
     Uid(u32),
-    /// The kernel does not say; such a peer is not let in.
+    /// The kernel does not say. Such a peer is rejected.
     Unknown,
 }
 
@@ -48,8 +48,8 @@ impl PeerUser {
             Ok(found) => found,
             Err(_) => proc_net::find(pair),
         };
-        // A connection that was reset meanwhile has freed its ports for another user's connection, and that one
-        // may be what was found. One that still has a peer is the one that was looked up.
+        // If the connection was reset meanwhile, its ports may belong to another user's connection by now. A
+        // connection that still has a peer is the one that was looked up.
         match (found, stream.peer_addr()) {
             (Some(uid), Ok(_)) => Self::Uid(uid),
             _ => Self::Unknown,
@@ -64,17 +64,17 @@ impl PeerUser {
 
 /// Whether a user id is that of the gateway's own user, or of root.
 pub fn is_own_uid(uid: u32) -> bool {
-    uid == 0 || uid == geteuid().as_raw() && !user_ids::stands_for_many(uid)
+    uid == 0 || uid == geteuid().as_raw() && !user_ids::is_overflow(uid)
 }
 
-/// Both ends of a connection, seen from the socket whose owner is wanted.
+/// Both ends of a connection, from the point of view of the socket whose owner is looked up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct SocketPair {
     owner: SocketAddr,
     other: SocketAddr,
 }
 
-/// An IPv4 address in IPv6 clothes (`::ffff:127.0.0.1`) as the IPv4 address it is.
+/// Converts an IPv4-mapped IPv6 address (`::ffff:127.0.0.1`) to the IPv4 address.
 fn plain(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
 }
@@ -85,7 +85,7 @@ mod tests {
     use tokio::net::TcpListener;
 
     #[tokio::test]
-    async fn the_kernel_says_whose_a_connection_is() {
+    async fn the_kernel_reports_the_owner_of_a_connection() {
         for address in ["127.0.0.1:0", "[::1]:0", "[::]:0"] {
             let Ok(listener) = TcpListener::bind(address).await else {
                 eprintln!("skipped: no IPv6 here");
@@ -94,7 +94,7 @@ mod tests {
             let port = listener.local_addr().expect("bound").port();
             let target = if address.starts_with("[::1]") { "::1" } else { "127.0.0.1" };
             let client = TcpStream::connect((target, port)).await.expect("it listens");
-            let (accepted, _) = listener.accept().await.expect("it was dialled");
+            let (accepted, _) = listener.accept().await.expect("a client connected");
             let own = PeerUser::Uid(geteuid().as_raw());
             assert_eq!(PeerUser::of(&accepted), own, "{address}");
             let (peer, here) = (accepted.peer_addr().expect("open"), accepted.local_addr().expect("open"));
@@ -102,7 +102,7 @@ mod tests {
             assert_eq!(sock_diag::find(pair).ok().flatten(), Some(geteuid().as_raw()), "{address}");
             assert_eq!(proc_net::find(pair), Some(geteuid().as_raw()), "{address}");
             drop(client);
-            // Closed by its owner: no process owns it any more, and the kernel may say root.
+            // Closed by its owner: no process owns it any more, and the kernel may report root.
             for _ in 0..200 {
                 if PeerUser::of(&accepted) == PeerUser::Unknown {
                     break;

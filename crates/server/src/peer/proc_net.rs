@@ -1,16 +1,16 @@
-//! The same from `/proc/net/tcp` and `tcp6`, for kernels without `sock_diag`.
+//! Finds the owner of a socket in `/proc/net/tcp` and `tcp6`, for kernels without `sock_diag`.
 
 use super::SocketPair;
 use std::net::{IpAddr, SocketAddr};
 
-/// The user who owns a socket; nothing where there is no such socket, or none that a process holds.
+/// The user who owns a socket; `None` if it does not exist or no process holds it.
 pub(super) fn find(pair: SocketPair) -> Option<u32> {
     let mapped = |address: SocketAddr| match address.ip() {
         IpAddr::V4(ip) => SocketAddr::new(ip.to_ipv6_mapped().into(), address.port()),
         IpAddr::V6(_) => address,
     };
     let as_v6 = SocketPair { owner: mapped(pair.owner), other: mapped(pair.other) };
-    // A client may have dialled an IPv4 address from an IPv6 socket.
+    // A client may have connected to an IPv4 address from an IPv6 socket.
     let tables = [("/proc/net/tcp", pair), ("/proc/net/tcp6", as_v6)];
     tables.iter().find_map(|(table, pair)| in_table(&std::fs::read_to_string(table).ok()?, *pair))
 }
@@ -29,7 +29,7 @@ fn in_table(table: &str, pair: SocketPair) -> Option<u32> {
     })
 }
 
-/// An address as the kernel writes it: words of four bytes in the machine's own order, in hexadecimal.
+/// An address as the kernel writes it: four-byte words in native byte order, in hexadecimal.
 fn written(address: SocketAddr) -> String {
     let bytes = match address.ip() {
         IpAddr::V4(ip) => ip.octets().to_vec(),
@@ -55,13 +55,13 @@ mod tests {
 
     #[test]
     #[cfg(target_endian = "little")]
-    fn the_owner_of_exactly_this_socket_is_found() {
+    fn the_owner_of_one_exact_socket_is_found() {
         let pair = |port: u16| SocketPair {
             owner: SocketAddr::from(([127, 0, 0, 1], port)),
             other: SocketAddr::from(([127, 0, 0, 1], 8665)),
         };
         assert_eq!(in_table(TABLE, pair(50_000)), Some(1000));
         assert_eq!(in_table(TABLE, pair(50_001)), None, "closed by its process");
-        assert_eq!(in_table(TABLE, pair(50_002)), None, "not there");
+        assert_eq!(in_table(TABLE, pair(50_002)), None, "no such socket");
     }
 }

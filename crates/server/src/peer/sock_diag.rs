@@ -1,4 +1,5 @@
-//! Asks the kernel about one TCP socket: `NETLINK_SOCK_DIAG`, by the exact addresses of both ends (`sock_diag(7)`).
+//! Asks the kernel for the owner of a TCP socket with `NETLINK_SOCK_DIAG`, by the addresses of both ends
+//! (`sock_diag(7)`).
 
 use super::SocketPair;
 use std::io;
@@ -13,14 +14,14 @@ const REQUEST: u16 = 1;
 const HEADER_BYTES: usize = 16;
 /// `struct inet_diag_req_v2`.
 const REQUEST_BYTES: usize = 56;
-/// Offsets in an answer: the header, then `struct inet_diag_msg`.
+/// Offsets in a response: the header, then `struct inet_diag_msg`.
 const PORTS_AT: usize = HEADER_BYTES + 4;
 const UID_AT: usize = HEADER_BYTES + 64;
 const INODE_AT: usize = HEADER_BYTES + 68;
 const ENOENT: i32 = 2;
 
-/// The user who owns a socket; nothing where there is no such socket or no process holds it. An error, where the
-/// kernel cannot be asked this way.
+/// The user who owns a socket; `None` if it does not exist or no process holds it. An error if the kernel does not
+/// support the request.
 pub(super) fn find(pair: SocketPair) -> io::Result<Option<u32>> {
     let answer = ask(&request(pair))?;
     read(&answer, pair)
@@ -32,7 +33,7 @@ fn request(pair: SocketPair) -> Vec<u8> {
     message.extend(((HEADER_BYTES + REQUEST_BYTES) as u32).to_ne_bytes());
     message.extend(BY_FAMILY.to_ne_bytes());
     message.extend(REQUEST.to_ne_bytes());
-    message.extend([0; 8]); // sequence and port: one question, one answer
+    message.extend([0; 8]); // sequence and port: there is one request and one response
     message.extend([family, libc_family::TCP, 0, 0]);
     message.extend(u32::MAX.to_ne_bytes()); // in any state
     message.extend(pair.owner.port().to_be_bytes());
@@ -72,16 +73,16 @@ fn read(answer: &[u8], pair: SocketPair) -> io::Result<Option<u32>> {
     if kind != BY_FAMILY {
         return Err(io::ErrorKind::InvalidData.into());
     }
-    // Where there is no such connection, the kernel may answer for a listener on the same port.
+    // If the connection does not exist, the kernel may answer for a listener on the same port.
     let ports = [half(PORTS_AT), half(PORTS_AT + 2)].map(|bytes| bytes.map(u16::from_be_bytes));
     if ports != [Some(pair.owner.port()), Some(pair.other.port())] {
         return Ok(None);
     }
-    // A socket that its process has closed has no inode, and some kernels say then that it is root's.
+    // A socket that its process has closed has no inode, and some kernels report root as its owner.
     Ok((word(INODE_AT)? != 0).then_some(word(UID_AT)?))
 }
 
-/// Numbers of the kernel's interface.
+/// Constants of the kernel interface.
 mod libc_family {
     pub(super) const INET: u8 = 2;
     pub(super) const INET6: u8 = 10;
@@ -99,7 +100,7 @@ fn ask(message: &[u8]) -> io::Result<Vec<u8>> {
         SockProtocol::NetlinkSockDiag,
     )?;
     send(socket.as_raw_fd(), message, MsgFlags::empty())?;
-    // The kernel answers while it is asked: there is nothing to wait for.
+    // The kernel answers synchronously, so there is nothing to wait for.
     let mut answer = vec![0; 1024];
     let length = recv(socket.as_raw_fd(), &mut answer, MsgFlags::MSG_DONTWAIT)?;
     answer.truncate(length);
@@ -126,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_that_nobody_holds_is_nobodys() {
+    fn a_socket_without_a_process_has_no_owner() {
         let at = |port: u16| SocketAddr::from(([127, 0, 0, 1], port));
         let pair = SocketPair { owner: at(50_000), other: at(8_665) };
         let read = |answer: &[u8]| read(answer, pair);

@@ -1,10 +1,10 @@
-//! The gateway itself over REST: whether it lives, who it takes the caller for, where tokens come from.
+//! The gateway over REST: health, readiness, the caller's identity, and OAuth metadata.
 
-use super::asked::{At, Nothing};
+use super::auth::{RequestIngress, RestCaller};
+use super::extract::{NoQuery, PathParam};
 use super::problem::{ProblemDocument, not_found};
-use super::who::{By, Who};
-use super::{ConfigView, Rest};
-use crate::identify::Knock;
+use super::{ConfigView, RestState};
+use crate::identify::IdentifyRequest;
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
@@ -12,24 +12,25 @@ use http::{HeaderMap, Uri};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use toolbooth_core::caller::{Admin, Groups};
-use toolbooth_engine::record::TallyReport;
+use toolbooth_engine::call_metrics::CallMetricsReport;
 use utoipa::ToSchema;
 
-/// Life.
+/// Health of the gateway.
 #[derive(Debug, Serialize, ToSchema)]
-pub struct HealthView {
+#[schema(as = HealthView)]
+pub struct LivenessView {
     /// `ok`.
     status: &'static str,
     version: &'static str,
 }
 
-/// Says that the gateway lives.
-#[utoipa::path(get, path = "/health", responses((status = 200, description = "It does.", body = HealthView)))]
-pub async fn health(_: Nothing) -> Json<HealthView> {
-    Json(HealthView { status: "ok", version: env!("CARGO_PKG_VERSION") })
+/// Reports that the gateway is running.
+#[utoipa::path(get, path = "/health", responses((status = 200, description = "The gateway is running.", body = LivenessView)))]
+pub async fn health(_: NoQuery) -> Json<LivenessView> {
+    Json(LivenessView { status: "ok", version: env!("CARGO_PKG_VERSION") })
 }
 
-/// How calls ended since the gateway started.
+/// Numbers of calls by outcome since the gateway started.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct CallsView {
     done: u64,
@@ -38,31 +39,39 @@ pub struct CallsView {
     failed: u64,
     cancelled: u64,
     held: u64,
+    /// Total duration of all calls.
     microseconds: u64,
 }
 
-/// Readiness; for administrators with numbers.
+/// Readiness of the gateway, with details for administrators.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ReadyView {
     /// `ready`.
     status: &'static str,
+    /// The revision of the catalog.
     #[serde(skip_serializing_if = "Option::is_none")]
     revision: Option<u64>,
-    /// How many servers are in each state.
+    /// Number of servers by state.
     #[serde(skip_serializing_if = "Option::is_none")]
     servers: Option<BTreeMap<&'static str, usize>>,
+    /// Number of open legacy sessions.
     #[serde(skip_serializing_if = "Option::is_none")]
     sessions: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
     calls: Option<CallsView>,
-    /// What the configuration in force was read from.
+    /// The configuration files in use.
     #[serde(skip_serializing_if = "Option::is_none")]
     config: Option<ConfigView>,
 }
 
-/// Says that the gateway answers clients; to administrators, how its servers and calls do.
-#[utoipa::path(get, path = "/ready", responses((status = 200, description = "It does.", body = ReadyView)))]
-pub async fn ready(State(rest): State<Rest>, By(via): By, headers: HeaderMap, _: Nothing) -> Json<ReadyView> {
+/// Reports that the gateway is ready. Administrators also get the state of servers and calls.
+#[utoipa::path(get, path = "/ready", responses((status = 200, description = "The gateway is ready.", body = ReadyView)))]
+pub async fn ready(
+    State(rest): State<RestState>,
+    RequestIngress(via): RequestIngress,
+    headers: HeaderMap,
+    _: NoQuery,
+) -> Json<ReadyView> {
     let ready = ReadyView {
         status: "ready",
         revision: None,
@@ -71,8 +80,8 @@ pub async fn ready(State(rest): State<Rest>, By(via): By, headers: HeaderMap, _:
         calls: None,
         config: None,
     };
-    let knock = Knock::Http { headers: &headers, persona: None, via };
-    match rest.door.identify(knock).await {
+    let request = IdentifyRequest::Http { headers: &headers, persona: None, via };
+    match rest.door.identify(request).await {
         Ok(caller) if caller.admin == Admin::Yes => {}
         _ => return Json(ready),
     }
@@ -81,8 +90,8 @@ pub async fn ready(State(rest): State<Rest>, By(via): By, headers: HeaderMap, _:
     for managed in engine.servers().values() {
         *states.entry(managed.state().as_str()).or_default() += 1;
     }
-    let TallyReport { done, tool_errors, refused, failed, cancelled, held, microseconds } =
-        engine.tally().report();
+    let CallMetricsReport { done, tool_errors, refused, failed, cancelled, held, microseconds } =
+        engine.call_metrics().report();
     Json(ReadyView {
         revision: Some(engine.catalog().revision),
         servers: Some(states),
@@ -99,27 +108,27 @@ pub async fn ready(State(rest): State<Rest>, By(via): By, headers: HeaderMap, _:
 enum GroupsView {
     /// `all`: the owner of a local gateway.
     All(&'static str),
-    /// These, besides `users`.
+    /// The names of the groups, besides `users`.
     Named(Vec<String>),
 }
 
-/// Who the gateway takes somebody for.
+/// The caller, as the gateway identified them.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct MeView {
     user: String,
     groups: GroupsView,
-    /// Whether the caller looks after the gateway.
+    /// Whether the caller is an administrator.
     admin: bool,
-    /// The persona the caller looks through.
+    /// The persona of the request.
     persona: Option<String>,
-    /// The personas that the caller may take up.
+    /// The personas that the caller may select.
     personas: Vec<String>,
     compliance_level: Option<String>,
 }
 
-/// Says who the gateway takes the caller for.
+/// Shows the caller's identity.
 #[utoipa::path(get, path = "/me", responses((status = 200, description = "The caller.", body = MeView)))]
-pub async fn me(State(rest): State<Rest>, Who(caller): Who, _: Nothing) -> Json<MeView> {
+pub async fn me(State(rest): State<RestState>, RestCaller(caller): RestCaller, _: NoQuery) -> Json<MeView> {
     Json(MeView {
         user: caller.user.to_string(),
         groups: match &caller.groups {
@@ -128,45 +137,45 @@ pub async fn me(State(rest): State<Rest>, Who(caller): Who, _: Nothing) -> Json<
         },
         admin: caller.admin == Admin::Yes,
         persona: caller.persona_name().map(str::to_owned),
-        personas: rest.door.identity.personas(&caller),
+        personas: rest.door.authenticator.personas(&caller),
         compliance_level: caller.compliance_level.as_ref().map(|level| level.name.to_string()),
     })
 }
 
-/// Says where a client may get a token (RFC 9728).
+/// Returns the OAuth protected resource metadata of the gateway (RFC 9728).
 #[utoipa::path(
     get,
     path = "/.well-known/oauth-protected-resource",
     responses(
-        (status = 200, description = "The protected resource.", body = Object),
-        (status = 404, description = "`request.not-found`: this gateway takes no tokens."),
+        (status = 200, description = "The metadata.", body = Object),
+        (status = 404, description = "`request.not-found`: this gateway does not use tokens."),
     )
 )]
-pub async fn described(State(rest): State<Rest>, headers: HeaderMap, uri: Uri) -> Response {
+pub async fn described(State(rest): State<RestState>, headers: HeaderMap, uri: Uri) -> Response {
     describe(&rest, &headers, uri).await
 }
 
-/// Says where a client of one endpoint may get a token (RFC 9728).
+/// Returns the OAuth protected resource metadata of one endpoint (RFC 9728).
 #[utoipa::path(
     get,
     path = "/.well-known/oauth-protected-resource/{*path}",
     params(("path" = String, Path, description = "The path of the endpoint.", example = "mcp")),
     responses(
-        (status = 200, description = "The protected resource.", body = Object),
-        (status = 404, description = "`request.not-found`: there is no such endpoint, or it takes no tokens."),
+        (status = 200, description = "The metadata.", body = Object),
+        (status = 404, description = "`request.not-found`: the endpoint does not exist or does not use tokens."),
     )
 )]
 pub async fn endpoint_described(
-    State(rest): State<Rest>,
-    At(_path): At<String>,
+    State(rest): State<RestState>,
+    PathParam(_path): PathParam<String>,
     headers: HeaderMap,
     uri: Uri,
 ) -> Result<Response, ProblemDocument> {
     Ok(describe(&rest, &headers, uri).await)
 }
 
-async fn describe(rest: &Rest, headers: &HeaderMap, uri: Uri) -> Response {
-    match rest.door.identity.resource().describe(headers, uri.path()) {
+async fn describe(rest: &RestState, headers: &HeaderMap, uri: Uri) -> Response {
+    match rest.door.authenticator.resource().describe(headers, uri.path()) {
         Some(document) => Json(document).into_response(),
         None => not_found(uri).await.into_response(),
     }

@@ -1,9 +1,9 @@
-//! Held calls over REST: what waits for a person, and their answers.
+//! Held calls over REST: calls that wait for a decision, and the decisions.
 
-use super::Rest;
-use super::asked::{self, Asked, At, Nothing, Sent, to_the_end};
+use super::RestState;
+use super::auth::RestCaller;
+use super::extract::{self, JsonBody, NoQuery, PathParam, QueryParams, run_to_completion};
 use super::problem::ProblemDocument;
-use super::who::Who;
 use axum::Json;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
@@ -17,16 +17,17 @@ use toolbooth_engine::{Engine, HeldFilter, MAX_HELD_PAGE};
 use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
-const APPROVE: &str = "send {\"arguments\": {…}, \"remember\": \"once\"}; both may be left out";
-const REJECT: &str = "send {\"reason\": \"…\"}, which may be left out";
+const APPROVE: &str = "send {\"arguments\": {…}, \"remember\": \"once\"}; both are optional";
+const REJECT: &str = "send {\"reason\": \"…\"}; the reason is optional";
 
-/// A held call as REST shows it. What it holds of arguments is what its caller sent.
+/// A held call. Its arguments are those that the caller sent.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ApprovalView {
     id: String,
+    /// `approval` or `plan`.
     kind: &'static str,
     state: &'static str,
-    /// The name the caller used.
+    /// The tool name that the caller used.
     name: String,
     server: String,
     tool: String,
@@ -34,15 +35,18 @@ pub struct ApprovalView {
     side_effect: Option<&'static str>,
     #[schema(value_type = Object)]
     arguments: RawJson,
+    /// The question to the person who decides.
     question: String,
     user: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     persona: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     session: Option<String>,
+    /// The client that made the call.
     client: String,
+    /// Who may approve: `caller_or_approver`, `in_person` or `approver_only`.
     answerer: &'static str,
-    /// Whether the one who looks may answer.
+    /// Whether you may decide on it.
     yours: bool,
     created_ms: i64,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -53,24 +57,25 @@ pub struct ApprovalView {
     decided_ms: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     decision_note: Option<String>,
-    /// The arguments it runs with, where the answer changed them.
+    /// The arguments it runs with, if the decision changed them.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     edited: Option<RawJson>,
     #[serde(skip_serializing_if = "Option::is_none")]
     remember: Option<&'static str>,
-    /// What an approved call waits for, where it cannot run yet.
+    /// What an approved call that cannot run yet is waiting for.
     #[serde(skip_serializing_if = "Option::is_none")]
     waiting_for: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    plan: Option<PlaceView>,
+    plan: Option<PlanStepRef>,
     #[serde(skip_serializing_if = "Option::is_none")]
     outcome: Option<OutcomeView>,
 }
 
-/// A place in a plan.
+/// A step of a plan.
 #[derive(Debug, Serialize, ToSchema)]
-pub struct PlaceView {
+#[schema(as = PlaceView)]
+pub struct PlanStepRef {
     id: String,
     step: u32,
 }
@@ -87,7 +92,7 @@ pub struct OutcomeView {
     result: Option<RawJson>,
 }
 
-/// A held call as this caller sees it.
+/// The view of a held call for this caller.
 pub fn view(engine: &Engine, caller: &Caller, held: HeldCall) -> ApprovalView {
     let yours = held.state == HeldState::Pending && engine.may_answer(caller, &held);
     let runnable = held.state == HeldState::Approved && held.claimed_ms.is_none();
@@ -123,25 +128,25 @@ pub fn view(engine: &Engine, caller: &Caller, held: HeldCall) -> ApprovalView {
         edited: held.edited,
         remember: held.remember.map(Remember::as_str),
         waiting_for,
-        plan: held.plan.map(|place| PlaceView { id: place.plan.to_string(), step: place.step }),
+        plan: held.plan.map(|place| PlanStepRef { id: place.plan.to_string(), step: place.step }),
         outcome,
     }
 }
 
-/// What a list of held calls can be narrowed by.
+/// Filters for a list of held calls.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub struct ApprovalQuery {
-    /// States, with commas between them: `pending`, `approved`, `running`, `done` and so on.
+    /// States, separated by commas: `pending`, `approved`, `running`, `done` and so on.
     #[param(example = "pending")]
     state: Option<String>,
     /// `approval` or `plan`.
     #[param(example = "approval")]
     kind: Option<String>,
-    /// At most this many; brought into range.
+    /// Maximum number of entries. Values out of range are clamped.
     limit: Option<u32>,
-    /// The `next_before` of the page before.
+    /// The `next_before` of the previous page.
     before: Option<String>,
 }
 
@@ -149,12 +154,12 @@ pub struct ApprovalQuery {
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ApprovalPage {
     approvals: Vec<ApprovalView>,
-    /// What to give as `before` for the next page.
+    /// The value of `before` for the next page, if there is one.
     next_before: Option<String>,
 }
 
-fn word<T: FromStr>(name: &str, text: &str, known: &[&str]) -> Result<T, Problem> {
-    text.parse().map_err(|_| asked::bad_query(format!("`{name}` is one of {}", known.join(", "))))
+fn parse_word<T: FromStr>(name: &str, text: &str, known: &[&str]) -> Result<T, Problem> {
+    text.parse().map_err(|_| extract::bad_query(format!("`{name}` must be one of {}", known.join(", "))))
 }
 
 fn filter(query: &ApprovalQuery) -> Result<HeldFilter, Problem> {
@@ -162,9 +167,13 @@ fn filter(query: &ApprovalQuery) -> Result<HeldFilter, Problem> {
     let kinds = HeldKind::ALL.map(HeldKind::as_str);
     let wanted = query.state.iter().flat_map(|list| list.split(','));
     Ok(HeldFilter {
-        states: wanted.map(|state| word("state", state, &states)).collect::<Result<_, _>>()?,
-        kind: query.kind.as_deref().map(|kind| word("kind", kind, &kinds)).transpose()?,
-        before: query.before.as_deref().map(|before| word("before", before, &["their ids"])).transpose()?,
+        states: wanted.map(|state| parse_word("state", state, &states)).collect::<Result<_, _>>()?,
+        kind: query.kind.as_deref().map(|kind| parse_word("kind", kind, &kinds)).transpose()?,
+        before: query
+            .before
+            .as_deref()
+            .map(|before| parse_word("before", before, &["the ids of held calls"]))
+            .transpose()?,
         limit: Some(query.limit.unwrap_or(100).clamp(1, MAX_HELD_PAGE)),
         ..HeldFilter::default()
     })
@@ -175,17 +184,17 @@ fn filter(query: &ApprovalQuery) -> Result<HeldFilter, Problem> {
     get,
     path = "/approvals",
     params(ApprovalQuery),
-    responses((status = 200, description = "A page of those the caller may see.", body = ApprovalPage))
+    responses((status = 200, description = "A page of the held calls that the caller may see.", body = ApprovalPage))
 )]
 pub async fn list(
-    State(rest): State<Rest>,
-    Who(caller): Who,
-    Asked(query): Asked<ApprovalQuery>,
+    State(rest): State<RestState>,
+    RestCaller(caller): RestCaller,
+    QueryParams(query): QueryParams<ApprovalQuery>,
 ) -> Result<Json<ApprovalPage>, ProblemDocument> {
     let engine = &rest.door.engine;
     let filter = filter(&query)?;
     let found = engine.held_calls(&caller, filter.clone()).await?;
-    // A page may end early because its calls are long, so its length says nothing of what follows.
+    // A page may end early because its calls are long, so its length does not tell whether more follow.
     let next_before = match found.last() {
         None => None,
         Some(last) => {
@@ -197,21 +206,21 @@ pub async fn list(
     Ok(Json(ApprovalPage { approvals, next_before }))
 }
 
-/// Shows a held call, with its result once there is one.
+/// Shows a held call, with its result if it has one.
 #[utoipa::path(
     get,
     path = "/approvals/{id}",
-    params(("id" = String, Path, description = "The held call's id.")),
+    params(("id" = String, Path, description = "The id of the held call.")),
     responses(
         (status = 200, description = "The held call.", body = ApprovalView),
         (status = 404, description = "`approval.unknown`."),
     )
 )]
 pub async fn show(
-    State(rest): State<Rest>,
-    Who(caller): Who,
-    At(id): At<String>,
-    _: Nothing,
+    State(rest): State<RestState>,
+    RestCaller(caller): RestCaller,
+    PathParam(id): PathParam<String>,
+    _: NoQuery,
 ) -> Result<Json<ApprovalView>, ProblemDocument> {
     let engine = &rest.door.engine;
     engine.sweep_held().await;
@@ -220,28 +229,28 @@ pub async fn show(
 }
 
 fn held_id(text: &str) -> Result<Uuid, Problem> {
-    asked::id(text, "approval.unknown", "held call")
+    extract::id(text, "approval.unknown", "held call")
 }
 
-/// The body of a yes.
+/// The body of an approval.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ApproveBody {
-    /// Other arguments to call it with.
+    /// Arguments to call the tool with instead.
     #[serde(default)]
     #[schema(value_type = Option<Object>)]
     arguments: Option<RawJson>,
-    /// `once`, `session` or `always`: for how long the yes counts.
+    /// How long the approval is valid: `once`, `session` or `always`.
     #[serde(default)]
     remember: Option<String>,
 }
 
-/// Says yes to a held call: it runs, once.
+/// Approves a held call. It runs once.
 #[utoipa::path(
     post,
     path = "/approvals/{id}/approve",
-    params(("id" = String, Path, description = "The held call's id.")),
-    request_body(content = ApproveBody, description = "May be left out."),
+    params(("id" = String, Path, description = "The id of the held call.")),
+    request_body(content = ApproveBody, description = "Optional."),
     responses(
         (status = 200, description = "The held call.", body = ApprovalView),
         (status = 403, description = "`approval.not-yours`."),
@@ -250,40 +259,42 @@ pub struct ApproveBody {
     )
 )]
 pub async fn approve(
-    State(rest): State<Rest>,
-    Who(caller): Who,
-    At(id): At<String>,
-    _: Nothing,
-    Sent(body): Sent,
+    State(rest): State<RestState>,
+    RestCaller(caller): RestCaller,
+    PathParam(id): PathParam<String>,
+    _: NoQuery,
+    JsonBody(body): JsonBody,
 ) -> Result<Json<ApprovalView>, ProblemDocument> {
     let id = held_id(&id)?;
-    let body: ApproveBody = asked::body(&body, APPROVE)?;
+    let body: ApproveBody = extract::body(&body, APPROVE)?;
     let remember = match body.remember.as_deref().map(str::parse::<Remember>) {
         None => None,
         Some(Ok(remember)) => Some(remember),
         Some(Err(_)) => {
-            return Err(asked::bad_body("`remember` is once, session or always".into(), APPROVE).into());
+            return Err(
+                extract::bad_body("`remember` must be once, session or always".into(), APPROVE).into()
+            );
         }
     };
     let verdict = HeldVerdict::Approve { arguments: body.arguments, remember };
     decide(&rest, caller, id, verdict, None).await
 }
 
-/// The body of a no.
+/// The body of a rejection.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RejectBody {
-    /// Why; the caller is told.
+    /// The reason, which the caller receives.
     #[serde(default)]
     reason: Option<String>,
 }
 
-/// Says no to a held call.
+/// Rejects a held call.
 #[utoipa::path(
     post,
     path = "/approvals/{id}/reject",
-    params(("id" = String, Path, description = "The held call's id.")),
-    request_body(content = RejectBody, description = "May be left out."),
+    params(("id" = String, Path, description = "The id of the held call.")),
+    request_body(content = RejectBody, description = "Optional."),
     responses(
         (status = 200, description = "The held call.", body = ApprovalView),
         (status = 403, description = "`approval.not-yours`."),
@@ -292,25 +303,25 @@ pub struct RejectBody {
     )
 )]
 pub async fn reject(
-    State(rest): State<Rest>,
-    Who(caller): Who,
-    At(id): At<String>,
-    _: Nothing,
-    Sent(body): Sent,
+    State(rest): State<RestState>,
+    RestCaller(caller): RestCaller,
+    PathParam(id): PathParam<String>,
+    _: NoQuery,
+    JsonBody(body): JsonBody,
 ) -> Result<Json<ApprovalView>, ProblemDocument> {
     let id = held_id(&id)?;
-    let RejectBody { reason } = asked::body(&body, REJECT)?;
+    let RejectBody { reason } = extract::body(&body, REJECT)?;
     decide(&rest, caller, id, HeldVerdict::Reject, reason).await
 }
 
 async fn decide(
-    rest: &Rest,
+    rest: &RestState,
     caller: Arc<Caller>,
     id: Uuid,
     verdict: HeldVerdict,
     note: Option<String>,
 ) -> Result<Json<ApprovalView>, ProblemDocument> {
     let (engine, by) = (rest.door.engine.clone(), caller.clone());
-    let held = to_the_end(async move { engine.decide(&by, id, verdict, note).await }).await?;
+    let held = run_to_completion(async move { engine.decide(&by, id, verdict, note).await }).await?;
     Ok(Json(view(&rest.door.engine, &caller, held)))
 }

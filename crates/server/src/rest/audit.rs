@@ -1,9 +1,9 @@
-//! The audit over REST: what happened, and whether the record of it is whole.
+//! The audit log over REST: its rows, and a check of its hash chain.
 
-use super::Rest;
-use super::asked::{Asked, Nothing, hex};
+use super::RestState;
+use super::auth::{AdminCaller, RestCaller};
+use super::extract::{NoQuery, QueryParams, hex};
 use super::problem::ProblemDocument;
-use super::who::{Keeper, Who};
 use axum::Json;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
@@ -14,7 +14,7 @@ use toolbooth_core::json::RawJson;
 use toolbooth_engine::{AuditFilter, MAX_AUDIT_PAGE};
 use utoipa::{IntoParams, ToSchema};
 
-/// What the audit can be narrowed by.
+/// Filters for the audit log.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
@@ -28,15 +28,15 @@ pub struct AuditQuery {
     /// Only rows of this kind.
     #[param(example = "call")]
     kind: Option<String>,
-    /// Only rows after this one.
+    /// Only rows after this sequence number.
     after: Option<u64>,
-    /// Only rows before this one: the `next_before` of the page before.
+    /// Only rows before this sequence number: the `next_before` of the previous page.
     before: Option<u64>,
-    /// At most this many; brought into range.
+    /// Maximum number of rows. Values out of range are clamped.
     limit: Option<u32>,
 }
 
-/// A row as REST shows it.
+/// A row of the audit log.
 // The order is that of the published schema; a test compares the names with `AuditEntry::fields`.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct RowView {
@@ -48,6 +48,7 @@ pub struct RowView {
     user: Arc<str>,
     #[schema(value_type = String)]
     outcome: Arc<str>,
+    /// The person who decided, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     by: Option<Arc<str>>,
@@ -78,6 +79,7 @@ pub struct RowView {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     detail: Option<RawJson>,
+    /// The hash of this row, which covers the previous one.
     hash: String,
 }
 
@@ -104,15 +106,15 @@ fn view(row: AuditRow) -> RowView {
     }
 }
 
-/// A page of the audit.
+/// A page of the audit log.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct AuditPage {
     rows: Vec<RowView>,
-    /// What to give as `before` for the next page.
+    /// The value of `before` for the next page, if there is one.
     next_before: Option<u64>,
 }
 
-/// Lists the audit, newest first: the caller's own rows, or all for an administrator.
+/// Lists the audit log, newest first: the caller's own rows, or all rows for an administrator.
 #[utoipa::path(
     get,
     path = "/audit",
@@ -120,13 +122,13 @@ pub struct AuditPage {
     responses((status = 200, description = "A page of rows.", body = AuditPage))
 )]
 pub async fn list(
-    State(rest): State<Rest>,
-    Who(caller): Who,
-    Asked(query): Asked<AuditQuery>,
+    State(rest): State<RestState>,
+    RestCaller(caller): RestCaller,
+    QueryParams(query): QueryParams<AuditQuery>,
 ) -> Result<Json<AuditPage>, ProblemDocument> {
     let engine = &rest.door.engine;
     let AuditQuery { user, mut server, mut tool, kind, after, before, limit } = query;
-    // Rows hold the server's own name of a tool; people know the exposed one.
+    // Rows have the server's own name of a tool; people use the exposed name.
     if let (None, Some(name)) = (&server, &tool)
         && let Lookup::Found(found) = engine.catalog().tool(name, &caller)
     {
@@ -142,48 +144,49 @@ pub async fn list(
     Ok(Json(AuditPage { rows, next_before }))
 }
 
-/// A row that does not fit to the one before it.
+/// The first row whose hash does not match.
 #[derive(Debug, Serialize, ToSchema)]
-pub struct BadRow {
+#[schema(as = BadRow)]
+pub struct BadAuditRow {
     seq: u64,
     why: String,
 }
 
-/// The last row.
+/// The latest row.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct HeadRow {
     seq: u64,
     hash: String,
 }
 
-/// Whether the record is whole.
+/// The result of checking the hash chain.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Verified {
     ok: bool,
-    /// How many rows were looked at.
+    /// Number of rows that were checked.
     rows: u64,
-    /// The row up to which the audit was dropped because of its age.
+    /// The last row that was deleted because of its age.
     purged_to: u64,
-    first_bad: Option<BadRow>,
+    first_bad: Option<BadAuditRow>,
     head: HeadRow,
 }
 
-/// Checks every row of the audit against the one before it; for administrators.
+/// Checks the hash chain of the audit log. Administrators only.
 #[utoipa::path(
     post,
     path = "/audit/verify",
     responses(
-        (status = 200, description = "Whether the record is whole.", body = Verified),
+        (status = 200, description = "The result of the check.", body = Verified),
         (status = 403, description = "`auth.admin-only`."),
     )
 )]
 pub async fn verify(
-    State(rest): State<Rest>,
-    Keeper(caller): Keeper,
-    _: Nothing,
+    State(rest): State<RestState>,
+    AdminCaller(caller): AdminCaller,
+    _: NoQuery,
 ) -> Result<Json<Verified>, ProblemDocument> {
     let report = rest.door.engine.verify_audit(&caller).await?;
-    let first_bad = report.first_bad.map(|bad| BadRow { seq: bad.seq, why: bad.why.to_string() });
+    let first_bad = report.first_bad.map(|bad| BadAuditRow { seq: bad.seq, why: bad.why.to_string() });
     Ok(Json(Verified {
         ok: first_bad.is_none(),
         rows: report.rows,
@@ -204,7 +207,7 @@ mod tests {
     #[test]
     fn a_row_shows_every_field_of_its_entry() {
         let some = |text: &str| Some(Arc::from(text));
-        // Without `..`: a field that is absent here would not be looked for.
+        // Without `..`: so that a new field cannot be forgotten here.
         let entry = AuditEntry {
             at_ms: 1,
             kind: "call".into(),

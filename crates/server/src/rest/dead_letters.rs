@@ -1,27 +1,27 @@
-//! Dead letters over REST: calls that failed for good, made again or given up.
+//! Dead letters over REST: listing, replaying and dropping calls that failed for good.
 
-use super::Rest;
-use super::asked::{self, Asked, At, Nothing, Sent, to_the_end};
+use super::RestState;
+use super::auth::RestCaller;
+use super::extract::{self, JsonBody, NoQuery, PathParam, QueryParams, run_to_completion};
 use super::problem::ProblemDocument;
-use super::who::Who;
 use axum::Json;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
-use toolbooth_core::dead_letter::{Attempt, Letter, LetterState};
+use toolbooth_core::dead_letter::{Attempt, DeadLetter, LetterState};
 use toolbooth_core::fault::Problem;
 use toolbooth_core::json::RawJson;
-use toolbooth_engine::{Answer, Insisting, LetterFilter, MAX_LETTERS_PAGE};
+use toolbooth_engine::{Answer, LetterFilter, MAX_LETTERS_PAGE, ReplayAnyway};
 use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
-const REPLAY: &str = "send {\"anyway\": true}, or nothing";
+const REPLAY: &str = "send {\"anyway\": true}, or an empty body";
 
-/// A dead letter as REST shows it: its arguments with secrets masked, never the kept copy.
+/// A dead letter. Secrets in the arguments are masked; the stored copy is never shown.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct DeadLetterView {
     id: String,
     state: &'static str,
-    /// The name clients see.
+    /// The name of the tool for clients.
     name: String,
     server: String,
     tool: String,
@@ -32,30 +32,33 @@ pub struct DeadLetterView {
     #[serde(skip_serializing_if = "Option::is_none")]
     session: Option<String>,
     call_id: String,
-    /// The beginning of the arguments, secrets masked.
+    /// The beginning of the arguments, with secrets masked.
     arguments: String,
     error: ErrorView,
+    /// The attempts, oldest first.
     #[schema(value_type = Vec<Object>)]
     attempts: Vec<Attempt>,
     created_ms: i64,
     #[serde(skip_serializing_if = "Option::is_none")]
     next_retry_ms: Option<i64>,
+    /// Who may replay it: `automatic` (also the gateway) or `by_hand`.
     replaying: &'static str,
-    /// Whether making it again may make it happen twice.
+    /// Whether the call may already have taken effect, so that a replay may repeat it.
     may_have_happened: bool,
+    /// Number of replays so far.
     replays: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     ended_ms: Option<i64>,
 }
 
-/// Why a call failed last.
+/// The latest error of a call.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ErrorView {
     code: String,
     message: String,
 }
 
-fn view(letter: Letter) -> DeadLetterView {
+fn view(letter: DeadLetter) -> DeadLetterView {
     DeadLetterView {
         id: letter.id.to_string(),
         state: letter.state.as_str(),
@@ -79,18 +82,18 @@ fn view(letter: Letter) -> DeadLetterView {
     }
 }
 
-/// What a list of dead letters can be narrowed by.
+/// Filters for a list of dead letters.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub struct DeadLetterQuery {
-    /// Only these, joined by commas: `pending`, `retrying`, `resolved`, `dropped`.
+    /// States, separated by commas: `pending`, `retrying`, `resolved`, `dropped`.
     state: Option<String>,
     /// Only calls of this tool.
     tool: Option<String>,
-    /// How many, at most.
+    /// Maximum number of entries.
     limit: Option<u32>,
-    /// What the page before gave.
+    /// The `next_cursor` of the previous page.
     cursor: Option<String>,
 }
 
@@ -98,18 +101,19 @@ pub struct DeadLetterQuery {
 #[derive(Debug, Serialize, ToSchema)]
 pub struct DeadLetterPage {
     dead_letters: Vec<DeadLetterView>,
-    /// What to give as `cursor` for the next page.
+    /// The value of `cursor` for the next page, if there is one.
     next_cursor: Option<String>,
 }
 
 fn filter(query: DeadLetterQuery) -> Result<LetterFilter, Problem> {
     let states = LetterState::ALL.map(LetterState::as_str);
     let state = |word: &str| {
-        word.parse().map_err(|_| asked::bad_query(format!("`state` is one of {}", states.join(", "))))
+        word.parse().map_err(|_| extract::bad_query(format!("`state` must be one of {}", states.join(", "))))
     };
     let wanted = query.state.iter().flat_map(|list| list.split(','));
     let cursor = |text: &str| {
-        text.parse().map_err(|_| asked::bad_query("`cursor` is what the page before gave".into()))
+        text.parse()
+            .map_err(|_| extract::bad_query("`cursor` must be the `next_cursor` of the previous page".into()))
     };
     Ok(LetterFilter {
         states: wanted.map(state).collect::<Result<_, _>>()?,
@@ -125,12 +129,12 @@ fn filter(query: DeadLetterQuery) -> Result<LetterFilter, Problem> {
     get,
     path = "/dead-letters",
     params(DeadLetterQuery),
-    responses((status = 200, description = "A page of those the caller may see.", body = DeadLetterPage))
+    responses((status = 200, description = "A page of the dead letters that the caller may see.", body = DeadLetterPage))
 )]
 pub async fn list(
-    State(rest): State<Rest>,
-    Who(caller): Who,
-    Asked(query): Asked<DeadLetterQuery>,
+    State(rest): State<RestState>,
+    RestCaller(caller): RestCaller,
+    QueryParams(query): QueryParams<DeadLetterQuery>,
 ) -> Result<Json<DeadLetterPage>, ProblemDocument> {
     let filter = filter(query)?;
     let limit = filter.limit.unwrap_or(MAX_LETTERS_PAGE) as usize;
@@ -141,24 +145,24 @@ pub async fn list(
 }
 
 fn letter_id(text: &str) -> Result<Uuid, Problem> {
-    asked::id(text, "dead-letter.unknown", "dead letter")
+    extract::id(text, "dead-letter.unknown", "dead letter")
 }
 
 /// Shows a dead letter.
 #[utoipa::path(
     get,
     path = "/dead-letters/{id}",
-    params(("id" = String, Path, description = "The letter's id.")),
+    params(("id" = String, Path, description = "The id of the dead letter.")),
     responses(
-        (status = 200, description = "The letter.", body = DeadLetterView),
+        (status = 200, description = "The dead letter.", body = DeadLetterView),
         (status = 404, description = "`dead-letter.unknown`."),
     )
 )]
 pub async fn show(
-    State(rest): State<Rest>,
-    Who(caller): Who,
-    At(id): At<String>,
-    _: Nothing,
+    State(rest): State<RestState>,
+    RestCaller(caller): RestCaller,
+    PathParam(id): PathParam<String>,
+    _: NoQuery,
 ) -> Result<Json<DeadLetterView>, ProblemDocument> {
     Ok(Json(view(rest.door.engine.dead_letter(&caller, letter_id(&id)?).await?)))
 }
@@ -167,52 +171,52 @@ pub async fn show(
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ReplayBody {
-    /// Make it again though it may have happened.
+    /// Replay the call even if it may already have taken effect.
     #[serde(default)]
     anyway: bool,
 }
 
-/// What a replay came to.
+/// The result of a replay.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ReplayView {
     dead_letter: DeadLetterView,
-    /// The tool's result, for whoever's call it is; an admin who asks for another's is not shown it.
+    /// The tool's result. Only shown to the user whose call it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     result: Option<RawJson>,
-    /// The held call that it became, where a person must agree first.
+    /// The id of the held call, if the replay waits for approval.
     #[serde(skip_serializing_if = "Option::is_none")]
     held: Option<String>,
 }
 
-/// Makes the call again, as its first caller.
+/// Replays a call as its original caller.
 #[utoipa::path(
     post,
     path = "/dead-letters/{id}/replay",
-    params(("id" = String, Path, description = "The letter's id.")),
-    request_body(content = ReplayBody, description = "May be left out."),
+    params(("id" = String, Path, description = "The id of the dead letter.")),
+    request_body(content = ReplayBody, description = "Optional."),
     responses(
-        (status = 200, description = "What it came to.", body = ReplayView),
-        (status = 403, description = "Its caller may not make it any more."),
+        (status = 200, description = "The result of the replay.", body = ReplayView),
+        (status = 403, description = "The original caller may no longer make the call."),
         (status = 404, description = "`dead-letter.unknown`."),
-        (status = 409, description = "It is over, under way, or may have happened."),
-        (status = 502, description = "The tool's server failed again."),
+        (status = 409, description = "The dead letter is closed, is being replayed, or may already have taken effect."),
+        (status = 502, description = "The server failed again."),
         (status = 503, description = "`call.no-healthy-provider`."),
         (status = 504, description = "`call.timeout`."),
     )
 )]
 pub async fn replay(
-    State(rest): State<Rest>,
-    Who(caller): Who,
-    At(id): At<String>,
-    _: Nothing,
-    Sent(body): Sent,
+    State(rest): State<RestState>,
+    RestCaller(caller): RestCaller,
+    PathParam(id): PathParam<String>,
+    _: NoQuery,
+    JsonBody(body): JsonBody,
 ) -> Result<Json<ReplayView>, ProblemDocument> {
     let id = letter_id(&id)?;
-    let ReplayBody { anyway } = asked::body(&body, REPLAY)?;
-    let insisting = if anyway { Insisting::Yes } else { Insisting::No };
+    let ReplayBody { anyway } = extract::body(&body, REPLAY)?;
+    let anyway = if anyway { ReplayAnyway::Yes } else { ReplayAnyway::No };
     let (engine, by) = (rest.door.engine.clone(), caller.clone());
-    let replayed = to_the_end(async move { engine.replay_letter(&by, id, insisting).await }).await?;
+    let replayed = run_to_completion(async move { engine.replay_letter(&by, id, anyway).await }).await?;
     let is_own = replayed.letter.user == *caller.user;
     let (result, held) = match replayed.answer {
         Answer::Result { result, .. } if is_own => (Some(toolbooth_wire::meta::strip_modern(&result)), None),
@@ -231,24 +235,24 @@ pub async fn replay(
     Ok(Json(ReplayView { dead_letter: view(replayed.letter), result, held }))
 }
 
-/// Gives a dead letter up.
+/// Drops a dead letter, so that it is not replayed.
 #[utoipa::path(
     delete,
     path = "/dead-letters/{id}",
-    params(("id" = String, Path, description = "The letter's id.")),
+    params(("id" = String, Path, description = "The id of the dead letter.")),
     responses(
-        (status = 200, description = "The letter.", body = DeadLetterView),
+        (status = 200, description = "The dead letter.", body = DeadLetterView),
         (status = 404, description = "`dead-letter.unknown`."),
-        (status = 409, description = "It is over, or under way."),
+        (status = 409, description = "The dead letter is closed or is being replayed."),
     )
 )]
 pub async fn give_up(
-    State(rest): State<Rest>,
-    Who(caller): Who,
-    At(id): At<String>,
-    _: Nothing,
+    State(rest): State<RestState>,
+    RestCaller(caller): RestCaller,
+    PathParam(id): PathParam<String>,
+    _: NoQuery,
 ) -> Result<Json<DeadLetterView>, ProblemDocument> {
     let id = letter_id(&id)?;
     let (engine, by) = (rest.door.engine.clone(), caller.clone());
-    Ok(Json(view(to_the_end(async move { engine.drop_letter(&by, id).await }).await?)))
+    Ok(Json(view(run_to_completion(async move { engine.drop_letter(&by, id).await }).await?)))
 }

@@ -1,10 +1,9 @@
-//! Endpoints: what answers at a path, and what the document says of it, in one entry.
+//! Endpoints: each entry has a handler and its OpenAPI description.
 //!
-//! The router and the OpenAPI document are made from the same entries, so neither has anything that the
-//! other has not. Until somebody reads the document, an entry is a few pointers: the router of `utoipa-axum` would
-//! build all of it at every start.
+//! The router and the OpenAPI document are built from the same entries, so they cannot differ. An entry is a few
+//! function pointers until the document is requested; `utoipa-axum` would build the whole document at every start.
 
-use super::Rest;
+use super::RestState;
 use axum::Router;
 use axum::routing::{MethodFilter, MethodRouter};
 use utoipa::openapi::OpenApi;
@@ -13,16 +12,16 @@ use utoipa::openapi::path::HttpMethod;
 /// Who may call an endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
-    /// Anybody, without a credential.
+    /// Everyone, without a credential.
     Anybody,
-    /// Every caller that the gateway has identified.
+    /// All identified callers.
     Caller,
     /// Members of the group `auth.admin_group`.
     Administrator,
 }
 
 impl Access {
-    /// The word for it in the OpenAPI document (`x-toolbooth-access`).
+    /// The value of `x-toolbooth-access` in the OpenAPI document.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Anybody => "anybody",
@@ -32,35 +31,35 @@ impl Access {
     }
 }
 
-/// One handler: where it answers, how, and what is told of it.
+/// One handler with its path, methods and description.
 pub struct Endpoint {
-    /// The path, as the router reads it.
+    /// The path in the router's syntax.
     pub path: fn() -> String,
-    /// The methods it answers to.
+    /// The methods that it supports.
     pub methods: fn() -> Vec<HttpMethod>,
-    /// The handler, for one method.
-    pub answers: fn(MethodFilter) -> MethodRouter<Rest>,
-    /// What its attribute says, with the schemas that this needs.
-    pub tells: fn() -> OpenApi,
-    /// The noun it belongs to.
+    /// The route of the handler for one method.
+    pub route: fn(MethodFilter) -> MethodRouter<RestState>,
+    /// The OpenAPI description with the schemas that it uses.
+    pub openapi: fn() -> OpenApi,
+    /// The tag of the endpoint.
     pub noun: &'static str,
-    /// A name that no other endpoint has.
+    /// The unique operation id.
     pub id: &'static str,
 }
 
-/// Entries for handlers that carry `#[utoipa::path]`, named as `module::handler`.
+/// Builds entries for handlers with `#[utoipa::path]`, given as `module::handler`.
 macro_rules! endpoints {
     ($($module:ident::$handler:ident),* $(,)?) => {
         &[$({
             #[derive(utoipa::OpenApi)]
             #[openapi(paths($module::$handler))]
-            struct Told;
+            struct EndpointDoc;
             pastey::paste! {
                 $crate::rest::endpoint::Endpoint {
                     path: <$module::[<__path_ $handler>] as utoipa::Path>::path,
                     methods: <$module::[<__path_ $handler>] as utoipa::Path>::methods,
-                    answers: |filter| axum::routing::on(filter, $module::$handler),
-                    tells: <Told as utoipa::OpenApi>::openapi,
+                    route: |filter| axum::routing::on(filter, $module::$handler),
+                    openapi: <EndpointDoc as utoipa::OpenApi>::openapi,
                     noun: stringify!($module),
                     id: concat!(stringify!($module), "_", stringify!($handler)),
                 }
@@ -70,12 +69,12 @@ macro_rules! endpoints {
 }
 pub(crate) use endpoints;
 
-/// The routes of these endpoints.
-pub fn routes(endpoints: &[Endpoint]) -> Router<Rest> {
+/// The router of these endpoints.
+pub fn routes(endpoints: &[Endpoint]) -> Router<RestState> {
     endpoints.iter().fold(Router::new(), |router, endpoint| {
         let methods = (endpoint.methods)();
         methods.iter().fold(router, |router, method| {
-            router.route(&(endpoint.path)(), (endpoint.answers)(filter_of(method)))
+            router.route(&(endpoint.path)(), (endpoint.route)(filter_of(method)))
         })
     })
 }

@@ -1,12 +1,12 @@
-//! Events over REST: a stream that can be taken up again, and the latest as a list.
+//! Events over REST: a resumable stream, and a list of the latest events.
 
-use super::Rest;
-use super::asked::bad_query;
+use super::RestState;
+use super::auth::{RequestIngress, RestCaller};
+use super::extract::bad_query;
 use super::problem::ProblemDocument;
-use super::who::{By, Who};
-use crate::identify::Knock;
+use crate::identify::IdentifyRequest;
 use crate::mcp::Door;
-use crate::peer::Via;
+use crate::peer::Ingress;
 use axum::Json;
 use axum::body::Body;
 use axum::extract::{RawQuery, State};
@@ -23,71 +23,75 @@ use std::time::Duration;
 use tokio::sync::broadcast;
 use tokio::time::{Instant, sleep_until, timeout};
 use toolbooth_core::caller::Caller;
-use toolbooth_core::event::{EventId, Kinds};
+use toolbooth_core::event::{EventId, EventKinds};
 use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::json::RawJson;
-use toolbooth_engine::events::{Follower, Heard, Since};
+use toolbooth_engine::events::{Follower, Since, StreamItem};
 use toolbooth_wire::sse::{KEEP_ALIVE, write_event};
 use utoipa::ToSchema;
 
-/// How long a stream goes on without a look at whether its caller may still listen.
-const LOOK_AGAIN: Duration = Duration::from_secs(30);
-/// How many of the latest events are given where nobody says how many.
-const USUAL: usize = 100;
-/// The most of them.
-const MOST: usize = 1_000;
-/// The most types one request may name.
+/// How often the rights of a stream's caller are checked without an event.
+const RECHECK_INTERVAL: Duration = Duration::from_secs(30);
+/// Default number of recent events.
+const DEFAULT_LIMIT: usize = 100;
+/// Maximum number of recent events.
+const MAX_LIMIT: usize = 1_000;
+/// Maximum number of types per request.
 const MAX_TYPES: usize = 64;
 
-/// What is asked for.
+/// The query of both endpoints.
 #[derive(Debug)]
-struct Wanted {
-    kinds: Kinds,
+struct EventQuery {
+    kinds: EventKinds,
     since: Option<EventId>,
     limit: usize,
 }
 
-impl Wanted {
-    /// Reads `types` (may repeat, and hold commas), `last_event_id` and `limit`. The header of a stream that comes
-    /// back is younger than its address.
+impl EventQuery {
+    /// Parses `types` (repeatable, may contain commas), `last_event_id` and `limit`. The header of a reconnecting
+    /// stream takes precedence over `last_event_id` in its URL, because it is newer.
     fn read(query: Option<&str>, headers: &HeaderMap) -> Result<Self, ProblemDocument> {
         let mut types: Vec<String> = Vec::new();
         let mut since = headers.get("last-event-id").and_then(|id| id.to_str().ok()).map(str::to_owned);
-        let mut limit = USUAL;
+        let mut limit = DEFAULT_LIMIT;
         for (key, value) in url::form_urlencoded::parse(query.unwrap_or_default().as_bytes()) {
             match &*key {
                 "types" => types.extend(value.split(',').map(str::to_owned)),
                 "last_event_id" => since = since.or_else(|| Some(value.into_owned())),
                 "limit" => match value.parse() {
-                    Ok(number @ 1..=MOST) => limit = number,
-                    _ => return Err(bad_query(format!("`limit` is a number from 1 to {MOST}")).into()),
+                    Ok(number @ 1..=MAX_LIMIT) => limit = number,
+                    _ => {
+                        return Err(
+                            bad_query(format!("`limit` must be a number from 1 to {MAX_LIMIT}")).into()
+                        );
+                    }
                 },
                 key => {
                     let key: String = key.chars().take(64).collect();
-                    let known = "`types`, `last_event_id` and `limit` are known";
+                    let known = "expected `types`, `last_event_id` or `limit`";
                     return Err(bad_query(format!("unknown field `{key}`: {known}")).into());
                 }
             }
         }
         if types.len() > MAX_TYPES {
-            return Err(bad_query(format!("at most {MAX_TYPES} types can be named")).into());
+            return Err(bad_query(format!("at most {MAX_TYPES} types are allowed")).into());
         }
-        let kinds = Kinds::of(types.iter().map(String::as_str)).map_err(|fault| Problem::of(&fault))?;
+        let kinds = EventKinds::of(types.iter().map(String::as_str)).map_err(|fault| Problem::of(&fault))?;
         let since = since.filter(|id| !id.is_empty()).map(|id| id.parse()).transpose();
-        let since = since.map_err(|fault: toolbooth_core::event::NoEventId| Problem {
+        let since = since.map_err(|fault: toolbooth_core::event::InvalidEventId| Problem {
             code: "events.bad-id",
             blame: Blame::Caller,
             message: fault.to_string(),
-            hint: Some("give the id of an event that you were told of".into()),
+            hint: Some("give the id of an event that you received".into()),
         })?;
         Ok(Self { kinds, since, limit })
     }
 }
 
-/// One event of a stream, as server-sent events are read.
+/// One event of the stream, in the format of server-sent events.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct StreamedEvent {
-    /// What to go on after.
+    /// The id to resume after.
     id: Option<String>,
     /// Always `message`.
     event: Option<String>,
@@ -95,17 +99,17 @@ pub struct StreamedEvent {
     data: String,
 }
 
-/// Follows what happens, as it happens.
+/// Streams events as they happen.
 ///
-/// A stream of server-sent events that does not end by itself.
+/// A stream of server-sent events that stays open.
 #[utoipa::path(
     get,
     path = "/events",
     params(
-        ("types" = Option<String>, Query, description = "Only these types, joined by commas; `*` stands for anything.", example = "tool.result"),
-        ("last_event_id" = Option<String>, Query, description = "Go on after this event."),
-        ("last-event-id" = Option<String>, Header, description = "The same, as a stream that comes back says it."),
-        ("limit" = Option<u32>, Query, description = "Of no meaning for a stream."),
+        ("types" = Option<String>, Query, description = "Only these types, separated by commas; `*` is a wildcard.", example = "tool.result"),
+        ("last_event_id" = Option<String>, Query, description = "Resume after this event."),
+        ("last-event-id" = Option<String>, Header, description = "The same; sent by clients that reconnect."),
+        ("limit" = Option<u32>, Query, description = "Ignored for a stream."),
     ),
     responses(
         (status = 200, description = "The stream.", content_type = "text/event-stream", body = StreamedEvent),
@@ -113,31 +117,31 @@ pub struct StreamedEvent {
     )
 )]
 pub async fn follow(
-    State(rest): State<Rest>,
-    Who(caller): Who,
+    State(rest): State<RestState>,
+    RestCaller(caller): RestCaller,
     RawQuery(query): RawQuery,
-    By(via): By,
+    RequestIngress(via): RequestIngress,
     headers: HeaderMap,
 ) -> Result<Response, ProblemDocument> {
-    let wanted = Wanted::read(query.as_deref(), &headers)?;
-    let since = wanted.since.map_or(Since::Now, Since::After);
-    // Before the look at who it is for: whoever loses their rights from now on is noticed.
-    let taken_back = rest.door.identity.taken_back();
-    let follower = rest.door.engine.events().follow_for(&caller.user, wanted.kinds, since);
+    let query = EventQuery::read(query.as_deref(), &headers)?;
+    let since = query.since.map_or(Since::Now, Since::After);
+    // Subscribed before the stream opens, so that a revocation in between is not missed.
+    let revoked = rest.door.authenticator.revoked();
+    let follower = rest.door.engine.events().follow_for(&caller.user, query.kinds, since);
     let follower = follower.map_err(|fault| Problem::of(&fault))?;
-    let first = sign_of_life(&follower);
-    let told = Told {
+    let first = keep_alive(&follower);
+    let stream = EventStream {
         door: rest.door.clone(),
         headers,
         via,
         caller,
         follower,
-        taken_back,
-        look_again: Instant::now() + LOOK_AGAIN,
-        heard: Vec::new(),
+        revoked,
+        recheck_at: Instant::now() + RECHECK_INTERVAL,
+        received: Vec::new(),
         pending: VecDeque::from([first]),
     };
-    let mut response = Response::new(Body::from_stream(told.pieces()));
+    let mut response = Response::new(Body::from_stream(stream.chunks()));
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
@@ -145,13 +149,13 @@ pub async fn follow(
     Ok(response)
 }
 
-/// The latest events, as one list.
+/// The latest events.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct RecentEvents {
     /// Oldest first.
     #[schema(value_type = Vec<Object>)]
     events: RawJson,
-    /// What to go on after.
+    /// The id to resume after.
     #[serde(skip_serializing_if = "Option::is_none")]
     last_event_id: Option<String>,
 }
@@ -161,25 +165,25 @@ pub struct RecentEvents {
     get,
     path = "/events/recent",
     params(
-        ("types" = Option<String>, Query, description = "Only these types, joined by commas; `*` stands for anything.", example = "tool.result"),
-        ("last_event_id" = Option<String>, Query, description = "Go on after this event."),
-        ("last-event-id" = Option<String>, Header, description = "The same, as a stream that comes back says it."),
-        ("limit" = Option<u32>, Query, minimum = 1, maximum = 1000, description = "How many, at most."),
+        ("types" = Option<String>, Query, description = "Only these types, separated by commas; `*` is a wildcard.", example = "tool.result"),
+        ("last_event_id" = Option<String>, Query, description = "Resume after this event."),
+        ("last-event-id" = Option<String>, Header, description = "The same; sent by clients that reconnect."),
+        ("limit" = Option<u32>, Query, minimum = 1, maximum = 1000, description = "Maximum number of events."),
     ),
     responses((status = 200, description = "The events.", body = RecentEvents))
 )]
 pub async fn recent(
-    State(rest): State<Rest>,
-    Who(caller): Who,
+    State(rest): State<RestState>,
+    RestCaller(caller): RestCaller,
     RawQuery(query): RawQuery,
     headers: HeaderMap,
 ) -> Result<Json<RecentEvents>, ProblemDocument> {
-    let wanted = Wanted::read(query.as_deref(), &headers)?;
+    let query = EventQuery::read(query.as_deref(), &headers)?;
     let engine = &rest.door.engine;
-    let since = wanted.since.map_or(Since::Oldest, Since::After);
-    let found = engine
-        .events()
-        .latest(since, wanted.limit, |event| wanted.kinds.has(event.kind) && engine.may_hear(&caller, event));
+    let since = query.since.map_or(Since::Oldest, Since::After);
+    let found = engine.events().latest(since, query.limit, |event| {
+        query.kinds.has(event.kind) && engine.may_see_event(&caller, event)
+    });
     let mut text = String::from("[");
     for (at, (id, event)) in found.iter().enumerate() {
         text.push_str(if at == 0 { "" } else { "," });
@@ -190,74 +194,74 @@ pub async fn recent(
     Ok(Json(RecentEvents { events: RawJson::trusted(text), last_event_id }))
 }
 
-/// Keeps a quiet stream open, and its client's place: what others do moves it on too.
-fn sign_of_life(follower: &Follower) -> Bytes {
-    Bytes::from(format!(": keep-alive\nid: {}\n\n", follower.place()))
+/// A keep-alive comment with the current position, which also advances past events that the caller does not see.
+fn keep_alive(follower: &Follower) -> Bytes {
+    Bytes::from(format!(": keep-alive\nid: {}\n\n", follower.position()))
 }
 
 /// A stream of events for one caller.
-struct Told {
+struct EventStream {
     door: Arc<Door>,
-    /// What the caller showed; it is looked at again, as rights come and go.
+    /// The headers of the request. The caller is identified again, because rights change.
     headers: HeaderMap,
-    via: Via,
+    via: Ingress,
     caller: Arc<Caller>,
     follower: Follower,
-    taken_back: broadcast::Receiver<Arc<str>>,
-    look_again: Instant,
-    /// What was heard, and not yet looked at for whether the caller may.
-    heard: Vec<Heard>,
+    revoked: broadcast::Receiver<Arc<str>>,
+    recheck_at: Instant,
+    /// Events that were received and not yet filtered by the caller's rights.
+    received: Vec<StreamItem>,
     pending: VecDeque<Bytes>,
 }
 
-impl Told {
-    fn pieces(self) -> impl Stream<Item = io::Result<Bytes>> + Send {
+impl EventStream {
+    fn chunks(self) -> impl Stream<Item = io::Result<Bytes>> + Send {
         futures_util::stream::unfold(self, |mut stream| async move {
-            let keep_alive = stream.door.keep_alive;
-            match timeout(keep_alive, stream.next()).await {
-                Ok(told) => told.map(|told| (Ok(told), stream)),
-                // What was heard and not told must not be skipped by a place behind it.
-                Err(_) if !stream.heard.is_empty() => Some((Ok(Bytes::from_static(KEEP_ALIVE)), stream)),
+            let interval = stream.door.keep_alive;
+            match timeout(interval, stream.next()).await {
+                Ok(chunk) => chunk.map(|chunk| (Ok(chunk), stream)),
+                // The position is already past received events that were not sent, so it must not be sent.
+                Err(_) if !stream.received.is_empty() => Some((Ok(Bytes::from_static(KEEP_ALIVE)), stream)),
                 Err(_) => {
-                    let sign = sign_of_life(&stream.follower);
-                    Some((Ok(sign), stream))
+                    let comment = keep_alive(&stream.follower);
+                    Some((Ok(comment), stream))
                 }
             }
         })
     }
 
-    /// The next piece; nothing when the stream has to end. Dropping the future loses nothing.
+    /// The next chunk; `None` when the stream has to end. Cancel-safe.
     async fn next(&mut self) -> Option<Bytes> {
         loop {
-            if let Some(told) = self.pending.pop_front() {
-                return Some(told);
+            if let Some(chunk) = self.pending.pop_front() {
+                return Some(chunk);
             }
             tokio::select! {
-                heard = self.follower.next(), if self.heard.is_empty() => self.heard = heard,
-                () = std::future::ready(()), if !self.heard.is_empty() => {}
-                () = sleep_until(self.look_again) => {}
+                received = self.follower.next(), if self.received.is_empty() => self.received = received,
+                () = std::future::ready(()), if !self.received.is_empty() => {}
+                () = sleep_until(self.recheck_at) => {}
                 () = self.door.stop.cancelled() => return None,
-                // Whoever lost a credential asks anew, and is let in by another one or not at all.
-                user = self.taken_back.recv() => match user {
+                // The client has to connect again, with a credential that is still valid.
+                user = self.revoked.recv() => match user {
                     Ok(user) if *user != *self.caller.user => continue,
                     _ => return None,
                 },
             }
-            // With what was heard kept: whoever waits for this may give up at any moment.
+            // Received events stay in `received`, because the caller may drop this future at any await.
             self.identify_again().await?;
             let (engine, caller) = (&self.door.engine, &self.caller);
-            let told = self.heard.drain(..).filter_map(|heard| engine.heard_by(caller, heard));
+            let visible = self.received.drain(..).filter_map(|item| engine.visible_item(caller, item));
             self.pending.extend(
-                told.map(|heard| write_event(heard.json().as_bytes(), Some(&heard.id().to_string()))),
+                visible.map(|item| write_event(item.json().as_bytes(), Some(&item.id().to_string()))),
             );
         }
     }
 
-    /// Finds out who listens, as rights are now; nothing when that is nobody who may.
+    /// Identifies the caller again with current rights; `None` if the stream has to end.
     async fn identify_again(&mut self) -> Option<()> {
-        self.look_again = Instant::now() + LOOK_AGAIN;
-        let knock = Knock::Http { headers: &self.headers, persona: None, via: self.via };
-        let caller = self.door.identify(knock).await.ok()?;
+        self.recheck_at = Instant::now() + RECHECK_INTERVAL;
+        let request = IdentifyRequest::Http { headers: &self.headers, persona: None, via: self.via };
+        let caller = self.door.identify(request).await.ok()?;
         if caller.user != self.caller.user {
             return None;
         }

@@ -1,31 +1,31 @@
-//! Exposure over REST: what a client is shown, why, and what it would cost otherwise.
+//! Exposure over REST: which tools a client is shown, why, and the cost of each mode.
 
-use super::Rest;
-use super::asked::Asked;
+use super::RestState;
+use super::auth::{RestCaller, with_persona};
+use super::extract::QueryParams;
 use super::problem::ProblemDocument;
-use super::who::{Who, through};
 use axum::Json;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use toolbooth_core::exposure::Mode;
-use toolbooth_engine::Explained;
+use toolbooth_engine::ExposureReport;
 use utoipa::{IntoParams, ToSchema};
 
-/// The longest name of a client.
+/// Maximum length of a client name.
 const MAX_CLIENT: usize = 64;
 
-/// Which client, and through which persona.
+/// The client and the persona to explain.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub struct ExposureQuery {
-    /// The client, by the name it gives in `clientInfo.name`; one that nobody knows, where absent.
+    /// The client's `clientInfo.name`; an unknown client if absent.
     client: Option<String>,
-    /// The persona to look through, besides the request's own.
+    /// The persona, besides that of the request.
     persona: Option<String>,
 }
 
-/// What each mode would cost, in tokens.
+/// The cost of each mode, in tokens.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct WeightsView {
     full: u64,
@@ -36,45 +36,45 @@ pub struct WeightsView {
 /// What a client is shown, and why.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ExposureView {
-    /// The client that was asked about.
+    /// The requested client.
     client: String,
-    /// The gateway's word for it, where it is known.
+    /// The gateway's name for the client, if it is a known one.
     #[serde(skip_serializing_if = "Option::is_none")]
     known_as: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     persona: Option<String>,
     /// `full`, `summary` or `search`.
     mode: &'static str,
-    /// Why it is that.
+    /// Why this mode was chosen.
     reason: String,
-    /// How many tools the caller may use.
+    /// Number of tools that the caller may use.
     tools: usize,
     tokens: WeightsView,
-    /// Tokens of definitions that `auto` lists.
+    /// The token budget of `auto` mode.
     budget: u32,
-    /// What the list saves over listing everything, in percent.
+    /// Savings over the full list, in percent.
     saved_percent: f64,
 }
 
-/// Says what a client is shown, why, and what each mode would cost it.
+/// Explains what a client is shown, and what each mode would cost.
 #[utoipa::path(
     get,
     path = "/exposure",
     params(ExposureQuery),
-    responses((status = 200, description = "What the client is shown.", body = ExposureView))
+    responses((status = 200, description = "The explanation.", body = ExposureView))
 )]
 pub async fn explain(
-    State(rest): State<Rest>,
-    Who(caller): Who,
-    Asked(ExposureQuery { client, persona }): Asked<ExposureQuery>,
+    State(rest): State<RestState>,
+    RestCaller(caller): RestCaller,
+    QueryParams(ExposureQuery { client, persona }): QueryParams<ExposureQuery>,
 ) -> Result<Json<ExposureView>, ProblemDocument> {
-    let caller = through(&rest, caller, persona.as_deref())?;
+    let caller = with_persona(&rest, caller, persona.as_deref())?;
     let client: String = client.as_deref().unwrap_or("unknown").chars().take(MAX_CLIENT).collect();
-    rest.door.engine.gathered(&caller).await;
-    let (engine, asker, name) = (rest.door.engine.clone(), caller.clone(), client.clone());
-    // Thousands of tools take a while to weigh; calls must not wait for it.
-    let weighing = tokio::task::spawn_blocking(move || engine.explain_exposure(&asker, &name));
-    let Explained { choice, family, weights, budget } = match weighing.await {
+    rest.door.engine.wait_for_servers(&caller).await;
+    let (engine, user, name) = (rest.door.engine.clone(), caller.clone(), client.clone());
+    // Weighing thousands of tools takes a while and must not delay calls.
+    let weighing = tokio::task::spawn_blocking(move || engine.explain_exposure(&user, &name));
+    let ExposureReport { choice, family, weights, budget } = match weighing.await {
         Ok(explained) => explained,
         Err(_) => rest.door.engine.explain_exposure(&caller, &client),
     };

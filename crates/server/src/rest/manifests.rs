@@ -1,29 +1,29 @@
-//! Manifests over REST: what became of each entry.
+//! Manifests over REST: the state of each entry.
 
-use super::Rest;
-use super::asked::Nothing;
-use super::who::Keeper;
+use super::RestState;
+use super::auth::AdminCaller;
+use super::extract::NoQuery;
 use axum::Json;
 use axum::extract::State;
 use serde::Serialize;
 use serde_json::{Value, json};
-use toolbooth_core::catalog::{EntryPlace, EntryStanding};
-use toolbooth_core::manifest::Scope;
+use toolbooth_core::catalog::{EntryOutcome, EntryReport};
+use toolbooth_core::manifest::ManifestScope;
 use utoipa::ToSchema;
 
-/// What manifests say, and what became of it.
+/// The entries of all manifests.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ManifestList {
-    /// The catalog's revision.
+    /// The revision of the catalog.
     revision: u64,
-    /// Each entry, with where it stands.
+    /// The entries with their states.
     #[schema(value_type = Vec<Object>)]
     entries: Vec<Value>,
-    /// Files that no longer parse, and whose last good entries hold.
+    /// Files that can no longer be parsed; their last good entries stay in force.
     kept: Vec<String>,
 }
 
-/// Lists the entries of manifests, and what became of each.
+/// Lists the entries of manifests with their states. Administrators only.
 #[utoipa::path(
     get,
     path = "/manifests",
@@ -32,27 +32,33 @@ pub struct ManifestList {
         (status = 403, description = "`auth.admin-only`."),
     )
 )]
-pub async fn list(State(rest): State<Rest>, Keeper(_): Keeper, _: Nothing) -> Json<ManifestList> {
+pub async fn list(
+    State(rest): State<RestState>,
+    AdminCaller(_): AdminCaller,
+    _: NoQuery,
+) -> Json<ManifestList> {
     let engine = &rest.door.engine;
     let entries: Vec<Value> = engine.manifest_entries().iter().map(view).collect();
-    let kept = engine.manifests().kept.clone();
+    let kept = engine.manifests().stale_files.clone();
     Json(ManifestList { revision: engine.catalog().revision, entries, kept })
 }
 
-fn view(entry: &EntryStanding) -> Value {
-    let EntryStanding { name, scope, origin, place } = entry;
+fn view(entry: &EntryReport) -> Value {
+    let EntryReport { name, scope, origin, outcome } = entry;
     let persona = match scope {
-        Scope::Shared => None,
-        Scope::Persona(name) => Some(name),
+        ManifestScope::Shared => None,
+        ManifestScope::Persona(name) => Some(name),
     };
-    let (state, tool, reason) = match place {
-        EntryPlace::Over { tool } | EntryPlace::Instead { tool } => ("overlay", Some(tool.clone()), None),
-        EntryPlace::Virtual => ("virtual", Some(format!("tool.{name}")), None),
-        EntryPlace::Waiting => ("waiting", None, None),
-        EntryPlace::SetAside(reason) => ("set_aside", None, Some(reason)),
+    let (state, tool, reason) = match outcome {
+        EntryOutcome::Overlay { tool } | EntryOutcome::Replacement { tool } => {
+            ("overlay", Some(tool.clone()), None)
+        }
+        EntryOutcome::Virtual => ("virtual", Some(format!("tool.{name}")), None),
+        EntryOutcome::Waiting => ("waiting", None, None),
+        EntryOutcome::SetAside(reason) => ("set_aside", None, Some(reason)),
     };
-    // The server's own tool cannot be called any more, which an operator should know.
-    let replaces = matches!(place, EntryPlace::Instead { .. });
+    // The server's own tool can no longer be called, which operators should know.
+    let replaces = matches!(outcome, EntryOutcome::Replacement { .. });
     json!({
         "name": name, "persona": persona, "state": state, "tool": tool, "reason": reason, "origin": origin,
         "replaces": replaces,

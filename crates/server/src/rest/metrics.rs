@@ -1,52 +1,52 @@
-//! `GET /metrics`: numbers for Prometheus, in its text format. No label names a user: their number has no bound.
+//! `GET /metrics` in the Prometheus text format. No label names a user, because the number of users is unbounded.
 
-use super::Rest;
-use super::asked::Nothing;
-use super::who::Keeper;
+use super::RestState;
+use super::auth::AdminCaller;
+use super::extract::NoQuery;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::header::CONTENT_TYPE;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use toolbooth_engine::Engine;
-use toolbooth_engine::record::BUCKETS_MS;
+use toolbooth_engine::call_metrics::BUCKETS_MS;
 use toolbooth_upstream::ServerState;
 
-/// The media type of the format.
+/// The media type of the Prometheus text format.
 const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Numbers for Prometheus, for those who look after the gateway; on a local one that is everybody who can reach it.
+/// Returns metrics in the Prometheus text format. Administrators only.
 #[utoipa::path(
     get,
     path = "/metrics",
     responses(
-        (status = 200, description = "The numbers.", content_type = "text/plain", body = String),
+        (status = 200, description = "The metrics.", content_type = "text/plain", body = String),
         (status = 403, description = "`auth.admin-only`."),
     )
 )]
-pub async fn metrics(State(rest): State<Rest>, _: Keeper, _: Nothing) -> Response {
+pub async fn metrics(State(rest): State<RestState>, _: AdminCaller, _: NoQuery) -> Response {
     let engine = &rest.door.engine;
     let held = engine.waiting_calls().await;
-    let mut page = Page::default();
+    let mut page = MetricsPage::default();
     calls(&mut page, engine);
     servers(&mut page, engine);
-    page.gauge("toolbooth_held_calls", "Calls that wait for a person.", held as f64);
-    page.gauge("toolbooth_sessions", "Legacy sessions that are open.", rest.door.sessions.len() as f64);
+    page.gauge("toolbooth_held_calls", "Calls that wait for a decision.", held as f64);
+    page.gauge("toolbooth_sessions", "Open legacy sessions.", rest.door.sessions.len() as f64);
     events(&mut page, engine);
     process(&mut page, engine);
     ([(CONTENT_TYPE, TEXT)], page.0).into_response()
 }
 
-fn calls(page: &mut Page, engine: &Engine) {
-    let tally = engine.tally();
+fn calls(page: &mut MetricsPage, engine: &Engine) {
+    let tally = engine.call_metrics();
     let name = "toolbooth_calls_total";
-    page.head(name, "counter", "Calls that ended, by how they did.");
+    page.head(name, "counter", "Finished calls by outcome.");
     for (outcome, histogram) in tally.by_outcome() {
         let count: u64 = histogram.iter().sum();
         page.line(name, &[("outcome", outcome)], count as f64);
     }
     let name = "toolbooth_call_duration_seconds";
-    page.head(name, "histogram", "How long calls took, from request to answer.");
+    page.head(name, "histogram", "Duration of calls, from request to answer.");
     let mut sum = vec![0; BUCKETS_MS.len() + 1];
     for (_, histogram) in tally.by_outcome() {
         sum.iter_mut().zip(histogram).for_each(|(sum, count)| *sum += count);
@@ -63,18 +63,18 @@ fn calls(page: &mut Page, engine: &Engine) {
     page.line(&format!("{name}_count"), &[], so_far as f64);
     page.counter(
         "toolbooth_unrecorded_calls_total",
-        "Calls whose end could not be written down.",
+        "Calls whose end could not be recorded.",
         tally.unrecorded() as f64,
     );
 }
 
-fn servers(page: &mut Page, engine: &Engine) {
+fn servers(page: &mut MetricsPage, engine: &Engine) {
     let servers = engine.servers();
     let mut states: BTreeMap<&'static str, u64> = BTreeMap::new();
     for managed in servers.values() {
         *states.entry(managed.state().as_str()).or_default() += 1;
     }
-    page.head("toolbooth_servers", "gauge", "Servers, by where they stand.");
+    page.head("toolbooth_servers", "gauge", "Servers by state.");
     for (state, count) in states {
         page.line("toolbooth_servers", &[("state", state)], count as f64);
     }
@@ -83,34 +83,34 @@ fn servers(page: &mut Page, engine: &Engine) {
         let connected = managed.state() == ServerState::Connected;
         page.line("toolbooth_server_connected", &[("server", name.as_str())], f64::from(u8::from(connected)));
     }
-    page.head("toolbooth_catalog_tools", "gauge", "Tools in the catalog, by server.");
+    page.head("toolbooth_catalog_tools", "gauge", "Tools in the catalog by server.");
     let catalog = engine.catalog();
     for (name, part) in catalog.servers() {
         page.line("toolbooth_catalog_tools", &[("server", name.as_str())], part.tools.len() as f64);
     }
     let name = "toolbooth_surface_changes_total";
-    page.head(name, "counter", "How often what clients are shown has changed, by what changed it.");
+    page.head(name, "counter", "Changes of the lists that clients are shown, by cause.");
     for (cause, count) in engine.surface_tally().report() {
         page.line(name, &[("cause", cause)], count as f64);
     }
     page.counter(
         "toolbooth_unsolicited_answers_total",
-        "Unsolicited answers of servers.",
+        "Answers of servers that no request was waiting for.",
         toolbooth_upstream::duplex::unsolicited_answers() as f64,
     );
-    page.gauge("toolbooth_catalog_revision", "How often the catalog has changed.", catalog.revision as f64);
+    page.gauge("toolbooth_catalog_revision", "Revision of the catalog.", catalog.revision as f64);
 }
 
-fn events(page: &mut Page, engine: &Engine) {
+fn events(page: &mut MetricsPage, engine: &Engine) {
     let report = engine.events().report();
-    page.counter("toolbooth_events_total", "Events so far.", report.emitted as f64);
+    page.counter("toolbooth_events_total", "Events emitted.", report.emitted as f64);
     page.gauge(
         "toolbooth_event_followers",
         "Streams and webhooks that follow events.",
         report.followers as f64,
     );
     let name = "toolbooth_events_dropped_total";
-    page.head(name, "counter", "Events and spans that somebody missed.");
+    page.head(name, "counter", "Events and spans that were not delivered.");
     let dropped = [
         ("overtaken", report.overtaken),
         ("webhook", report.undelivered),
@@ -121,32 +121,32 @@ fn events(page: &mut Page, engine: &Engine) {
     }
     page.counter(
         "toolbooth_spans_total",
-        "Spans handed to the collector.",
+        "Spans sent to the collector.",
         engine.tracing().report().sent as f64,
     );
 }
 
-fn process(page: &mut Page, engine: &Engine) {
-    page.head("toolbooth_build_info", "gauge", "Which version this is.");
+fn process(page: &mut MetricsPage, engine: &Engine) {
+    page.head("toolbooth_build_info", "gauge", "Version of the gateway.");
     page.line("toolbooth_build_info", &[("version", env!("CARGO_PKG_VERSION"))], 1.0);
-    page.gauge("toolbooth_uptime_seconds", "How long the gateway has run.", engine.uptime().as_secs_f64());
+    page.gauge("toolbooth_uptime_seconds", "Time since the gateway started.", engine.uptime().as_secs_f64());
     if let Some(bytes) = resident_bytes() {
-        page.gauge("process_resident_memory_bytes", "Memory that the gateway holds.", bytes as f64);
+        page.gauge("process_resident_memory_bytes", "Resident memory of the gateway.", bytes as f64);
     }
 }
 
-/// The memory of this process, where the system tells.
+/// The resident memory of this process, if the system reports it.
 fn resident_bytes() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
     line.split_whitespace().next()?.parse::<u64>().ok().map(|kib| kib * 1024)
 }
 
-/// A page of numbers.
+/// The text of the metrics page.
 #[derive(Default)]
-struct Page(String);
+struct MetricsPage(String);
 
-impl Page {
+impl MetricsPage {
     fn head(&mut self, name: &str, kind: &str, help: &str) {
         let _ = write!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}\n");
     }
@@ -178,7 +178,7 @@ mod tests {
 
     #[test]
     fn a_label_cannot_break_its_line() {
-        let mut page = Page::default();
+        let mut page = MetricsPage::default();
         page.gauge("a", "What it is.", 1.5);
         page.line("b", &[("x", "1\"\n\\"), ("y", "")], 3.0);
         assert_eq!(page.0, "# HELP a What it is.\n# TYPE a gauge\na 1.5\nb{x=\"1\\\"\\n\\\\\",y=\"\"} 3\n");

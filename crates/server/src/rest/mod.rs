@@ -1,4 +1,4 @@
-//! REST: the gateway for programs that speak no MCP, the command line among them.
+//! The REST API, for programs that do not use MCP, including the command line.
 
 #![allow(
     unused_qualifications,
@@ -7,8 +7,8 @@
 
 mod about;
 mod approvals;
-mod asked;
 mod audit;
+mod auth;
 mod calls;
 mod consents;
 mod dead_letters;
@@ -16,6 +16,7 @@ mod endpoint;
 mod etag;
 mod events;
 mod exposure;
+mod extract;
 mod files;
 mod manifests;
 mod metrics;
@@ -30,7 +31,6 @@ mod stats;
 mod terms;
 mod tokens;
 mod tools;
-mod who;
 
 use crate::mcp::Door;
 use axum::Router;
@@ -47,25 +47,25 @@ pub(crate) use problem::ProblemDocument;
 pub use servers::ServerView;
 pub use tools::ToolView;
 
-/// The outcome of a reload, in the making.
+/// A running reload.
 type Reloading = Pin<Box<dyn Future<Output = Result<serde_json::Value, Problem>> + Send>>;
 
-/// Reads the configuration again; the binary knows where it is.
+/// Reloads the configuration. The binary provides it, because it knows the files.
 pub type Reload = Arc<dyn Fn(ReloadCause) -> Reloading + Send + Sync>;
 
-/// Why the configuration is read again.
+/// Why the configuration is reloaded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReloadCause {
-    /// This user asked for it.
+    /// A user requested it.
     Asked(Arc<str>),
     /// One of its files changed.
     FileChanged,
-    /// The process got SIGHUP.
+    /// The process received SIGHUP.
     Signal,
 }
 
 impl ReloadCause {
-    /// Who is named in the audit.
+    /// The name in the audit log.
     pub fn by(&self) -> &str {
         match self {
             Self::Asked(user) => user,
@@ -75,37 +75,37 @@ impl ReloadCause {
     }
 }
 
-/// What the handlers share.
+/// The state that all handlers share.
 #[derive(Clone)]
-pub struct Rest {
-    /// The MCP door: engine and identity.
+pub struct RestState {
+    /// The MCP endpoint, with the engine and the authenticator.
     pub door: Arc<Door>,
-    /// Reads the configuration again.
+    /// Reloads the configuration.
     pub reload: Reload,
-    /// What it reads its configuration from.
+    /// The configuration files and the latest reload error.
     config: Arc<ConfigStatus>,
-    /// Tells one life of a gateway from another.
-    life: Arc<str>,
+    /// A random id of this run of the gateway.
+    run_id: Arc<str>,
 }
 
-/// Which files a gateway goes by, and what came of reading them last.
+/// The configuration files in use, and the result of the latest reload.
 #[derive(Debug, Default)]
 pub struct ConfigStatus(Mutex<ConfigView>);
 
-/// The same as REST shows it.
+/// The configuration files in use, and the result of the latest reload.
 #[derive(Debug, Clone, Default, Serialize, ToSchema)]
 pub struct ConfigView {
-    /// The files that were read.
+    /// The configuration files.
     pub files: Vec<String>,
-    /// Settings that changed since and are fixed until the gateway is started again.
+    /// Changed settings that take effect only after a restart.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub restart_needed: Vec<String>,
-    /// Why they could not be read again; the last good configuration is in force then.
+    /// Why the latest reload failed. The last good configuration stays in force.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reload_error: Option<ReloadError>,
 }
 
-/// Why a configuration could not be read again.
+/// Why a reload failed.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 pub struct ReloadError {
     code: &'static str,
@@ -114,43 +114,43 @@ pub struct ReloadError {
 }
 
 impl ConfigStatus {
-    /// The configuration was read from these files.
+    /// Records that the configuration was loaded from these files.
     pub fn read_from(&self, files: Vec<String>) {
         *self.view() = ConfigView { files, ..ConfigView::default() };
     }
 
-    /// It was read, but these settings wait for the next start.
+    /// Records settings that take effect only after a restart.
     pub fn needs_restart(&self, settings: Vec<String>) {
         self.view().restart_needed = settings;
     }
 
-    /// It could not be read again.
+    /// Records that a reload failed.
     pub fn failed(&self, problem: &Problem) {
         let Problem { code, message, hint, .. } = problem.clone();
         self.view().reload_error = Some(ReloadError { code, message, hint });
     }
 
     fn view(&self) -> MutexGuard<'_, ConfigView> {
-        // A view is replaced as a whole; a panic leaves nothing half done.
+        // The view is replaced as a whole, so a panic cannot leave it half updated.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Rest {
-    /// What the handlers share, for one life of a gateway.
+impl RestState {
+    /// The state for one run of a gateway.
     pub fn new(door: Arc<Door>, reload: Reload) -> Self {
         let config = Arc::default();
-        Self { door, reload, config, life: uuid::Uuid::new_v4().to_string().into() }
+        Self { door, reload, config, run_id: uuid::Uuid::new_v4().to_string().into() }
     }
 
-    /// The same, with a word to those who look after it about where its configuration comes from.
+    /// Sets the configuration status that administrators can see.
     #[must_use]
     pub fn reporting(self, config: Arc<ConfigStatus>) -> Self {
         Self { config, ..self }
     }
 }
 
-/// Endpoints that anybody may call, without a credential.
+/// Endpoints that need no credential.
 const OPEN: &[Endpoint] = endpoints![
     about::health,
     about::ready,
@@ -162,7 +162,7 @@ const OPEN: &[Endpoint] = endpoints![
     files::download,
 ];
 
-/// Endpoints for identified callers: a line here and `#[utoipa::path]` make a handler an endpoint.
+/// Endpoints for identified callers. A handler needs a line here and `#[utoipa::path]`.
 const KNOWN: &[Endpoint] = endpoints![
     about::me,
     servers::list,
@@ -204,7 +204,7 @@ const KNOWN: &[Endpoint] = endpoints![
     exposure::explain,
 ];
 
-/// Endpoints for administrators. The table is what enforces it: its routes lie behind [`who::administrators_only`].
+/// Endpoints for administrators. Being in this table enforces it: its routes are behind [`auth::administrators_only`].
 const ADMINISTRATORS: &[Endpoint] = endpoints![
     servers::reload,
     servers::act,
@@ -224,17 +224,17 @@ const ADMINISTRATORS: &[Endpoint] = endpoints![
     metrics::metrics,
 ];
 
-/// Every endpoint, with who may call it.
+/// All endpoints with their access level.
 const ENDPOINTS: &[(Access, &[Endpoint])] =
     &[(Access::Anybody, OPEN), (Access::Caller, KNOWN), (Access::Administrator, ADMINISTRATORS)];
 
-/// The routes.
-pub fn router(rest: Rest) -> Router {
-    let identified = || middleware::from_fn_with_state(rest.clone(), who::identified);
+/// Builds the router.
+pub fn router(rest: RestState) -> Router {
+    let identified = || middleware::from_fn_with_state(rest.clone(), auth::identified);
     let known = routes(KNOWN).route_layer(identified());
-    // The layer that is added last is asked first.
+    // The layer added last runs first.
     let administrators = routes(ADMINISTRATORS)
-        .route_layer(middleware::from_fn(who::administrators_only))
+        .route_layer(middleware::from_fn(auth::administrators_only))
         .route_layer(identified());
     routes(OPEN)
         .merge(known)

@@ -1,6 +1,6 @@
-//! The browsable page of the document: three files of our own, and nothing that a browser would fetch elsewhere.
+//! The browsable API documentation: three bundled files that load nothing from elsewhere.
 
-use super::asked::{At, Nothing};
+use super::extract::{NoQuery, PathParam};
 use super::problem::{ProblemDocument, not_found};
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, Uri, header};
@@ -8,17 +8,17 @@ use http::{HeaderValue, Uri, header};
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// Shows the endpoints in a browser.
+/// Shows the API documentation in a browser.
 #[utoipa::path(
     get,
     path = "/docs",
     responses((status = 200, description = "The page.", body = String, content_type = "text/html"))
 )]
-pub async fn docs(_: Nothing) -> Response {
+pub async fn docs(_: NoQuery) -> Response {
     page("text/html; charset=utf-8", include_str!("docs/docs.html"))
 }
 
-/// Gives what the page needs: `docs.js` and `docs.css`.
+/// Returns a file of the documentation page: `docs.js` or `docs.css`.
 #[utoipa::path(
     get,
     path = "/docs/{file}",
@@ -31,7 +31,11 @@ pub async fn docs(_: Nothing) -> Response {
         (status = 404, description = "`request.not-found`."),
     )
 )]
-pub async fn docs_file(At(file): At<String>, _: Nothing, uri: Uri) -> Result<Response, ProblemDocument> {
+pub async fn docs_file(
+    PathParam(file): PathParam<String>,
+    _: NoQuery,
+    uri: Uri,
+) -> Result<Response, ProblemDocument> {
     match file.as_str() {
         "docs.css" => Ok(page("text/css; charset=utf-8", include_str!("docs/docs.css"))),
         "docs.js" => Ok(page("text/javascript; charset=utf-8", include_str!("docs/docs.js"))),

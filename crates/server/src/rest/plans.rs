@@ -1,10 +1,10 @@
-//! Plans over REST: plan mode on and off, and what becomes of the steps.
+//! Plans over REST: turning plan mode on and off, and deciding on steps.
 
-use super::Rest;
+use super::RestState;
 use super::approvals::{self, ApprovalView};
-use super::asked::{self, Asked, At, Nothing, Sent, to_the_end};
+use super::auth::{RestCaller, with_persona};
+use super::extract::{self, JsonBody, NoQuery, PathParam, QueryParams, run_to_completion};
 use super::problem::ProblemDocument;
-use super::who::{Who, through};
 use axum::Json;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
@@ -12,14 +12,14 @@ use std::sync::Arc;
 use toolbooth_core::caller::Caller;
 use toolbooth_core::fault::Problem;
 use toolbooth_core::plan::Plan;
-use toolbooth_engine::{Scope, StepReport, Steps};
+use toolbooth_engine::{PlanScope, StepReport, Steps};
 use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
-const SCOPE: &str = "send {\"persona\": \"…\", \"session\": \"…\"}; both may be left out";
-const STEPS: &str = "send {\"steps\": \"2-4\"}, one number, or \"all\"";
+const SCOPE: &str = "send {\"persona\": \"…\", \"session\": \"…\"}; both are optional";
+const STEPS: &str = "send {\"steps\": \"2-4\"}, a single number, or \"all\"";
 
-/// A plan as REST shows it.
+/// A plan.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct PlanView {
     id: String,
@@ -32,6 +32,7 @@ pub struct PlanView {
     created_ms: i64,
     #[serde(skip_serializing_if = "Option::is_none")]
     closed_ms: Option<i64>,
+    /// The steps in order; absent in lists.
     #[serde(skip_serializing_if = "Option::is_none")]
     steps: Option<Vec<ApprovalView>>,
 }
@@ -42,13 +43,13 @@ fn view(plan: Plan) -> PlanView {
     PlanView { id, user, persona, session, state, created_ms, closed_ms, steps: None }
 }
 
-/// Several plans.
+/// A list of plans.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct PlanList {
     plans: Vec<PlanView>,
 }
 
-/// What became of steps.
+/// The states of some steps after a decision.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct StepsView {
     plan: String,
@@ -56,12 +57,13 @@ pub struct StepsView {
     steps: Vec<StepView>,
 }
 
-/// What became of one step.
+/// The state of one step.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct StepView {
     step: u32,
     tool: String,
     state: String,
+    /// Why the step failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     problem: Option<String>,
 }
@@ -71,39 +73,39 @@ fn steps_view(plan: Uuid, reports: Vec<StepReport>) -> StepsView {
     StepsView { plan: plan.to_string(), steps: reports.into_iter().map(view).collect() }
 }
 
-/// Whose calls a plan takes.
+/// Which calls a plan collects.
 #[derive(Debug, Default, Deserialize, ToSchema, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub struct ScopeBody {
-    /// Only calls through this persona.
+    /// Only calls with this persona.
     #[serde(default)]
     persona: Option<String>,
-    /// Only calls of this conversation.
+    /// Only calls of this session.
     #[serde(default)]
     session: Option<String>,
 }
 
-/// A scope that can be met: a plan for a persona that is not the caller's would take nothing.
-fn scope(rest: &Rest, caller: &Arc<Caller>, body: ScopeBody) -> Result<Scope, ProblemDocument> {
+/// Checks a scope: a plan for a persona that the caller may not use would collect nothing.
+fn scope(rest: &RestState, caller: &Arc<Caller>, body: ScopeBody) -> Result<PlanScope, ProblemDocument> {
     let ScopeBody { persona, session } = body;
-    through(rest, caller.clone(), persona.as_deref())?;
+    with_persona(rest, caller.clone(), persona.as_deref())?;
     if let Some(session) = &session {
-        asked::check_session(session)?;
+        extract::check_session(session)?;
     }
-    Ok(Scope { persona, session })
+    Ok(PlanScope { persona, session })
 }
 
 fn plan_id(text: &str) -> Result<Uuid, Problem> {
-    asked::id(text, "plan.unknown", "plan")
+    extract::id(text, "plan.unknown", "plan")
 }
 
-/// Lists the caller's plans, newest first, without their steps.
+/// Lists the caller's plans, newest first, without steps.
 #[utoipa::path(get, path = "/plans", responses((status = 200, description = "The plans.", body = PlanList)))]
 pub async fn list(
-    State(rest): State<Rest>,
-    Who(caller): Who,
-    _: Nothing,
+    State(rest): State<RestState>,
+    RestCaller(caller): RestCaller,
+    _: NoQuery,
 ) -> Result<Json<PlanList>, ProblemDocument> {
     let plans = rest.door.engine.plans_of(&caller).await?;
     Ok(Json(PlanList { plans: plans.into_iter().map(view).collect() }))
@@ -113,17 +115,17 @@ pub async fn list(
 #[utoipa::path(
     get,
     path = "/plans/{id}",
-    params(("id" = String, Path, description = "The plan's id.")),
+    params(("id" = String, Path, description = "The id of the plan.")),
     responses(
         (status = 200, description = "The plan.", body = PlanView),
         (status = 404, description = "`plan.unknown`."),
     )
 )]
 pub async fn show(
-    State(rest): State<Rest>,
-    Who(caller): Who,
-    At(id): At<String>,
-    _: Nothing,
+    State(rest): State<RestState>,
+    RestCaller(caller): RestCaller,
+    PathParam(id): PathParam<String>,
+    _: NoQuery,
 ) -> Result<Json<PlanView>, ProblemDocument> {
     let engine = &rest.door.engine;
     let (plan, steps) = engine.plan(&caller, plan_id(&id)?).await?;
@@ -131,20 +133,20 @@ pub async fn show(
     Ok(Json(PlanView { steps: Some(steps), ..view(plan) }))
 }
 
-/// Turns plan mode on: calls that change something become steps of a plan.
+/// Turns plan mode on: calls that change something become steps of a plan instead of running.
 #[utoipa::path(
     post,
     path = "/plans",
-    request_body(content = ScopeBody, description = "Whose calls; may be left out."),
-    responses((status = 200, description = "The plan that takes the calls.", body = PlanView))
+    request_body(content = ScopeBody, description = "Which calls to collect. Optional."),
+    responses((status = 200, description = "The plan that collects the calls.", body = PlanView))
 )]
 pub async fn on(
-    State(rest): State<Rest>,
-    Who(caller): Who,
-    _: Nothing,
-    Sent(body): Sent,
+    State(rest): State<RestState>,
+    RestCaller(caller): RestCaller,
+    _: NoQuery,
+    JsonBody(body): JsonBody,
 ) -> Result<Json<PlanView>, ProblemDocument> {
-    let scope = scope(&rest, &caller, asked::body(&body, SCOPE)?)?;
+    let scope = scope(&rest, &caller, extract::body(&body, SCOPE)?)?;
     Ok(Json(view(rest.door.engine.plan_on(&caller, scope).await?)))
 }
 
@@ -153,15 +155,15 @@ pub async fn on(
     delete,
     path = "/plans",
     params(ScopeBody),
-    responses((status = 200, description = "The plans that take no more steps.", body = PlanList))
+    responses((status = 200, description = "The plans that were closed.", body = PlanList))
 )]
 pub async fn off(
-    State(rest): State<Rest>,
-    Who(caller): Who,
-    Asked(query): Asked<ScopeBody>,
-    Sent(body): Sent,
+    State(rest): State<RestState>,
+    RestCaller(caller): RestCaller,
+    QueryParams(query): QueryParams<ScopeBody>,
+    JsonBody(body): JsonBody,
 ) -> Result<Json<PlanList>, ProblemDocument> {
-    let wanted = if body.is_empty() { query } else { asked::body(&body, SCOPE)? };
+    let wanted = if body.is_empty() { query } else { extract::body(&body, SCOPE)? };
     let scope = scope(&rest, &caller, wanted)?;
     let closed = rest.door.engine.plan_off(&caller, scope).await?;
     Ok(Json(PlanList { plans: closed.into_iter().map(view).collect() }))
@@ -184,76 +186,77 @@ impl StepsWord {
     }
 }
 
-/// The body of a decision about steps.
+/// The body of a decision on steps.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StepsBody {
-    /// Which steps.
+    /// The steps: a number, a range such as `2-4`, or `all`.
     #[serde(default)]
     steps: Option<StepsWord>,
-    /// Why not; for rejections.
+    /// The reason of a rejection.
     #[serde(default)]
     reason: Option<String>,
 }
 
-/// Runs steps of a plan in order, up to the first that fails.
+/// Runs steps of a plan in order and stops at the first that fails.
 #[utoipa::path(
     post,
     path = "/plans/{id}/approve",
-    params(("id" = String, Path, description = "The plan's id.")),
-    request_body(content = StepsBody, description = "`steps` has to be there.", example = json!({ "steps": "all" })),
+    params(("id" = String, Path, description = "The id of the plan.")),
+    request_body(content = StepsBody, description = "`steps` is required.", example = json!({ "steps": "all" })),
     responses(
-        (status = 200, description = "What became of them.", body = StepsView),
-        (status = 400, description = "No steps are named."),
+        (status = 200, description = "The steps after the run.", body = StepsView),
+        (status = 400, description = "`steps` is missing."),
         (status = 404, description = "`plan.unknown` or `plan.no-such-step`."),
         (status = 409, description = "`call.already-decided`."),
     )
 )]
 pub async fn approve(
-    State(rest): State<Rest>,
-    Who(caller): Who,
-    At(id): At<String>,
-    _: Nothing,
-    Sent(body): Sent,
+    State(rest): State<RestState>,
+    RestCaller(caller): RestCaller,
+    PathParam(id): PathParam<String>,
+    _: NoQuery,
+    JsonBody(body): JsonBody,
 ) -> Result<Json<StepsView>, ProblemDocument> {
     let id = plan_id(&id)?;
-    let body: StepsBody = asked::body(&body, STEPS)?;
-    // Which steps run is said, not guessed.
+    let body: StepsBody = extract::body(&body, STEPS)?;
+    // The steps to run are never guessed.
     let Some(steps) = body.steps else {
-        return Err(asked::bad_body("`steps` is missing".into(), STEPS).into());
+        return Err(extract::bad_body("`steps` is missing".into(), STEPS).into());
     };
     if body.reason.is_some() {
-        return Err(asked::bad_body("a `reason` is for rejections".into(), STEPS).into());
+        return Err(extract::bad_body("`reason` is only for rejections".into(), STEPS).into());
     }
     let steps = steps.read()?;
     let engine = rest.door.engine.clone();
-    let reports = to_the_end(async move { engine.approve_steps(&caller, id, steps).await }).await?;
+    let reports = run_to_completion(async move { engine.approve_steps(&caller, id, steps).await }).await?;
     Ok(Json(steps_view(id, reports)))
 }
 
-/// Drops steps of a plan: all that wait, unless the body names some.
+/// Rejects steps of a plan: those in the body, or all pending steps.
 #[utoipa::path(
     post,
     path = "/plans/{id}/reject",
-    params(("id" = String, Path, description = "The plan's id.")),
-    request_body(content = StepsBody, description = "May be left out."),
+    params(("id" = String, Path, description = "The id of the plan.")),
+    request_body(content = StepsBody, description = "Optional."),
     responses(
-        (status = 200, description = "What became of them.", body = StepsView),
+        (status = 200, description = "The rejected steps.", body = StepsView),
         (status = 404, description = "`plan.unknown` or `plan.no-such-step`."),
         (status = 409, description = "`call.already-decided`."),
     )
 )]
 pub async fn reject(
-    State(rest): State<Rest>,
-    Who(caller): Who,
-    At(id): At<String>,
-    _: Nothing,
-    Sent(body): Sent,
+    State(rest): State<RestState>,
+    RestCaller(caller): RestCaller,
+    PathParam(id): PathParam<String>,
+    _: NoQuery,
+    JsonBody(body): JsonBody,
 ) -> Result<Json<StepsView>, ProblemDocument> {
     let id = plan_id(&id)?;
-    let StepsBody { steps, reason } = asked::body(&body, STEPS)?;
+    let StepsBody { steps, reason } = extract::body(&body, STEPS)?;
     let steps = steps.map_or(Ok(Steps::All), |steps| steps.read())?;
     let engine = rest.door.engine.clone();
-    let reports = to_the_end(async move { engine.reject_steps(&caller, id, steps, reason).await }).await?;
+    let reports =
+        run_to_completion(async move { engine.reject_steps(&caller, id, steps, reason).await }).await?;
     Ok(Json(steps_view(id, reports)))
 }

@@ -1,4 +1,4 @@
-//! Faults as RFC 9457 problem documents.
+//! Problems as RFC 9457 problem documents.
 
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, Method, StatusCode, Uri, header};
@@ -6,30 +6,30 @@ use serde::Serialize;
 use toolbooth_core::fault::{Blame, Problem};
 use utoipa::ToSchema;
 
-/// What a problem document is sent as.
+/// The media type of problem documents.
 pub const CONTENT_TYPE: &str = "application/problem+json";
 
-/// What went wrong, whose doing it was, and what to do next (RFC 9457).
+/// A problem document (RFC 9457): what went wrong, who can fix it, and what to do next.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ProblemView {
-    /// A URN of the code.
+    /// A URN with the fault code.
     #[schema(example = "urn:toolbooth:fault:tool.unknown")]
     r#type: String,
     /// One sentence for people.
     title: String,
-    /// The HTTP status, once more.
+    /// The HTTP status code.
     #[schema(minimum = 400, maximum = 599)]
     status: u16,
-    /// The fault's code: it does not change, and `toolbooth explain` knows it.
+    /// The fault code. Codes are stable; `toolbooth explain CODE` describes them.
     #[schema(example = "tool.unknown")]
     code: &'static str,
-    /// Who can do something about it: `caller`, `gateway` or `upstream`.
+    /// Who can fix it: `caller`, `gateway` or `upstream`.
     blame: &'static str,
     /// What to try next.
     hint: Option<String>,
 }
 
-/// A fault on its way out.
+/// A problem with its HTTP status.
 pub struct ProblemDocument(pub StatusCode, pub Problem);
 
 impl From<Problem> for ProblemDocument {
@@ -107,31 +107,29 @@ impl IntoResponse for ProblemDocument {
     }
 }
 
-/// A path that leads nowhere.
+/// The response for an unknown path.
 pub async fn not_found(uri: Uri) -> ProblemDocument {
     Problem {
         code: "request.not-found",
         blame: Blame::Caller,
-        message: format!("there is nothing at {}", uri.path()),
-        hint: Some("the MCP endpoint is /mcp; /docs shows all others".into()),
+        message: format!("{} does not exist", uri.path()),
+        hint: Some("the MCP endpoint is /mcp; /docs lists all other endpoints".into()),
     }
     .into()
 }
 
-/// A path that is answered, but not to this method. The router says in `Allow` to which it is.
+/// The response for a method that the path does not support. The router adds the `Allow` header.
 pub async fn bad_method(method: Method, uri: Uri) -> ProblemDocument {
     Problem {
         code: "request.bad-method",
         blame: Blame::Caller,
-        message: format!("{} does not answer to {method}", uri.path()),
-        hint: Some(
-            "the `Allow` header names the methods that it answers to; /openapi.json tells more".into(),
-        ),
+        message: format!("{} does not support {method}", uri.path()),
+        hint: Some("the `Allow` header lists the supported methods; see also /openapi.json".into()),
     }
     .into()
 }
 
-/// A server nobody knows.
+/// The error for an unknown server.
 pub fn unknown_server(name: &str) -> ProblemDocument {
     Problem {
         code: "server.unknown",

@@ -1,11 +1,11 @@
-//! The registry over REST: everything that a caller may use in one answer, and having it read anew.
+//! The registry over REST: everything that a caller may use in one response, and refreshing it.
 
-use super::asked::{Asked, Nothing};
+use super::auth::{AdminCaller, RestCaller};
+use super::extract::{NoQuery, QueryParams};
 use super::problem::ProblemDocument;
 use super::servers::{self, ServerView};
-use super::tools::{self, Narrowing, ToolPage};
-use super::who::{Keeper, Who};
-use super::{ReloadCause, Rest};
+use super::tools::{self, ToolListQuery, ToolPageView};
+use super::{ReloadCause, RestState};
 use axum::Json;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
@@ -15,99 +15,103 @@ use toolbooth_engine::refresh;
 use toolbooth_upstream::StateReport;
 use utoipa::{IntoParams, ToSchema};
 
-/// The most tools that one answer holds; `/tools` gives all of them page by page.
+/// Maximum number of tools in the response; `/tools` has pages.
 const MOST_TOOLS: &str = "limit=1000";
 
 /// Everything that a caller may use.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct RegistryView {
-    /// Tools in the summary view, at most 1000 of them.
+    /// Tools in the summary view, at most 1000.
     #[serde(flatten)]
-    tools: ToolPage,
-    /// Skills; there are none yet.
+    tools: ToolPageView,
+    /// Skills; always empty.
     skills: Vec<Value>,
-    /// Jobs; there are none yet.
+    /// Jobs; always empty.
     jobs: Vec<Value>,
     personas: Vec<PersonaView>,
     servers: Vec<ServerView>,
 }
 
-/// A persona that the caller may take up.
+/// A persona that the caller may select.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct PersonaView {
     name: String,
-    /// What it is for.
+    /// The purpose of the persona.
     #[serde(skip_serializing_if = "Option::is_none")]
     description: Option<String>,
-    /// Whether this request looks through it.
+    /// Whether this request uses it.
     active: bool,
 }
 
-/// Personas.
+/// A list of personas.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct PersonaList {
     personas: Vec<PersonaView>,
 }
 
-fn open_to(rest: &Rest, caller: &Caller) -> Vec<PersonaView> {
-    let worn = caller.persona_name();
-    let personas = rest.door.identity.described_personas(caller).into_iter();
+fn personas_of(rest: &RestState, caller: &Caller) -> Vec<PersonaView> {
+    let current = caller.persona_name();
+    let personas = rest.door.authenticator.described_personas(caller).into_iter();
     personas
-        .map(|(name, description)| PersonaView { active: worn == Some(name.as_str()), name, description })
+        .map(|(name, description)| PersonaView { active: current == Some(name.as_str()), name, description })
         .collect()
 }
 
-/// Shows tools, skills, jobs, personas and servers of the caller in one answer.
+/// Shows the caller's tools, skills, jobs, personas and servers in one response.
 #[utoipa::path(
     get,
     path = "/registry",
     responses((status = 200, description = "The registry.", body = RegistryView))
 )]
 pub async fn show(
-    State(rest): State<Rest>,
-    Who(caller): Who,
-    _: Nothing,
+    State(rest): State<RestState>,
+    RestCaller(caller): RestCaller,
+    _: NoQuery,
 ) -> Result<Json<RegistryView>, ProblemDocument> {
-    rest.door.engine.gathered(&caller).await;
+    rest.door.engine.wait_for_servers(&caller).await;
     let catalog = rest.door.engine.catalog_now();
-    let narrowing = Narrowing::read(MOST_TOOLS)?;
+    let query = ToolListQuery::read(MOST_TOOLS)?;
     Ok(Json(RegistryView {
-        tools: tools::page(&rest, &catalog, std::slice::from_ref(&caller), &narrowing).await,
+        tools: tools::page(&rest, &catalog, std::slice::from_ref(&caller), &query).await,
         skills: Vec::new(),
         jobs: Vec::new(),
-        personas: open_to(&rest, &caller),
+        personas: personas_of(&rest, &caller),
         servers: servers::all(&rest, &caller),
     }))
 }
 
-/// Lists the personas that the caller may take up.
+/// Lists the personas that the caller may select.
 #[utoipa::path(get, path = "/personas", responses((status = 200, description = "The personas.", body = PersonaList)))]
-pub async fn personas(State(rest): State<Rest>, Who(caller): Who, _: Nothing) -> Json<PersonaList> {
-    Json(PersonaList { personas: open_to(&rest, &caller) })
+pub async fn personas(
+    State(rest): State<RestState>,
+    RestCaller(caller): RestCaller,
+    _: NoQuery,
+) -> Json<PersonaList> {
+    Json(PersonaList { personas: personas_of(&rest, &caller) })
 }
 
-/// How much is done anew.
+/// The scope of a refresh.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub struct RefreshQuery {
-    /// Whether servers are asked too that are waiting for their next try, or that nobody has asked for yet.
+    /// Also refresh servers that wait for their next connection attempt or have not been started yet.
     force: Option<bool>,
 }
 
-/// What a refresh came to.
+/// The result of a refresh.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct RefreshView {
-    /// The catalog's revision afterwards.
+    /// The revision of the catalog after the refresh.
     revision: u64,
-    /// What changed in the configuration.
+    /// The changes of the configuration.
     #[schema(value_type = Object)]
     configuration: Value,
-    /// The servers that were asked.
+    /// The servers that were refreshed.
     servers: Vec<RefreshedView>,
 }
 
-/// A server that was asked what it offers.
+/// A server that was refreshed.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct RefreshedView {
     name: String,
@@ -116,25 +120,26 @@ pub struct RefreshedView {
     reason: Option<String>,
 }
 
-/// Reads the configuration again and has servers list what they offer, now; for administrators.
+/// Reloads the configuration and refreshes the lists of servers. Administrators only.
 #[utoipa::path(
     post,
     path = "/registry/refresh",
     params(RefreshQuery),
     responses(
-        (status = 200, description = "What came of it.", body = RefreshView),
-        (status = 400, description = "The configuration is wrong; the last good one stays."),
+        (status = 200, description = "The result.", body = RefreshView),
+        (status = 400, description = "The configuration is not valid. The last good one stays in force."),
         (status = 403, description = "`auth.admin-only`."),
     )
 )]
 pub async fn refresh(
-    State(rest): State<Rest>,
-    Keeper(caller): Keeper,
-    Asked(RefreshQuery { force }): Asked<RefreshQuery>,
+    State(rest): State<RestState>,
+    AdminCaller(caller): AdminCaller,
+    QueryParams(RefreshQuery { force }): QueryParams<RefreshQuery>,
 ) -> Result<Json<RefreshView>, ProblemDocument> {
     let configuration = (rest.reload)(ReloadCause::Asked(caller.user.clone())).await?;
-    let asked = if force == Some(true) { refresh::Asked::All } else { refresh::Asked::Connected };
-    let servers = rest.door.engine.refresh(asked).await.into_iter().map(|(name, state)| {
+    let scope =
+        if force == Some(true) { refresh::RefreshScope::All } else { refresh::RefreshScope::Connected };
+    let servers = rest.door.engine.refresh(scope).await.into_iter().map(|(name, state)| {
         let StateReport { state, reason, .. } = StateReport::from(&state);
         RefreshedView { name: name.to_string(), state, reason }
     });

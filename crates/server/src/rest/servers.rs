@@ -1,9 +1,9 @@
 //! Servers over REST.
 
-use super::asked::{At, Nothing};
+use super::auth::{AdminCaller, RestCaller};
+use super::extract::{NoQuery, PathParam};
 use super::problem::{ProblemDocument, unknown_server};
-use super::who::{Keeper, Who};
-use super::{ReloadCause, Rest};
+use super::{ReloadCause, RestState};
 use axum::Json;
 use axum::extract::State;
 use serde::Serialize;
@@ -12,146 +12,149 @@ use std::sync::Arc;
 use std::time::Duration;
 use toolbooth_core::audit::AuditKind;
 use toolbooth_core::caller::{Admin, Caller};
-use toolbooth_core::catalog::{Offer, ServerCatalog, SetAside};
+use toolbooth_core::catalog::{CatalogItem, ServerCatalog, SetAside};
 use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::lint::unsupplied_identity;
 use toolbooth_core::names::ServerName;
-use toolbooth_core::permission::{Permission, on_offer, on_server, on_tool};
-use toolbooth_core::server::{About, Transport};
-use toolbooth_engine::engine::Managed;
-use toolbooth_engine::{Act, Audience};
+use toolbooth_core::permission::{Permission, on_item, on_server, on_tool};
+use toolbooth_core::server::{ServerDescription, Transport};
+use toolbooth_engine::engine::ManagedServer;
+use toolbooth_engine::{Act, Tenancy};
 use toolbooth_upstream::{ServerState, StateReport, Supervised};
 use utoipa::ToSchema;
 
-/// How long something that is about to happen is waited for.
+/// How long to wait for something that should happen at once.
 pub(super) const MOMENT: Duration = Duration::from_secs(1);
-/// How long a server may take to end: closed standard input, then TERM, then KILL.
-const ENDING: Duration = Duration::from_secs(7);
-/// What can be done to a server; each leaves a row in the audit.
+/// How long a server may take to stop: closed standard input, then TERM, then KILL.
+const STOP_TIMEOUT: Duration = Duration::from_secs(7);
+/// The actions on a server. Each is recorded in the audit log.
 const ACTIONS: [&str; 4] = ["connect", "disconnect", "restart", "refresh"];
 
-/// A server as REST shows it.
+/// A server.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ServerView {
-    /// Its name.
+    /// The name of the server.
     #[schema(value_type = String)]
     pub name: ServerName,
-    /// Where it stands: `connected`, `connecting`, `error` and so on.
+    /// The state: `connected`, `connecting`, `error` and so on.
     pub state: &'static str,
-    /// Why, if something is wrong.
+    /// The reason of an error state.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// The fault's code.
+    /// The fault code.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub code: Option<&'static str>,
-    /// What to do.
+    /// What to do about it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
-    /// Seconds until the next try.
+    /// Seconds until the next connection attempt.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_in_seconds: Option<u64>,
-    /// How it is reached.
+    /// The transport: `stdio`, `http` and so on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub transport: Option<&'static str>,
-    /// The command or address, secrets as their templates.
+    /// The command or URL. Secrets are shown as their `${VAR}` templates.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
-    /// The era it speaks.
+    /// The protocol era of the server.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub era: Option<&'static str>,
-    /// The revision agreed on.
+    /// The negotiated protocol revision.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revision: Option<&'static str>,
-    /// How many tools it offers.
+    /// Number of tools.
     pub tools: usize,
-    /// How many prompts.
+    /// Number of prompts.
     pub prompts: usize,
-    /// How many resources and templates.
+    /// Number of resources and resource templates.
     pub resources: usize,
-    /// How many lines it wrote to its standard output that are no messages.
+    /// Number of lines on its standard output that are not protocol messages.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stray_lines: Option<u64>,
-    /// What did not enter the catalog, and why.
+    /// Items that are not in the catalog, each with the reason.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub set_aside: Vec<AsideView>,
-    /// What it is for.
+    /// The purpose of the server.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// The same in a few words.
+    /// The purpose in a few words.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub short_description: Option<String>,
-    /// Who made it.
+    /// The author.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub author: Option<String>,
-    /// Whom to ask about it.
+    /// The contact for questions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub help_email: Option<String>,
 }
 
-/// Something of a server that did not enter the catalog.
+/// An item of a server that is not in the catalog.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct AsideView {
     kind: &'static str,
     name: String,
     reason: String,
-    /// The name that a tool in quarantine would be offered under.
+    /// The name that a quarantined tool would have for clients.
     #[serde(skip_serializing_if = "Option::is_none")]
     exposed: Option<String>,
 }
 
-/// Servers, at one revision of the catalog.
+/// A list of servers, at one revision of the catalog.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ServerList {
     revision: u64,
     servers: Vec<ServerView>,
 }
 
-/// The last lines that a server wrote on its standard error.
+/// The latest lines that a server wrote to standard error.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct LogView {
     name: String,
-    /// How many lines it wrote in all.
+    /// Total number of lines that it has written.
     total: u64,
     lines: Vec<String>,
 }
 
-/// Counts are of what the caller may see; commands, addresses and what failed are for those who look after it.
-fn view(rest: &Rest, caller: &Caller, name: &ServerName, managed: &Managed) -> ServerView {
+/// The view of a server. Counts include only what the caller may see; commands, URLs and errors are for administrators.
+fn view(rest: &RestState, caller: &Caller, name: &ServerName, managed: &ManagedServer) -> ServerView {
     let catalog = rest.door.engine.catalog();
     let part = catalog.servers().get(name);
-    let keeper = caller.admin == Admin::Yes;
+    let is_admin = caller.admin == Admin::Yes;
     let state = managed.state();
     let running = match managed {
-        Managed::Running { server, .. } => Some(server),
-        Managed::Idle(_) => None,
+        ManagedServer::Running { server, .. } => Some(server),
+        ManagedServer::Idle(_) => None,
     };
     let connection = running.and_then(|server| server.pool.primary());
-    let target = running.filter(|_| keeper).map(|server| target_of(&server.entry.transport));
-    let aside = part.filter(|_| keeper).map(|part| part.set_aside.as_slice()).unwrap_or_default();
+    let target = running.filter(|_| is_admin).map(|server| target_of(&server.entry.transport));
+    let aside = part.filter(|_| is_admin).map(|part| part.set_aside.as_slice()).unwrap_or_default();
     let exposed = |aside: &SetAside| {
-        let apart = part.filter(|_| aside.kind == "quarantine")?.quarantined.iter();
-        let mut apart = apart.filter(|apart| apart.goes_by(&aside.name));
-        apart.next().map(|apart| apart.tool.exposed.to_string())
+        let quarantined = part.filter(|_| aside.kind == "quarantine")?.quarantined.iter();
+        let mut quarantined = quarantined.filter(|quarantined| quarantined.has_name(&aside.name));
+        quarantined.next().map(|quarantined| quarantined.tool.exposed.to_string())
     };
-    let offers = |offers: &[Offer]| match keeper {
+    let offers = |offers: &[CatalogItem]| match is_admin {
         true => offers.len(),
-        false => offers.iter().filter(|offer| on_offer(caller, offer) == Permission::Granted).count(),
+        false => offers.iter().filter(|offer| on_item(caller, offer) == Permission::Granted).count(),
     };
-    let tools = |part: &ServerCatalog| match keeper {
+    let tools = |part: &ServerCatalog| match is_admin {
         true => part.tools.len(),
         false => part.tools.iter().filter(|tool| on_tool(caller, tool) == Permission::Granted).count(),
     };
     let StateReport { state: word, reason, code, hint, retry_in_seconds } = StateReport::from(&state);
-    let last_words = running.filter(|_| keeper).and_then(|server| last_words(server, &state));
-    let about = |field: fn(&About) -> Option<String>| running.and_then(|server| field(&server.entry.about));
-    // Both may name commands, folders and addresses.
-    let (reason, hint) = if keeper { (reason, hint) } else { (reason.map(|_| withheld(&state)), None) };
+    let output_hint = running.filter(|_| is_admin).and_then(|server| output_hint(server, &state));
+    let about = |field: fn(&ServerDescription) -> Option<String>| {
+        running.and_then(|server| field(&server.entry.about))
+    };
+    // Both may contain commands, folders and URLs.
+    let (reason, hint) =
+        if is_admin { (reason, hint) } else { (reason.map(|_| public_reason(&state)), None) };
     ServerView {
         name: name.clone(),
         state: word,
         reason,
         code,
-        hint: last_words.or(hint).or_else(|| hint_of(&state)),
+        hint: output_hint.or(hint).or_else(|| hint_of(&state)),
         retry_in_seconds,
         transport: target.as_ref().map(|(kind, _)| *kind),
         target: target.map(|(_, target)| target),
@@ -161,7 +164,7 @@ fn view(rest: &Rest, caller: &Caller, name: &ServerName, managed: &Managed) -> S
         prompts: part.map_or(0, |part| offers(&part.prompts)),
         resources: part.map_or(0, |part| offers(&part.resources) + offers(&part.templates)),
         stray_lines: running
-            .filter(|_| keeper)
+            .filter(|_| is_admin)
             .map(|server| server.stderr.strays())
             .filter(|count| *count > 0),
         set_aside: aside
@@ -172,7 +175,7 @@ fn view(rest: &Rest, caller: &Caller, name: &ServerName, managed: &Managed) -> S
                 reason: aside.reason.clone(),
                 exposed: exposed(aside),
             })
-            .chain(part.filter(|_| keeper).into_iter().flat_map(|part| nameable(rest, part)))
+            .chain(part.filter(|_| is_admin).into_iter().flat_map(|part| unsupplied_identities(rest, part)))
             .take(100)
             .collect(),
         description: about(|about| about.description.clone()),
@@ -182,42 +185,45 @@ fn view(rest: &Rest, caller: &Caller, name: &ServerName, managed: &Managed) -> S
     }
 }
 
-/// Tools that ask who calls and are told by their callers, where callers are told apart.
-fn nameable<'a>(rest: &Rest, part: &'a ServerCatalog) -> impl Iterator<Item = AsideView> + use<'a> {
-    let tools = match rest.door.engine.terms().audience {
-        Audience::Owner => &[],
-        Audience::Many => part.tools.as_slice(),
+/// Tools with an identity argument that the gateway does not supply, on a gateway with several users.
+fn unsupplied_identities<'a>(
+    rest: &RestState,
+    part: &'a ServerCatalog,
+) -> impl Iterator<Item = AsideView> + use<'a> {
+    let tools = match rest.door.engine.terms().tenancy {
+        Tenancy::Owner => &[],
+        Tenancy::Many => part.tools.as_slice(),
     };
     tools.iter().flat_map(|tool| {
         unsupplied_identity(tool).into_iter().map(|argument| AsideView {
             kind: "identity",
             name: tool.name.to_string(),
-            reason: format!("callers may name anybody in `{argument}`"),
+            reason: format!("callers may name any user in `{argument}`"),
             exposed: Some(tool.exposed.to_string()),
         })
     })
 }
 
 /// The failure reason shown to callers who are not administrators.
-fn withheld(state: &ServerState) -> String {
+fn public_reason(state: &ServerState) -> String {
     match state {
-        ServerState::NeedsAuth(_) => "it wants the gateway to sign in".into(),
-        _ => "it cannot be used now; administrators see why".into(),
+        ServerState::NeedsAuth(_) => "it requires a sign-in".into(),
+        _ => "it is not available; administrators can see the reason".into(),
     }
 }
 
-/// What to do about a state that is nobody's fault.
+/// A hint for a state that is not an error.
 fn hint_of(state: &ServerState) -> Option<String> {
     match state {
-        ServerState::NeedsTrust => Some("`toolbooth trust` shows what it would run, and asks".into()),
+        ServerState::NeedsTrust => Some("run `toolbooth trust` to review and trust it".into()),
         _ => None,
     }
 }
 
-/// A process that failed has mostly said why.
-fn last_words(server: &Supervised, state: &ServerState) -> Option<String> {
+/// A hint with the last line that a failed process wrote, which usually has the reason.
+fn output_hint(server: &Supervised, state: &ServerState) -> Option<String> {
     let code = state.problem()?.code;
-    let told_more = [
+    let with_output = [
         "server.lost",
         "server.start-failed",
         "server.start-timeout",
@@ -226,7 +232,7 @@ fn last_words(server: &Supervised, state: &ServerState) -> Option<String> {
         "server.flood",
         "call.timeout",
     ];
-    if !told_more.contains(&code)
+    if !with_output.contains(&code)
         || !matches!(server.entry.transport, Transport::Stdio { .. } | Transport::Bundled(_))
     {
         return None;
@@ -235,13 +241,11 @@ fn last_words(server: &Supervised, state: &ServerState) -> Option<String> {
     Some(match server.stderr.lines().iter().rev().find(|line| !line.trim().is_empty()) {
         Some(line) => {
             let line: String = line.trim().chars().take(200).collect();
-            format!("its last words were: {line}; `toolbooth servers logs {name}` shows more")
+            format!("its last output was: {line}; `toolbooth servers logs {name}` shows more")
         }
-        // It may only need longer.
+        // It may only need more time.
         None if code == "server.start-timeout" => return None,
-        None => {
-            format!("run its command by hand to see what it does; `toolbooth servers logs {name}` is empty")
-        }
+        None => "it wrote nothing to standard error; run its command by hand to see what it does".into(),
     })
 }
 
@@ -260,44 +264,56 @@ fn target_of(transport: &Transport) -> (&'static str, String) {
     }
 }
 
-/// What a caller may not use does not exist for them. Those who look after the gateway see every server.
-fn visible(caller: &Caller, managed: &Managed) -> bool {
+/// Whether a caller may see a server. Administrators see all servers.
+fn visible(caller: &Caller, managed: &ManagedServer) -> bool {
     match (caller.admin, managed) {
         (Admin::Yes, _) => true,
-        (Admin::No, Managed::Running { server, .. }) => {
+        (Admin::No, ManagedServer::Running { server, .. }) => {
             on_server(caller, &server.entry) == Permission::Granted
         }
-        (Admin::No, Managed::Idle(_)) => false,
+        (Admin::No, ManagedServer::Idle(_)) => false,
     }
 }
 
-/// Lists the servers that the caller may use; all of them for an administrator.
+/// Lists the servers that the caller may use. Administrators see all servers.
 #[utoipa::path(get, path = "/servers", responses((status = 200, description = "The servers.", body = ServerList)))]
-pub async fn list(State(rest): State<Rest>, Who(caller): Who, _: Nothing) -> Json<ServerList> {
+pub async fn list(
+    State(rest): State<RestState>,
+    RestCaller(caller): RestCaller,
+    _: NoQuery,
+) -> Json<ServerList> {
     let revision = rest.door.engine.catalog().revision;
     Json(ServerList { revision, servers: all(&rest, &caller) })
 }
 
-/// Every server that this caller may see.
-pub fn all(rest: &Rest, caller: &Caller) -> Vec<ServerView> {
+/// All servers that this caller may see.
+pub fn all(rest: &RestState, caller: &Caller) -> Vec<ServerView> {
     let servers = rest.door.engine.servers();
     let visible = servers.iter().filter(|(_, managed)| visible(caller, managed));
     visible.map(|(name, managed)| view(rest, caller, name, managed)).collect()
 }
 
-fn find(rest: &Rest, caller: &Caller, name: &str) -> Result<(ServerName, Managed), ProblemDocument> {
+fn find(
+    rest: &RestState,
+    caller: &Caller,
+    name: &str,
+) -> Result<(ServerName, ManagedServer), ProblemDocument> {
     let servers = rest.door.engine.servers();
     let found = servers.iter().find(|(known, managed)| known.as_str() == name && visible(caller, managed));
     found.map(|(name, managed)| (name.clone(), managed.clone())).ok_or_else(|| unknown_server(name))
 }
 
-pub(super) fn running(rest: &Rest, caller: &Caller, name: &str) -> Result<Arc<Supervised>, ProblemDocument> {
+pub(super) fn running(
+    rest: &RestState,
+    caller: &Caller,
+    name: &str,
+) -> Result<Arc<Supervised>, ProblemDocument> {
     match find(rest, caller, name)? {
-        (_, Managed::Running { server, .. }) => Ok(server),
-        (_, Managed::Idle(state)) => Err(Problem {
+        (_, ManagedServer::Running { server, .. }) => Ok(server),
+        (_, ManagedServer::Idle(state)) => Err(Problem {
             code: "server.not-running",
             blame: Blame::Caller,
-            message: format!("server `{name}` does not run: {}", why(&state)),
+            message: format!("server `{name}` is not running: {}", why(&state)),
             hint: state.problem().and_then(|problem| problem.hint.clone()).or_else(|| hint_of(&state)),
         }
         .into()),
@@ -307,7 +323,7 @@ pub(super) fn running(rest: &Rest, caller: &Caller, name: &str) -> Result<Arc<Su
 fn why(state: &ServerState) -> String {
     match (state, state.problem()) {
         (_, Some(problem)) => problem.message.clone(),
-        (ServerState::NeedsTrust, None) => "nobody has agreed to it yet".into(),
+        (ServerState::NeedsTrust, None) => "it is not trusted yet".into(),
         (state, None) => format!("it is {}", state.as_str()),
     }
 }
@@ -316,27 +332,27 @@ fn why(state: &ServerState) -> String {
 #[utoipa::path(
     get,
     path = "/servers/{name}",
-    params(("name" = String, Path, description = "The server's name.", example = "demo")),
+    params(("name" = String, Path, description = "The name of the server.", example = "demo")),
     responses(
         (status = 200, description = "The server.", body = ServerView),
         (status = 404, description = "`server.unknown`."),
     )
 )]
 pub async fn show(
-    State(rest): State<Rest>,
-    Who(caller): Who,
-    At(name): At<String>,
-    _: Nothing,
+    State(rest): State<RestState>,
+    RestCaller(caller): RestCaller,
+    PathParam(name): PathParam<String>,
+    _: NoQuery,
 ) -> Result<Json<ServerView>, ProblemDocument> {
     let (name, managed) = find(&rest, &caller, &name)?;
     Ok(Json(view(&rest, &caller, &name, &managed)))
 }
 
-/// Shows the last lines that a server wrote on its standard error; for administrators.
+/// Shows the latest lines that a server wrote to standard error. Administrators only.
 #[utoipa::path(
     get,
     path = "/servers/{name}/logs",
-    params(("name" = String, Path, description = "The server's name.", example = "demo")),
+    params(("name" = String, Path, description = "The name of the server.", example = "demo")),
     responses(
         (status = 200, description = "At most 200 lines.", body = LogView),
         (status = 400, description = "`server.not-running`."),
@@ -345,19 +361,19 @@ pub async fn show(
     )
 )]
 pub async fn logs(
-    State(rest): State<Rest>,
-    Keeper(caller): Keeper,
-    At(name): At<String>,
-    _: Nothing,
+    State(rest): State<RestState>,
+    AdminCaller(caller): AdminCaller,
+    PathParam(name): PathParam<String>,
+    _: NoQuery,
 ) -> Result<Json<LogView>, ProblemDocument> {
     let server = running(&rest, &caller, &name)?;
     Ok(Json(LogView { name, total: server.stderr.total(), lines: server.stderr.lines() }))
 }
 
-/// What can be done with a server.
+/// An action on a server.
 #[derive(Debug, ToSchema)]
 #[schema(rename_all = "lowercase")]
-#[expect(dead_code, reason = "the words of the path, for the document")]
+#[expect(dead_code, reason = "the values of the path parameter, for the OpenAPI document")]
 enum ServerAction {
     Connect,
     Disconnect,
@@ -365,28 +381,28 @@ enum ServerAction {
     Refresh,
 }
 
-/// Connects, disconnects, restarts or refreshes a server; for administrators.
+/// Connects, disconnects, restarts or refreshes a server. Administrators only.
 ///
-/// What goes wrong on the way is in the server's state.
+/// If the action fails, the reason is in the state of the server.
 #[utoipa::path(
     post,
     path = "/servers/{name}/{action}",
     params(
-        ("name" = String, Path, description = "The server's name.", example = "demo"),
-        ("action" = inline(ServerAction), Path, description = "What to do.", example = "refresh"),
+        ("name" = String, Path, description = "The name of the server.", example = "demo"),
+        ("action" = inline(ServerAction), Path, description = "The action.", example = "refresh"),
     ),
     responses(
-        (status = 200, description = "The server as it is then.", body = ServerView),
+        (status = 200, description = "The server after the action.", body = ServerView),
         (status = 400, description = "`server.not-running`."),
         (status = 403, description = "`auth.admin-only`."),
-        (status = 404, description = "`server.unknown`, or an action that no server knows."),
+        (status = 404, description = "`server.unknown`, or an unknown action."),
     )
 )]
 pub async fn act(
-    State(rest): State<Rest>,
-    Keeper(caller): Keeper,
-    At((name, action)): At<(String, String)>,
-    _: Nothing,
+    State(rest): State<RestState>,
+    AdminCaller(caller): AdminCaller,
+    PathParam((name, action)): PathParam<(String, String)>,
+    _: NoQuery,
 ) -> Result<Json<ServerView>, ProblemDocument> {
     let server = running(&rest, &caller, &name)?;
     let before = server.state();
@@ -395,7 +411,7 @@ pub async fn act(
             Act { server: Some(&server.entry.name), ..Act::new(AuditKind::Server, &caller.user, &action) };
         rest.door.engine.audit_act(act).await?;
     }
-    // What goes wrong on the way is in the view.
+    // Failures are shown in the view.
     match action.as_str() {
         "connect" => {
             server.connect().await;
@@ -406,22 +422,22 @@ pub async fn act(
         }
         "disconnect" => {
             server.disconnect().await;
-            until(ENDING, || server.state() == ServerState::Disconnected).await;
+            until(STOP_TIMEOUT, || server.state() == ServerState::Disconnected).await;
         }
         "restart" => {
             restart(&server).await;
         }
         "refresh" => {
             server.refresh().await;
-            // Whoever asks wants to see it.
+            // The caller expects to see the result at once.
             rest.door.engine.publish_now().await;
         }
         other => {
             return Err(Problem {
                 code: "request.not-found",
                 blame: Blame::Caller,
-                message: format!("a server cannot `{other}`"),
-                hint: Some("connect, disconnect, restart and refresh are known".into()),
+                message: format!("unknown action `{other}`"),
+                hint: Some("the actions are connect, disconnect, restart and refresh".into()),
             }
             .into());
         }
@@ -429,65 +445,66 @@ pub async fn act(
     Ok(Json(settled_view(&rest, &caller, &name).await?))
 }
 
-/// A server as it is after something was done with it.
+/// The view of a server after an action.
 pub(super) async fn settled_view(
-    rest: &Rest,
+    rest: &RestState,
     caller: &Caller,
     name: &str,
 ) -> Result<ServerView, ProblemDocument> {
     let (name, managed) = find(rest, caller, name)?;
     if managed.state() == ServerState::Connected {
-        // What a server lists is in the catalog a moment after it is connected.
+        // The tools of a server enter the catalog a moment after it is connected.
         until(MOMENT, || rest.door.engine.catalog().servers().contains_key(&name)).await;
     }
     Ok(view(rest, caller, &name, &managed))
 }
 
-/// Ends a server's connections, and waits until it is connected anew or known not to be.
+/// Restarts a server and waits until it is connected again or has failed.
 pub(super) async fn restart(server: &Supervised) {
     let (before, old) = (server.state(), server.pool.primary());
     server.restart().await;
     let gone = || match (&old, server.pool.primary()) {
         (Some(old), Some(now)) => !Arc::ptr_eq(old, &now),
-        // The old one goes before the state says so.
+        // The old connection goes before the state changes.
         (Some(_), None) | (None, _) => server.state() != before,
     };
-    // One that was down may be down again before anybody looks.
-    until(if old.is_some() { ENDING } else { MOMENT }, gone).await;
+    // A server that was down may be down again before the state is read.
+    until(if old.is_some() { STOP_TIMEOUT } else { MOMENT }, gone).await;
     settle(server).await;
 }
 
-/// Waits until a server is connected or known not to be. A handshake in two eras may take longer than
-/// one `connect_timeout`.
+/// Waits until a server is connected or has failed. A handshake that tries both eras may take longer than one
+/// `connect_timeout`.
 pub(super) async fn settle(server: &Supervised) {
     let _ = server.ready().await;
-    until(server.entry.connect_timeout * 2 + ENDING, || server.state() != ServerState::Connecting).await;
+    until(server.entry.connect_timeout * 2 + STOP_TIMEOUT, || server.state() != ServerState::Connecting)
+        .await;
 }
 
-/// Waits until something holds, but not for ever.
-pub(super) async fn until(patience: Duration, holds: impl Fn() -> bool) {
+/// Waits until a condition holds, up to a timeout.
+pub(super) async fn until(timeout: Duration, holds: impl Fn() -> bool) {
     let waiting = async {
         while !holds() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    let _ = tokio::time::timeout(patience, waiting).await;
+    let _ = tokio::time::timeout(timeout, waiting).await;
 }
 
-/// Reads the configuration again; for administrators.
+/// Reloads the configuration. Administrators only.
 #[utoipa::path(
     post,
     path = "/servers/reload",
     responses(
-        (status = 200, description = "What changed.", body = Object),
-        (status = 400, description = "The configuration is wrong; the last good one stays."),
+        (status = 200, description = "The changes.", body = Object),
+        (status = 400, description = "The configuration is not valid. The last good one stays in force."),
         (status = 403, description = "`auth.admin-only`."),
     )
 )]
 pub async fn reload(
-    State(rest): State<Rest>,
-    Keeper(caller): Keeper,
-    _: Nothing,
+    State(rest): State<RestState>,
+    AdminCaller(caller): AdminCaller,
+    _: NoQuery,
 ) -> Result<Json<Value>, ProblemDocument> {
     Ok(Json((rest.reload)(ReloadCause::Asked(caller.user.clone())).await?))
 }

@@ -1,10 +1,10 @@
-//! Signing in to servers over REST. The person's browser is wherever the caller is; the tokens stay here.
+//! Signing in to servers over REST. The browser runs where the caller is; the tokens stay in the gateway.
 
-use super::Rest;
-use super::asked::{self, At, Nothing, Sent};
+use super::RestState;
+use super::auth::AdminCaller;
+use super::extract::{self, JsonBody, NoQuery, PathParam};
 use super::problem::ProblemDocument;
 use super::servers::{self, ServerView};
-use super::who::Keeper;
 use axum::Json;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
@@ -13,38 +13,38 @@ use toolbooth_core::audit::AuditKind;
 use toolbooth_core::caller::Caller;
 use toolbooth_core::fault::{Blame, Fault, Problem};
 use toolbooth_engine::Act;
-use toolbooth_upstream::oauth::{Authorizer, OAuthError, SignIn};
+use toolbooth_upstream::oauth::{Authorizer, OAuthError, SignInStart};
 use toolbooth_upstream::{ServerState, Supervised};
 use utoipa::ToSchema;
 
 const BEGIN_EXAMPLE: &str = "send {\"redirect_uri\": \"http://127.0.0.1:8666/callback\"}";
 const FINISH_EXAMPLE: &str = "send {\"redirect\": \"http://127.0.0.1:8666/callback?code=…&state=…\"}";
 
-/// Where the page of a sign-in comes back to.
+/// The body of a request to begin a sign-in.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BeginBody {
-    /// An http address on the machine of whoever signs in.
+    /// The redirect URI: an http URL on the machine of the person who signs in.
     #[schema(example = "http://127.0.0.1:8666/callback")]
     redirect_uri: String,
 }
 
-/// Where a person signs in.
+/// The next step of a sign-in.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct SignInView {
-    /// The page to open; absent when nobody was needed.
+    /// The page to open; absent if the gateway's own credentials were sufficient.
     #[serde(skip_serializing_if = "Option::is_none")]
     url: Option<String>,
-    /// The server, when nobody was needed.
+    /// The server, if no page has to be opened.
     #[serde(skip_serializing_if = "Option::is_none")]
     server: Option<ServerView>,
 }
 
-/// What came back from the page.
+/// The body of a request to finish a sign-in.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FinishBody {
-    /// The whole address that the page led to.
+    /// The complete URL to which the page redirected.
     redirect: String,
 }
 
@@ -53,8 +53,11 @@ fn authorizer(server: &Supervised) -> Result<Arc<Authorizer>, ProblemDocument> {
         Problem {
             code: "server.no-sign-in",
             blame: Blame::Caller,
-            message: format!("nobody signs in to server `{}`: its `auth` is not `oauth`", server.entry.name),
-            hint: Some("write `\"auth\": \"oauth\"` into its entry".into()),
+            message: format!(
+                "server `{}` does not use sign-in: its `auth` is not `oauth`",
+                server.entry.name
+            ),
+            hint: Some("set `\"auth\": \"oauth\"` in its entry".into()),
         }
         .into()
     })
@@ -64,9 +67,9 @@ fn failed(error: OAuthError) -> ProblemDocument {
     Problem::of(&error).into()
 }
 
-/// Writes down who signed in or out, or failed to; `code` is the fault's.
+/// Records a sign-in, a sign-out or a failure in the audit log; `code` is the fault code.
 async fn audit(
-    rest: &Rest,
+    rest: &RestState,
     server: &Supervised,
     caller: &Caller,
     outcome: &str,
@@ -77,41 +80,41 @@ async fn audit(
     Ok(rest.door.engine.audit_act(act).await?)
 }
 
-/// Begins a sign-in to a server; for administrators. A new one ends the one before.
+/// Begins a sign-in to a server and cancels an earlier one. Administrators only.
 #[utoipa::path(
     post,
     path = "/servers/{name}/login",
-    params(("name" = String, Path, description = "The server's name.", example = "demo")),
+    params(("name" = String, Path, description = "The name of the server.", example = "demo")),
     request_body = BeginBody,
     responses(
-        (status = 200, description = "Where to go.", body = SignInView),
-        (status = 400, description = "`server.no-sign-in`, `server.not-running`, `oauth.bad-redirect`."),
+        (status = 200, description = "The page to open.", body = SignInView),
+        (status = 400, description = "`server.no-sign-in`, `server.not-running`, or `oauth.bad-redirect`."),
         (status = 403, description = "`auth.admin-only`."),
         (status = 404, description = "`server.unknown`."),
-        (status = 500, description = "`oauth.no-client` and others that the configuration can put right."),
-        (status = 502, description = "What the server or its authorization server did wrong: `oauth.…`."),
+        (status = 500, description = "`oauth.no-client` and other errors that can be fixed in the configuration."),
+        (status = 502, description = "An error of the server or its authorization server: `oauth.…`."),
     )
 )]
 pub async fn begin(
-    State(rest): State<Rest>,
-    Keeper(caller): Keeper,
-    At(name): At<String>,
-    _: Nothing,
-    Sent(body): Sent,
+    State(rest): State<RestState>,
+    AdminCaller(caller): AdminCaller,
+    PathParam(name): PathParam<String>,
+    _: NoQuery,
+    JsonBody(body): JsonBody,
 ) -> Result<Json<SignInView>, ProblemDocument> {
     let server = servers::running(&rest, &caller, &name)?;
     let authorizer = authorizer(&server)?;
-    let BeginBody { redirect_uri } = asked::object(&body, BEGIN_EXAMPLE)?;
+    let BeginBody { redirect_uri } = extract::object(&body, BEGIN_EXAMPLE)?;
     let state = server.state();
     if !matches!(state, ServerState::NeedsAuth(_) | ServerState::Connected) {
-        // Its refusal says where its authorization server is and what to ask for there.
+        // Its 401 response names its authorization server and the scopes to ask for.
         server.connect().await;
         servers::until(servers::MOMENT, || server.state() != state).await;
         servers::settle(&server).await;
     }
     match authorizer.begin_sign_in(&redirect_uri).await.map_err(failed)? {
-        SignIn::At(url) => Ok(Json(SignInView { url: Some(url), server: None })),
-        SignIn::Done => {
+        SignInStart::At(url) => Ok(Json(SignInView { url: Some(url), server: None })),
+        SignInStart::Done => {
             audit(&rest, &server, &caller, "signed-in", None).await?;
             servers::restart(&server).await;
             let server = servers::settled_view(&rest, &caller, &name).await?;
@@ -120,63 +123,63 @@ pub async fn begin(
     }
 }
 
-/// Finishes the sign-in under way and connects the server; for administrators.
+/// Finishes the current sign-in and connects the server. Administrators only.
 #[utoipa::path(
     post,
     path = "/servers/{name}/login/finish",
-    params(("name" = String, Path, description = "The server's name.", example = "demo")),
+    params(("name" = String, Path, description = "The name of the server.", example = "demo")),
     request_body = FinishBody,
     responses(
-        (status = 200, description = "The server as it is then.", body = ServerView),
-        (status = 400, description = "`oauth.no-sign-in`, `oauth.denied`, `server.no-sign-in`, `server.not-running`."),
+        (status = 200, description = "The server after the sign-in.", body = ServerView),
+        (status = 400, description = "`oauth.no-sign-in`, `oauth.denied`, `server.no-sign-in`, or `server.not-running`."),
         (status = 403, description = "`auth.admin-only`."),
         (status = 404, description = "`server.unknown`."),
         (status = 500, description = "`oauth.login-failed`."),
-        (status = 502, description = "What the authorization server did wrong: `oauth.…`."),
+        (status = 502, description = "An error of the authorization server: `oauth.…`."),
     )
 )]
 pub async fn finish(
-    State(rest): State<Rest>,
-    Keeper(caller): Keeper,
-    At(name): At<String>,
-    _: Nothing,
-    Sent(body): Sent,
+    State(rest): State<RestState>,
+    AdminCaller(caller): AdminCaller,
+    PathParam(name): PathParam<String>,
+    _: NoQuery,
+    JsonBody(body): JsonBody,
 ) -> Result<Json<ServerView>, ProblemDocument> {
     let server = servers::running(&rest, &caller, &name)?;
     let authorizer = authorizer(&server)?;
-    let FinishBody { redirect } = asked::object(&body, FINISH_EXAMPLE)?;
+    let FinishBody { redirect } = extract::object(&body, FINISH_EXAMPLE)?;
     if let Err(error) = authorizer.finish_sign_in(redirect).await {
         audit(&rest, &server, &caller, "failed", Some(error.code())).await?;
         return Err(failed(error));
     }
     audit(&rest, &server, &caller, "signed-in", None).await?;
-    tracing::info!(server.name = %name, by = %caller.user, "somebody signed in to server `{name}`");
+    tracing::info!(server.name = %name, by = %caller.user, "signed in to server `{name}`");
     servers::restart(&server).await;
     Ok(Json(servers::settled_view(&rest, &caller, &name).await?))
 }
 
-/// Forgets the tokens of a server and connects it anew, without; for administrators.
+/// Deletes the tokens of a server and connects it again without them. Administrators only.
 #[utoipa::path(
     delete,
     path = "/servers/{name}/login",
-    params(("name" = String, Path, description = "The server's name.", example = "demo")),
+    params(("name" = String, Path, description = "The name of the server.", example = "demo")),
     responses(
-        (status = 200, description = "The server as it is then.", body = ServerView),
-        (status = 400, description = "`server.no-sign-in`, `server.not-running`."),
+        (status = 200, description = "The server after the sign-out.", body = ServerView),
+        (status = 400, description = "`server.no-sign-in` or `server.not-running`."),
         (status = 403, description = "`auth.admin-only`."),
         (status = 404, description = "`server.unknown`."),
     )
 )]
 pub async fn forget(
-    State(rest): State<Rest>,
-    Keeper(caller): Keeper,
-    At(name): At<String>,
-    _: Nothing,
+    State(rest): State<RestState>,
+    AdminCaller(caller): AdminCaller,
+    PathParam(name): PathParam<String>,
+    _: NoQuery,
 ) -> Result<Json<ServerView>, ProblemDocument> {
     let server = servers::running(&rest, &caller, &name)?;
     authorizer(&server)?.forget().await;
     audit(&rest, &server, &caller, "signed-out", None).await?;
-    tracing::info!(server.name = %name, by = %caller.user, "the sign-in to server `{name}` is forgotten");
+    tracing::info!(server.name = %name, by = %caller.user, "signed out of server `{name}`");
     servers::restart(&server).await;
     Ok(Json(servers::settled_view(&rest, &caller, &name).await?))
 }

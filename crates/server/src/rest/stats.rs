@@ -1,9 +1,9 @@
-//! Context statistics over REST: what a caller's tools take of a model's context, in full and as they were sent.
+//! Context statistics over REST: how many tokens a caller's tools use, in full and as sent.
 
-use super::Rest;
-use super::asked::Asked;
+use super::RestState;
+use super::auth::RestCaller;
+use super::extract::QueryParams;
 use super::problem::ProblemDocument;
-use super::who::Who;
 use axum::Json;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
@@ -11,40 +11,40 @@ use std::collections::HashMap;
 use toolbooth_core::catalog::Tool;
 use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::weigh::{Statistics, Weight};
-use toolbooth_engine::shown::{LoadedCount, ShownTo};
+use toolbooth_engine::exposure_stats::{ClientExposure, LoadedCount};
 use utoipa::{IntoParams, ToSchema};
 
-/// How many tools are shown when nobody says.
-const USUAL_TOOLS: usize = 20;
-/// The most tools that are shown.
+/// Default number of tools.
+const DEFAULT_TOOLS: usize = 20;
+/// Maximum number of tools.
 const MAX_TOOLS: usize = 1000;
 
-/// Whose statistics, and how many tools of them.
+/// The client and the number of tools to show.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub struct StatsQuery {
-    /// The client, as it names itself; of your clients the one that was heard last, if you say nothing.
+    /// The client's `clientInfo.name`; your most recent client if absent.
     client: Option<String>,
-    /// At most this many tools, the dearest first; brought into range (0 to 1000).
+    /// Maximum number of tools, the most expensive first. Values out of range are clamped (0 to 1000).
     limit: Option<u64>,
 }
 
-/// What tools take of a model's context, in tokens.
+/// The size of tools in a model's context, in tokens.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct WeightView {
-    /// Their definitions: name, description and schema.
+    /// Tokens of name, description and schema.
     full: u64,
     /// Names, and descriptions cut at `exposure.summary_description_limit`.
     summary: u64,
-    /// What the client was sent of them with its last list; absent where that is not known.
+    /// Tokens that the client was sent in its last list; absent if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     sent: Option<u64>,
-    /// How often they were in answers to searches and questions of the client.
+    /// How often the tools were in answers to searches and lookups of the client.
     loaded: u64,
 }
 
-/// A server's part.
+/// The share of a server.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ServerWeightView {
     name: String,
@@ -53,7 +53,7 @@ pub struct ServerWeightView {
     weight: WeightView,
 }
 
-/// A tool's part.
+/// The share of a tool.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ToolWeightView {
     name: String,
@@ -65,74 +65,78 @@ pub struct ToolWeightView {
 /// What was loaded on demand since the gateway started.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct LoadedView {
-    /// Answers to searches and questions about tools.
+    /// Number of answers to searches and lookups.
     answers: u64,
-    /// Their tokens together.
+    /// Tokens of these answers.
     tokens: u64,
-    /// How many different tools were in them.
+    /// Number of different tools in them.
     tools: usize,
 }
 
 /// Context statistics.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct StatsView {
-    /// How tokens are counted.
+    /// The tokenizer used for counting.
     tokenizer: &'static str,
-    /// The catalog's revision.
+    /// The revision of the catalog.
     revision: u64,
-    /// The client that this is about; absent where none of yours was heard.
+    /// The client of these statistics; absent if you have no known client.
     client: Option<String>,
-    /// All of your clients that were heard, the last one first.
+    /// Your known clients, most recent first.
     clients: Vec<String>,
     /// When the client was last sent a list of tools.
     listed_at_ms: Option<i64>,
-    /// How many tools you may use, the gateway's own included.
+    /// Number of tools that you may use, including the gateway's own.
     tools: u64,
     /// Tokens of all definitions.
     full: u64,
     /// Tokens of all summaries.
     summary: u64,
-    /// Tokens of what the client was sent; absent where it asked for no list, or the catalog has changed since.
+    /// Tokens that the client was sent; absent if it has not requested a list or the catalog has changed since.
     sent: Option<u64>,
-    /// `full` less `sent`.
+    /// `full` minus `sent`.
     saved: Option<i64>,
-    /// The same less what was loaded on demand.
+    /// `full` minus `sent` and minus what was loaded on demand.
     saved_net: Option<i64>,
     loaded: LoadedView,
     servers: Vec<ServerWeightView>,
-    /// Tools, the dearest first.
+    /// Tools, most expensive first.
     dearest: Vec<ToolWeightView>,
 }
 
-/// Shows what your tools take of a model's context.
+/// Shows how many tokens your tools use in a model's context.
 #[utoipa::path(
     get,
     path = "/stats",
     params(StatsQuery),
     responses(
         (status = 200, description = "The statistics.", body = StatsView),
-        (status = 404, description = "`stats.unknown-client`: no client of yours goes by that name."),
+        (status = 404, description = "`stats.unknown-client`: you have no client of that name."),
     )
 )]
 pub async fn stats(
-    State(rest): State<Rest>,
-    Who(caller): Who,
-    Asked(StatsQuery { client, limit }): Asked<StatsQuery>,
+    State(rest): State<RestState>,
+    RestCaller(caller): RestCaller,
+    QueryParams(StatsQuery { client, limit }): QueryParams<StatsQuery>,
 ) -> Result<Json<StatsView>, ProblemDocument> {
     let engine = &rest.door.engine;
-    engine.gathered(&caller).await;
-    let clients = engine.shown().clients_of(&caller.user);
+    engine.wait_for_servers(&caller).await;
+    let clients = engine.exposure_stats().clients_of(&caller.user);
     let shown = match &client {
-        Some(client) => {
-            Some(engine.shown().to(&caller.user, client).ok_or_else(|| unknown(client, &clients))?)
-        }
-        None => clients.first().and_then(|client| engine.shown().to(&caller.user, client)),
+        Some(client) => Some(
+            engine
+                .exposure_stats()
+                .of_client(&caller.user, client)
+                .ok_or_else(|| unknown(client, &clients))?,
+        ),
+        None => clients.first().and_then(|client| engine.exposure_stats().of_client(&caller.user, client)),
     };
     let catalog = engine.catalog_now();
     let cut_at = engine.terms().exposure.description_limit;
-    let limit = limit.map_or(USUAL_TOOLS, |limit| usize::try_from(limit).unwrap_or(MAX_TOOLS).min(MAX_TOOLS));
+    let limit =
+        limit.map_or(DEFAULT_TOOLS, |limit| usize::try_from(limit).unwrap_or(MAX_TOOLS).min(MAX_TOOLS));
     let whose = caller.clone();
-    // Away from the threads that answer: somebody may have ten thousand tools.
+    // On a blocking thread: a caller may have ten thousand tools.
     let made = tokio::task::spawn_blocking(move || {
         let list = shown.as_ref().and_then(|shown| shown.list.as_deref());
         let statistics = Statistics::of(&catalog, &whose, list, cut_at);
@@ -144,14 +148,14 @@ pub async fn stats(
 fn view(
     revision: u64,
     statistics: Statistics,
-    shown: Option<ShownTo>,
+    shown: Option<ClientExposure>,
     clients: Vec<String>,
     limit: usize,
 ) -> StatsView {
     let Statistics { total, servers, mut tools } = statistics;
     let is_known = shown.as_ref().is_some_and(|shown| shown.list.is_some());
     let (client, listed_at_ms, loaded) = match shown {
-        Some(ShownTo { client, listed_at_ms, loaded, .. }) => (Some(client), listed_at_ms, loaded),
+        Some(ClientExposure { client, listed_at_ms, loaded, .. }) => (Some(client), listed_at_ms, loaded),
         None => (None, None, LoadedCount::default()),
     };
     let times = |tool: &Tool| loaded.tools.get(&tool.exposed).copied().map_or(0, u64::from);
@@ -202,10 +206,10 @@ fn unknown(client: &str, clients: &[String]) -> Problem {
     Problem {
         code: "stats.unknown-client",
         blame: Blame::Caller,
-        message: format!("no client of yours goes by the name `{shown}`"),
+        message: format!("you have no client named `{shown}`"),
         hint: Some(match clients {
-            [] => "none has asked for its tools since the gateway started".into(),
-            clients => format!("those that were heard are {}", clients.join(", ")),
+            [] => "no client of yours has requested a tool list since the gateway started".into(),
+            clients => format!("your clients are {}", clients.join(", ")),
         }),
     }
 }
@@ -214,7 +218,7 @@ fn lost() -> Problem {
     Problem {
         code: "stats.not-made",
         blame: Blame::Gateway,
-        message: "the statistics could not be made".into(),
-        hint: Some("ask again; the gateway's log says more".into()),
+        message: "the statistics could not be computed".into(),
+        hint: Some("try again; the gateway's log has the reason".into()),
     }
 }

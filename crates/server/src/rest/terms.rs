@@ -1,4 +1,4 @@
-//! The terms of a tool as REST shows them: what holds for its calls, and whether it could be called.
+//! The terms of a tool over REST: rules for its calls, credentials and providers.
 
 use super::tools::Detail;
 use serde::Serialize;
@@ -6,80 +6,82 @@ use serde_json::{Value, json};
 use toolbooth_core::caller::{Admin, Caller};
 use toolbooth_core::catalog::{Backing, Tool};
 use toolbooth_core::effects::Effect;
-use toolbooth_core::manifest::{AuthHints, Cost, Credential, Need, ProviderKind, ProviderSpec, SafetyLevel};
+use toolbooth_core::manifest::{
+    AuthHints, Cost, CredentialNeed, CredentialVariable, ProviderKind, ProviderSpec, SafetyLevel,
+};
 use toolbooth_core::permission::on_backing;
 use toolbooth_core::server::SideEffects;
 use toolbooth_engine::{Engine, ProviderReport, instance_key};
 use utoipa::ToSchema;
 
-/// What holds for the calls of a tool.
+/// The rules for calls of a tool.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct TermsView {
-    /// Its version.
+    /// The version of the tool.
     #[serde(skip_serializing_if = "Option::is_none")]
     version: Option<String>,
-    /// What it does to the world, as its operator or server labels it.
+    /// The side effects that its operator or server declares.
     #[schema(value_type = String, example = "network")]
     side_effects: SideEffects,
-    /// The rung on the ladder that follows, and who says so.
+    /// The resulting side-effect level and its source.
     #[schema(value_type = Object)]
     effect: Effect,
-    /// How many seconds a call may take.
+    /// The call timeout, in seconds.
     default_timeout: f64,
-    /// Whether its calls may overlap.
+    /// Whether calls may run concurrently.
     allow_parallel: bool,
-    /// Whether a person must agree before its first use.
+    /// Whether the first use needs a person's consent.
     requires_consent: bool,
-    /// Whether a person must agree to every call.
+    /// Whether every call needs an approval.
     requires_approval: bool,
-    /// Whether its calls carry a key that makes repeating them harmless.
+    /// Whether calls carry an idempotency key.
     idempotency_key: bool,
-    /// What it can do: plain tags, sorted.
+    /// Its capabilities: sorted tags.
     capabilities: Vec<String>,
-    /// The personas that it is kept for.
+    /// The personas that may use it.
     #[serde(skip_serializing_if = "Option::is_none")]
     persona_allowlist: Option<Vec<String>>,
-    /// How dangerous its operator thinks it.
+    /// The operator's rating of how dangerous it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     safety_level: Option<SafetyLevel>,
-    /// What one call costs.
+    /// The cost of one call.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     cost: Option<Cost>,
-    /// What its credentials must allow.
+    /// The scopes that its credentials need.
     auth_scopes: Vec<String>,
-    /// Whether everything that it cannot do without is there; never what it is.
+    /// Whether all required credentials are configured. Never shows the credentials.
     credentials_configured: bool,
-    /// What credentials it needs; in the full view.
+    /// The credentials that it needs; only in the full view.
     #[serde(skip_serializing_if = "Option::is_none")]
     auth: Option<AuthView>,
-    /// What serves it, best first, and how each stands; in the full view.
+    /// Its providers in order of preference, with their states; only in the full view.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Vec<Object>>)]
     providers: Option<Vec<Value>>,
-    /// Where a manifest speaks of it, for those who look after the gateway.
+    /// The manifest that defines it; for administrators.
     #[serde(skip_serializing_if = "Option::is_none")]
     origin: Option<String>,
 }
 
-/// What credentials a tool needs, never their values.
+/// The credentials that a tool needs, without their values.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct AuthView {
-    /// Whether it cannot do without.
+    /// Whether the tool needs credentials to work.
     required: bool,
     #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
     kind: Option<String>,
     scopes: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     docs: Option<String>,
-    /// Whether everything is there that cannot be done without.
+    /// Whether all required credentials are configured.
     configured: bool,
-    /// The variables, for those who look after the gateway; empty for others.
+    /// The environment variables; for administrators, empty for others.
     credentials: Vec<CredentialView>,
 }
 
-/// One variable that holds a credential.
+/// One environment variable with a credential.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct CredentialView {
     name: String,
@@ -88,11 +90,11 @@ pub struct CredentialView {
 }
 
 impl TermsView {
-    /// What this caller may know of a tool's terms.
+    /// The terms that this caller may see.
     pub fn of(engine: &Engine, tool: &Tool, caller: &Caller, detail: Detail) -> Self {
         let terms = &tool.terms;
         let is_set = |name: &str| engine.has_variable(name);
-        let is_keeper = caller.admin == Admin::Yes;
+        let is_admin = caller.admin == Admin::Yes;
         let auth = terms.auth.as_ref();
         let full = detail == Detail::Full;
         Self {
@@ -111,14 +113,14 @@ impl TermsView {
             auth_scopes: auth.map(|auth| auth.scopes.clone()).unwrap_or_default(),
             credentials_configured: auth.is_none_or(|auth| auth.is_met(is_set)),
             auth: auth.filter(|_| full).map(|auth| auth_view(auth, &is_set, caller)),
-            providers: full.then(|| standing(providers(tool, caller, &is_set), engine, tool, caller)),
-            origin: terms.origin.clone().filter(|_| is_keeper && full),
+            providers: full.then(|| with_status(providers(tool, caller, &is_set), engine, tool, caller)),
+            origin: terms.origin.clone().filter(|_| is_admin && full),
         }
     }
 }
 
-/// The same providers, with how each stands now.
-fn standing(mut providers: Vec<Value>, engine: &Engine, tool: &Tool, caller: &Caller) -> Vec<Value> {
+/// Adds the current state and health to each provider.
+fn with_status(mut providers: Vec<Value>, engine: &Engine, tool: &Tool, caller: &Caller) -> Vec<Value> {
     let reports: Vec<ProviderReport> = engine.providers_of(tool, caller);
     for view in &mut providers {
         let key = view["id"].as_str().map(|id| match tool.terms.providers.is_empty() {
@@ -140,9 +142,9 @@ fn standing(mut providers: Vec<Value>, engine: &Engine, tool: &Tool, caller: &Ca
 }
 
 fn auth_view(auth: &AuthHints, is_set: &dyn Fn(&str) -> bool, caller: &Caller) -> AuthView {
-    let credential = |env: &Credential| CredentialView {
+    let credential = |env: &CredentialVariable| CredentialView {
         name: env.name.clone(),
-        required: env.need == Need::Required,
+        required: env.need == CredentialNeed::Required,
         configured: is_set(&env.name),
     };
     AuthView {
@@ -158,14 +160,14 @@ fn auth_view(auth: &AuthHints, is_set: &dyn Fn(&str) -> bool, caller: &Caller) -
     }
 }
 
-/// Who serves a tool. A provider behind which stands what the caller may not use does not exist for them.
+/// The providers of a tool. Providers backed by tools that the caller may not use are left out.
 fn providers(tool: &Tool, caller: &Caller, is_set: &dyn Fn(&str) -> bool) -> Vec<Value> {
     let backing = tool.bounds.as_deref().map(|bounds| bounds.backing.as_slice()).unwrap_or_default();
     let specs = tool.terms.providers.iter().enumerate();
     let may_know = |index: usize| match backing.get(index) {
         Some(Backing::Open | Backing::Itself) => true,
         Some(tools @ Backing::Tools(_)) => on_backing(caller, tools).is_some(),
-        Some(Backing::Unheard(_) | Backing::Nobody) | None => false,
+        Some(Backing::Undiscovered(_) | Backing::Missing) | None => false,
     };
     let shown = specs.filter(|(index, _)| caller.admin == Admin::Yes || may_know(*index));
     let mut shown: Vec<Value> = shown.map(|(_, spec)| provider(spec, is_set)).collect();

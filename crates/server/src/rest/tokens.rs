@@ -1,9 +1,9 @@
-//! Tokens over REST, for those who look after the gateway.
+//! Tokens over REST, for administrators.
 
-use super::Rest;
-use super::asked::{self, At, Nothing, Sent};
+use super::RestState;
+use super::auth::AdminCaller;
+use super::extract::{self, JsonBody, NoQuery, PathParam};
 use super::problem::ProblemDocument;
-use super::who::Keeper;
 use axum::Json;
 use axum::extract::State;
 use http::StatusCode;
@@ -15,27 +15,27 @@ use toolbooth_engine::NewToken;
 use toolbooth_engine::clock::now_ms;
 use utoipa::ToSchema;
 
-/// What a right body looks like.
+/// An example of a valid body.
 const EXAMPLE: &str = "send {\"user\": \"ann\", \"groups\": [\"staff\"], \"expires_seconds\": 86400}";
 
-/// The body of a request for a token.
+/// The body of a request for a new token.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TokenBody {
-    /// Whose token it is.
+    /// The user of the token.
     user: String,
-    /// The groups that whoever shows it is in, besides `users`.
+    /// Groups that the token gives, besides `users`.
     #[serde(default)]
     groups: Vec<String>,
-    /// The persona that it is bound to.
+    /// The persona that the token is bound to.
     persona: Option<String>,
-    /// What it is for.
+    /// A note on the purpose of the token.
     note: Option<String>,
-    /// How long it holds; without it, until it is taken back.
+    /// Lifetime in seconds. Without it the token is valid until it is revoked.
     expires_seconds: Option<u64>,
 }
 
-/// A token as REST shows it: everything but what would let somebody use it.
+/// A token without its secret.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct TokenView {
     id: String,
@@ -50,47 +50,47 @@ pub struct TokenView {
     expires_ms: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     revoked_ms: Option<i64>,
-    /// `valid`, `expired` or `revoked`.
+    /// `live`, `expired` or `revoked`.
     standing: &'static str,
 }
 
-/// Several tokens.
+/// A list of tokens.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct TokenList {
     tokens: Vec<TokenView>,
 }
 
-/// A token that was just made.
+/// A new token.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct NewTokenView {
     #[serde(flatten)]
     about: TokenView,
-    /// What to show the gateway. It is told this once.
+    /// The bearer token. It is shown only once.
     token: String,
 }
 
 fn view(record: TokenRecord) -> TokenView {
-    let standing = record.standing(now_ms()).as_str();
+    let standing = record.status(now_ms()).as_str();
     let TokenRecord { id, hash: _, user, groups, persona, note, created_ms, expires_ms, revoked_ms } = record;
     TokenView { id, user, groups, persona, note, created_ms, expires_ms, revoked_ms, standing }
 }
 
-/// Lists tokens, for administrators.
+/// Lists tokens. Administrators only.
 #[utoipa::path(
     get,
     path = "/tokens",
-    responses((status = 200, description = "All there are.", body = TokenList), (status = 403, description = "`auth.admin-only`."))
+    responses((status = 200, description = "All tokens.", body = TokenList), (status = 403, description = "`auth.admin-only`."))
 )]
 pub async fn list(
-    State(rest): State<Rest>,
-    _: Keeper,
-    _: Nothing,
+    State(rest): State<RestState>,
+    _: AdminCaller,
+    _: NoQuery,
 ) -> Result<Json<TokenList>, ProblemDocument> {
     let tokens = rest.door.engine.tokens().await?.into_iter().map(view).collect();
     Ok(Json(TokenList { tokens }))
 }
 
-/// Makes a token and shows it, this once; for administrators.
+/// Creates a token and shows it once. Administrators only.
 #[utoipa::path(
     post,
     path = "/tokens",
@@ -102,44 +102,44 @@ pub async fn list(
     )
 )]
 pub async fn create(
-    State(rest): State<Rest>,
-    Keeper(caller): Keeper,
-    _: Nothing,
-    Sent(body): Sent,
+    State(rest): State<RestState>,
+    AdminCaller(caller): AdminCaller,
+    _: NoQuery,
+    JsonBody(body): JsonBody,
 ) -> Result<(StatusCode, Json<NewTokenView>), ProblemDocument> {
-    let body: TokenBody = asked::object(&body, EXAMPLE)?;
+    let body: TokenBody = extract::object(&body, EXAMPLE)?;
     let TokenBody { user, groups, persona, note, expires_seconds } = body;
-    if let Some(name) = persona.as_deref().filter(|name| !rest.door.identity.knows_persona(name)) {
+    if let Some(name) = persona.as_deref().filter(|name| !rest.door.authenticator.knows_persona(name)) {
         return Err(Problem {
             code: "token.bad",
             blame: Blame::Caller,
-            message: format!("there is no persona `{name}`, so a token for it would open nothing"),
-            hint: Some("personas stand under `personas` in the configuration".into()),
+            message: format!("persona `{name}` does not exist, so a token for it would have no use"),
+            hint: Some("`personas` in the configuration defines them".into()),
         }
         .into());
     }
     let lasts = expires_seconds.map(Duration::from_secs);
     let made = rest.door.engine.make_token(NewToken { user, groups, persona, note, lasts }, &caller).await?;
-    tracing::info!(token.id = %made.record.id, token.user = %made.record.user, by = %caller.user, "a token was made");
+    tracing::info!(token.id = %made.record.id, token.user = %made.record.user, by = %caller.user, "token created");
     Ok((StatusCode::CREATED, Json(NewTokenView { about: view(made.record), token: made.bearer })))
 }
 
-/// Takes a token back, at once; for administrators.
+/// Revokes a token with immediate effect. Administrators only.
 #[utoipa::path(
     delete,
     path = "/tokens/{id}",
-    params(("id" = String, Path, description = "The token's id, as lists show it.")),
+    params(("id" = String, Path, description = "The id of the token, as in the list.")),
     responses(
-        (status = 200, description = "What was taken back.", body = TokenView),
+        (status = 200, description = "The revoked token.", body = TokenView),
         (status = 403, description = "`auth.admin-only`."),
         (status = 404, description = "`token.unknown`."),
     )
 )]
 pub async fn revoke(
-    State(rest): State<Rest>,
-    Keeper(caller): Keeper,
-    At(id): At<String>,
-    _: Nothing,
+    State(rest): State<RestState>,
+    AdminCaller(caller): AdminCaller,
+    PathParam(id): PathParam<String>,
+    _: NoQuery,
 ) -> Result<Json<TokenView>, ProblemDocument> {
     let Some(record) = rest.door.engine.revoke_token(&id, &caller).await? else {
         return Err(Problem {
@@ -150,7 +150,7 @@ pub async fn revoke(
         }
         .into());
     };
-    rest.door.identity.take_back(&record.user);
-    tracing::info!(token.id = %record.id, token.user = %record.user, by = %caller.user, "a token was taken back");
+    rest.door.authenticator.revoke(&record.user);
+    tracing::info!(token.id = %record.id, token.user = %record.user, by = %caller.user, "token revoked");
     Ok(Json(view(record)))
 }

@@ -1,4 +1,4 @@
-//! Blobs in a bucket of S3, or of something that speaks its language.
+//! Blobs in a bucket of S3 or of an S3-compatible service.
 
 use super::BlobError;
 use object_store::aws::AmazonS3Builder;
@@ -13,31 +13,31 @@ pub use object_store::client::{
     HttpClient, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpResponseBody, HttpService,
 };
 
-/// Pieces in which a bucket is written to: it takes none below 5 MiB but the last, and 10,000 at the most.
+/// The part size of a multipart upload. S3 requires at least 5 MiB except for the last part, and at most 10,000 parts.
 pub(super) const PIECE: usize = 8 << 20;
-/// Where nobody names a region.
+/// The region if none is configured.
 const REGION: &str = "us-east-1";
 
-/// A bucket, and what opens it.
+/// A bucket and its credentials.
 #[derive(Debug, Clone)]
 pub struct Bucket {
     /// Its name.
     pub name: String,
-    /// What every key in it begins with.
+    /// The prefix of every object key.
     pub prefix: String,
-    /// Where it is, unless it is Amazon's.
+    /// The endpoint, unless the bucket is on AWS.
     pub endpoint: Option<String>,
     /// The region.
     pub region: Option<String>,
-    /// The key's id.
+    /// The access key ID.
     pub access_key: SecretText,
-    /// The key.
+    /// The secret access key.
     pub secret_key: SecretText,
-    /// The token of a session, for keys that have one.
+    /// The session token, for temporary credentials.
     pub session_token: Option<SecretText>,
 }
 
-/// Hands out the service that was handed in.
+/// Returns the gateway's own HTTP client for every connection.
 #[derive(Debug)]
 struct Connector(HttpClient);
 

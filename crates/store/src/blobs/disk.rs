@@ -1,4 +1,4 @@
-//! Blobs on a disk: links in the folder are not followed, and only the owner may read.
+//! Blobs on disk: symbolic links in the folder are not followed, and only the owner may read.
 
 use super::BlobError;
 use nix::errno::Errno;
@@ -9,16 +9,16 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::Path;
 
-/// What an existing part of the path is opened with.
+/// The flags with which existing parts of the path are opened.
 const NO_LINK: OFlag = OFlag::O_NOFOLLOW.union(OFlag::O_CLOEXEC);
 
-/// Opens `folder/inner/name` for reading, if neither `inner` nor `name` is a link and the blob is a plain file.
+/// Opens `folder/inner/name` for reading, if neither `inner` nor `name` is a link and the blob is a regular file.
 pub(super) fn open(folder: &Path, inner: &str, name: &str) -> Result<File, BlobError> {
     let as_io = |error: Errno| io::Error::from(error);
     let opened = (|| {
         let root = File::open(folder)?;
         let part = openat(&root, inner, NO_LINK | OFlag::O_DIRECTORY, Mode::empty()).map_err(as_io)?;
-        // Does not block on a FIFO that was put there.
+        // Does not block if the path is a FIFO.
         let flags = NO_LINK | OFlag::O_NONBLOCK | OFlag::O_RDONLY;
         let file = File::from(openat(&part, name, flags, Mode::empty()).map_err(as_io)?);
         match file.metadata()?.is_file() {
@@ -26,10 +26,10 @@ pub(super) fn open(folder: &Path, inner: &str, name: &str) -> Result<File, BlobE
             false => Err(io::Error::from(io::ErrorKind::InvalidInput)),
         }
     })();
-    opened.map_err(|error| planted(folder, inner, &error))
+    opened.map_err(|error| link_or_disk_error(folder, inner, &error))
 }
 
-/// Makes the folder that a blob goes to, for its owner only; one that is there must be a folder and no link.
+/// Creates the folder of a blob, for its owner only; an existing one must be a folder and not a link.
 pub(super) fn prepare(folder: &Path, inner: &str) -> Result<(), BlobError> {
     let path = folder.join(inner);
     let made = DirBuilder::new().recursive(true).mode(0o700).create(folder).and_then(|()| {
@@ -38,32 +38,32 @@ pub(super) fn prepare(folder: &Path, inner: &str) -> Result<(), BlobError> {
             made => made?,
         }
         match path.symlink_metadata()?.is_dir() {
-            true => close_to_others(&path, 0o700),
+            true => restrict_to_owner(&path, 0o700),
             false => Err(io::Error::from(io::ErrorKind::NotADirectory)),
         }
     });
-    made.map_err(|error| planted(folder, inner, &error))
+    made.map_err(|error| link_or_disk_error(folder, inner, &error))
 }
 
-/// Takes a finished blob away from everybody else, whatever the process's umask was when it was made.
+/// Restricts a finished blob to its owner, independent of the process's umask.
 pub(super) fn seal(folder: &Path, inner: &str, name: &str) -> Result<(), BlobError> {
     let file = open(folder, inner, name)?;
     file.set_permissions(Permissions::from_mode(0o600)).map_err(|error| BlobError::of_disk(&error))
 }
 
-fn close_to_others(path: &Path, mode: u32) -> io::Result<()> {
+fn restrict_to_owner(path: &Path, mode: u32) -> io::Result<()> {
     if path.metadata()?.permissions().mode() & 0o077 == 0 {
         return Ok(());
     }
     std::fs::set_permissions(path, Permissions::from_mode(mode))
 }
 
-fn planted(folder: &Path, inner: &str, error: &io::Error) -> BlobError {
+fn link_or_disk_error(folder: &Path, inner: &str, error: &io::Error) -> BlobError {
     let is_link = matches!(error.raw_os_error().map(Errno::from_raw), Some(Errno::ELOOP | Errno::ENOTDIR));
     if is_link || error.kind() == io::ErrorKind::NotADirectory {
         tracing::error!(
             blobs.path = %folder.join(inner).display(),
-            "a link stands where the gateway keeps files; somebody put it there"
+            "found a link in the folder of files; the gateway does not create links there"
         );
         return BlobError::Denied;
     }

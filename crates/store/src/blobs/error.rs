@@ -1,34 +1,34 @@
-//! What can go wrong with blobs.
+//! Errors of blobs.
 
 use std::io::ErrorKind;
 use toolbooth_core::fault::{Blame, Fault};
 
-/// A blob could not be written, read or removed. The words of whoever keeps it go to the log.
+/// A blob could not be written, read or removed. The storage's own error text goes to the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BlobError {
-    /// There is none.
-    #[error("the content is not there")]
+    /// The blob does not exist.
+    #[error("the content of the file is missing")]
     Missing,
-    /// No room is left.
-    #[error("no room is left for files")]
+    /// The storage is full.
+    #[error("the file storage is full")]
     Full,
-    /// Whoever keeps blobs did not let us in.
-    #[error("the place for files may not be used")]
+    /// The storage refused access.
+    #[error("access to the file storage was denied")]
     Denied,
-    /// The place cannot be reached or refused.
-    #[error("the place for files did not do as asked")]
+    /// The storage cannot be reached or returned an error.
+    #[error("the file storage failed")]
     Failed,
-    /// The address names no place.
-    #[error("`blobs.url` begins with none of `file:`, `s3://` and `memory:`")]
+    /// The URL is not valid.
+    #[error("`blobs.url` must begin with `file:`, `s3://` or `memory:`")]
     BadUrl,
-    /// This build has no such place.
-    #[error("this build keeps no files on S3")]
+    /// This build does not include the backend.
+    #[error("this build does not support S3")]
     NotBuilt,
 }
 
 impl BlobError {
     pub(super) fn of_disk(error: &std::io::Error) -> Self {
-        tracing::warn!(%error, "files cannot be kept or read");
+        tracing::warn!(%error, "the file storage reported an error");
         match error.kind() {
             ErrorKind::NotFound => Self::Missing,
             ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Self::Full,
@@ -44,12 +44,12 @@ impl From<object_store::Error> for BlobError {
         match &error {
             Error::NotFound { .. } => return Self::Missing,
             Error::PermissionDenied { .. } | Error::Unauthenticated { .. } => {
-                tracing::warn!(%error, "files cannot be kept or read");
+                tracing::warn!(%error, "the file storage reported an error");
                 return Self::Denied;
             }
             _ => {}
         }
-        // What lies beneath says more than what wraps it.
+        // An IO error at the root is more precise than its wrappers.
         let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(&error);
         while let Some(error) = cause {
             if let Some(error) = error.downcast_ref::<std::io::Error>() {
@@ -57,7 +57,7 @@ impl From<object_store::Error> for BlobError {
             }
             cause = error.source();
         }
-        tracing::warn!(%error, "files cannot be kept or read");
+        tracing::warn!(%error, "the file storage reported an error");
         Self::Failed
     }
 }
@@ -80,11 +80,11 @@ impl Fault for BlobError {
 
     fn hint(&self) -> Option<String> {
         Some(match self {
-            Self::Missing => "somebody took it away behind the gateway's back; upload it again".into(),
+            Self::Missing => "another program removed it; upload it again".into(),
             Self::Full => "free some space, or remove files".into(),
-            Self::Denied => "check who may write there, or the keys under `blobs`".into(),
-            Self::Failed => "the gateway's log says more; try again".into(),
-            Self::BadUrl => "write `file:PATH`, or `s3://BUCKET/PREFIX`".into(),
+            Self::Denied => "check the folder's permissions, or the keys under `blobs`".into(),
+            Self::Failed => "see the gateway's log for the cause, and try again".into(),
+            Self::BadUrl => "use `file:PATH` or `s3://BUCKET/PREFIX`".into(),
             Self::NotBuilt => "use `file:PATH`, or a build with the feature `s3`".into(),
         })
     }

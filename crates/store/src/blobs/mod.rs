@@ -1,22 +1,22 @@
-//! Blobs: the content of files, each under an id, written and read piece by piece.
+//! Blobs: the content of files, each with an id, written and read as streams.
 //!
-//! A blob is there whole or not at all: it is written aside and put in its place when it is finished. Nothing
-//! is opened before something is written or read.
+//! Writes are atomic: a blob is written to a temporary name and moved into place when it is finished. The backend is
+//! opened on first use.
 
 #[cfg(feature = "s3")]
 pub mod bucket;
 mod disk;
 mod error;
-mod place;
 mod read;
+mod url;
 mod writer;
 
 #[cfg(feature = "s3")]
 pub use bucket::Bucket;
 pub use error::BlobError;
-pub use place::BlobPlace;
 pub use read::BlobStream;
-pub use writer::{BlobWriter, Written};
+pub use url::BlobUrl;
+pub use writer::{BlobWriter, WrittenBlob};
 
 use futures_util::stream::{self, BoxStream};
 use futures_util::{StreamExt, TryStreamExt};
@@ -32,32 +32,32 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use uuid::Uuid;
 
-/// Pieces in which a disk is written to.
+/// The chunk size of writes to disk.
 const DISK_PIECE: usize = 256 * 1024;
-/// The most leftovers that one sweep takes away.
+/// The most unfinished files that one sweep deletes.
 const MAX_LEFTOVERS: usize = 100_000;
 
-/// Where the content of files is kept.
+/// The storage for the content of files.
 #[derive(Clone)]
 pub struct Blobs {
-    place: Arc<Place>,
+    backend: Arc<BlobBackend>,
 }
 
-struct Place {
-    kind: Kind,
+struct BlobBackend {
+    kind: BackendKind,
     opened: OnceLock<Arc<dyn ObjectStore>>,
 }
 
-enum Kind {
+enum BackendKind {
     Memory,
     Disk(PathBuf),
     #[cfg(feature = "s3")]
     Bucket,
 }
 
-/// A blob that is there.
+/// An existing blob.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stored {
+pub struct StoredBlob {
     /// Its id.
     pub id: Uuid,
     /// When it was written, in milliseconds since 1970.
@@ -66,88 +66,88 @@ pub struct Stored {
 
 impl fmt::Debug for Blobs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self.place.kind {
-            Kind::Memory => "Blobs(memory)",
-            Kind::Disk(_) => "Blobs(disk)",
+        f.write_str(match self.backend.kind {
+            BackendKind::Memory => "Blobs(memory)",
+            BackendKind::Disk(_) => "Blobs(disk)",
             #[cfg(feature = "s3")]
-            Kind::Bucket => "Blobs(bucket)",
+            BackendKind::Bucket => "Blobs(bucket)",
         })
     }
 }
 
 impl Blobs {
-    /// Blobs in memory.
+    /// Stores blobs in memory.
     pub fn in_memory() -> Self {
-        Self::of(Kind::Memory)
+        Self::of(BackendKind::Memory)
     }
 
-    /// Blobs in a folder, which is made when something is written.
+    /// Stores blobs in a folder, which is created on the first write.
     pub fn in_folder(folder: impl Into<PathBuf>) -> Self {
-        Self::of(Kind::Disk(folder.into()))
+        Self::of(BackendKind::Disk(folder.into()))
     }
 
-    /// Blobs in a bucket that is reached by this service.
+    /// Stores blobs in a bucket, and sends its requests through this HTTP service.
     #[cfg(feature = "s3")]
     pub fn in_bucket(bucket: &Bucket, service: impl bucket::HttpService) -> Result<Self, BlobError> {
         let store = bucket.open(service)?;
-        let place = Place { kind: Kind::Bucket, opened: OnceLock::from(store) };
-        Ok(Self { place: Arc::new(place) })
+        let backend = BlobBackend { kind: BackendKind::Bucket, opened: OnceLock::from(store) };
+        Ok(Self { backend: Arc::new(backend) })
     }
 
-    fn of(kind: Kind) -> Self {
-        Self { place: Arc::new(Place { kind, opened: OnceLock::new() }) }
+    fn of(kind: BackendKind) -> Self {
+        Self { backend: Arc::new(BlobBackend { kind, opened: OnceLock::new() }) }
     }
 
     fn store(&self) -> Result<&Arc<dyn ObjectStore>, BlobError> {
-        if let Some(opened) = self.place.opened.get() {
+        if let Some(opened) = self.backend.opened.get() {
             return Ok(opened);
         }
-        let opened: Arc<dyn ObjectStore> = match &self.place.kind {
-            Kind::Memory => Arc::new(InMemory::new()),
-            Kind::Disk(folder) => Arc::new(on_disk(folder)?),
+        let opened: Arc<dyn ObjectStore> = match &self.backend.kind {
+            BackendKind::Memory => Arc::new(InMemory::new()),
+            BackendKind::Disk(folder) => Arc::new(on_disk(folder)?),
             #[cfg(feature = "s3")]
-            Kind::Bucket => return Err(BlobError::Failed),
+            BackendKind::Bucket => return Err(BlobError::Failed),
         };
-        Ok(self.place.opened.get_or_init(|| opened))
+        Ok(self.backend.opened.get_or_init(|| opened))
     }
 
     fn piece_bytes(&self) -> usize {
-        match self.place.kind {
-            Kind::Memory | Kind::Disk(_) => DISK_PIECE,
+        match self.backend.kind {
+            BackendKind::Memory | BackendKind::Disk(_) => DISK_PIECE,
             #[cfg(feature = "s3")]
-            Kind::Bucket => bucket::PIECE,
+            BackendKind::Bucket => bucket::PIECE,
         }
     }
 
-    /// Whether others write there too.
+    /// Whether other gateways may write to the same storage.
     pub fn is_shared(&self) -> bool {
-        match self.place.kind {
-            Kind::Memory | Kind::Disk(_) => false,
+        match self.backend.kind {
+            BackendKind::Memory | BackendKind::Disk(_) => false,
             #[cfg(feature = "s3")]
-            Kind::Bucket => true,
+            BackendKind::Bucket => true,
         }
     }
 
-    /// Begins to write a blob. What is not finished is as if it had never been.
+    /// Starts writing a blob. A blob that is not finished does not exist.
     pub async fn writer(&self, id: Uuid) -> Result<BlobWriter, BlobError> {
-        let mut spot = None;
-        if let Kind::Disk(folder) = &self.place.kind {
-            let found = Spot { folder: folder.clone(), id };
+        let mut disk_blob = None;
+        if let BackendKind::Disk(folder) = &self.backend.kind {
+            let found = DiskBlob { folder: folder.clone(), id };
             let prepared = found.clone();
             on_disk_thread(move || disk::prepare(&prepared.folder, &prepared.inner())).await?;
-            spot = Some(found);
+            disk_blob = Some(found);
         }
-        Ok(BlobWriter::new(self.store()?.clone(), path_of(id), self.piece_bytes(), spot))
+        Ok(BlobWriter::new(self.store()?.clone(), path_of(id), self.piece_bytes(), disk_blob))
     }
 
-    /// Reads some of a blob, piece by piece.
+    /// Reads a range of a blob as a stream.
     pub async fn read(&self, id: Uuid, bytes: Range<u64>) -> Result<BlobStream, BlobError> {
         if bytes.is_empty() {
             return Ok(BlobStream::empty());
         }
-        if let Kind::Disk(folder) = &self.place.kind {
-            let spot = Spot { folder: folder.clone(), id };
-            let file = on_disk_thread(move || spot.open()).await?;
+        if let BackendKind::Disk(folder) = &self.backend.kind {
+            let disk_blob = DiskBlob { folder: folder.clone(), id };
+            let file = on_disk_thread(move || disk_blob.open()).await?;
             return Ok(BlobStream::of_file(file, bytes));
         }
         let options = GetOptions { range: Some(bytes.into()), ..GetOptions::default() };
@@ -155,7 +155,7 @@ impl Blobs {
         BlobStream::of(found)
     }
 
-    /// Removes a blob; fine if there is none.
+    /// Deletes a blob, if it exists.
     pub async fn remove(&self, id: Uuid) -> Result<(), BlobError> {
         match self.store()?.delete(&path_of(id)).await {
             Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
@@ -163,12 +163,12 @@ impl Blobs {
         }
     }
 
-    /// Every blob that is there, in portions.
+    /// Lists all blobs, in batches of `portion`.
     pub fn stored(
         &self,
         portion: usize,
-    ) -> Result<BoxStream<'static, Result<Vec<Stored>, BlobError>>, BlobError> {
-        if let Kind::Disk(folder) = &self.place.kind
+    ) -> Result<BoxStream<'static, Result<Vec<StoredBlob>, BlobError>>, BlobError> {
+        if let BackendKind::Disk(folder) = &self.backend.kind
             && !folder.exists()
         {
             return Ok(stream::empty().boxed());
@@ -177,31 +177,31 @@ impl Blobs {
         let read = |portion: Vec<ObjectMeta>| {
             let stored = portion.into_iter().filter_map(|meta| {
                 let id = meta.location.filename()?.parse().ok()?;
-                Some(Stored { id, written_ms: meta.last_modified.timestamp_millis() })
+                Some(StoredBlob { id, written_ms: meta.last_modified.timestamp_millis() })
             });
             stored.collect()
         };
         Ok(found.map(move |portion| portion.map(read).map_err(|cut_short| cut_short.1.into())).boxed())
     }
 
-    /// Takes away what was begun and never finished, before the process that began it was killed. Only for
-    /// the start of a gateway that has its disk to itself; elsewhere nothing is done. How much there was.
+    /// Deletes unfinished files that a killed process left on disk, and returns their number. Called when a gateway
+    /// starts; does nothing for other backends, which may be shared.
     pub async fn sweep_unfinished(&self) -> Result<usize, BlobError> {
-        let Kind::Disk(folder) = &self.place.kind else { return Ok(0) };
+        let BackendKind::Disk(folder) = &self.backend.kind else { return Ok(0) };
         let folder = folder.clone();
         let swept = tokio::task::spawn_blocking(move || sweep(&folder)).await;
         swept.unwrap_or(Ok(0)).map_err(|error| BlobError::of_disk(&error))
     }
 }
 
-/// Where a blob lies on a disk.
+/// The location of a blob on disk.
 #[derive(Debug, Clone)]
-pub(crate) struct Spot {
+pub(crate) struct DiskBlob {
     folder: PathBuf,
     id: Uuid,
 }
 
-impl Spot {
+impl DiskBlob {
     fn inner(&self) -> String {
         self.id.simple().to_string()[30..].to_owned()
     }
@@ -221,7 +221,7 @@ async fn on_disk_thread<T: Send + 'static>(
     tokio::task::spawn_blocking(work).await.unwrap_or(Err(BlobError::Failed))
 }
 
-/// Where a blob lies: spread over folders by the random end of its id.
+/// The path of a blob: blobs are spread over folders by the random end of their id.
 fn path_of(id: Uuid) -> BlobPath {
     let name = id.simple().to_string();
     BlobPath::from_iter([&name[30..], &id.to_string()])
@@ -233,7 +233,7 @@ fn on_disk(folder: &Path) -> Result<LocalFileSystem, BlobError> {
     Ok(LocalFileSystem::new_with_prefix(folder)?.with_fsync(true))
 }
 
-/// Removes files whose name says that they were being written: `ID#NUMBER`.
+/// Deletes files with the name of an unfinished blob: `ID#NUMBER`.
 fn sweep(folder: &Path) -> std::io::Result<usize> {
     let mut swept = 0;
     let Ok(folders) = std::fs::read_dir(folder) else { return Ok(0) };

@@ -1,4 +1,4 @@
-//! Reading blobs, a piece at a time.
+//! Reads blobs as streams.
 
 use super::BlobError;
 use bytes::{Bytes, BytesMut};
@@ -12,7 +12,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use tokio::io::{AsyncReadExt, AsyncSeekExt};
 
-/// How much is read from a disk at once.
+/// The chunk size of reads from disk.
 const PIECE: usize = 64 * 1024;
 
 /// The content of a blob, or a part of it.
@@ -25,7 +25,7 @@ impl fmt::Debug for BlobStream {
 }
 
 impl BlobStream {
-    /// Nothing.
+    /// An empty stream.
     pub fn empty() -> Self {
         Self(stream::empty().boxed())
     }
@@ -42,8 +42,8 @@ impl BlobStream {
 
     pub(super) fn of_file(file: std::fs::File, range: Range<u64>) -> Self {
         let file = tokio::fs::File::from_std(file);
-        let reading = Reading { file, from: Some(range.start), left: range.end - range.start };
-        Self(stream::try_unfold(reading, Reading::next).boxed())
+        let reading = BlobFileReader { file, from: Some(range.start), left: range.end - range.start };
+        Self(stream::try_unfold(reading, BlobFileReader::next).boxed())
     }
 }
 
@@ -55,14 +55,14 @@ impl Stream for BlobStream {
     }
 }
 
-struct Reading {
+struct BlobFileReader {
     file: tokio::fs::File,
-    /// Where to begin, before the first piece.
+    /// Where to start; `None` after the first chunk.
     from: Option<u64>,
     left: u64,
 }
 
-impl Reading {
+impl BlobFileReader {
     async fn next(mut self) -> Result<Option<(Bytes, Self)>, BlobError> {
         if self.left == 0 {
             return Ok(None);
@@ -74,7 +74,7 @@ impl Reading {
         let mut piece = BytesMut::with_capacity(most);
         let read = (&mut self.file).take(most as u64).read_buf(&mut piece).await;
         match read.map_err(|error| BlobError::of_disk(&error))? {
-            // It is shorter than it was: whoever was promised the rest must not take this for the end.
+            // The file is shorter than its recorded size, so this must not look like a regular end.
             0 => Err(BlobError::Missing),
             read => {
                 self.left -= read as u64;

@@ -1,6 +1,6 @@
-//! Writing a blob: pieces in, and at the end its length and hash.
+//! Writes a blob in chunks and returns its size and hash.
 
-use super::{BlobError, Spot, on_disk_thread};
+use super::{BlobError, DiskBlob, on_disk_thread};
 use bytes::Bytes;
 use object_store::path::Path as BlobPath;
 use object_store::{ObjectStore, ObjectStoreExt, PutPayload, WriteMultipart};
@@ -8,27 +8,27 @@ use sha2::{Digest, Sha256};
 use std::fmt;
 use std::sync::Arc;
 
-/// How many pieces are under way to the store besides the one that gathers.
-const UNDER_WAY: usize = 1;
+/// The number of parts that are uploaded while the next one fills.
+const UPLOADING_PARTS: usize = 1;
 
-/// A blob that is being written. Dropped before it is finished, it leaves nothing.
+/// Writes a blob. If it is dropped before `finish`, no blob is created.
 pub struct BlobWriter {
     store: Arc<dyn ObjectStore>,
     path: BlobPath,
     piece_bytes: usize,
-    /// What came before the first whole piece; small blobs are written in one go.
+    /// Chunks before the first full part; a small blob is written with one request.
     first: Vec<Bytes>,
     rest: Option<WriteMultipart>,
     size_bytes: u64,
     hash: Sha256,
-    /// Where it will lie, on a disk.
-    spot: Option<Spot>,
+    /// The location of the blob, if it is on disk.
+    disk_blob: Option<DiskBlob>,
 }
 
-/// What was written.
+/// The size and hash of a finished blob.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Written {
-    /// How much.
+pub struct WrittenBlob {
+    /// Its size.
     pub size_bytes: u64,
     /// Its SHA-256.
     pub sha256: [u8; 32],
@@ -45,23 +45,23 @@ impl BlobWriter {
         store: Arc<dyn ObjectStore>,
         path: BlobPath,
         piece_bytes: usize,
-        spot: Option<Spot>,
+        disk_blob: Option<DiskBlob>,
     ) -> Self {
         let hash = Sha256::new();
-        Self { store, path, piece_bytes, first: Vec::new(), rest: None, size_bytes: 0, hash, spot }
+        Self { store, path, piece_bytes, first: Vec::new(), rest: None, size_bytes: 0, hash, disk_blob }
     }
 
-    /// How much was written so far.
+    /// The number of bytes written so far.
     pub fn size_bytes(&self) -> u64 {
         self.size_bytes
     }
 
-    /// Adds a piece; waits while earlier ones are on their way.
+    /// Appends a chunk; waits while earlier ones are being uploaded.
     pub async fn write(&mut self, piece: Bytes) -> Result<(), BlobError> {
         self.hash.update(&piece);
         self.size_bytes += piece.len() as u64;
         if let Some(rest) = &mut self.rest {
-            rest.wait_for_capacity(UNDER_WAY).await?;
+            rest.wait_for_capacity(UPLOADING_PARTS).await?;
             rest.put(piece);
             return Ok(());
         }
@@ -77,8 +77,8 @@ impl BlobWriter {
         Ok(())
     }
 
-    /// Puts the blob in its place. When this returns it is there, and stays there through a power cut.
-    pub async fn finish(mut self) -> Result<Written, BlobError> {
+    /// Moves the blob into place. When this returns, the blob exists and survives a power cut.
+    pub async fn finish(mut self) -> Result<WrittenBlob, BlobError> {
         match self.rest.take() {
             Some(rest) => {
                 rest.finish().await?;
@@ -88,21 +88,21 @@ impl BlobWriter {
                 self.store.put(&self.path, payload).await?;
             }
         }
-        if let Some(spot) = self.spot.take() {
-            on_disk_thread(move || spot.seal()).await?;
+        if let Some(disk_blob) = self.disk_blob.take() {
+            on_disk_thread(move || disk_blob.seal()).await?;
         }
         let sha256 = std::mem::take(&mut self.hash).finalize().into();
-        Ok(Written { size_bytes: self.size_bytes, sha256 })
+        Ok(WrittenBlob { size_bytes: self.size_bytes, sha256 })
     }
 }
 
 impl Drop for BlobWriter {
     fn drop(&mut self) {
-        // Parts that lie in a bucket cost money until somebody says that they are not wanted.
+        // Parts of an unfinished upload cost money in the bucket until the upload is aborted.
         if let (Some(rest), Ok(runtime)) = (self.rest.take(), tokio::runtime::Handle::try_current()) {
             runtime.spawn(async move {
                 if let Err(error) = rest.abort().await {
-                    tracing::warn!(%error, "an unfinished file could not be taken away");
+                    tracing::warn!(%error, "an unfinished upload could not be aborted");
                 }
             });
         }

@@ -5,36 +5,36 @@ use crate::limits::{AuditRetention, MAX_AUDIT_PAGE};
 use std::collections::VecDeque;
 use toolbooth_core::audit::{AuditEntry, AuditReport, AuditRow, ChainHead, Verifier};
 
-/// Memory is dearer than disk.
+/// The limit in memory, whatever the retention says: memory is scarcer than disk.
 const MAX_BYTES: u64 = 64 << 20;
 
 #[derive(Debug)]
-pub(super) struct Audit {
+pub(super) struct AuditTable {
     rows: VecDeque<AuditRow>,
     base: ChainHead,
     head: ChainHead,
     scratch: Vec<u8>,
 }
 
-impl Default for Audit {
+impl Default for AuditTable {
     fn default() -> Self {
         Self { rows: VecDeque::new(), base: ChainHead::START, head: ChainHead::START, scratch: Vec::new() }
     }
 }
 
-impl Audit {
+impl AuditTable {
     pub(super) fn add(&mut self, mut entry: AuditEntry) {
         entry.fit();
         self.head = self.head.add(&entry, &mut self.scratch);
         let ChainHead { seq, position, hash } = self.head;
         self.rows.push_back(AuditRow { seq, position, hash, entry });
-        // Nobody may ever call `purge`.
+        // `purge` may never be called.
         self.drop_while(|row, head| row.position.saturating_add(MAX_BYTES) <= head.position);
     }
 
     pub(super) fn list(&self, filter: &AuditFilter) -> Vec<AuditRow> {
         let limit = filter.limit.unwrap_or(MAX_AUDIT_PAGE).min(MAX_AUDIT_PAGE);
-        self.rows.iter().rev().filter(|row| filter.wants(row)).take(limit as usize).cloned().collect()
+        self.rows.iter().rev().filter(|row| filter.matches(row)).take(limit as usize).cloned().collect()
     }
 
     pub(super) fn verify(&self) -> AuditReport {

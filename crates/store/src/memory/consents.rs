@@ -8,14 +8,14 @@ use toolbooth_core::names::ServerName;
 use uuid::Uuid;
 
 #[derive(Debug, Default)]
-pub(super) struct Consents {
-    // In the order they were given.
+pub(super) struct ConsentTable {
+    // In the order they were granted.
     given: Vec<Consent>,
     pins: BTreeMap<(ServerName, String), Pin>,
     releases: BTreeMap<(ServerName, String), Release>,
 }
 
-impl Consents {
+impl ConsentTable {
     pub(super) fn grant(&mut self, consent: Consent) -> Result<(), StoreError> {
         if let Some(kept) = self.given.iter().find(|kept| kept.id == consent.id) {
             let name = consent.id.to_string();

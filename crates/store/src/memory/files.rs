@@ -8,13 +8,13 @@ use toolbooth_core::file::FileRow;
 use uuid::Uuid;
 
 #[derive(Debug, Default)]
-pub(super) struct Files {
-    // In the order they came.
+pub(super) struct FileTable {
+    // In the order they were added.
     rows: Vec<FileRow>,
     grants: HashMap<Uuid, i64>,
 }
 
-impl Files {
+impl FileTable {
     pub(super) fn usage(&self, user: &str) -> (u64, u64) {
         let own = self.rows.iter().filter(|row| row.user == user);
         own.fold((0, 0), |(files, bytes), row| (files + 1, row.size_bytes.saturating_add(bytes)))
@@ -57,7 +57,7 @@ impl Files {
             None => self.rows.len(),
             Some(before) => self.rows.iter().position(|row| row.id == before).unwrap_or(0),
         };
-        self.rows[..end].iter().rev().filter(|row| filter.wants(row)).take(limit).cloned().collect()
+        self.rows[..end].iter().rev().filter(|row| filter.matches(row)).take(limit).cloned().collect()
     }
 
     pub(super) fn known(&self, ids: &[Uuid]) -> Vec<Uuid> {

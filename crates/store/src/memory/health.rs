@@ -6,11 +6,11 @@ use crate::health::{HEALTH_MS, HealthRow, HealthStore, MAX_HEALTH, check_health}
 use async_trait::async_trait;
 use std::collections::BTreeMap;
 
-/// Windows by what they are about.
+/// Windows by subject, server and name.
 #[derive(Debug, Default)]
-pub(super) struct Health(BTreeMap<(String, String, String), HealthRow>);
+pub(super) struct HealthTable(BTreeMap<(String, String, String), HealthRow>);
 
-impl Health {
+impl HealthTable {
     pub(super) fn purge(&mut self, now_ms: i64) {
         self.0.retain(|_, row| row.saved_ms >= now_ms.saturating_sub(HEALTH_MS));
     }

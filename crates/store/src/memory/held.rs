@@ -1,7 +1,7 @@
 //! Held calls and plans in memory.
 
 use crate::StoreError;
-use crate::held::{Contest, HeldFilter, OpenCount, Page, Step, narrowest};
+use crate::held::{Contest, HeldFilter, HeldPage, HeldStep, OpenCount, narrowest};
 use crate::limits::{
     MAX_HELD, MAX_HELD_PAGE, MAX_HELD_RESULTS, MAX_OPEN_PLANS, MAX_PLAN_STEPS, MAX_PLANS_PAGE, MAX_SWEEP,
 };
@@ -12,11 +12,11 @@ use toolbooth_core::plan::{Plan, PlanState, PlanStep};
 use uuid::Uuid;
 
 #[derive(Debug, Default)]
-pub(super) struct Held {
+pub(super) struct HeldTable {
     calls: BTreeMap<u64, HeldCall>,
     place: HashMap<Uuid, u64>,
     next_place: u64,
-    // In the order they were opened, with the number of steps each has handed out.
+    // In the order they were opened, with the number of the last step of each.
     plans: Vec<(Plan, u32)>,
 }
 
@@ -24,7 +24,7 @@ fn is_open(call: &HeldCall) -> bool {
     matches!(call.state, HeldState::Pending | HeldState::Approved)
 }
 
-impl Held {
+impl HeldTable {
     pub(super) fn hold(&mut self, call: HeldCall) -> Result<(), StoreError> {
         if let Some(kept) = self.get(call.id) {
             let call_id = call.id;
@@ -36,7 +36,7 @@ impl Held {
         self.place.insert(call.id, self.next_place);
         self.calls.insert(self.next_place, call);
         self.next_place += 1;
-        // Nobody may ever call `purge`.
+        // `purge` may never be called.
         if self.next_place.is_multiple_of(100) {
             self.drop_surplus();
         }
@@ -64,7 +64,7 @@ impl Held {
                 })
         };
         let limit = filter.limit.unwrap_or(MAX_HELD_PAGE).min(MAX_HELD_PAGE) as usize;
-        let mut page = Page::default();
+        let mut page = HeldPage::default();
         for call in self.calls.range(..before).rev().map(|(_, call)| call).filter(wanted).take(limit) {
             if !page.add(without_result(call.clone())) {
                 break;
@@ -73,7 +73,7 @@ impl Held {
         page.calls
     }
 
-    pub(super) fn step(&mut self, id: Uuid, step: Step) -> Contest {
+    pub(super) fn step(&mut self, id: Uuid, step: HeldStep) -> Contest {
         let Some(kept) = self.place.get(&id).and_then(|place| self.calls.get_mut(place)) else {
             return Contest::Missing;
         };
@@ -84,7 +84,7 @@ impl Held {
         contest
     }
 
-    /// Moves on whatever `change` moves on; the calls and what the audit says about them.
+    /// Replaces open calls for which `change` returns a new state; returns those calls and their audit entries.
     pub(super) fn sweep(
         &mut self,
         at_ms: i64,
@@ -99,7 +99,7 @@ impl Held {
                 moved.push(next);
             }
         }
-        let traces = moved.iter().map(|call| call.trace(at_ms)).collect();
+        let traces = moved.iter().map(|call| call.audit_entry(at_ms)).collect();
         (moved, traces)
     }
 

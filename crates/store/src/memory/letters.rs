@@ -8,19 +8,19 @@ use crate::letters::{
 };
 use async_trait::async_trait;
 use toolbooth_core::audit::AuditEntry;
-use toolbooth_core::dead_letter::{Letter, LetterState, LetterStep};
+use toolbooth_core::dead_letter::{DeadLetter, LetterState, LetterStep};
 use uuid::Uuid;
 
-/// Letters in the order they were written.
+/// Dead letters in the order they were written.
 #[derive(Debug, Default)]
-pub(super) struct Letters(Vec<Letter>);
+pub(super) struct LetterTable(Vec<DeadLetter>);
 
-fn is_open(letter: &Letter) -> bool {
+fn is_open(letter: &DeadLetter) -> bool {
     matches!(letter.state, LetterState::Pending | LetterState::Retrying)
 }
 
-impl Letters {
-    fn add(&mut self, letter: Letter) -> Result<(), StoreError> {
+impl LetterTable {
+    fn add(&mut self, letter: DeadLetter) -> Result<(), StoreError> {
         if let Some(kept) = self.0.iter().find(|kept| kept.id == letter.id) {
             return if *kept == letter { Ok(()) } else { Err(StoreError::Conflict { call_id: letter.id }) };
         }
@@ -31,22 +31,22 @@ impl Letters {
         Ok(())
     }
 
-    fn list(&self, filter: &LetterFilter) -> Vec<Letter> {
+    fn list(&self, filter: &LetterFilter) -> Vec<DeadLetter> {
         let end = match filter.before {
             Some(before) => self.0.iter().position(|letter| letter.id == before).unwrap_or(0),
             None => self.0.len(),
         };
-        let fits = |letter: &&Letter| {
+        let fits = |letter: &&DeadLetter| {
             filter.user.as_ref().is_none_or(|user| letter.user == *user)
                 && (filter.states.is_empty() || filter.states.contains(&letter.state))
                 && filter.tool.as_ref().is_none_or(|tool| letter.exposed == *tool || letter.tool == *tool)
         };
-        let found = self.0[..end].iter().rev().filter(fits).take(filter.most() as usize);
-        found.map(|letter| Letter { sealed: None, ..letter.clone() }).collect()
+        let found = self.0[..end].iter().rev().filter(fits).take(filter.page_size() as usize);
+        found.map(|letter| DeadLetter { sealed: None, ..letter.clone() }).collect()
     }
 
-    fn due(&self, now_ms: i64, limit: u32) -> Vec<Letter> {
-        let mut due: Vec<(i64, &Letter)> =
+    fn due(&self, now_ms: i64, limit: u32) -> Vec<DeadLetter> {
+        let mut due: Vec<(i64, &DeadLetter)> =
             self.0.iter().filter_map(|letter| Some((letter.next_retry_ms?, letter))).collect();
         due.retain(|(at_ms, _)| *at_ms <= now_ms);
         due.sort_by_key(|(at_ms, _)| *at_ms);
@@ -82,20 +82,20 @@ impl Letters {
 
 #[async_trait]
 impl LetterStore for MemoryStore {
-    async fn add_letter(&self, letter: Letter) -> Result<(), StoreError> {
+    async fn add_letter(&self, letter: DeadLetter) -> Result<(), StoreError> {
         check_letter(&letter)?;
         self.with(|state| state.letters.add(letter))
     }
 
-    async fn letter(&self, id: Uuid) -> Result<Option<Letter>, StoreError> {
+    async fn letter(&self, id: Uuid) -> Result<Option<DeadLetter>, StoreError> {
         self.with(|state| Ok(state.letters.0.iter().find(|letter| letter.id == id).cloned()))
     }
 
-    async fn letters(&self, filter: LetterFilter) -> Result<Vec<Letter>, StoreError> {
+    async fn letters(&self, filter: LetterFilter) -> Result<Vec<DeadLetter>, StoreError> {
         self.with(|state| Ok(state.letters.list(&filter)))
     }
 
-    async fn due_letters(&self, now_ms: i64, limit: u32) -> Result<Vec<Letter>, StoreError> {
+    async fn due_letters(&self, now_ms: i64, limit: u32) -> Result<Vec<DeadLetter>, StoreError> {
         self.with(|state| Ok(state.letters.due(now_ms, limit)))
     }
 
@@ -119,13 +119,17 @@ impl LetterStore for MemoryStore {
         })
     }
 
-    async fn interrupted_letters(&self, at_ms: i64, next_retry_ms: i64) -> Result<Vec<Letter>, StoreError> {
+    async fn interrupted_letters(
+        &self,
+        at_ms: i64,
+        next_retry_ms: i64,
+    ) -> Result<Vec<DeadLetter>, StoreError> {
         self.with(|state| {
             let step = LetterStep::Interrupt { next_retry_ms };
             let mut moved = Vec::new();
             for kept in &mut state.letters.0 {
                 if let Ok(letter) = kept.step(&step, at_ms) {
-                    state.audit.add(letter.trace(at_ms, None, "interrupted"));
+                    state.audit.add(letter.audit_entry(at_ms, None, "interrupted"));
                     kept.clone_from(&letter);
                     moved.push(letter);
                 }

@@ -1,4 +1,4 @@
-//! The store that forgets with the process: for tests, trials and comparison.
+//! The store in memory, which is lost with the process: for tests, trials and comparison.
 
 mod audit;
 mod consents;
@@ -11,22 +11,22 @@ mod tokens;
 
 use crate::audit::AuditFilter;
 use crate::files::{FileFilter, FileQuota};
-use crate::held::{Claimed, Contest, Decided, Finished, HeldFilter, Step};
+use crate::held::{Contest, HeldFilter, HeldStep};
 use crate::limits::{self, MAX_CLOCK_LEAD_MS, MAX_OPEN_INTENTS, MAX_RECENT_CALLS, Retention};
-use crate::records::{CallRow, Closing, DiscoveryRecord, Intent, NonceUse, Outcome, closing};
+use crate::records::{CallOutcome, CallRow, Closing, DiscoveryRecord, Intent, NonceUse, closing};
 use crate::{Store, StoreError};
 use async_trait::async_trait;
-use audit::Audit;
-use consents::Consents;
-use files::Files;
-use health::Health;
-use held::Held;
-use letters::Letters;
-use sign_ins::SignIns;
+use audit::AuditTable;
+use consents::ConsentTable;
+use files::FileTable;
+use health::HealthTable;
+use held::HeldTable;
+use letters::LetterTable;
+use sign_ins::SignInTable;
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use tokens::Tokens;
+use tokens::TokenTable;
 use toolbooth_core::audit::{AuditEntry, AuditReport, AuditRow};
 use toolbooth_core::consent::{Consent, ConsentQuery, Pin, Release};
 use toolbooth_core::file::FileRow;
@@ -37,18 +37,18 @@ use toolbooth_core::plan::Plan;
 use toolbooth_core::token::TokenRecord;
 use uuid::Uuid;
 
-/// Forgetting a nonce before its time would let a handle be used twice, so at this many new ones are refused.
+/// The most nonces. Beyond it, new ones are refused: dropping one early would let a handle be used twice.
 const MAX_NONCES: usize = 1_000_000;
 
 /// A `Store` in the process's memory.
 #[derive(Debug)]
 pub struct MemoryStore {
     retention: Retention,
-    state: Mutex<Option<State>>,
+    state: Mutex<Option<MemoryState>>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct MemoryState {
     discoveries: BTreeMap<ServerName, DiscoveryRecord>,
     calls: BTreeMap<u64, CallRow>,
     place: HashMap<Uuid, u64>,
@@ -56,41 +56,41 @@ struct State {
     secrets: HashMap<String, Vec<u8>>,
     nonces: HashMap<Vec<u8>, i64>,
     latest_clock: i64,
-    tokens: Tokens,
-    held: Held,
-    letters: Letters,
-    health: Health,
-    sign_ins: SignIns,
-    consents: Consents,
-    files: Files,
-    audit: Audit,
+    tokens: TokenTable,
+    held: HeldTable,
+    letters: LetterTable,
+    health: HealthTable,
+    sign_ins: SignInTable,
+    consents: ConsentTable,
+    files: FileTable,
+    audit: AuditTable,
 }
 
 impl MemoryStore {
     /// An empty store.
     pub fn new(retention: Retention) -> Self {
-        Self { retention, state: Mutex::new(Some(State::default())) }
+        Self { retention, state: Mutex::new(Some(MemoryState::default())) }
     }
 
-    fn with<T>(&self, act: impl FnOnce(&mut State) -> Result<T, StoreError>) -> Result<T, StoreError> {
+    fn with<T>(&self, act: impl FnOnce(&mut MemoryState) -> Result<T, StoreError>) -> Result<T, StoreError> {
         match self.lock().as_mut() {
             Some(state) => act(state),
             None => Err(StoreError::Closed),
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<State>> {
-        // Every change is a single step, so a panic elsewhere leaves no half of one.
+    fn lock(&self) -> MutexGuard<'_, Option<MemoryState>> {
+        // Every change is a single step, so a panic elsewhere cannot leave a partial change.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl MemoryState {
     fn call(&mut self, call_id: Uuid) -> Option<&mut CallRow> {
         self.calls.get_mut(self.place.get(&call_id)?)
     }
 
-    fn step(&mut self, id: Uuid, step: Step, audit: Option<AuditEntry>) -> Contest {
+    fn step(&mut self, id: Uuid, step: HeldStep, audit: Option<AuditEntry>) -> Contest {
         let contest = self.held.step(id, step);
         if let (Contest::Won(_), Some(entry)) = (&contest, audit) {
             self.audit.add(entry);
@@ -153,7 +153,7 @@ impl Store for MemoryStore {
             state.place.insert(intent.call_id, state.next_place);
             state.calls.insert(state.next_place, CallRow { intent, outcome: None });
             state.next_place += 1;
-            // Nobody may ever call `purge`; a walk over all rows pays off only now and then.
+            // `purge` may never be called. Walking all rows is expensive, so it happens once per 1,000 intents.
             if state.next_place % 1_000 == 0 {
                 state.drop_surplus(max_rows);
             }
@@ -161,7 +161,7 @@ impl Store for MemoryStore {
         })
     }
 
-    async fn write_outcome(&self, outcome: Outcome) -> Result<(), StoreError> {
+    async fn write_outcome(&self, outcome: CallOutcome) -> Result<(), StoreError> {
         limits::check_outcome(&outcome)?;
         let call_id = outcome.call_id;
         self.with(|state| {
@@ -175,7 +175,7 @@ impl Store for MemoryStore {
         })
     }
 
-    async fn settle(&self, outcome: Outcome, audit: Option<AuditEntry>) -> Result<(), StoreError> {
+    async fn settle(&self, outcome: CallOutcome, audit: Option<AuditEntry>) -> Result<(), StoreError> {
         self.audit_now(audit.into_iter().collect()).await?;
         self.write_outcome(outcome).await
     }
@@ -201,7 +201,7 @@ impl Store for MemoryStore {
     async fn raise_clock(&self, at_ms: i64) -> Result<(), StoreError> {
         self.with(|state| {
             let lead_ms = state.latest_clock.saturating_sub(at_ms);
-            // A time that is too far ahead to be true came from a wrong clock.
+            // A stored time that is too far ahead came from a wrong clock.
             if !(0..=MAX_CLOCK_LEAD_MS).contains(&lead_ms) {
                 state.latest_clock = at_ms;
             }
@@ -221,7 +221,7 @@ impl Store for MemoryStore {
             let mut closed = 0;
             for row in state.calls.values_mut().filter(|row| row.outcome.is_none()) {
                 row.outcome = Some(interrupted(&row.intent, at_ms));
-                state.audit.add(row.intent.cut_off(at_ms));
+                state.audit.add(row.intent.interrupted_entry(at_ms));
                 closed += 1;
             }
             Ok(closed)
@@ -242,7 +242,7 @@ impl Store for MemoryStore {
         if let Some(secret) = self.with(|state| Ok(state.secrets.get(name).cloned()))? {
             return Ok(secret);
         }
-        // Foreign code does not run under the lock.
+        // The callback must not run under the lock.
         let candidate = create();
         limits::check_secret(&candidate)?;
         self.with(|state| Ok(state.secrets.entry(name.to_owned()).or_insert(candidate).clone()))
@@ -298,13 +298,13 @@ impl Store for MemoryStore {
         id: Uuid,
         decision: Decision,
         audit: AuditEntry,
-    ) -> Result<Decided, StoreError> {
+    ) -> Result<Contest, StoreError> {
         limits::check_decision(&decision)?;
-        self.with(|state| Ok(state.step(id, Step::Decide(decision), Some(audit))))
+        self.with(|state| Ok(state.step(id, HeldStep::Decide(decision), Some(audit))))
     }
 
-    async fn claim_held(&self, id: Uuid, at_ms: i64) -> Result<Claimed, StoreError> {
-        self.with(|state| Ok(state.step(id, Step::Claim { at_ms }, None)))
+    async fn claim_held(&self, id: Uuid, at_ms: i64) -> Result<Contest, StoreError> {
+        self.with(|state| Ok(state.step(id, HeldStep::Claim { at_ms }, None)))
     }
 
     async fn finish_held(
@@ -312,9 +312,9 @@ impl Store for MemoryStore {
         id: Uuid,
         outcome: HeldOutcome,
         audit: AuditEntry,
-    ) -> Result<Finished, StoreError> {
+    ) -> Result<Contest, StoreError> {
         limits::check_held_outcome(&outcome)?;
-        self.with(|state| Ok(state.step(id, Step::Finish(outcome), Some(audit))))
+        self.with(|state| Ok(state.step(id, HeldStep::Finish(outcome), Some(audit))))
     }
 
     async fn expire_held(&self, now_ms: i64) -> Result<Vec<HeldCall>, StoreError> {
@@ -508,13 +508,13 @@ impl Store for MemoryStore {
     }
 }
 
-fn interrupted(intent: &Intent, at_ms: i64) -> Outcome {
-    Outcome {
+fn interrupted(intent: &Intent, at_ms: i64) -> CallOutcome {
+    CallOutcome {
         call_id: intent.call_id,
         at_ms,
         kind: OutcomeKind::Unknown,
         error_code: None,
-        // How long it ran before the gateway died is not known.
+        // It is not known how long the call ran before the gateway died.
         duration_ms: 0,
     }
 }

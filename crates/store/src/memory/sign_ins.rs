@@ -2,14 +2,14 @@
 
 use super::MemoryStore;
 use crate::StoreError;
-use crate::sign_ins::{MAX_SIGN_INS, SignIn, SignInStore, check_sign_in};
+use crate::sign_ins::{MAX_SIGN_INS, SignInRecord, SignInStore, check_sign_in};
 use async_trait::async_trait;
 use std::collections::HashMap;
 
 #[derive(Debug, Default)]
-pub(super) struct SignIns(HashMap<String, SignIn>);
+pub(super) struct SignInTable(HashMap<String, SignInRecord>);
 
-impl SignIns {
+impl SignInTable {
     pub(super) fn purge(&mut self, now_ms: i64) {
         self.0.retain(|_, kept| kept.until_ms >= now_ms);
     }
@@ -17,7 +17,7 @@ impl SignIns {
 
 #[async_trait]
 impl SignInStore for MemoryStore {
-    async fn save_sign_in(&self, sign_in: SignIn) -> Result<(), StoreError> {
+    async fn save_sign_in(&self, sign_in: SignInRecord) -> Result<(), StoreError> {
         check_sign_in(&sign_in)?;
         self.with(|state| {
             let kept = &mut state.sign_ins.0;
@@ -30,7 +30,7 @@ impl SignInStore for MemoryStore {
         })
     }
 
-    async fn sign_in(&self, user: &str) -> Result<Option<SignIn>, StoreError> {
+    async fn sign_in(&self, user: &str) -> Result<Option<SignInRecord>, StoreError> {
         self.with(|state| Ok(state.sign_ins.0.get(user).cloned()))
     }
 }

@@ -4,11 +4,11 @@ use crate::StoreError;
 use crate::limits::MAX_TOKENS;
 use toolbooth_core::token::TokenRecord;
 
-/// Tokens in the order they were made.
+/// Tokens in the order they were created.
 #[derive(Debug, Default)]
-pub(super) struct Tokens(Vec<TokenRecord>);
+pub(super) struct TokenTable(Vec<TokenRecord>);
 
-impl Tokens {
+impl TokenTable {
     pub(super) fn add(&mut self, token: TokenRecord) -> Result<(), StoreError> {
         match self.0.iter().find(|kept| kept.id == token.id || kept.hash == token.hash) {
             Some(kept) if *kept == token => return Ok(()),

@@ -8,16 +8,16 @@ macro_rules! audit_columns {
     };
 }
 
-/// How many columns those are.
+/// The number of these columns.
 pub(crate) const AUDIT_WIDTH: usize = 18;
 
-// As many rows of values as are written at once are added.
+// The caller appends one group of placeholders per row.
 pub(crate) const ADD_AUDIT: &str = concat!("INSERT INTO audit (", audit_columns!(), ") VALUES ");
 
 pub(crate) const AUDIT_AFTER: &str =
     concat!("SELECT ", audit_columns!(), " FROM audit WHERE seq > $1 ORDER BY seq LIMIT $2");
 
-// Conditions, order and limit are added.
+// The caller appends conditions, order and limit.
 pub(crate) const AUDIT_ROWS: &str = concat!("SELECT ", audit_columns!(), " FROM audit WHERE true");
 
 pub(crate) const AUDIT_LAST: &str = "SELECT seq, position, hash FROM audit ORDER BY seq DESC LIMIT 1";

@@ -18,7 +18,7 @@ pub(crate) const CONSENTS: &str = "\
     SELECT id, user_name, server, tool, digest, session, granted_by, created_ms, expires_ms \
     FROM consents WHERE $1 IS NULL OR user_name = $1 ORDER BY seq DESC LIMIT $2";
 
-// A newer consent of the same scope takes the place of an older one.
+// A newer consent replaces an older one with the same scope.
 pub(crate) const REPLACE_CONSENT: &str = "\
     DELETE FROM consents WHERE user_name = $1 AND server = $2 AND tool = $3 \
     AND coalesce(session, '') = coalesce($4, '')";
@@ -30,7 +30,7 @@ pub(crate) const REVOKE_CONSENT: &str = "DELETE FROM consents WHERE id = $1";
 pub(crate) const PURGE_CONSENTS: &str = "\
     DELETE FROM consents WHERE seq IN (SELECT seq FROM consents WHERE expires_ms <= $1 LIMIT $2)";
 
-// Without the texts: there may be many of them, and who wants one asks for it.
+// Without the texts, which can be large; `PIN` reads one with its text.
 pub(crate) const PINS: &str = "\
     SELECT server, tool, digest, pinned_ms, pinned_by, NULL AS definition FROM pins \
     ORDER BY server, tool LIMIT $1";

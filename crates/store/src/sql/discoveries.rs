@@ -1,4 +1,4 @@
-//! What was discovered on each server.
+//! Statements on discoveries.
 
 pub(crate) const SAVE: &str = "\
     INSERT INTO discoveries (server, entry_hash, era, saved_at_ms, payload) VALUES ($1, $2, $3, $4, $5) \

@@ -1,4 +1,4 @@
-//! Statements on files and on who may fetch them.
+//! Statements on files and their grants.
 
 macro_rules! select_files {
     ($rest:literal) => {
@@ -17,7 +17,7 @@ pub(crate) const ADD_FILE: &str = "\
 
 pub(crate) const FILE: &str = select_files!(" WHERE id = $1");
 
-// The session's own file stands before one that all sessions share.
+// The session's own file comes before one that all sessions share.
 pub(crate) const FILE_NAMED: &str = select_files!(
     " WHERE user_name = $1 AND name = $2 AND (session IS NULL OR session = $3) \
     ORDER BY session IS NULL, version DESC LIMIT 1"
@@ -32,10 +32,10 @@ pub(crate) const USER_FILES: &str =
 
 pub(crate) const FILES_BEFORE: &str = "SELECT id FROM files WHERE created_ms < $1 ORDER BY seq LIMIT $2";
 
-// Conditions, order and limit are added.
+// The caller appends conditions, order and limit.
 pub(crate) const FILES: &str = select_files!(" WHERE true");
 
-// The ids are added.
+// The caller appends the ids.
 pub(crate) const KNOWN_FILES: &str = "SELECT id FROM files WHERE id IN (";
 
 pub(crate) const REMOVE_FILE: &str = "DELETE FROM files WHERE id = $1";

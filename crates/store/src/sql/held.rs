@@ -1,6 +1,6 @@
 //! Statements on held calls and plans.
 
-/// The columns of a held call; what stands in for its result is given.
+/// The columns of a held call; `$result` is the expression for its result.
 macro_rules! select_held {
     ($result:literal, $rest:literal) => {
         concat!(
@@ -22,7 +22,7 @@ pub(crate) const HOLD: &str = "\
 
 pub(crate) const HELD: &str = select_held!("result", " WHERE id = $1");
 
-// Conditions, order and limit are added.
+// The caller appends conditions, order and limit.
 pub(crate) const HELD_CALLS: &str = select_held!("NULL", " WHERE true");
 
 pub(crate) const OVERDUE: &str =

@@ -1,6 +1,6 @@
 //! Statements on dead letters.
 
-/// The columns of a letter; what stands in for its sealed arguments is given.
+/// The columns of a letter; `$sealed` is the expression for its sealed arguments.
 macro_rules! select_letters {
     ($sealed:literal, $rest:literal) => {
         concat!(
@@ -22,7 +22,7 @@ pub(crate) const ADD_LETTER: &str = "\
 
 pub(crate) const LETTER: &str = select_letters!("sealed", " WHERE id = $1");
 
-// Conditions, order and limit are added.
+// The caller appends conditions, order and limit.
 pub(crate) const LETTERS: &str = select_letters!("NULL", " WHERE true");
 
 pub(crate) const DUE_LETTERS: &str =

@@ -1,4 +1,4 @@
-//! The statements, in the words that SQLite and PostgreSQL share.
+//! SQL statements, in the dialect that SQLite and PostgreSQL share.
 
 pub(crate) mod audit;
 pub(crate) mod consents;
@@ -14,7 +14,7 @@ pub(crate) const WRITE_INTENT: &str = "\
     INSERT INTO calls (call_id, started_at_ms, user_name, server, tool, arguments_sha256, side_effect) \
     VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (call_id) DO NOTHING";
 
-// Changes a row only where `records::closing` would say `Write`.
+// Changes a row only if `records::closing` returns `Write`.
 pub(crate) const WRITE_OUTCOME: &str = "\
     UPDATE calls SET outcome = $2, ended_at_ms = $3, error_code = $4, duration_ms = $5 \
     WHERE call_id = $1 AND (outcome IS NULL OR (outcome = 'unknown' AND $2 <> 'unknown'))";
@@ -64,7 +64,7 @@ pub(crate) const PURGE_OLD_CALLS: &str = "\
     DELETE FROM calls WHERE seq IN \
     (SELECT seq FROM calls WHERE started_at_ms < $1 AND outcome IS NOT NULL LIMIT $2)";
 
-// Counting rows would read the whole table; numbers are handed out one after another, so they count too.
+// Counting rows would read the whole table. `seq` is consecutive, so its maximum serves as the count.
 pub(crate) const PURGE_SURPLUS_CALLS: &str = "\
     DELETE FROM calls WHERE seq IN \
     (SELECT seq FROM calls WHERE outcome IS NOT NULL \

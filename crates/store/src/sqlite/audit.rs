@@ -1,6 +1,6 @@
-//! The audit in the database: rows are added many at a time, and read in pages.
+//! The audit in the database: rows are added in batches, and read in pages.
 
-use super::changes::{Effect, Verdict};
+use super::changes::{ChangeEffect, ChangeResult};
 use crate::audit::AuditFilter;
 use crate::limits::{AuditRetention, MAX_AUDIT_PAGE};
 use crate::sql::audit as sql;
@@ -13,8 +13,8 @@ use toolbooth_core::json::RawJson;
 use tracing::error;
 use uuid::Uuid;
 
-/// Each statement is a journey to the connection's thread and back, so there are few of them; and
-/// each is prepared once, so there are few sizes.
+/// The batch sizes. Each statement is a round trip to the connection's thread, so large batches save time; each
+/// statement is prepared once, so there are only a few sizes.
 const SIZES: [usize; 4] = [250, 50, 10, 1];
 const PAGE: i64 = 500;
 
@@ -25,17 +25,17 @@ static STATEMENTS: LazyLock<[String; SIZES.len()]> = LazyLock::new(|| {
     })
 });
 
-/// The end to which rows are added; the writer keeps it, since nobody else adds any.
+/// Appends rows to the audit. Only the writer does this, so it can cache the end of the chain.
 #[derive(Debug, Default)]
-pub(super) struct Ledger {
-    // Looked up when first needed, so that a damaged audit stops only those who need it.
+pub(super) struct AuditAppender {
+    // Read on first use, so that a damaged audit only fails changes that need the audit.
     head: Option<ChainHead>,
     scratch: Vec<u8>,
 }
 
-impl Ledger {
-    /// Where the audit ends. Where rows and head disagree, the longer one is believed: what is
-    /// missing then stays a gap that `verify` names.
+impl AuditAppender {
+    /// Returns the end of the audit. If the last row and the stored head differ, the higher one is used: the missing
+    /// rows then remain a gap that `verify` reports.
     async fn head(&mut self, connection: &mut SqliteConnection) -> Result<ChainHead, sqlx::Error> {
         if let Some(head) = self.head {
             return Ok(head);
@@ -43,18 +43,18 @@ impl Ledger {
         let recorded = end(connection, "head").await?.unwrap_or(ChainHead::START);
         let last = sqlx::query(sql::AUDIT_LAST).fetch_optional(&mut *connection).await?;
         let last = last.as_ref().and_then(chain_head).unwrap_or(ChainHead::START);
-        // After everything was purged, the head alone remembers.
+        // After all rows were purged, only the stored head remains.
         if last.seq != recorded.seq && last != ChainHead::START {
             error!(
                 audit.rows_end = last.seq,
                 audit.head = recorded.seq,
-                "the audit does not end where it should; `toolbooth audit verify` says more"
+                "the audit's last row does not match its stored end; run `toolbooth audit verify`"
             );
         }
         Ok(*self.head.insert(if last.seq > recorded.seq { last } else { recorded }))
     }
 
-    /// Adds entries in their order.
+    /// Adds entries in order.
     pub(super) async fn add(
         &mut self,
         connection: &mut SqliteConnection,
@@ -83,13 +83,13 @@ impl Ledger {
         Ok(())
     }
 
-    /// Drops a bite of old rows from the beginning, and notes where the chain now begins.
+    /// Deletes a chunk of old rows from the beginning, and stores where the chain now begins.
     pub(super) async fn purge(
         &mut self,
         connection: &mut SqliteConnection,
         retention: AuditRetention,
         now_ms: i64,
-    ) -> Result<Verdict, sqlx::Error> {
+    ) -> Result<ChangeResult, sqlx::Error> {
         let oldest = sqlx::query(sql::OLDEST_AUDIT)
             .bind(super::writer::PURGE_CHUNK as i64)
             .fetch_all(&mut *connection)
@@ -97,7 +97,7 @@ impl Ledger {
         let head = self.head(connection).await?;
         let (mut rows, mut base) = (0, None);
         for row in &oldest {
-            // A row that cannot be read stays for people to look at, and so does all that follows it.
+            // A row that cannot be read is kept for inspection, and so are all rows after it.
             let Some(place) = chain_head(row) else { break };
             if !retention.is_over(row.try_get("at_ms")?, place.position, head.position, now_ms) {
                 break;
@@ -111,7 +111,7 @@ impl Ledger {
             bind_end(&mut values, "base", &base).map_err(sqlx::Error::Encode)?;
             sqlx::query_with(sql::SET_AUDIT_END, values).execute(connection).await?;
         }
-        Ok(Ok(Effect { rows, ..Effect::default() }))
+        Ok(Ok(ChangeEffect { rows, ..ChangeEffect::default() }))
     }
 }
 
@@ -138,7 +138,7 @@ fn bind(values: &mut SqliteArguments, place: &ChainHead, entry: &AuditEntry) -> 
     values.add(entry.detail.as_ref().map(|detail| detail.as_str().to_owned()))
 }
 
-/// A row of `audit`.
+/// Reads a row of `audit`.
 pub(super) fn row(row: &SqliteRow) -> Result<AuditRow, BoxDynError> {
     let text = |column: usize| row.try_get::<&str, _>(column).map(Arc::from);
     let optional = |column: usize| row.try_get::<Option<&str>, _>(column).map(|text| text.map(Arc::from));
@@ -148,7 +148,7 @@ pub(super) fn row(row: &SqliteRow) -> Result<AuditRow, BoxDynError> {
             let length = text.len();
             let detail = RawJson::parse(text)?;
             if detail.as_bytes().len() != length {
-                return Err("spaces around the detail, which were never written".into());
+                return Err("the detail has surrounding spaces, which the gateway never writes".into());
             }
             Some(detail)
         }
@@ -178,7 +178,7 @@ pub(super) fn row(row: &SqliteRow) -> Result<AuditRow, BoxDynError> {
     })
 }
 
-/// The query for a list.
+/// The query for a page of rows.
 pub(super) fn list(filter: AuditFilter) -> QueryBuilder<Sqlite> {
     let mut query = QueryBuilder::new(sql::AUDIT_ROWS);
     let texts = [
@@ -202,7 +202,7 @@ pub(super) fn list(filter: AuditFilter) -> QueryBuilder<Sqlite> {
     query
 }
 
-/// Checks every row, a page at a time, as the database was when it began.
+/// Verifies every row, a page at a time, on one snapshot of the database.
 pub(super) async fn verify(connection: &mut SqliteConnection) -> Result<AuditReport, sqlx::Error> {
     let mut moment = connection.begin().await?;
     let base = end(&mut moment, "base").await?;
@@ -212,7 +212,7 @@ pub(super) async fn verify(connection: &mut SqliteConnection) -> Result<AuditRep
         return Ok(Verifier::new(ChainHead::START).without_ends());
     };
     let mut verifier = Verifier::new(base);
-    // Also rows that should have been purged are looked at, since somebody may have put them there.
+    // Rows before the base should have been purged. They are checked too, since they may be forged.
     let mut after = -1;
     'pages: loop {
         let page = sqlx::query(sql::AUDIT_AFTER).bind(after).bind(PAGE).fetch_all(&mut *moment).await?;
@@ -239,7 +239,7 @@ async fn end(
     name: &'static str,
 ) -> Result<Option<ChainHead>, sqlx::Error> {
     let found = sqlx::query(sql::AUDIT_END).bind(name).fetch_optional(connection).await?;
-    // An end that cannot be read is as good as none.
+    // An end that cannot be read counts as missing.
     Ok(found.as_ref().and_then(chain_head))
 }
 

@@ -1,6 +1,6 @@
 //! Consents, pins and releases in the database.
 
-use super::changes::{Effect, Verdict};
+use super::changes::{ChangeEffect, ChangeResult};
 use super::rows::unreadable;
 use crate::StoreError;
 use crate::limits::{MAX_CONSENTS_OF_USER, MAX_PINS, MAX_RELEASES};
@@ -11,7 +11,7 @@ use sqlx::{Row, SqliteConnection};
 use toolbooth_core::consent::{Consent, Pin, Release};
 use uuid::Uuid;
 
-/// A row of `consents`.
+/// Reads a row of `consents`.
 pub(super) fn consent(row: &SqliteRow) -> Result<Consent, BoxDynError> {
     Ok(Consent {
         id: row.try_get::<&str, _>("id")?.parse()?,
@@ -26,7 +26,7 @@ pub(super) fn consent(row: &SqliteRow) -> Result<Consent, BoxDynError> {
     })
 }
 
-/// A row of `pins`.
+/// Reads a row of `pins`.
 pub(super) fn pin(row: &SqliteRow) -> Result<Pin, BoxDynError> {
     Ok(Pin {
         server: row.try_get::<&str, _>("server")?.parse()?,
@@ -38,7 +38,7 @@ pub(super) fn pin(row: &SqliteRow) -> Result<Pin, BoxDynError> {
     })
 }
 
-/// A row of `releases`.
+/// Reads a row of `releases`.
 pub(super) fn release(row: &SqliteRow) -> Result<Release, BoxDynError> {
     Ok(Release {
         server: row.try_get::<&str, _>("server")?.parse()?,
@@ -49,12 +49,15 @@ pub(super) fn release(row: &SqliteRow) -> Result<Release, BoxDynError> {
     })
 }
 
-pub(super) async fn grant(connection: &mut SqliteConnection, new: Consent) -> Result<Verdict, sqlx::Error> {
+pub(super) async fn grant(
+    connection: &mut SqliteConnection,
+    new: Consent,
+) -> Result<ChangeResult, sqlx::Error> {
     let present = sqlx::query(sql::CONSENT).bind(new.id.to_string()).fetch_optional(&mut *connection).await?;
     if let Some(row) = present {
         let name = new.id.to_string();
         return Ok(match consent(&row) {
-            Ok(present) if present == new => Ok(Effect::default()),
+            Ok(present) if present == new => Ok(ChangeEffect::default()),
             _ => Err(StoreError::Taken { what: "consent", name }),
         });
     }
@@ -66,7 +69,7 @@ pub(super) async fn grant(connection: &mut SqliteConnection, new: Consent) -> Re
     let replaced = replace.execute(&mut *connection).await?.rows_affected();
     let count: i64 =
         sqlx::query_scalar(sql::USER_CONSENTS).bind(new.user.clone()).fetch_one(&mut *connection).await?;
-    // One that took another's place needs no room, so a refusal never follows a replacement.
+    // A consent that replaces another does not raise the count, so a replacement is never refused.
     if replaced == 0 && count >= MAX_CONSENTS_OF_USER as i64 {
         return Ok(Err(StoreError::Full { what: "consents" }));
     }
@@ -81,24 +84,24 @@ pub(super) async fn grant(connection: &mut SqliteConnection, new: Consent) -> Re
         .bind(new.created_ms)
         .bind(new.expires_ms);
     query.execute(connection).await?;
-    Ok(Ok(Effect::default()))
+    Ok(Ok(ChangeEffect::default()))
 }
 
-pub(super) async fn revoke(connection: &mut SqliteConnection, id: Uuid) -> Result<Verdict, sqlx::Error> {
+pub(super) async fn revoke(connection: &mut SqliteConnection, id: Uuid) -> Result<ChangeResult, sqlx::Error> {
     let row = sqlx::query(sql::CONSENT).bind(id.to_string()).fetch_optional(&mut *connection).await?;
     let revoked = match row.as_ref().map(consent) {
-        None => return Ok(Ok(Effect::default())),
+        None => return Ok(Ok(ChangeEffect::default())),
         Some(Err(error)) => return Ok(Err(unreadable(&error))),
         Some(Ok(consent)) => consent,
     };
     sqlx::query(sql::REVOKE_CONSENT).bind(id.to_string()).execute(connection).await?;
-    Ok(Ok(Effect { consent: Some(revoked), ..Effect::default() }))
+    Ok(Ok(ChangeEffect { consent: Some(revoked), ..ChangeEffect::default() }))
 }
 
 pub(super) async fn save_pins(
     connection: &mut SqliteConnection,
     pins: Vec<Pin>,
-) -> Result<Verdict, sqlx::Error> {
+) -> Result<ChangeResult, sqlx::Error> {
     let count: i64 = sqlx::query_scalar(sql::PIN_COUNT).fetch_one(&mut *connection).await?;
     if count + pins.len() as i64 > MAX_PINS as i64 {
         return Ok(Err(StoreError::Full { what: "pins" }));
@@ -113,13 +116,13 @@ pub(super) async fn save_pins(
             .bind(pin.definition);
         query.execute(&mut *connection).await?;
     }
-    Ok(Ok(Effect::default()))
+    Ok(Ok(ChangeEffect::default()))
 }
 
 pub(super) async fn save_release(
     connection: &mut SqliteConnection,
     release: Release,
-) -> Result<Verdict, sqlx::Error> {
+) -> Result<ChangeResult, sqlx::Error> {
     let others: i64 = sqlx::query_scalar(sql::RELEASE_COUNT)
         .bind(release.server.to_string())
         .bind(release.tool.clone())
@@ -135,5 +138,5 @@ pub(super) async fn save_release(
         .bind(release.released_ms)
         .bind(release.by);
     query.execute(connection).await?;
-    Ok(Ok(Effect::default()))
+    Ok(Ok(ChangeEffect::default()))
 }

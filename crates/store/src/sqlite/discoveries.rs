@@ -1,9 +1,9 @@
-//! What servers offer, in the database.
+//! Discoveries in the database.
 //!
-//! The list of a server with thousands of tools has many megabytes. A value of that size stands in memory four times
-//! while SQLite writes it, so it is written, and read, in pieces.
+//! The discovery of a server with thousands of tools has many megabytes. SQLite needs four times the size of a value in
+//! memory to write it, so a discovery is written and read in pieces.
 
-use super::changes::{Effect, Verdict};
+use super::changes::{ChangeEffect, ChangeResult};
 use crate::records::DiscoveryRecord;
 use crate::sql::discoveries as sql;
 use bytes::Bytes;
@@ -19,7 +19,7 @@ const PIECE: usize = 64 << 10;
 pub(super) async fn save(
     connection: &mut SqliteConnection,
     record: DiscoveryRecord,
-) -> Result<Verdict, sqlx::Error> {
+) -> Result<ChangeResult, sqlx::Error> {
     let DiscoveryRecord { server, entry_hash, era, saved_at_ms, payload } = record;
     let server = String::from(server);
     let (first, rest) = payload.split_at(payload.len().min(PIECE));
@@ -30,22 +30,22 @@ pub(super) async fn save(
         let query = sqlx::query(sql::SAVE_PIECE).bind(server.clone()).bind(number).bind(piece.to_vec());
         query.execute(&mut *connection).await?;
     }
-    Ok(Ok(Effect { rows, ..Effect::default() }))
+    Ok(Ok(ChangeEffect { rows, ..ChangeEffect::default() }))
 }
 
 pub(super) async fn forget(
     connection: &mut SqliteConnection,
     server: ServerName,
-) -> Result<Verdict, sqlx::Error> {
+) -> Result<ChangeResult, sqlx::Error> {
     let server = String::from(server);
     let rows = sqlx::query(sql::FORGET).bind(server.clone()).execute(&mut *connection).await?.rows_affected();
     sqlx::query(sql::FORGET_PIECES).bind(server).execute(connection).await?;
-    Ok(Ok(Effect { rows, ..Effect::default() }))
+    Ok(Ok(ChangeEffect { rows, ..ChangeEffect::default() }))
 }
 
-/// All of them. One that cannot be read hides no other.
+/// Returns all discoveries; skips and logs one that cannot be read.
 pub(super) async fn all(connection: &mut SqliteConnection) -> Result<Vec<DiscoveryRecord>, sqlx::Error> {
-    // A discovery that is replaced meanwhile must not be read half from before and half from after.
+    // A transaction, so that a discovery that is replaced meanwhile is not read half old and half new.
     let mut reading = connection.begin().await?;
     let found = sqlx::query(sql::ALL).fetch_all(&mut *reading).await?;
     let mut records = Vec::with_capacity(found.len());
@@ -66,7 +66,7 @@ pub(super) async fn all(connection: &mut SqliteConnection) -> Result<Vec<Discove
     Ok(records)
 }
 
-/// A row of `discoveries`, and how many bytes follow in pieces.
+/// Reads a row of `discoveries`, and the number of bytes that follow in pieces.
 fn beginning(row: &SqliteRow) -> Result<(DiscoveryRecord, usize), BoxDynError> {
     let record = DiscoveryRecord {
         server: row.try_get::<&str, _>("server")?.parse()?,

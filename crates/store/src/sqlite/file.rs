@@ -1,7 +1,7 @@
-//! The database file: where it is, who may read it, how it is opened and what its errors mean.
+//! The database file: its path and permissions, its connections, its schema, and the mapping of its errors.
 
 use super::lock::Lock;
-use crate::{StoreError, Trouble};
+use crate::{DatabaseFailure, StoreError};
 use sqlx::migrate::{MigrateError, Migration, MigrationType, Migrator};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions, Connection, Executor, SqlSafeStr};
@@ -13,11 +13,11 @@ use std::sync::Arc;
 use std::time::Duration;
 use tracing::warn;
 
-/// Marks a file as ours in SQLite's own header ("TBth").
+/// The application id in SQLite's header ("TBth"), which marks a database of Toolbooth.
 const APPLICATION_ID: i64 = 0x5442_7468;
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
-/// Every schema since the first; a new one is a line here and a file beside the others. A file that was released is
-/// never edited, not even its comments: every database holds its checksum. That is why `0011` repeats the columns of `0003`.
+/// All migrations; a new one is a line here and a new file. A released file is never edited, not even its comments:
+/// every database holds its checksum. That is why `0011` repeats the columns of `0003`.
 const MIGRATIONS: [(i64, &str, &str); 11] = [
     (1, "first", include_str!("../../migrations/sqlite/0001_first.sql")),
     (2, "tokens", include_str!("../../migrations/sqlite/0002_tokens.sql")),
@@ -32,17 +32,17 @@ const MIGRATIONS: [(i64, &str, &str); 11] = [
     (11, "identified", include_str!("../../migrations/sqlite/0011_identified.sql")),
 ];
 
-/// A database file that this process has claimed.
+/// A database file that this process has locked.
 #[derive(Debug, Clone)]
 pub(super) struct DatabaseFile {
     path: Arc<Path>,
 }
 
 impl DatabaseFile {
-    /// Makes the file and its folder where they are missing, and claims them for this process.
+    /// Creates the file and its folder if they are missing, and locks the database for this process.
     pub(super) fn claim(path: &Path) -> Result<(Self, Lock), StoreError> {
-        let path =
-            settle(path).map_err(|error| StoreError::Open { path: path.to_owned(), reason: error.kind() })?;
+        let path = canonical(path)
+            .map_err(|error| StoreError::Open { path: path.to_owned(), reason: error.kind() })?;
         let lock = Lock::claim(&path)?;
         make_private(&path).map_err(|error| StoreError::Open { path: path.clone(), reason: error.kind() })?;
         Ok((Self { path: path.into() }, lock))
@@ -52,41 +52,41 @@ impl DatabaseFile {
         &self.path
     }
 
-    /// A connection that writes, to a database that is ours and has the newest schema.
+    /// Opens the write connection, checks that the database is Toolbooth's, and migrates it to the newest schema.
     pub(super) async fn connect_writer(&self) -> Result<SqliteConnection, StoreError> {
         let options = self
             .options()
             .pragma("cache_size", "-1024")
             .pragma("journal_size_limit", "8388608")
-            // What is deleted may have been a secret.
+            // Deleted content may have been a secret.
             .pragma("secure_delete", "on");
-        let mut connection = self.noted(options.connect().await)?;
-        // Nothing is written, not even the journal's mode, before the file is known to be ours.
-        let newborn = self.inspect(&mut connection).await?;
+        let mut connection = self.checked(options.connect().await)?;
+        // Nothing is written, not even the journal mode, before the database is known to be Toolbooth's.
+        let is_new = self.inspect(&mut connection).await?;
         let mode = sqlx::query_scalar::<_, String>("PRAGMA journal_mode = WAL");
-        let mode = self.noted(mode.fetch_one(&mut connection).await)?;
+        let mode = self.checked(mode.fetch_one(&mut connection).await)?;
         if mode != "wal" {
-            warn!(store.path = %self.path.display(), mode, "the store cannot use a write-ahead log here and is slower");
+            warn!(store.path = %self.path.display(), mode, "the store cannot use a write-ahead log here, so it is slower");
         }
-        // A schema that a power cut takes back is made again at the next start, so its steps need
-        // not wait for the disk; everything after them does.
-        self.noted(connection.execute("PRAGMA synchronous = NORMAL").await)?;
-        if newborn {
+        // If a power cut undoes a migration, the next start runs it again, so migrations do not wait
+        // for the disk. All later commits do.
+        self.checked(connection.execute("PRAGMA synchronous = NORMAL").await)?;
+        if is_new {
             let mark = sqlx::AssertSqlSafe(format!("PRAGMA application_id = {APPLICATION_ID}"));
-            self.noted(connection.execute(mark).await)?;
+            self.checked(connection.execute(mark).await)?;
         }
         self.migrate(&mut connection).await?;
-        self.noted(connection.execute("PRAGMA synchronous = FULL").await)?;
+        self.checked(connection.execute("PRAGMA synchronous = FULL").await)?;
         Ok(connection)
     }
 
-    /// A connection that reads.
+    /// Opens a read-only connection.
     pub(super) async fn connect_reader(&self) -> Result<SqliteConnection, StoreError> {
         let options = self.options().read_only(true).pragma("cache_size", "-512");
-        self.noted(options.connect().await)
+        self.checked(options.connect().await)
     }
 
-    /// What a database's error means; its own words go to the log.
+    /// Maps a database error, and logs its text.
     pub(super) fn fault(&self, error: &sqlx::Error) -> StoreError {
         warn!(store.path = %self.path.display(), %error, "the store's database reported an error");
         let code = match error {
@@ -96,19 +96,19 @@ impl DatabaseFile {
             sqlx::Error::Database(error) => error.code().and_then(|code| code.parse::<i32>().ok()),
             _ => None,
         };
-        // The low byte of SQLite's result codes says the kind, the rest only refines it.
-        let trouble = match code.map(|code| code & 0xff) {
+        // The low byte of SQLite's result codes is the kind; the rest only refines it.
+        let failure = match code.map(|code| code & 0xff) {
             Some(11 | 26) => return StoreError::Corrupt { path: self.path.to_path_buf() },
-            Some(13) => Trouble::DiskFull,
-            Some(10 | 14) => Trouble::Disk,
-            Some(3 | 8) => Trouble::ReadOnly,
-            Some(5 | 6) => Trouble::Busy,
-            _ => Trouble::Other,
+            Some(13) => DatabaseFailure::DiskFull,
+            Some(10 | 14) => DatabaseFailure::Disk,
+            Some(3 | 8) => DatabaseFailure::ReadOnly,
+            Some(5 | 6) => DatabaseFailure::Busy,
+            _ => DatabaseFailure::Other,
         };
-        StoreError::Failed { trouble }
+        StoreError::Failed { failure }
     }
 
-    fn noted<T>(&self, result: Result<T, sqlx::Error>) -> Result<T, StoreError> {
+    fn checked<T>(&self, result: Result<T, sqlx::Error>) -> Result<T, StoreError> {
         result.map_err(|error| self.fault(&error))
     }
 
@@ -123,12 +123,12 @@ impl DatabaseFile {
             .disable_statement_logging()
     }
 
-    /// Whether the database is new; an error if it is somebody else's.
+    /// Returns whether the database is new; fails if it belongs to another program.
     async fn inspect(&self, connection: &mut SqliteConnection) -> Result<bool, StoreError> {
         let tables = sqlx::query_scalar::<_, i64>("SELECT count(*) FROM sqlite_schema");
-        let tables = self.noted(tables.fetch_one(&mut *connection).await)?;
+        let tables = self.checked(tables.fetch_one(&mut *connection).await)?;
         let mark = sqlx::query_scalar::<_, i64>("PRAGMA application_id");
-        match (tables, self.noted(mark.fetch_one(connection).await)?) {
+        match (tables, self.checked(mark.fetch_one(connection).await)?) {
             (_, APPLICATION_ID) => Ok(false),
             (0, 0) => Ok(true),
             _ => Err(StoreError::Foreign { path: self.path.to_path_buf() }),
@@ -141,7 +141,7 @@ impl DatabaseFile {
         });
         let path = self.path.to_path_buf();
         let known = MIGRATIONS.map(|(version, ..)| version).into_iter().max().unwrap_or_default();
-        // `Migrator::run` would do, if the compiler could see that its future may change threads.
+        // Not `Migrator::run`: the compiler cannot prove that its future is `Send`.
         match Migrator::with_migrations(migrations.into()).run_direct(None, connection, false).await {
             Ok(()) => Ok(()),
             Err(MigrateError::VersionMissing(found)) if found > known => {
@@ -156,20 +156,20 @@ impl DatabaseFile {
                 Err(self.fault(&error))
             }
             Err(error) => {
-                warn!(store.path = %path.display(), %error, "the store's schema could not be made");
-                Err(StoreError::Failed { trouble: Trouble::Other })
+                warn!(store.path = %path.display(), %error, "the store's schema could not be migrated");
+                Err(StoreError::Failed { failure: DatabaseFailure::Other })
             }
         }
     }
 }
 
-/// Closes a connection that has failed or is not needed; what it says then helps nobody.
+/// Closes a connection that has failed or is not needed, and ignores its errors.
 pub(super) async fn discard(connection: SqliteConnection) {
     let _ = connection.close().await;
 }
 
-/// The file's one true path, so that two spellings of it meet at one lock.
-fn settle(path: &Path) -> io::Result<PathBuf> {
+/// The canonical path of the file, so that two spellings of it use the same lock. Creates the folder.
+fn canonical(path: &Path) -> io::Result<PathBuf> {
     let name = path.file_name().ok_or(ErrorKind::InvalidInput)?;
     let folder = match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
@@ -182,14 +182,15 @@ fn settle(path: &Path) -> io::Result<PathBuf> {
     }
 }
 
-/// Must come before any connection: closing a file drops the locks that SQLite has on it in this process.
+/// Creates the file, readable by its owner only. Must run before any connection is open: closing a file drops the locks
+/// that SQLite has on it in this process.
 fn make_private(path: &Path) -> io::Result<()> {
-    // SQLite gives its journal files the mode of the database, so this one is enough.
+    // SQLite gives its journal files the mode of the database.
     let file =
         OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?;
     let mode = file.metadata()?.permissions().mode();
     if mode & 0o077 != 0 {
-        warn!(store.path = %path.display(), "the store holds secrets, but others than its owner may open it");
+        warn!(store.path = %path.display(), "the store holds secrets, but users other than its owner can open it");
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! Files in the database.
 
-use super::changes::{Effect, Verdict};
+use super::changes::{ChangeEffect, ChangeResult};
 use super::rows::unreadable;
 use crate::StoreError;
 use crate::files::{FileFilter, FileQuota};
@@ -12,7 +12,7 @@ use sqlx::{QueryBuilder, Row, Sqlite, SqliteConnection};
 use toolbooth_core::file::{FileName, FileOrigin, FileRow};
 use uuid::Uuid;
 
-/// A row of `files`.
+/// Reads a row of `files`.
 pub(super) fn file(row: &SqliteRow) -> Result<FileRow, BoxDynError> {
     let origin = match row.try_get::<&str, _>("origin")? {
         "upload" => FileOrigin::Upload,
@@ -70,7 +70,7 @@ pub(super) fn known(ids: &[Uuid]) -> QueryBuilder<Sqlite> {
     query
 }
 
-/// How many files a user has, and how many bytes they are.
+/// The number of files of a user, and their total size in bytes.
 pub(super) fn usage(row: &SqliteRow) -> Result<(u64, u64), BoxDynError> {
     Ok((row.try_get::<i64, _>("files")?.try_into()?, row.try_get::<i64, _>("bytes")?.try_into()?))
 }
@@ -79,8 +79,8 @@ pub(super) async fn add(
     connection: &mut SqliteConnection,
     mut new: FileRow,
     quota: FileQuota,
-) -> Result<Verdict, sqlx::Error> {
-    let kept = |file| Ok(Effect { file: Some(file), ..Effect::default() });
+) -> Result<ChangeResult, sqlx::Error> {
+    let kept = |file| Ok(ChangeEffect { file: Some(file), ..ChangeEffect::default() });
     let present = sqlx::query(sql::FILE).bind(new.id.to_string()).fetch_optional(&mut *connection).await?;
     if let Some(row) = present {
         return Ok(match file(&row) {
@@ -124,13 +124,13 @@ pub(super) async fn add(
     Ok(kept(new))
 }
 
-pub(super) async fn remove(connection: &mut SqliteConnection, id: Uuid) -> Result<Verdict, sqlx::Error> {
+pub(super) async fn remove(connection: &mut SqliteConnection, id: Uuid) -> Result<ChangeResult, sqlx::Error> {
     let row = sqlx::query(sql::FILE).bind(id.to_string()).fetch_optional(&mut *connection).await?;
     let removed = match row.as_ref().map(file) {
-        None => return Ok(Ok(Effect::default())),
+        None => return Ok(Ok(ChangeEffect::default())),
         Some(Err(error)) => return Ok(Err(unreadable(&error))),
         Some(Ok(file)) => file,
     };
     sqlx::query(sql::REMOVE_FILE).bind(id.to_string()).execute(connection).await?;
-    Ok(Ok(Effect { file: Some(removed), ..Effect::default() }))
+    Ok(Ok(ChangeEffect { file: Some(removed), ..ChangeEffect::default() }))
 }

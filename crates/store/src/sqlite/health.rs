@@ -1,7 +1,7 @@
 //! Health windows in the database.
 
 use super::SqliteStore;
-use super::changes::{Change, Effect, Verdict};
+use super::changes::{ChangeEffect, ChangeResult, StoreChange};
 use crate::StoreError;
 use crate::health::{HealthRow, HealthStore, MAX_HEALTH, check_health};
 use crate::sql::health as sql;
@@ -23,7 +23,7 @@ fn read(row: &SqliteRow) -> Result<HealthRow, BoxDynError> {
 pub(super) async fn save(
     connection: &mut SqliteConnection,
     rows: Vec<HealthRow>,
-) -> Result<Verdict, sqlx::Error> {
+) -> Result<ChangeResult, sqlx::Error> {
     for row in rows {
         let query = sqlx::query(sql::SAVE_HEALTH)
             .bind(row.subject)
@@ -33,14 +33,14 @@ pub(super) async fn save(
             .bind(row.window);
         query.execute(&mut *connection).await?;
     }
-    Ok(Ok(Effect::default()))
+    Ok(Ok(ChangeEffect::default()))
 }
 
 #[async_trait]
 impl HealthStore for SqliteStore {
     async fn save_health(&self, rows: Vec<HealthRow>) -> Result<(), StoreError> {
         check_health(&rows)?;
-        self.writer.write(Change::SaveHealth(rows)).await?;
+        self.writer.write(StoreChange::SaveHealth(rows)).await?;
         Ok(())
     }
 

@@ -1,9 +1,9 @@
 //! Held calls in the database.
 
-use super::changes::{Effect, Verdict};
-use super::rows::{unreadable, words};
+use super::changes::{ChangeEffect, ChangeResult};
+use super::rows::{parse_optional, unreadable};
 use crate::StoreError;
-use crate::held::{Contest, HeldFilter, OpenCount, Step};
+use crate::held::{Contest, HeldFilter, HeldStep, OpenCount};
 use crate::limits::{MAX_HELD_PAGE, MAX_SWEEP};
 use crate::sql::held as sql;
 use sqlx::error::BoxDynError;
@@ -16,7 +16,7 @@ use toolbooth_core::json::RawJson;
 use toolbooth_core::plan::PlanStep;
 use uuid::Uuid;
 
-/// A row of `held`.
+/// Reads a row of `held`.
 pub(super) fn held(row: &SqliteRow) -> Result<HeldCall, BoxDynError> {
     let plan = match row.try_get::<Option<&str>, _>("plan")? {
         Some(plan) => Some(PlanStep { plan: plan.parse()?, step: row.try_get("step")? }),
@@ -46,20 +46,20 @@ pub(super) fn held(row: &SqliteRow) -> Result<HeldCall, BoxDynError> {
         decided_ms: row.try_get("decided_ms")?,
         decision_note: row.try_get("decision_note")?,
         edited: json(row, "edited")?,
-        remember: words(row, "remember")?,
+        remember: parse_optional(row, "remember")?,
         claimed_ms: row.try_get("claimed_ms")?,
         outcome: outcome(row)?,
         plan,
     })
 }
 
-/// What a caller was identified by; nothing in rows of earlier versions.
+/// How the caller was identified; `None` in rows of earlier versions.
 pub(super) fn identified_by(row: &SqliteRow) -> Result<Option<IdentifiedBy>, BoxDynError> {
     Ok(row.try_get::<Option<&str>, _>("identified_by")?.map(str::parse).transpose()?)
 }
 
 fn outcome(row: &SqliteRow) -> Result<Option<HeldOutcome>, BoxDynError> {
-    let Some(kind) = words(row, "outcome")? else { return Ok(None) };
+    let Some(kind) = parse_optional(row, "outcome")? else { return Ok(None) };
     Ok(Some(HeldOutcome {
         at_ms: row.try_get("ended_ms")?,
         kind,
@@ -73,7 +73,7 @@ fn json(row: &SqliteRow, column: &str) -> Result<Option<RawJson>, BoxDynError> {
     Ok(text.map(RawJson::parse).transpose()?)
 }
 
-/// The query for a list.
+/// The query for a page of calls.
 pub(super) fn list(filter: HeldFilter) -> QueryBuilder<Sqlite> {
     let mut query = QueryBuilder::new(sql::HELD_CALLS);
     if let Some(user) = filter.user {
@@ -112,11 +112,14 @@ pub(super) async fn find(
     sqlx::query(sql::HELD).bind(id.to_string()).fetch_optional(connection).await
 }
 
-/// Inserts a call that is not there yet.
-pub(super) async fn hold(connection: &mut SqliteConnection, call: HeldCall) -> Result<Verdict, sqlx::Error> {
+/// Inserts a call, unless it exists.
+pub(super) async fn hold(
+    connection: &mut SqliteConnection,
+    call: HeldCall,
+) -> Result<ChangeResult, sqlx::Error> {
     if let Some(row) = find(connection, call.id).await? {
         return Ok(match held(&row) {
-            Ok(kept) if kept == call => Ok(Effect::default()),
+            Ok(kept) if kept == call => Ok(ChangeEffect::default()),
             _ => Err(StoreError::Conflict { call_id: call.id }),
         });
     }
@@ -151,18 +154,18 @@ pub(super) async fn hold(connection: &mut SqliteConnection, call: HeldCall) -> R
         .bind(call.question)
         .bind(call.arguments.as_str().to_owned());
     query.execute(connection).await?;
-    Ok(Ok(Effect::default()))
+    Ok(Ok(ChangeEffect::default()))
 }
 
-/// Moves a call on, if nobody has done so before; the audit row comes with it or not at all.
+/// Applies a step to a call if its state allows it, and adds the audit entry in the same transaction.
 pub(super) async fn step(
     connection: &mut SqliteConnection,
     id: Uuid,
-    step: Step,
+    step: HeldStep,
     audit: Option<AuditEntry>,
     notes: &mut Vec<AuditEntry>,
-) -> Result<Verdict, sqlx::Error> {
-    let Some(row) = find(connection, id).await? else { return Ok(Ok(Effect::default())) };
+) -> Result<ChangeResult, sqlx::Error> {
+    let Some(row) = find(connection, id).await? else { return Ok(Ok(ChangeEffect::default())) };
     let call = match held(&row) {
         Ok(call) => call,
         Err(error) => return Ok(Err(unreadable(&error))),
@@ -172,10 +175,10 @@ pub(super) async fn step(
         save(connection, call).await?;
         notes.extend(audit);
     }
-    Ok(Ok(Effect { contest, ..Effect::default() }))
+    Ok(Ok(ChangeEffect { contest, ..ChangeEffect::default() }))
 }
 
-/// What no person decides: waiting that is over, and running that was cut off.
+/// State changes without a person's decision: calls whose deadline has passed, and calls that were interrupted.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Sweep {
     Overdue,
@@ -187,7 +190,7 @@ pub(super) async fn sweep(
     sweep: Sweep,
     at_ms: i64,
     notes: &mut Vec<AuditEntry>,
-) -> Result<Verdict, sqlx::Error> {
+) -> Result<ChangeResult, sqlx::Error> {
     type Move = fn(&HeldCall, i64) -> Result<HeldCall, HeldFault>;
     let (query, change): (_, Move) = match sweep {
         Sweep::Overdue => (sqlx::query(sql::OVERDUE).bind(at_ms), HeldCall::expire),
@@ -198,10 +201,10 @@ pub(super) async fn sweep(
     for call in super::rows::readable(&found, held) {
         let Ok(call) = change(&call, at_ms) else { continue };
         save(connection, &call).await?;
-        notes.push(call.trace(at_ms));
+        notes.push(call.audit_entry(at_ms));
         moved.push(call);
     }
-    Ok(Ok(Effect { held: moved, ..Effect::default() }))
+    Ok(Ok(ChangeEffect { held: moved, ..ChangeEffect::default() }))
 }
 
 async fn save(connection: &mut SqliteConnection, call: &HeldCall) -> Result<(), sqlx::Error> {

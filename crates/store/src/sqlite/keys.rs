@@ -1,12 +1,12 @@
-//! The key file: secrets of the installation, in a file of their own beside the database.
+//! The key file: the secrets of the installation, in a separate file next to the database.
 //!
-//! The database holds what the keys seal, so a copy of it alone opens nothing. In place of each key the
-//! database has its fingerprint: a key file that is missing or another one is noticed when the store is opened, and
-//! no new key is ever made where an old one was in use.
+//! The database holds the data that the keys seal, so a copy of the database alone cannot be decrypted. The database
+//! stores a fingerprint of each key. A missing or different key file is therefore detected when the store is opened,
+//! and a key that was in use is never replaced by a new one.
 //!
-//! A key is made in three steps, and is not handed out before the last one: the file is written under another name and
-//! synced, it is renamed, and the fingerprint is committed. After a crash between two of them the next start goes on
-//! from there: a draft is removed, and a key without a fingerprint gets it before it is used.
+//! A key is created in three steps, and is not returned before the last one: the file is written under a temporary name
+//! and synced, it is renamed, and the fingerprint is committed. After a crash between two steps the next start
+//! continues: it removes a temporary file, and commits the fingerprint of a key without one before the key is used.
 
 use crate::{StoreError, limits, sql};
 use nix::fcntl::OFlag;
@@ -21,9 +21,9 @@ use std::path::{Path, PathBuf};
 
 /// The first line of the file.
 const FIRST_LINE: &str = "toolbooth keys 1";
-/// How a fingerprint begins where a key stood. No key that was ever made begins like this.
+/// The prefix of a fingerprint in the column that held the key in earlier versions. No key begins with it.
 const MARKER: &[u8] = b"key file: ";
-/// The largest file that is read.
+/// The largest size of the file.
 const MAX_BYTES: u64 = 1 << 20;
 
 /// The key file of one database.
@@ -31,36 +31,36 @@ const MAX_BYTES: u64 = 1 << 20;
 pub(super) struct KeyFile {
     path: PathBuf,
     keys: BTreeMap<String, Vec<u8>>,
-    /// The keys whose fingerprint is in the database.
+    /// The names of keys whose fingerprint is in the database.
     marked: BTreeSet<String>,
 }
 
-/// What is wrong with a key file.
+/// Problems with a key file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum KeyTrouble {
-    /// The database was used with a key that is not in the file, or there is no file.
-    #[error("is missing or lacks a key that this database was used with")]
+pub enum KeyFileError {
+    /// The file does not exist, or a key of the database is not in it.
+    #[error("is missing, or a key of this database is not in it")]
     Missing,
-    /// The key in the file is not the one that the database was used with.
-    #[error("has other keys than this database was used with")]
+    /// A key in the file is not the key of the database.
+    #[error("belongs to another database")]
     Other,
-    /// The file is not what was written.
+    /// The content of the file is not valid.
     #[error("is damaged")]
     Damaged,
-    /// Others than the gateway's own user may read it, and that could not be changed.
-    #[error("is open to others than its owner")]
+    /// The file is not a regular file, or belongs to another user.
+    #[error("is not a regular file owned by the gateway's user")]
     Open,
 }
 
 impl KeyFile {
-    /// Reads the file beside a database and compares it with the fingerprints that the database has. Keys that
-    /// an earlier version kept in the database are moved into the file.
+    /// Reads the key file of a database and compares it with the fingerprints in the database. Keys that an earlier
+    /// version stored in the database are moved into the file.
     pub(super) async fn open(
         database: &Path,
         connection: &mut SqliteConnection,
         fault: impl Fn(&sqlx::Error) -> StoreError,
     ) -> Result<Self, StoreError> {
-        let mut file = Self::read(beside(database, ".keys"))?;
+        let mut file = Self::read(with_suffix(database, ".keys"))?;
         let rows = connection.fetch_all(sql::SECRETS).await.map_err(|error| fault(&error))?;
         let mut moving = BTreeMap::new();
         for row in rows {
@@ -71,9 +71,9 @@ impl KeyFile {
                 continue;
             };
             match file.keys.get(&name) {
-                None => return Err(file.trouble(KeyTrouble::Missing)),
+                None => return Err(file.problem(KeyFileError::Missing)),
                 Some(key) if fingerprint_of(key) != fingerprint => {
-                    return Err(file.trouble(KeyTrouble::Other));
+                    return Err(file.problem(KeyFileError::Other));
                 }
                 Some(_) => {
                     file.marked.insert(name);
@@ -81,23 +81,23 @@ impl KeyFile {
             }
         }
         if !moving.is_empty() {
-            file.take_over(moving, connection, fault).await?;
+            file.move_keys(moving, connection, fault).await?;
         }
-        // A process that was killed left it. No key was ever used that is only there.
+        // A killed process may have left it. A key that is only in this file was never used.
         let _ = fs::remove_file(file.draft());
         Ok(file)
     }
 
-    async fn take_over(
+    async fn move_keys(
         &mut self,
         moving: BTreeMap<String, Vec<u8>>,
         connection: &mut SqliteConnection,
         fault: impl Fn(&sqlx::Error) -> StoreError,
     ) -> Result<(), StoreError> {
         if moving.iter().any(|(name, key)| self.keys.get(name).is_some_and(|known| known != key)) {
-            return Err(self.trouble(KeyTrouble::Other));
+            return Err(self.problem(KeyFileError::Other));
         }
-        // First they are in the file for good, then they leave the database.
+        // The keys must be durable in the file before they are deleted from the database.
         let keys = self.keys.iter().chain(&moving).map(|(name, key)| (name.clone(), key.clone())).collect();
         self.replace(keys)?;
         let moved = async {
@@ -110,7 +110,7 @@ impl KeyFile {
                     .await?;
             }
             change.commit().await?;
-            // Deleted content is overwritten (`secure_delete`); the log still has it until it is emptied.
+            // Deleted content is overwritten (`secure_delete`), but the write-ahead log has it until it is truncated.
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").await?;
             Ok(())
         };
@@ -120,17 +120,17 @@ impl KeyFile {
         Ok(())
     }
 
-    /// The key of that name.
+    /// Returns the key with this name.
     pub(super) fn get(&self, name: &str) -> Option<&Vec<u8>> {
         self.keys.get(name)
     }
 
-    /// Whether the database has the fingerprint of this key. Without it, nobody would notice that the key is gone.
+    /// Whether the database has the fingerprint of this key. Without it, the loss of the key could not be detected.
     pub(super) fn is_marked(&self, name: &str) -> bool {
         self.marked.contains(name)
     }
 
-    /// Notes that the database has the fingerprint of this key.
+    /// Marks that the database has the fingerprint of this key.
     pub(super) fn set_marked(&mut self, name: &str) {
         self.marked.insert(name.to_owned());
     }
@@ -165,14 +165,14 @@ impl KeyFile {
         let nothing = Self { path, keys: BTreeMap::new(), marked: BTreeSet::new() };
         match read {
             Ok(true) => {}
-            Ok(false) => return Err(nothing.trouble(KeyTrouble::Open)),
+            Ok(false) => return Err(nothing.problem(KeyFileError::Open)),
             Err(error) => return Err(StoreError::Open { path: nothing.path, reason: error.kind() }),
         }
-        let keys = parse(&text).ok_or_else(|| nothing.trouble(KeyTrouble::Damaged))?;
+        let keys = parse(&text).ok_or_else(|| nothing.problem(KeyFileError::Damaged))?;
         Ok(Self { keys, ..nothing })
     }
 
-    /// Writes the file whole or not at all, for its owner only.
+    /// Replaces the file atomically, with access for its owner only.
     fn replace(&mut self, keys: BTreeMap<String, Vec<u8>>) -> Result<(), StoreError> {
         let mut text = format!("{FIRST_LINE}\n");
         for (name, key) in &keys {
@@ -184,7 +184,7 @@ impl KeyFile {
             let mut options = OpenOptions::new();
             options.write(true).create_new(true).mode(0o600).custom_flags(OFlag::O_NOFOLLOW.bits());
             let mut file = options.open(&draft)?;
-            // Whatever the process's umask is.
+            // Independent of the process's umask.
             file.set_permissions(PermissionsExt::from_mode(0o600))?;
             file.write_all(text.as_bytes())?;
             file.sync_all()?;
@@ -199,17 +199,17 @@ impl KeyFile {
         Ok(())
     }
 
-    /// Where the file is written before it takes its place.
+    /// The temporary path that is written before the rename.
     fn draft(&self) -> PathBuf {
         self.path.with_extension("keys.new")
     }
 
-    fn trouble(&self, trouble: KeyTrouble) -> StoreError {
-        StoreError::Keys { path: self.path.clone(), trouble }
+    fn problem(&self, problem: KeyFileError) -> StoreError {
+        StoreError::Keys { path: self.path.clone(), problem }
     }
 }
 
-/// What stands in the database in place of a key.
+/// The value that the database stores for a key: its fingerprint with a prefix.
 pub(super) fn marker_of(key: &[u8]) -> Vec<u8> {
     [MARKER, &fingerprint_of(key)].concat()
 }
@@ -245,7 +245,7 @@ fn unhex(text: &str) -> Option<Vec<u8>> {
     pairs.iter().map(|[high, low]| Some(digit(*high)? << 4 | digit(*low)?)).collect()
 }
 
-fn beside(path: &Path, ending: &str) -> PathBuf {
+fn with_suffix(path: &Path, ending: &str) -> PathBuf {
     let mut name = OsString::from(path);
     name.push(ending);
     name.into()
@@ -256,7 +256,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_whole_file_is_read() {
+    fn an_incomplete_file_is_rejected() {
         let good = format!("{FIRST_LINE}\n{} 0aff\n", hex(b"seal"));
         assert_eq!(parse(&good), Some(BTreeMap::from([("seal".to_owned(), vec![0x0a, 0xff])])));
         assert_eq!(parse(&format!("{FIRST_LINE}\n")), Some(BTreeMap::new()));

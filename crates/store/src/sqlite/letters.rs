@@ -1,7 +1,7 @@
 //! Dead letters in the database.
 
 use super::SqliteStore;
-use super::changes::{Change, Effect, Verdict};
+use super::changes::{ChangeEffect, ChangeResult, StoreChange};
 use super::rows::{self, unreadable};
 use crate::StoreError;
 use crate::letters::{LetterContest, LetterFilter, LetterStore, SWEEP, apply, check_letter, check_room};
@@ -11,12 +11,12 @@ use sqlx::error::BoxDynError;
 use sqlx::sqlite::SqliteRow;
 use sqlx::{QueryBuilder, Row, Sqlite, SqliteConnection};
 use toolbooth_core::audit::AuditEntry;
-use toolbooth_core::dead_letter::{Letter, LetterStep};
+use toolbooth_core::dead_letter::{DeadLetter, LetterStep};
 use uuid::Uuid;
 
-/// A row of `dead_letters`.
-fn read(row: &SqliteRow) -> Result<Letter, BoxDynError> {
-    Ok(Letter {
+/// Reads a row of `dead_letters`.
+fn read(row: &SqliteRow) -> Result<DeadLetter, BoxDynError> {
+    Ok(DeadLetter {
         id: row.try_get::<&str, _>("id")?.parse()?,
         call_id: row.try_get::<&str, _>("call_id")?.parse()?,
         user: row.try_get("user_name")?,
@@ -44,12 +44,12 @@ fn read(row: &SqliteRow) -> Result<Letter, BoxDynError> {
     })
 }
 
-fn attempts(letter: &Letter) -> String {
+fn attempts(letter: &DeadLetter) -> String {
     serde_json::to_string(&letter.attempts).unwrap_or_else(|_| "[]".into())
 }
 
 fn list(filter: LetterFilter) -> QueryBuilder<Sqlite> {
-    let most = filter.most();
+    let page_size = filter.page_size();
     let mut query = QueryBuilder::new(sql::LETTERS);
     if let Some(user) = filter.user {
         query.push(" AND user_name = ").push_bind(user);
@@ -68,15 +68,18 @@ fn list(filter: LetterFilter) -> QueryBuilder<Sqlite> {
         let before = before.to_string();
         query.push(" AND seq < (SELECT seq FROM dead_letters WHERE id = ").push_bind(before).push(")");
     }
-    query.push(" ORDER BY seq DESC LIMIT ").push_bind(i64::from(most));
+    query.push(" ORDER BY seq DESC LIMIT ").push_bind(i64::from(page_size));
     query
 }
 
-/// Inserts a letter that is not there yet.
-pub(super) async fn add(connection: &mut SqliteConnection, letter: Letter) -> Result<Verdict, sqlx::Error> {
+/// Inserts a letter, unless it exists.
+pub(super) async fn add(
+    connection: &mut SqliteConnection,
+    letter: DeadLetter,
+) -> Result<ChangeResult, sqlx::Error> {
     if let Some(row) = find(connection, letter.id).await? {
         return Ok(match read(&row) {
-            Ok(kept) if kept == letter => Ok(Effect::default()),
+            Ok(kept) if kept == letter => Ok(ChangeEffect::default()),
             _ => Err(StoreError::Conflict { call_id: letter.id }),
         });
     }
@@ -111,14 +114,14 @@ pub(super) async fn add(connection: &mut SqliteConnection, letter: Letter) -> Re
         .bind(letter.replays)
         .bind(letter.sealed);
     query.execute(connection).await?;
-    Ok(Ok(Effect::default()))
+    Ok(Ok(ChangeEffect::default()))
 }
 
 async fn find(connection: &mut SqliteConnection, id: Uuid) -> Result<Option<SqliteRow>, sqlx::Error> {
     sqlx::query(sql::LETTER).bind(id.to_string()).fetch_optional(connection).await
 }
 
-/// Moves a letter on, if nobody has done so before; the audit row comes with it or not at all.
+/// Applies a step to a letter if its state allows it, and adds the audit entry in the same transaction.
 pub(super) async fn step(
     connection: &mut SqliteConnection,
     id: Uuid,
@@ -126,8 +129,8 @@ pub(super) async fn step(
     at_ms: i64,
     audit: Option<AuditEntry>,
     notes: &mut Vec<AuditEntry>,
-) -> Result<Verdict, sqlx::Error> {
-    let Some(row) = find(connection, id).await? else { return Ok(Ok(Effect::default())) };
+) -> Result<ChangeResult, sqlx::Error> {
+    let Some(row) = find(connection, id).await? else { return Ok(Ok(ChangeEffect::default())) };
     let letter = match read(&row) {
         Ok(letter) => letter,
         Err(error) => return Ok(Err(unreadable(&error))),
@@ -137,29 +140,29 @@ pub(super) async fn step(
         save(connection, moved).await?;
         notes.extend(audit);
     }
-    Ok(Ok(Effect { letter, ..Effect::default() }))
+    Ok(Ok(ChangeEffect { letter, ..ChangeEffect::default() }))
 }
 
-/// Puts back letters whose call was being made.
+/// Makes letters pending again whose replay was interrupted.
 pub(super) async fn interrupt(
     connection: &mut SqliteConnection,
     at_ms: i64,
     next_retry_ms: i64,
     notes: &mut Vec<AuditEntry>,
-) -> Result<Verdict, sqlx::Error> {
+) -> Result<ChangeResult, sqlx::Error> {
     let query = sqlx::query(sql::RETRYING_LETTERS).bind(SWEEP as i64);
     let found = query.fetch_all(&mut *connection).await?;
     let mut letters = Vec::new();
     for letter in rows::readable(&found, read) {
         let Ok(letter) = letter.step(&LetterStep::Interrupt { next_retry_ms }, at_ms) else { continue };
         save(connection, &letter).await?;
-        notes.push(letter.trace(at_ms, None, "interrupted"));
+        notes.push(letter.audit_entry(at_ms, None, "interrupted"));
         letters.push(letter);
     }
-    Ok(Ok(Effect { letters, ..Effect::default() }))
+    Ok(Ok(ChangeEffect { letters, ..ChangeEffect::default() }))
 }
 
-async fn save(connection: &mut SqliteConnection, letter: &Letter) -> Result<(), sqlx::Error> {
+async fn save(connection: &mut SqliteConnection, letter: &DeadLetter) -> Result<(), sqlx::Error> {
     let query = sqlx::query(sql::CHANGE_LETTER)
         .bind(letter.id.to_string())
         .bind(letter.provider.clone())
@@ -178,21 +181,21 @@ async fn save(connection: &mut SqliteConnection, letter: &Letter) -> Result<(), 
 
 #[async_trait]
 impl LetterStore for SqliteStore {
-    async fn add_letter(&self, letter: Letter) -> Result<(), StoreError> {
+    async fn add_letter(&self, letter: DeadLetter) -> Result<(), StoreError> {
         check_letter(&letter)?;
-        self.writer.write(Change::AddLetter(letter.into())).await?;
+        self.writer.write(StoreChange::AddLetter(letter.into())).await?;
         Ok(())
     }
 
-    async fn letter(&self, id: Uuid) -> Result<Option<Letter>, StoreError> {
+    async fn letter(&self, id: Uuid) -> Result<Option<DeadLetter>, StoreError> {
         Ok(self.all(sqlx::query(sql::LETTER).bind(id.to_string()), read).await?.pop())
     }
 
-    async fn letters(&self, filter: LetterFilter) -> Result<Vec<Letter>, StoreError> {
+    async fn letters(&self, filter: LetterFilter) -> Result<Vec<DeadLetter>, StoreError> {
         self.all(list(filter).build(), read).await
     }
 
-    async fn due_letters(&self, now_ms: i64, limit: u32) -> Result<Vec<Letter>, StoreError> {
+    async fn due_letters(&self, now_ms: i64, limit: u32) -> Result<Vec<DeadLetter>, StoreError> {
         self.all(sqlx::query(sql::DUE_LETTERS).bind(now_ms).bind(i64::from(limit)), read).await
     }
 
@@ -212,14 +215,19 @@ impl LetterStore for SqliteStore {
             entry.fit();
             Box::new(entry)
         });
-        let change = Change::MoveLetter { id, step: step.into(), at_ms, audit };
+        let change = StoreChange::MoveLetter { id, step: step.into(), at_ms, audit };
         Ok(self.writer.write(change).await?.letter)
     }
 
-    async fn interrupted_letters(&self, at_ms: i64, next_retry_ms: i64) -> Result<Vec<Letter>, StoreError> {
+    async fn interrupted_letters(
+        &self,
+        at_ms: i64,
+        next_retry_ms: i64,
+    ) -> Result<Vec<DeadLetter>, StoreError> {
         let mut all = Vec::new();
         loop {
-            let some = self.writer.write(Change::InterruptLetters { at_ms, next_retry_ms }).await?.letters;
+            let some =
+                self.writer.write(StoreChange::InterruptLetters { at_ms, next_retry_ms }).await?.letters;
             if some.is_empty() {
                 return Ok(all);
             }

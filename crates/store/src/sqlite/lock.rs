@@ -1,4 +1,4 @@
-//! Keeps a second gateway away from a database: a locked file beside it that names its holder.
+//! The lock file of a database, which keeps a second gateway from opening it and holds the process id of the first.
 
 use crate::StoreError;
 use std::ffi::OsString;
@@ -7,19 +7,19 @@ use std::io::{Read, Seek, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// A claim on a database; the system takes it back when the process ends, however it ends.
+/// An exclusive lock on a database; the kernel releases it when the process ends.
 #[derive(Debug)]
 pub(super) struct Lock {
     file: File,
 }
 
 impl Lock {
-    /// Claims the database at `path`, or says who holds it.
+    /// Locks the database at `path`; the error names the process that holds the lock.
     pub(super) fn claim(path: &Path) -> Result<Self, StoreError> {
-        let open = |error: std::io::Error| StoreError::Open { path: beside(path), reason: error.kind() };
+        let open = |error: std::io::Error| StoreError::Open { path: lock_path(path), reason: error.kind() };
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
-        let mut file = options.open(beside(path)).map_err(open)?;
+        let mut file = options.open(lock_path(path)).map_err(open)?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
@@ -35,14 +35,14 @@ impl Lock {
 impl Drop for Lock {
     fn drop(&mut self) {
         // The file stays: removing it would let two openers lock two files of the same name.
-        // Only its text goes, so that nobody reads the number of a process that has left.
+        // Only its text is removed, so that it never names a process that has ended.
         let _ = self.file.set_len(0);
-        // Closing alone is not enough: a child that is just being started holds a copy of the file.
+        // Closing alone is not enough: a child process that is just starting holds a copy of the descriptor.
         let _ = self.file.unlock();
     }
 }
 
-fn beside(path: &Path) -> PathBuf {
+fn lock_path(path: &Path) -> PathBuf {
     let mut name = OsString::from(path);
     name.push(".lock");
     name.into()

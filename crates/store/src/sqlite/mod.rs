@@ -1,4 +1,4 @@
-//! The store in one file: a single writer that commits in groups, and readers opened when needed.
+//! The store in a SQLite file: a single writer that commits in groups, and read connections opened on demand.
 
 mod audit;
 mod changes;
@@ -23,22 +23,22 @@ mod writer;
 use crate::audit::AuditFilter;
 use crate::files::{FileFilter, FileQuota};
 use crate::health::HEALTH_MS;
-use crate::held::{Claimed, Contest, Decided, Finished, HeldFilter, Page, Step, narrowest};
+use crate::held::{Contest, HeldFilter, HeldPage, HeldStep, narrowest};
 use crate::letters::{ENDED_LETTER_MS, MAX_LETTERS, OPEN_LETTER_MS};
 use crate::limits::{
     self, MAX_CONSENTS_PAGE, MAX_FILES_PAGE, MAX_HELD, MAX_HELD_RESULTS, MAX_OPEN_INTENTS, MAX_OPEN_PLANS,
     MAX_PINS, MAX_PLANS_PAGE, MAX_RECENT_CALLS, MAX_RELEASES, Retention,
 };
-use crate::records::{CallRow, DiscoveryRecord, Intent, NonceUse, Outcome};
+use crate::records::{CallOutcome, CallRow, DiscoveryRecord, Intent, NonceUse};
 use crate::{Store, StoreError, sql};
 use async_trait::async_trait;
-use changes::Change;
+use changes::StoreChange;
 use file::DatabaseFile;
 use futures_util::TryStreamExt;
 use held::Sweep;
-pub use keys::KeyTrouble;
+pub use keys::KeyFileError;
 use keys::{KeyFile, marker_of};
-use reader::Readers;
+use reader::ReadPool;
 use sqlx::error::BoxDynError;
 use sqlx::sqlite::{SqliteArguments, SqliteRow};
 use sqlx::{Sqlite, query::Query};
@@ -53,15 +53,15 @@ use toolbooth_core::names::ServerName;
 use toolbooth_core::plan::Plan;
 use toolbooth_core::token::TokenRecord;
 use uuid::Uuid;
-use writer::{PURGE_CHUNK, Ready, Writer};
+use writer::{PURGE_CHUNK, Writer, WriterConnection};
 
-/// A `Store` in a SQLite database that one gateway has to itself.
+/// A `Store` in a SQLite database that only one gateway uses.
 pub struct SqliteStore {
     file: DatabaseFile,
     retention: Retention,
-    readers: Readers,
+    readers: ReadPool,
     writer: Writer,
-    // One at a time, so that two tasks do not create the same key.
+    // Locked while a key is created, so that two tasks do not create the same key.
     keys: Mutex<KeyFile>,
 }
 
@@ -72,30 +72,30 @@ impl fmt::Debug for SqliteStore {
 }
 
 impl SqliteStore {
-    /// Opens the database at `path`; makes it, and its folder, if they are not there.
+    /// Opens the database at `path`; creates it and its folder if they do not exist.
     pub async fn open(path: &Path, retention: Retention) -> Result<Self, StoreError> {
         let (file, lock) = DatabaseFile::claim(path)?;
-        let mut ready = Ready::connect(&file).await?;
+        let mut ready = WriterConnection::connect(&file).await?;
         let keys = ready.keys(&file).await?;
         let spool = ready.recover(&file).await?;
         let writer = Writer::start(file.clone(), ready, spool, lock);
-        Ok(Self { readers: Readers::new(file.clone()), file, retention, writer, keys: Mutex::new(keys) })
+        Ok(Self { readers: ReadPool::new(file.clone()), file, retention, writer, keys: Mutex::new(keys) })
     }
 
     fn is_closed(&self) -> bool {
         self.writer.is_closed()
     }
 
-    async fn step(&self, id: Uuid, step: Step, audit: Option<AuditEntry>) -> Result<Contest, StoreError> {
+    async fn step(&self, id: Uuid, step: HeldStep, audit: Option<AuditEntry>) -> Result<Contest, StoreError> {
         let audit = audit.map(|mut entry| {
             entry.fit();
             Box::new(entry)
         });
-        let change = Change::Step { id, step, audit };
+        let change = StoreChange::Step { id, step, audit };
         Ok(self.writer.write(change).await?.contest)
     }
 
-    /// Reads all rows that a query finds.
+    /// Reads all rows of a query.
     async fn all<T>(
         &self,
         query: Query<'_, Sqlite, SqliteArguments>,
@@ -112,7 +112,7 @@ impl SqliteStore {
 impl Store for SqliteStore {
     async fn save_discovery(&self, record: DiscoveryRecord) -> Result<(), StoreError> {
         limits::check_discovery(&record)?;
-        self.writer.write(Change::SaveDiscovery(record)).await?;
+        self.writer.write(StoreChange::SaveDiscovery(record)).await?;
         Ok(())
     }
 
@@ -124,29 +124,29 @@ impl Store for SqliteStore {
     }
 
     async fn forget_discovery(&self, server: &ServerName) -> Result<(), StoreError> {
-        self.writer.write(Change::ForgetDiscovery(server.clone())).await?;
+        self.writer.write(StoreChange::ForgetDiscovery(server.clone())).await?;
         Ok(())
     }
 
     async fn write_intent(&self, intent: Intent) -> Result<(), StoreError> {
         limits::check_intent(&intent)?;
-        self.writer.write(Change::Intent(intent)).await?;
+        self.writer.write(StoreChange::Intent(intent)).await?;
         Ok(())
     }
 
-    async fn write_outcome(&self, outcome: Outcome) -> Result<(), StoreError> {
+    async fn write_outcome(&self, outcome: CallOutcome) -> Result<(), StoreError> {
         limits::check_outcome(&outcome)?;
-        self.writer.write(Change::Outcome { outcome, audit: None }).await?;
+        self.writer.write(StoreChange::Outcome { outcome, audit: None }).await?;
         Ok(())
     }
 
-    async fn settle(&self, outcome: Outcome, audit: Option<AuditEntry>) -> Result<(), StoreError> {
+    async fn settle(&self, outcome: CallOutcome, audit: Option<AuditEntry>) -> Result<(), StoreError> {
         limits::check_outcome(&outcome)?;
         let audit = audit.map(|mut entry| {
             entry.fit();
             Box::new(entry)
         });
-        self.writer.write(Change::Outcome { outcome, audit }).await?;
+        self.writer.write(StoreChange::Outcome { outcome, audit }).await?;
         Ok(())
     }
 
@@ -171,7 +171,7 @@ impl Store for SqliteStore {
     async fn close_interrupted(&self, at_ms: i64) -> Result<u64, StoreError> {
         let mut closed = 0;
         loop {
-            let rows = self.writer.write(Change::CloseInterrupted { at_ms }).await?.rows;
+            let rows = self.writer.write(StoreChange::CloseInterrupted { at_ms }).await?.rows;
             closed += rows;
             if rows < u64::from(MAX_OPEN_INTENTS) {
                 return Ok(closed);
@@ -196,7 +196,7 @@ impl Store for SqliteStore {
         }
         let key = match keys.get(name) {
             Some(key) if keys.is_marked(name) => return Ok(key.clone()),
-            // A crash or a failed commit came between the key and its fingerprint.
+            // A crash or a failed commit happened between writing the key and its fingerprint.
             Some(key) => key.clone(),
             None => {
                 let key = create();
@@ -204,21 +204,21 @@ impl Store for SqliteStore {
                 key
             }
         };
-        // The fingerprint last: an unused key does no harm, a fingerprint without its key would.
-        self.writer.write(Change::Secret { name: name.to_owned(), marker: marker_of(&key) }).await?;
+        // The fingerprint is written last: an unused key is harmless, a fingerprint without its key is not.
+        self.writer.write(StoreChange::Secret { name: name.to_owned(), marker: marker_of(&key) }).await?;
         keys.set_marked(name);
         Ok(key)
     }
 
     async fn use_nonce(&self, nonce: &[u8], expires_at_ms: i64) -> Result<NonceUse, StoreError> {
         limits::check_nonce(nonce)?;
-        let effect = self.writer.write(Change::Nonce { nonce: nonce.to_vec(), expires_at_ms }).await?;
+        let effect = self.writer.write(StoreChange::Nonce { nonce: nonce.to_vec(), expires_at_ms }).await?;
         Ok(if effect.rows == 1 { NonceUse::First } else { NonceUse::Again })
     }
 
     async fn add_token(&self, token: TokenRecord) -> Result<(), StoreError> {
         limits::check_token(&token)?;
-        self.writer.write(Change::AddToken(token)).await?;
+        self.writer.write(StoreChange::AddToken(token)).await?;
         Ok(())
     }
 
@@ -232,12 +232,12 @@ impl Store for SqliteStore {
     }
 
     async fn revoke_token(&self, id: &str, at_ms: i64) -> Result<Option<TokenRecord>, StoreError> {
-        Ok(self.writer.write(Change::RevokeToken { id: id.to_owned(), at_ms }).await?.token)
+        Ok(self.writer.write(StoreChange::RevokeToken { id: id.to_owned(), at_ms }).await?.token)
     }
 
     async fn hold(&self, call: HeldCall) -> Result<(), StoreError> {
         limits::check_held(&call)?;
-        self.writer.write(Change::Hold(call.into())).await?;
+        self.writer.write(StoreChange::Hold(call.into())).await?;
         Ok(())
     }
 
@@ -249,7 +249,7 @@ impl Store for SqliteStore {
     async fn held_calls(&self, filter: HeldFilter) -> Result<Vec<HeldCall>, StoreError> {
         let mut reader = self.readers.take().await?;
         let mut query = held::list(filter);
-        let mut page = Page::default();
+        let mut page = HeldPage::default();
         {
             let mut found = query.build().fetch(reader.connection());
             while let Some(row) = found.try_next().await.map_err(|error| self.file.fault(&error))? {
@@ -267,13 +267,13 @@ impl Store for SqliteStore {
         id: Uuid,
         decision: Decision,
         audit: AuditEntry,
-    ) -> Result<Decided, StoreError> {
+    ) -> Result<Contest, StoreError> {
         limits::check_decision(&decision)?;
-        self.step(id, Step::Decide(decision), Some(audit)).await
+        self.step(id, HeldStep::Decide(decision), Some(audit)).await
     }
 
-    async fn claim_held(&self, id: Uuid, at_ms: i64) -> Result<Claimed, StoreError> {
-        self.step(id, Step::Claim { at_ms }, None).await
+    async fn claim_held(&self, id: Uuid, at_ms: i64) -> Result<Contest, StoreError> {
+        self.step(id, HeldStep::Claim { at_ms }, None).await
     }
 
     async fn finish_held(
@@ -281,19 +281,19 @@ impl Store for SqliteStore {
         id: Uuid,
         outcome: HeldOutcome,
         audit: AuditEntry,
-    ) -> Result<Finished, StoreError> {
+    ) -> Result<Contest, StoreError> {
         limits::check_held_outcome(&outcome)?;
-        self.step(id, Step::Finish(outcome), Some(audit)).await
+        self.step(id, HeldStep::Finish(outcome), Some(audit)).await
     }
 
     async fn expire_held(&self, now_ms: i64) -> Result<Vec<HeldCall>, StoreError> {
-        Ok(self.writer.write(Change::Sweep { sweep: Sweep::Overdue, at_ms: now_ms }).await?.held)
+        Ok(self.writer.write(StoreChange::Sweep { sweep: Sweep::Overdue, at_ms: now_ms }).await?.held)
     }
 
     async fn interrupted_held(&self, at_ms: i64) -> Result<Vec<HeldCall>, StoreError> {
         let mut all = Vec::new();
         loop {
-            let some = self.writer.write(Change::Sweep { sweep: Sweep::Interrupted, at_ms }).await?.held;
+            let some = self.writer.write(StoreChange::Sweep { sweep: Sweep::Interrupted, at_ms }).await?.held;
             if some.is_empty() {
                 return Ok(all);
             }
@@ -303,7 +303,7 @@ impl Store for SqliteStore {
 
     async fn open_plan(&self, plan: Plan) -> Result<Plan, StoreError> {
         limits::check_plan(&plan)?;
-        let opened = self.writer.write(Change::OpenPlan(plan.clone())).await?.plan;
+        let opened = self.writer.write(StoreChange::OpenPlan(plan.clone())).await?.plan;
         Ok(opened.unwrap_or(plan))
     }
 
@@ -325,17 +325,17 @@ impl Store for SqliteStore {
     }
 
     async fn close_plan(&self, id: Uuid, at_ms: i64) -> Result<Option<Plan>, StoreError> {
-        Ok(self.writer.write(Change::ClosePlan { id, at_ms }).await?.plan)
+        Ok(self.writer.write(StoreChange::ClosePlan { id, at_ms }).await?.plan)
     }
 
     async fn queue_step(&self, plan: Uuid, call: HeldCall) -> Result<u32, StoreError> {
         limits::check_held(&call)?;
-        Ok(self.writer.write(Change::QueueStep { plan, call: call.into() }).await?.step)
+        Ok(self.writer.write(StoreChange::QueueStep { plan, call: call.into() }).await?.step)
     }
 
     async fn grant_consent(&self, consent: Consent) -> Result<(), StoreError> {
         limits::check_consent(&consent)?;
-        self.writer.write(Change::GrantConsent(consent)).await?;
+        self.writer.write(StoreChange::GrantConsent(consent)).await?;
         Ok(())
     }
 
@@ -358,7 +358,7 @@ impl Store for SqliteStore {
     }
 
     async fn revoke_consent(&self, id: Uuid) -> Result<Option<Consent>, StoreError> {
-        Ok(self.writer.write(Change::RevokeConsent(id)).await?.consent)
+        Ok(self.writer.write(StoreChange::RevokeConsent(id)).await?.consent)
     }
 
     async fn pins(&self) -> Result<Vec<Pin>, StoreError> {
@@ -372,12 +372,12 @@ impl Store for SqliteStore {
 
     async fn save_pins(&self, pins: Vec<Pin>) -> Result<(), StoreError> {
         pins.iter().try_for_each(limits::check_pin)?;
-        self.writer.write(Change::SavePins(pins)).await?;
+        self.writer.write(StoreChange::SavePins(pins)).await?;
         Ok(())
     }
 
     async fn forget_pins(&self, server: &ServerName) -> Result<(), StoreError> {
-        self.writer.write(Change::ForgetPins(server.clone())).await?;
+        self.writer.write(StoreChange::ForgetPins(server.clone())).await?;
         Ok(())
     }
 
@@ -387,7 +387,7 @@ impl Store for SqliteStore {
 
     async fn save_release(&self, release: Release) -> Result<(), StoreError> {
         limits::check_release(&release)?;
-        self.writer.write(Change::SaveRelease(release)).await?;
+        self.writer.write(StoreChange::SaveRelease(release)).await?;
         Ok(())
     }
 
@@ -398,7 +398,7 @@ impl Store for SqliteStore {
 
     async fn audit_now(&self, mut entries: Vec<AuditEntry>) -> Result<(), StoreError> {
         entries.iter_mut().for_each(AuditEntry::fit);
-        self.writer.write(Change::Audit(entries)).await?;
+        self.writer.write(StoreChange::Audit(entries)).await?;
         Ok(())
     }
 
@@ -415,7 +415,7 @@ impl Store for SqliteStore {
 
     async fn add_file_within(&self, file: FileRow, quota: FileQuota) -> Result<FileRow, StoreError> {
         limits::check_file(&file)?;
-        let kept = self.writer.write(Change::AddFile { file: file.clone().into(), quota }).await?.file;
+        let kept = self.writer.write(StoreChange::AddFile { file: file.clone().into(), quota }).await?.file;
         Ok(kept.unwrap_or(file))
     }
 
@@ -456,21 +456,21 @@ impl Store for SqliteStore {
     }
 
     async fn remove_file(&self, id: Uuid) -> Result<Option<FileRow>, StoreError> {
-        Ok(self.writer.write(Change::RemoveFile(id)).await?.file)
+        Ok(self.writer.write(StoreChange::RemoveFile(id)).await?.file)
     }
 
     async fn open_grant(&self, call: Uuid, until_ms: i64) -> Result<(), StoreError> {
-        self.writer.write(Change::OpenGrant { call, until_ms }).await?;
+        self.writer.write(StoreChange::OpenGrant { call, until_ms }).await?;
         Ok(())
     }
 
     async fn end_grant(&self, call: Uuid, until_ms: i64) -> Result<(), StoreError> {
-        self.writer.write(Change::EndGrant { call, until_ms }).await?;
+        self.writer.write(StoreChange::EndGrant { call, until_ms }).await?;
         Ok(())
     }
 
     async fn end_grants(&self, until_ms: i64) -> Result<(), StoreError> {
-        self.writer.write(Change::EndGrants { until_ms }).await?;
+        self.writer.write(StoreChange::EndGrants { until_ms }).await?;
         Ok(())
     }
 
@@ -488,7 +488,7 @@ impl Store for SqliteStore {
     }
 
     async fn raise_clock(&self, at_ms: i64) -> Result<(), StoreError> {
-        self.writer.write(Change::RaiseClock(at_ms)).await?;
+        self.writer.write(StoreChange::RaiseClock(at_ms)).await?;
         Ok(())
     }
 
@@ -512,21 +512,21 @@ impl Store for SqliteStore {
             (sql::PURGE_SURPLUS_CALLS, i64::from(self.retention.max_rows)),
         ];
         for (statement, bound) in kinds {
-            // Bite by bite, so that other writes get their turn in between.
-            while self.writer.write(Change::Purge { statement, bound }).await?.rows >= PURGE_CHUNK {}
+            // In chunks, so that other writes are not blocked for long.
+            while self.writer.write(StoreChange::Purge { statement, bound }).await?.rows >= PURGE_CHUNK {}
         }
         let retention = self.retention.audit;
-        while self.writer.write(Change::PurgeAudit { retention, now_ms }).await?.rows >= PURGE_CHUNK {}
+        while self.writer.write(StoreChange::PurgeAudit { retention, now_ms }).await?.rows >= PURGE_CHUNK {}
         Ok(())
     }
 
     async fn flush(&self) -> Result<(), StoreError> {
-        self.writer.write(Change::Nothing).await?;
+        self.writer.write(StoreChange::Nothing).await?;
         Ok(())
     }
 
     async fn close(&self) {
-        // The writer goes last: the last connection to close tidies the write-ahead log away.
+        // The writer closes last: the last connection to close removes the write-ahead log.
         self.readers.close().await;
         self.writer.close().await;
     }

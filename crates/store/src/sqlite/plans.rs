@@ -1,6 +1,6 @@
 //! Plans in the database.
 
-use super::changes::{Effect, Verdict};
+use super::changes::{ChangeEffect, ChangeResult};
 use super::held::{find, held, hold};
 use super::rows::{readable, unreadable};
 use crate::StoreError;
@@ -13,7 +13,7 @@ use toolbooth_core::held::HeldCall;
 use toolbooth_core::plan::{Plan, PlanState, PlanStep};
 use uuid::Uuid;
 
-/// A row of `plans`.
+/// Reads a row of `plans`.
 pub(super) fn plan(row: &SqliteRow) -> Result<Plan, BoxDynError> {
     Ok(Plan {
         id: row.try_get::<&str, _>("id")?.parse()?,
@@ -26,8 +26,8 @@ pub(super) fn plan(row: &SqliteRow) -> Result<Plan, BoxDynError> {
     })
 }
 
-pub(super) async fn open(connection: &mut SqliteConnection, new: Plan) -> Result<Verdict, sqlx::Error> {
-    let kept = |plan| Ok(Effect { plan: Some(plan), ..Effect::default() });
+pub(super) async fn open(connection: &mut SqliteConnection, new: Plan) -> Result<ChangeResult, sqlx::Error> {
+    let kept = |plan| Ok(ChangeEffect { plan: Some(plan), ..ChangeEffect::default() });
     let present = sqlx::query(sql::PLAN).bind(new.id.to_string()).fetch_optional(&mut *connection).await?;
     if let Some(row) = present {
         let name = new.id.to_string();
@@ -60,25 +60,27 @@ pub(super) async fn close(
     connection: &mut SqliteConnection,
     id: Uuid,
     at_ms: i64,
-) -> Result<Verdict, sqlx::Error> {
+) -> Result<ChangeResult, sqlx::Error> {
     let row = sqlx::query(sql::PLAN).bind(id.to_string()).fetch_optional(&mut *connection).await?;
     let closed = match row.as_ref().map(plan) {
-        None => return Ok(Ok(Effect::default())),
+        None => return Ok(Ok(ChangeEffect::default())),
         Some(Err(error)) => return Ok(Err(unreadable(&error))),
         Some(Ok(plan)) => plan.close(at_ms),
     };
     sqlx::query(sql::CLOSE_PLAN).bind(id.to_string()).bind(closed.closed_ms).execute(connection).await?;
-    Ok(Ok(Effect { plan: Some(closed), ..Effect::default() }))
+    Ok(Ok(ChangeEffect { plan: Some(closed), ..ChangeEffect::default() }))
 }
 
 pub(super) async fn queue_step(
     connection: &mut SqliteConnection,
     id: Uuid,
     mut call: HeldCall,
-) -> Result<Verdict, sqlx::Error> {
+) -> Result<ChangeResult, sqlx::Error> {
     if let Some(row) = find(connection, call.id).await? {
         return Ok(match held(&row).map(|kept| kept.plan) {
-            Ok(Some(place)) if place.plan == id => Ok(Effect { step: place.step, ..Effect::default() }),
+            Ok(Some(place)) if place.plan == id => {
+                Ok(ChangeEffect { step: place.step, ..ChangeEffect::default() })
+            }
             _ => Err(StoreError::Conflict { call_id: call.id }),
         });
     }
@@ -95,5 +97,5 @@ pub(super) async fn queue_step(
         return Ok(Err(refusal));
     }
     sqlx::query(sql::COUNT_STEP).bind(id.to_string()).bind(step).execute(connection).await?;
-    Ok(Ok(Effect { step, ..Effect::default() }))
+    Ok(Ok(ChangeEffect { step, ..ChangeEffect::default() }))
 }

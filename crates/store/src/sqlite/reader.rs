@@ -1,7 +1,7 @@
-//! Connections that read: at most two, opened when first needed.
+//! The pool of read connections: at most two, opened on first use.
 //!
-//! sqlx's own pool would run timers and a task for this. A start should not pay for them, and a
-//! test that owns the clock would see its waiting callers time out.
+//! sqlx's own pool runs timers and a task. They would slow the start, and on a paused test clock they would time out
+//! waiting callers.
 
 use super::file::{DatabaseFile, discard};
 use crate::StoreError;
@@ -11,39 +11,39 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 
 const MAX_READERS: u32 = 2;
 
-/// Hands out connections that read.
+/// A pool of read connections.
 #[derive(Debug)]
-pub(super) struct Readers {
+pub(super) struct ReadPool {
     file: DatabaseFile,
     turns: Semaphore,
     idle: Mutex<Vec<SqliteConnection>>,
 }
 
-/// A borrowed connection. One that is not given back, after an error or a hang-up, is closed.
+/// A borrowed connection. It is closed, not reused, if it is dropped without `give_back`, as after an error.
 #[derive(Debug)]
-pub(super) struct Reader<'a> {
-    readers: &'a Readers,
+pub(super) struct ReadConnection<'a> {
+    readers: &'a ReadPool,
     connection: SqliteConnection,
     _turn: SemaphorePermit<'a>,
 }
 
-impl Readers {
+impl ReadPool {
     pub(super) fn new(file: DatabaseFile) -> Self {
         Self { file, turns: Semaphore::new(MAX_READERS as usize), idle: Mutex::default() }
     }
 
-    /// Waits for a turn.
-    pub(super) async fn take(&self) -> Result<Reader<'_>, StoreError> {
+    /// Takes a connection; waits while all are in use.
+    pub(super) async fn take(&self) -> Result<ReadConnection<'_>, StoreError> {
         let turn = self.turns.acquire().await.map_err(|_| StoreError::Closed)?;
         let idle = self.idle().pop();
         let connection = match idle {
             Some(connection) => connection,
             None => self.file.connect_reader().await?,
         };
-        Ok(Reader { readers: self, connection, _turn: turn })
+        Ok(ReadConnection { readers: self, connection, _turn: turn })
     }
 
-    /// Waits for those who read, and turns away whoever comes later.
+    /// Waits for running reads, then closes all connections; later reads fail.
     pub(super) async fn close(&self) {
         let Ok(turns) = self.turns.acquire_many(MAX_READERS).await else { return };
         self.turns.close();
@@ -59,12 +59,12 @@ impl Readers {
     }
 }
 
-impl Reader<'_> {
+impl ReadConnection<'_> {
     pub(super) fn connection(&mut self) -> &mut SqliteConnection {
         &mut self.connection
     }
 
-    /// Keeps the connection for the next reader.
+    /// Returns the connection to the pool.
     pub(super) fn give_back(self) {
         self.readers.idle().push(self.connection);
     }

@@ -1,7 +1,7 @@
-//! Rows to records.
+//! Reads records from rows.
 
-use crate::records::{CallRow, Intent, Outcome};
-use crate::{StoreError, Trouble};
+use crate::records::{CallOutcome, CallRow, Intent};
+use crate::{DatabaseFailure, StoreError};
 use sqlx::Row;
 use sqlx::error::BoxDynError;
 use sqlx::sqlite::SqliteRow;
@@ -10,26 +10,26 @@ use toolbooth_core::outcome::OutcomeKind;
 use tracing::warn;
 use uuid::Uuid;
 
-/// The records in `rows`; one that cannot be read is set aside, so that it hides no other.
+/// Returns the records in `rows`; skips and logs a row that cannot be read.
 pub(super) fn readable<T>(rows: &[SqliteRow], read: fn(&SqliteRow) -> Result<T, BoxDynError>) -> Vec<T> {
     let mut records = Vec::with_capacity(rows.len());
     for row in rows {
         match read(row) {
             Ok(record) => records.push(record),
-            Err(error) => warn!(%error, "a row of the store cannot be read and was left out"),
+            Err(error) => warn!(%error, "a row of the store cannot be read and was skipped"),
         }
     }
     records
 }
 
-/// The fault of a row that cannot be read where it is needed.
+/// The error for a row that is needed and cannot be read.
 pub(super) fn unreadable(error: &BoxDynError) -> StoreError {
     warn!(%error, "a row of the store cannot be read");
-    StoreError::Failed { trouble: Trouble::Other }
+    StoreError::Failed { failure: DatabaseFailure::Other }
 }
 
-/// A column that holds one of some words, or nothing.
-pub(super) fn words<T: FromStr<Err: Into<BoxDynError>>>(
+/// Parses the text of a nullable column.
+pub(super) fn parse_optional<T: FromStr<Err: Into<BoxDynError>>>(
     row: &SqliteRow,
     column: &str,
 ) -> Result<Option<T>, BoxDynError> {
@@ -37,7 +37,7 @@ pub(super) fn words<T: FromStr<Err: Into<BoxDynError>>>(
     word.map(str::parse).transpose().map_err(Into::into)
 }
 
-/// A row of `calls`.
+/// Reads a row of `calls`.
 pub(super) fn call(row: &SqliteRow) -> Result<CallRow, BoxDynError> {
     let call_id: Uuid = row.try_get::<&str, _>("call_id")?.parse()?;
     let intent = Intent {
@@ -52,7 +52,7 @@ pub(super) fn call(row: &SqliteRow) -> Result<CallRow, BoxDynError> {
     let Some(kind) = row.try_get::<Option<&str>, _>("outcome")? else {
         return Ok(CallRow { intent, outcome: None });
     };
-    let outcome = Outcome {
+    let outcome = CallOutcome {
         call_id,
         at_ms: row.try_get("ended_at_ms")?,
         kind: kind.parse::<OutcomeKind>()?,

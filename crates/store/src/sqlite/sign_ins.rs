@@ -1,9 +1,9 @@
 //! Sign-ins in the database.
 
 use super::SqliteStore;
-use super::changes::{Change, Effect, Verdict};
+use super::changes::{ChangeEffect, ChangeResult, StoreChange};
 use crate::StoreError;
-use crate::sign_ins::{MAX_SIGN_INS, SignIn, SignInStore, check_sign_in};
+use crate::sign_ins::{MAX_SIGN_INS, SignInRecord, SignInStore, check_sign_in};
 use crate::sql::sign_ins as sql;
 use async_trait::async_trait;
 use sqlx::error::BoxDynError;
@@ -11,9 +11,9 @@ use sqlx::sqlite::SqliteRow;
 use sqlx::{Row, SqliteConnection};
 use toolbooth_core::json::RawJson;
 
-fn sign_in(row: &SqliteRow) -> Result<SignIn, BoxDynError> {
+fn sign_in(row: &SqliteRow) -> Result<SignInRecord, BoxDynError> {
     let groups = RawJson::parse(row.try_get::<String, _>("groups")?)?;
-    Ok(SignIn {
+    Ok(SignInRecord {
         user: row.try_get("user_name")?,
         issuer: row.try_get("issuer")?,
         groups: groups.read()?,
@@ -23,7 +23,10 @@ fn sign_in(row: &SqliteRow) -> Result<SignIn, BoxDynError> {
     })
 }
 
-pub(super) async fn save(connection: &mut SqliteConnection, kept: SignIn) -> Result<Verdict, sqlx::Error> {
+pub(super) async fn save(
+    connection: &mut SqliteConnection,
+    kept: SignInRecord,
+) -> Result<ChangeResult, sqlx::Error> {
     let query = sqlx::query(sql::SAVE_SIGN_IN)
         .bind(kept.user)
         .bind(kept.issuer)
@@ -33,18 +36,18 @@ pub(super) async fn save(connection: &mut SqliteConnection, kept: SignIn) -> Res
         .bind(kept.until_ms);
     let rows = query.execute(&mut *connection).await?.rows_affected();
     sqlx::query(sql::TRIM_SIGN_INS).bind(MAX_SIGN_INS as i64).execute(connection).await?;
-    Ok(Ok(Effect { rows, ..Effect::default() }))
+    Ok(Ok(ChangeEffect { rows, ..ChangeEffect::default() }))
 }
 
 #[async_trait]
 impl SignInStore for SqliteStore {
-    async fn save_sign_in(&self, sign_in: SignIn) -> Result<(), StoreError> {
+    async fn save_sign_in(&self, sign_in: SignInRecord) -> Result<(), StoreError> {
         check_sign_in(&sign_in)?;
-        self.writer.write(Change::SaveSignIn(sign_in)).await?;
+        self.writer.write(StoreChange::SaveSignIn(sign_in)).await?;
         Ok(())
     }
 
-    async fn sign_in(&self, user: &str) -> Result<Option<SignIn>, StoreError> {
+    async fn sign_in(&self, user: &str) -> Result<Option<SignInRecord>, StoreError> {
         let query = sqlx::query(sql::SIGN_IN).bind(user.to_owned());
         Ok(self.all(query, sign_in).await?.pop())
     }

@@ -1,6 +1,6 @@
 //! Tokens in the database.
 
-use super::changes::{Effect, Verdict};
+use super::changes::{ChangeEffect, ChangeResult};
 use super::rows::unreadable;
 use crate::StoreError;
 use crate::limits::MAX_TOKENS;
@@ -11,7 +11,7 @@ use sqlx::{Row, SqliteConnection};
 use toolbooth_core::json::RawJson;
 use toolbooth_core::token::TokenRecord;
 
-/// A row of `tokens`.
+/// Reads a row of `tokens`.
 pub(super) fn token(row: &SqliteRow) -> Result<TokenRecord, BoxDynError> {
     let groups = RawJson::parse(row.try_get::<String, _>("groups")?)?;
     Ok(TokenRecord {
@@ -30,11 +30,11 @@ pub(super) fn token(row: &SqliteRow) -> Result<TokenRecord, BoxDynError> {
 pub(super) async fn add(
     connection: &mut SqliteConnection,
     record: TokenRecord,
-) -> Result<Verdict, sqlx::Error> {
+) -> Result<ChangeResult, sqlx::Error> {
     let like = sqlx::query(sql::TOKENS_LIKE).bind(record.id.clone()).bind(record.hash.to_vec());
     if let Some(row) = like.fetch_optional(&mut *connection).await? {
         return Ok(match token(&row) {
-            Ok(kept) if kept == record => Ok(Effect::default()),
+            Ok(kept) if kept == record => Ok(ChangeEffect::default()),
             _ => Err(StoreError::Taken { what: "token", name: record.id }),
         });
     }
@@ -53,20 +53,20 @@ pub(super) async fn add(
         .bind(record.expires_ms)
         .bind(record.revoked_ms);
     query.execute(connection).await?;
-    Ok(Ok(Effect::default()))
+    Ok(Ok(ChangeEffect::default()))
 }
 
 pub(super) async fn revoke(
     connection: &mut SqliteConnection,
     id: String,
     at_ms: i64,
-) -> Result<Verdict, sqlx::Error> {
+) -> Result<ChangeResult, sqlx::Error> {
     let row = sqlx::query(sql::TOKEN_BY_ID).bind(id.clone()).fetch_optional(&mut *connection).await?;
-    let Some(row) = row else { return Ok(Ok(Effect::default())) };
+    let Some(row) = row else { return Ok(Ok(ChangeEffect::default())) };
     let revoked = match token(&row) {
         Ok(token) => token.revoke(at_ms),
         Err(error) => return Ok(Err(unreadable(&error))),
     };
     sqlx::query(sql::REVOKE_TOKEN).bind(id).bind(revoked.revoked_ms).execute(connection).await?;
-    Ok(Ok(Effect { token: Some(revoked), ..Effect::default() }))
+    Ok(Ok(ChangeEffect { token: Some(revoked), ..ChangeEffect::default() }))
 }

@@ -1,18 +1,18 @@
-//! The one writer: gathers what is queued, commits it together, and only then answers each caller.
+//! The only writer of the database: commits queued changes in groups, and answers each caller after the commit.
 //!
-//! A commit costs one wait for the disk, however many changes it holds; while it waits, the next
-//! group gathers by itself. So nobody is delayed to make groups larger. Audit entries that nobody
-//! waits for are the exception: they are in the spool already, and wait there a moment for company.
+//! A commit waits for the disk once, however many changes it holds. Meanwhile the next group accumulates in the
+//! queue, so a change is never delayed to make a group larger. Audit entries without a waiting caller are the
+//! exception: they are already in the spool, and wait there for up to 100 ms to be written in a batch.
 
-use super::audit::Ledger;
-use super::changes::{Change, Effect, Verdict, write, write_intent};
+use super::audit::AuditAppender;
+use super::changes::{ChangeEffect, ChangeResult, StoreChange, write, write_intent};
 use super::file::{DatabaseFile, discard};
 use super::keys::KeyFile;
 use super::lock::Lock;
 use super::marks;
-use super::spool::{Leftover, Numbered, Spool};
+use super::spool::{NumberedEntry, Spool, SpoolLeftover};
 use crate::records::Intent;
-use crate::{StoreError, Trouble};
+use crate::{DatabaseFailure, StoreError};
 use sqlx::{Connection, SqliteConnection};
 use std::io;
 use std::sync::Arc;
@@ -22,69 +22,69 @@ use tokio::sync::{Notify, mpsc, oneshot};
 use toolbooth_core::audit::AuditEntry;
 use uuid::Uuid;
 
-/// The most rows one purging change deletes.
+/// The most rows that one purging change deletes.
 pub(super) const PURGE_CHUNK: u64 = 1_000;
-/// The most changes that wait; the next caller waits outside.
+/// The capacity of the queue; further callers wait for space.
 const QUEUE: usize = 4_096;
 /// The most changes in one commit.
 const GROUP: usize = 2_048;
-/// So many audit entries are company enough.
-const COMPANY: usize = 1_000;
-/// How long audit entries that nobody waits for may wait for company.
-const PATIENCE: Duration = Duration::from_millis(100);
-/// The most audit entries that are kept for another attempt after a commit failed.
+/// The number of spooled audit entries that are written without further delay.
+const BATCH: usize = 1_000;
+/// The longest time that spooled audit entries wait for a batch.
+const BATCH_DELAY: Duration = Duration::from_millis(100);
+/// The most audit entries that are queued for a retry after a commit failed.
 const BACKLOG: usize = 10_000;
 
-enum Job {
-    Write { change: Change, answer: oneshot::Sender<Verdict> },
+enum WriterJob {
+    Write { change: StoreChange, answer: oneshot::Sender<ChangeResult> },
     Close { done: oneshot::Sender<()> },
 }
 
-/// The way to the writing task.
+/// The handle of the writer task.
 #[derive(Debug)]
 pub(super) struct Writer {
-    queue: mpsc::Sender<Job>,
-    shared: Arc<Shared>,
+    queue: mpsc::Sender<WriterJob>,
+    shared: Arc<WriterShared>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct WriterShared {
     spool: Spool,
-    // The first audit entry waits in the spool.
+    // Signals the first audit entry in the spool.
     noted: Notify,
-    // So many wait that they need no more company.
-    hurry: Notify,
-    // How many audit entries wait for another attempt.
+    // Signals that a full batch is in the spool.
+    batch_full: Notify,
+    // The number of audit entries that wait for a retry.
     backlog: AtomicUsize,
 }
 
 impl Writer {
-    pub(super) fn start(file: DatabaseFile, ready: Ready, spool: Spool, lock: Lock) -> Self {
+    pub(super) fn start(file: DatabaseFile, ready: WriterConnection, spool: Spool, lock: Lock) -> Self {
         let (queue, jobs) = mpsc::channel(QUEUE);
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(WriterShared {
             spool,
             noted: Notify::new(),
-            hurry: Notify::new(),
+            batch_full: Notify::new(),
             backlog: AtomicUsize::new(0),
         });
-        let desk =
-            Desk { file, ready: Some(ready), backlog: Vec::new(), shared: shared.clone(), _lock: lock };
-        tokio::spawn(desk.work(jobs));
+        let task =
+            WriterTask { file, ready: Some(ready), backlog: Vec::new(), shared: shared.clone(), _lock: lock };
+        tokio::spawn(task.work(jobs));
         Self { queue, shared }
     }
 
-    /// Queues a change, waits while the queue is full, and answers once it is on the disk.
-    pub(super) async fn write(&self, change: Change) -> Verdict {
+    /// Queues a change and returns once it is on disk; waits while the queue is full.
+    pub(super) async fn write(&self, change: StoreChange) -> ChangeResult {
         let (answer, verdict) = oneshot::channel();
-        self.queue.send(Job::Write { change, answer }).await.map_err(|_| StoreError::Closed)?;
+        self.queue.send(WriterJob::Write { change, answer }).await.map_err(|_| StoreError::Closed)?;
         verdict.await.unwrap_or(Err(StoreError::Closed))
     }
 
-    /// Puts an audit entry into the spool, and does not wait for the disk.
+    /// Appends an audit entry to the spool without waiting for the disk.
     pub(super) async fn note(&self, entry: AuditEntry) -> Result<(), StoreError> {
         if self.shared.backlog.load(Ordering::Relaxed) >= BACKLOG {
-            // The disk takes nothing, and memory shall not fill up: another attempt, or a refusal.
-            self.write(Change::Nothing).await?;
+            // The database cannot be written, and the backlog must not fill the memory: retry now, or refuse.
+            self.write(StoreChange::Nothing).await?;
         }
         if self.queue.is_closed() {
             return Err(StoreError::Closed);
@@ -93,30 +93,30 @@ impl Writer {
         if waiting == 1 {
             self.shared.noted.notify_one();
         } else if waiting >= BACKLOG {
-            // The writer does not keep up: this one waits until it has.
-            self.write(Change::Nothing).await?;
-        } else if waiting >= COMPANY {
-            self.shared.hurry.notify_one();
+            // The writer does not keep up, so this caller waits until it has.
+            self.write(StoreChange::Nothing).await?;
+        } else if waiting >= BATCH {
+            self.shared.batch_full.notify_one();
         }
         if let Err(error) = appended {
-            // Nothing is lost as long as the process lives, but it is not safe from a kill: so it waits for the disk.
+            // The entry is in memory only and would not survive a kill, so this caller waits for the database.
             tracing::warn!(%error, "an audit entry could not be spooled");
-            self.write(Change::Nothing).await?;
+            self.write(StoreChange::Nothing).await?;
         }
         Ok(())
     }
 
-    /// Whether nothing more is written.
+    /// Whether the writer is closed.
     pub(super) fn is_closed(&self) -> bool {
         self.queue.is_closed()
     }
 
-    /// Notes in the spool that a call is about to be sent.
+    /// Records in the spool that a call is about to be sent.
     pub(super) fn begin(&self, intent: Intent) -> Result<(), StoreError> {
         self.spooled(self.shared.spool.begin(intent))
     }
 
-    /// Notes in the spool that a call has ended.
+    /// Records in the spool that a call has ended.
     pub(super) fn end(&self, call: Uuid) -> Result<(), StoreError> {
         self.spooled(self.shared.spool.end(call))
     }
@@ -127,110 +127,110 @@ impl Writer {
         }
         result.map_err(|error| {
             tracing::warn!(%error, "the spool reported an error");
-            StoreError::Failed { trouble: trouble(&error) }
+            StoreError::Failed { failure: failure(&error) }
         })
     }
 
-    /// Commits what is queued, closes the database and gives up the claim on it.
+    /// Commits queued changes, closes the database and releases its lock.
     pub(super) async fn close(&self) {
         let (done, closed) = oneshot::channel();
-        if self.queue.send(Job::Close { done }).await.is_ok() {
+        if self.queue.send(WriterJob::Close { done }).await.is_ok() {
             let _ = closed.await;
         }
     }
 }
 
-/// A connection that writes, and the audit's end as it knows it.
+/// The write connection, and the end of the audit as of its last commit.
 #[derive(Debug)]
-pub(super) struct Ready {
+pub(super) struct WriterConnection {
     connection: SqliteConnection,
-    ledger: Ledger,
+    appender: AuditAppender,
 }
 
-impl Ready {
+impl WriterConnection {
     pub(super) async fn connect(file: &DatabaseFile) -> Result<Self, StoreError> {
-        Ok(Self { connection: file.connect_writer().await?, ledger: Ledger::default() })
+        Ok(Self { connection: file.connect_writer().await?, appender: AuditAppender::default() })
     }
 
-    /// The keys of the installation, which are not in the database.
+    /// Opens the key file, whose keys are not in the database.
     pub(super) async fn keys(&mut self, file: &DatabaseFile) -> Result<KeyFile, StoreError> {
         KeyFile::open(file.path(), &mut self.connection, |error| file.fault(error)).await
     }
 
-    /// Moves to the database what an earlier process left in the spool; the spool, empty.
+    /// Moves records that an earlier process left in the spool to the database; returns the empty spool.
     pub(super) async fn recover(&mut self, file: &DatabaseFile) -> Result<Spool, StoreError> {
         let broken =
             |error: &io::Error| StoreError::Open { path: file.path().to_owned(), reason: error.kind() };
         let (spool, left) = Spool::open(file.path()).map_err(|error| broken(&error))?;
-        let moved = self.take_in(left).await;
+        let moved = self.import(left).await;
         let last = moved.map_err(|error| file.fault(&error))?;
         spool.begin_after(last).map_err(|error| broken(&error))?;
         Ok(spool)
     }
 
-    async fn take_in(&mut self, left: Leftover) -> Result<u64, sqlx::Error> {
-        let Leftover { notes, open, last, gaps } = left;
+    async fn import(&mut self, left: SpoolLeftover) -> Result<u64, sqlx::Error> {
+        let SpoolLeftover { notes, open, last, gaps } = left;
         let mark = u64::try_from(marks::read(&mut self.connection, marks::SPOOL).await?).unwrap_or(0);
         let last = last.max(mark);
-        let notes: Vec<Numbered> = notes.into_iter().filter(|note| note.number > mark).collect();
+        let notes: Vec<NumberedEntry> = notes.into_iter().filter(|note| note.number > mark).collect();
         if notes.is_empty() && open.is_empty() && gaps.is_empty() {
             return Ok(last);
         }
         let mut group = self.connection.begin_with("BEGIN IMMEDIATE").await?;
         for intent in open {
-            // One that is there already was moved by a start that was cut off.
+            // An intent that already exists was moved by a start that was interrupted.
             let _ = write_intent(&mut group, intent).await?;
         }
         let entries: Vec<AuditEntry> = notes.into_iter().map(|note| note.entry).chain(gaps).collect();
-        self.ledger.add(&mut group, &entries).await?;
+        self.appender.add(&mut group, &entries).await?;
         marks::raise(&mut group, marks::SPOOL, last as i64).await?;
         group.commit().await?;
         Ok(last)
     }
 }
 
-fn trouble(error: &io::Error) -> Trouble {
+fn failure(error: &io::Error) -> DatabaseFailure {
     match error.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Trouble::DiskFull,
-        io::ErrorKind::ReadOnlyFilesystem => Trouble::ReadOnly,
-        _ => Trouble::Disk,
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => DatabaseFailure::DiskFull,
+        io::ErrorKind::ReadOnlyFilesystem => DatabaseFailure::ReadOnly,
+        _ => DatabaseFailure::Disk,
     }
 }
 
-struct Desk {
+struct WriterTask {
     file: DatabaseFile,
-    // Absent after a failure, until the next group opens another.
-    ready: Option<Ready>,
-    // Audit entries without a waiting caller and that could not be written yet.
-    backlog: Vec<Numbered>,
-    shared: Arc<Shared>,
+    // `None` after a failure, until the next group opens a new connection.
+    ready: Option<WriterConnection>,
+    // Audit entries without a waiting caller that could not be written yet.
+    backlog: Vec<NumberedEntry>,
+    shared: Arc<WriterShared>,
     // Held as long as this process may write.
     _lock: Lock,
 }
 
-impl Desk {
-    async fn work(mut self, mut jobs: mpsc::Receiver<Job>) {
+impl WriterTask {
+    async fn work(mut self, mut jobs: mpsc::Receiver<WriterJob>) {
         let mut gathered = Vec::with_capacity(GROUP);
         let mut closers = Vec::new();
         while self.gather(&mut gathered, &mut jobs).await {
             let (mut entries, mut answers) = (Vec::new(), Vec::new());
             for job in gathered.drain(..) {
                 match job {
-                    Job::Write { change, answer } => {
-                        entries.push(Entry::Change(change));
+                    WriterJob::Write { change, answer } => {
+                        entries.push(GroupItem::StoreChange(change));
                         answers.push(answer);
                     }
-                    // What is queued already is still written; nothing more comes in.
-                    Job::Close { done } => {
+                    // Queued changes are still written; new ones are refused.
+                    WriterJob::Close { done } => {
                         jobs.close();
                         closers.push(done);
                     }
                 }
             }
-            entries.extend(self.shared.spool.take().into_iter().map(Entry::Note));
+            entries.extend(self.shared.spool.take().into_iter().map(GroupItem::Note));
             let verdicts = self.commit(entries, answers.len()).await;
             for (answer, verdict) in answers.into_iter().zip(verdicts) {
-                // A caller who hung up has lost interest in the answer, not in the change.
+                // A caller that stopped waiting has dropped the answer, not the change.
                 let _ = answer.send(verdict);
             }
         }
@@ -240,9 +240,9 @@ impl Desk {
         }
     }
 
-    /// Waits for something to write; `false` when nothing more will come. Audit entries without a waiting caller
-    /// wait until they are many, until somebody waits for a change, or for a moment.
-    async fn gather(&self, gathered: &mut Vec<Job>, jobs: &mut mpsc::Receiver<Job>) -> bool {
+    /// Waits for work; returns `false` when the queue is closed. Audit entries without a waiting caller wait for a
+    /// full batch, for the next queued change, or for `BATCH_DELAY`.
+    async fn gather(&self, gathered: &mut Vec<WriterJob>, jobs: &mut mpsc::Receiver<WriterJob>) -> bool {
         tokio::select! {
             biased;
             count = jobs.recv_many(gathered, GROUP) => return count > 0,
@@ -251,8 +251,8 @@ impl Desk {
         tokio::select! {
             biased;
             count = jobs.recv_many(gathered, GROUP) => count > 0,
-            () = self.shared.hurry.notified() => true,
-            () = tokio::time::sleep(PATIENCE) => true,
+            () = self.shared.batch_full.notified() => true,
+            () = tokio::time::sleep(BATCH_DELAY) => true,
         }
     }
 
@@ -270,15 +270,17 @@ impl Desk {
         }
     }
 
-    /// Writes all changes or none; one verdict for each.
-    async fn commit(&mut self, mut entries: Vec<Entry>, changes: usize) -> Vec<Verdict> {
-        // Apart from the rest, so that a damaged audit stops only those who need it.
+    /// Writes all changes or none; returns one result for each.
+    async fn commit(&mut self, mut entries: Vec<GroupItem>, changes: usize) -> Vec<ChangeResult> {
+        // In a transaction of its own, so that a damaged audit only fails changes that need the audit.
         if let Err(fault) = self.save_backlog().await {
             for entry in &mut entries {
                 match std::mem::take(entry) {
-                    Entry::Note(note) => self.backlog.push(note),
-                    // What was said before is not on the disk.
-                    Entry::Change(Change::Nothing) => *entry = Entry::Refused(fault.clone()),
+                    GroupItem::Note(note) => self.backlog.push(note),
+                    // A flush fails, because earlier entries are not on disk.
+                    GroupItem::StoreChange(StoreChange::Nothing) => {
+                        *entry = GroupItem::Refused(fault.clone())
+                    }
                     other => *entry = other,
                 }
             }
@@ -288,14 +290,14 @@ impl Desk {
         verdicts
     }
 
-    async fn attempt(&mut self, entries: &mut [Entry], changes: usize) -> Vec<Verdict> {
-        let is_idle = |entry: &Entry| match entry {
-            Entry::Change(change) => matches!(change, Change::Nothing),
-            Entry::Note(_) => false,
-            Entry::Refused(_) | Entry::Spent => true,
+    async fn attempt(&mut self, entries: &mut [GroupItem], changes: usize) -> Vec<ChangeResult> {
+        let is_idle = |entry: &GroupItem| match entry {
+            GroupItem::StoreChange(change) => matches!(change, StoreChange::Nothing),
+            GroupItem::Note(_) => false,
+            GroupItem::Refused(_) | GroupItem::Spent => true,
         };
         if entries.iter().all(is_idle) {
-            return entries.iter_mut().filter_map(Entry::verdict).collect();
+            return entries.iter_mut().filter_map(GroupItem::verdict).collect();
         }
         let fault = match self.ready().await {
             Err(fault) => fault,
@@ -305,8 +307,8 @@ impl Desk {
                     self.shared.spool.committed(last);
                     return verdicts;
                 }
-                // After a failed statement or commit it is uncertain whether a transaction is open:
-                // a fresh connection is certain to have none.
+                // After a failed statement or commit a transaction may still be open. A new connection
+                // has none.
                 Err(error) => {
                     discard(ready.connection).await;
                     self.file.fault(&error)
@@ -314,7 +316,7 @@ impl Desk {
             },
         };
         let notes = entries.iter_mut().filter_map(|entry| match std::mem::take(entry) {
-            Entry::Note(note) => Some(note),
+            GroupItem::Note(note) => Some(note),
             _ => None,
         });
         self.backlog.extend(notes);
@@ -340,64 +342,64 @@ impl Desk {
         }
     }
 
-    async fn ready(&mut self) -> Result<Ready, StoreError> {
+    async fn ready(&mut self) -> Result<WriterConnection, StoreError> {
         match self.ready.take() {
             Some(ready) => Ok(ready),
-            None => Ready::connect(&self.file).await,
+            None => WriterConnection::connect(&self.file).await,
         }
     }
 }
 
-/// One thing in a group.
+/// One item of a commit group.
 #[derive(Default)]
-enum Entry {
-    Change(Change),
-    /// An audit entry that nobody waits for.
-    Note(Numbered),
-    /// A change that cannot be made.
+enum GroupItem {
+    StoreChange(StoreChange),
+    /// An audit entry without a waiting caller.
+    Note(NumberedEntry),
+    /// A change that is refused.
     Refused(StoreError),
-    /// Nothing: what was here went elsewhere.
+    /// The item was moved out.
     #[default]
     Spent,
 }
 
-impl Entry {
-    /// The verdict on a change that needs no writing.
-    fn verdict(&mut self) -> Option<Verdict> {
+impl GroupItem {
+    /// The result of a change that writes nothing.
+    fn verdict(&mut self) -> Option<ChangeResult> {
         match std::mem::take(self) {
-            Self::Change(_) => Some(Ok(Effect::default())),
+            Self::StoreChange(_) => Some(Ok(ChangeEffect::default())),
             Self::Refused(fault) => Some(Err(fault)),
             Self::Note(_) | Self::Spent => None,
         }
     }
 }
 
-/// Writes a group; the verdicts on its changes, and the last note that is in it.
+/// Commits a group; returns the results of its changes, and the number of its last spooled entry.
 async fn write_group(
-    ready: &mut Ready,
-    entries: &mut [Entry],
+    ready: &mut WriterConnection,
+    entries: &mut [GroupItem],
     changes: usize,
-) -> Result<(Vec<Verdict>, u64), sqlx::Error> {
-    let Ready { connection, ledger } = ready;
+) -> Result<(Vec<ChangeResult>, u64), sqlx::Error> {
+    let WriterConnection { connection, appender } = ready;
     let mut verdicts = Vec::with_capacity(changes);
     let (mut notes, mut last) = (Vec::new(), 0);
     let mut group = connection.begin_with("BEGIN IMMEDIATE").await?;
     for entry in entries {
         match entry {
-            // Stays where it is, in case the commit fails.
-            Entry::Note(note) => {
+            // The item keeps the entry, in case the commit fails.
+            GroupItem::Note(note) => {
                 last = last.max(note.number);
                 notes.push(note.entry.clone());
             }
-            Entry::Spent => {}
-            Entry::Refused(fault) => verdicts.push(Err(fault.clone())),
-            Entry::Change(change) => {
-                let change = std::mem::replace(change, Change::Nothing);
-                verdicts.push(write(&mut group, ledger, change, &mut notes).await?);
+            GroupItem::Spent => {}
+            GroupItem::Refused(fault) => verdicts.push(Err(fault.clone())),
+            GroupItem::StoreChange(change) => {
+                let change = std::mem::replace(change, StoreChange::Nothing);
+                verdicts.push(write(&mut group, appender, change, &mut notes).await?);
             }
         }
     }
-    ledger.add(&mut group, &notes).await?;
+    appender.add(&mut group, &notes).await?;
     if last > 0 {
         marks::raise(&mut group, marks::SPOOL, last as i64).await?;
     }
@@ -405,11 +407,11 @@ async fn write_group(
     Ok((verdicts, last))
 }
 
-async fn write_backlog(ready: &mut Ready, notes: &[Numbered]) -> Result<u64, sqlx::Error> {
+async fn write_backlog(ready: &mut WriterConnection, notes: &[NumberedEntry]) -> Result<u64, sqlx::Error> {
     let entries: Vec<AuditEntry> = notes.iter().map(|note| note.entry.clone()).collect();
     let last = notes.last().map_or(0, |note| note.number);
     let mut group = ready.connection.begin_with("BEGIN IMMEDIATE").await?;
-    ready.ledger.add(&mut group, &entries).await?;
+    ready.appender.add(&mut group, &entries).await?;
     marks::raise(&mut group, marks::SPOOL, last as i64).await?;
     group.commit().await?;
     Ok(last)

@@ -1,4 +1,4 @@
-//! The audit: what every backend promises about it.
+//! The audit: contract tests for every backend.
 
 use crate::contract::{HOUR_MS, Shared};
 use crate::sample::{approval, approve, audited, entry, json, reject, result};
@@ -27,7 +27,7 @@ pub async fn an_empty_audit_is_good(store: Shared) {
     assert_eq!(good(&store).await, 0);
 }
 
-pub async fn audit_rows_come_back_as_they_went_in(store: Shared) {
+pub async fn audit_rows_are_read_back_unchanged(store: Shared) {
     let full = audited(-3);
     let bare = AuditEntry::new(i64::MAX, "", "", "");
     store.audit_now(vec![full.clone(), bare.clone()]).await.expect("added");
@@ -39,7 +39,7 @@ pub async fn audit_rows_come_back_as_they_went_in(store: Shared) {
     assert_eq!(good(&store).await, 3);
 }
 
-pub async fn odd_audit_entries_are_made_to_fit(store: Shared) {
+pub async fn oversized_audit_entries_are_truncated(store: Shared) {
     let odd = AuditEntry {
         client: Some("x\0".repeat(2_000).into()),
         duration_ms: Some(u64::MAX),
@@ -102,7 +102,7 @@ pub async fn only_the_winning_decision_is_audited(store: Shared) {
     assert_eq!(good(&store).await, 2);
 }
 
-pub async fn what_no_person_decides_is_audited_too(store: Shared) {
+pub async fn expired_and_interrupted_calls_are_audited(store: Shared) {
     let (late, cut_off) = (approval(1), approval(1));
     for call in [&late, &cut_off] {
         store.hold(call.clone()).await.expect("held");
@@ -148,20 +148,20 @@ pub async fn many_writers_make_one_chain(store: Shared) {
 pub async fn purge_drops_the_oldest_audit_rows_and_the_rest_verifies(store: Shared) {
     store.audit_now((0..2_500).map(|_| audited(1)).collect()).await.expect("added");
     store.audit_now((0..10).map(|_| audited(HOUR_MS)).collect()).await.expect("added");
-    // An old one among the young ones stays: only the beginning is dropped.
+    // An old row after younger ones stays: rows are only deleted from the beginning.
     store.audit_now(vec![audited(1)]).await.expect("added");
     let before = store.verify_audit().await.expect("checked");
     store.purge(HOUR_MS + 2).await.expect("purged");
     let report = store.verify_audit().await.expect("checked");
     assert_eq!((report.rows, report.purged_to, report.first_bad), (11, 2_500, None));
     assert_eq!(report.head, before.head);
-    // By size: some hundred rows are all that fits.
+    // By size: only some hundred rows fit.
     store.audit_now((0..3_000).map(|_| audited(HOUR_MS)).collect()).await.expect("added");
     store.purge(HOUR_MS).await.expect("purged");
     let report = store.verify_audit().await.expect("checked");
     assert!((100..1_000).contains(&report.rows), "{report:?}");
     assert_eq!((report.first_bad, report.head.seq), (None, 5_511));
-    // All of it: the chain goes on where it was.
+    // Purging everything: the chain continues where it was.
     store.purge(i64::MAX).await.expect("purged");
     store.audit_now(vec![audited(5)]).await.expect("added");
     let report = store.verify_audit().await.expect("checked");

@@ -1,18 +1,18 @@
-//! What every place for blobs promises. The bucket's suite keeps these too.
+//! Contract tests for every blob storage. The tests of the S3 backend run them too.
 
 use bytes::Bytes;
 use futures_util::TryStreamExt;
 use sha2::{Digest, Sha256};
 use std::ops::Range;
-use toolbooth_store::{BlobError, Blobs, Written};
+use toolbooth_store::{BlobError, Blobs, WrittenBlob};
 use uuid::Uuid;
 
-/// Bytes that differ from place to place.
+/// Test content whose bytes vary by position.
 pub fn content(length: usize) -> Bytes {
     (0..length).map(|place| (place * 31 % 251) as u8).collect()
 }
 
-pub async fn write(blobs: &Blobs, id: Uuid, content: &Bytes, piece: usize) -> Written {
+pub async fn write(blobs: &Blobs, id: Uuid, content: &Bytes, piece: usize) -> WrittenBlob {
     let mut writer = blobs.writer(id).await.expect("a writer");
     for start in (0..content.len()).step_by(piece) {
         writer.write(content.slice(start..content.len().min(start + piece))).await.expect("written");
@@ -33,13 +33,13 @@ pub async fn listed(blobs: &Blobs) -> Vec<Uuid> {
     found
 }
 
-pub async fn what_was_written_is_read_back_whole_and_in_parts(blobs: &Blobs) {
-    // Around the sizes at which pieces are cut, in a bucket too.
+pub async fn written_blobs_are_read_back_whole_and_in_ranges(blobs: &Blobs) {
+    // Sizes around the chunk boundaries of disk and bucket.
     for (length, piece) in [(0, 1), (1, 1), (300_000, 1_000), (262_144, 262_144), (17_000_000, 700_001)] {
         let (id, content) = (Uuid::now_v7(), content(length));
         let written = write(blobs, id, &content, piece).await;
         let sha256: [u8; 32] = Sha256::digest(&content).into();
-        assert_eq!(written, Written { size_bytes: length as u64, sha256 }, "{length}");
+        assert_eq!(written, WrittenBlob { size_bytes: length as u64, sha256 }, "{length}");
         assert_eq!(read(blobs, id, 0..length as u64).await, Ok(content.to_vec()), "{length}");
         let end = length as u64;
         for part in
@@ -51,7 +51,7 @@ pub async fn what_was_written_is_read_back_whole_and_in_parts(blobs: &Blobs) {
     }
 }
 
-pub async fn a_blob_is_there_when_it_is_finished_and_not_before(blobs: &Blobs) {
+pub async fn a_blob_exists_only_after_it_is_finished(blobs: &Blobs) {
     let (small, large) = (Uuid::now_v7(), Uuid::now_v7());
     for (id, length) in [(small, 10), (large, 9_000_000)] {
         let mut writer = blobs.writer(id).await.expect("a writer");

@@ -1,8 +1,8 @@
-//! Blobs on disk and in memory: what every place for them promises, and what a folder promises besides.
+//! Blobs on disk and in memory: the contract of every blob storage, and tests of the folder.
 
 use crate::blob_promises::*;
 use std::path::Path;
-use toolbooth_store::{BlobError, BlobPlace, Blobs};
+use toolbooth_store::{BlobError, BlobUrl, Blobs};
 use uuid::Uuid;
 
 macro_rules! blob_contract {
@@ -24,8 +24,8 @@ macro_rules! blob_contract {
 }
 
 blob_contract! {
-    what_was_written_is_read_back_whole_and_in_parts
-    a_blob_is_there_when_it_is_finished_and_not_before
+    written_blobs_are_read_back_whole_and_in_ranges
+    a_blob_exists_only_after_it_is_finished
     a_removed_blob_is_gone
     blobs_are_listed
 }
@@ -40,7 +40,7 @@ fn files_below(folder: &Path) -> usize {
 }
 
 #[tokio::test]
-async fn a_folder_is_made_for_its_owner_when_it_is_needed() {
+async fn the_folder_is_created_on_the_first_write_for_its_owner_only() {
     use std::os::unix::fs::PermissionsExt;
     let home = tempfile::tempdir().expect("a folder");
     let folder = home.path().join("data/blobs");
@@ -49,18 +49,18 @@ async fn a_folder_is_made_for_its_owner_when_it_is_needed() {
     assert_eq!(blobs.sweep_unfinished().await, Ok(0));
     assert!(!folder.exists());
     write(&blobs, Uuid::now_v7(), &content(3), 3).await;
-    assert_eq!(folder.metadata().expect("it is there").permissions().mode() & 0o777, 0o700);
+    assert_eq!(folder.metadata().expect("exists").permissions().mode() & 0o777, 0o700);
 }
 
 #[tokio::test]
-async fn what_a_kill_left_unfinished_is_swept() {
+async fn unfinished_files_of_a_killed_process_are_swept() {
     let folder = tempfile::tempdir().expect("a folder");
     let blobs = Blobs::in_folder(folder.path());
     let kept = Uuid::now_v7();
     write(&blobs, kept, &content(600_000), 100_000).await;
     let mut writer = blobs.writer(Uuid::now_v7()).await.expect("a writer");
     writer.write(content(600_000)).await.expect("written");
-    // Killed, nobody tidies up.
+    // A killed process does not run destructors.
     std::mem::forget(writer);
     assert_eq!(files_below(folder.path()), 2);
     assert_eq!(blobs.sweep_unfinished().await, Ok(1));
@@ -69,12 +69,11 @@ async fn what_a_kill_left_unfinished_is_swept() {
 }
 
 #[test]
-fn places_are_named_by_addresses() {
-    let disk = |path: &str| Ok(BlobPlace::Disk(path.into()));
-    let bucket =
-        |name: &str, prefix: &str| Ok(BlobPlace::Bucket { name: name.into(), prefix: prefix.into() });
+fn the_url_selects_the_blob_storage() {
+    let disk = |path: &str| Ok(BlobUrl::Disk(path.into()));
+    let bucket = |name: &str, prefix: &str| Ok(BlobUrl::Bucket { name: name.into(), prefix: prefix.into() });
     let cases = [
-        ("memory:", Ok(BlobPlace::Memory)),
+        ("memory:", Ok(BlobUrl::Memory)),
         ("file:data/blobs", disk("data/blobs")),
         ("file:///var/lib/blobs", disk("/var/lib/blobs")),
         ("file:", Err(BlobError::BadUrl)),
@@ -88,7 +87,7 @@ fn places_are_named_by_addresses() {
         ("gs://x", Err(BlobError::BadUrl)),
     ];
     for (text, expected) in cases {
-        assert_eq!(text.parse::<BlobPlace>(), expected, "{text}");
+        assert_eq!(text.parse::<BlobUrl>(), expected, "{text}");
     }
 }
 
@@ -100,21 +99,21 @@ async fn links_in_the_folder_are_not_followed() {
     let folder = home.path().join("blobs");
     let blobs = Blobs::in_folder(folder.clone());
     let outside = home.path().join("outside");
-    std::fs::write(&outside, "a secret of somebody else").expect("written");
+    std::fs::write(&outside, "a secret of another user").expect("written");
     let id = Uuid::now_v7();
     write(&blobs, id, &content(30), 30).await;
     let name = id.simple().to_string();
     let place = folder.join(&name[30..]).join(id.to_string());
     assert!(place.is_file(), "the test knows where blobs lie");
 
-    // In place of the blob.
+    // A link in place of the blob.
     std::fs::remove_file(&place).expect("removed");
     symlink(&outside, &place).expect("a link");
     assert_eq!(blobs.read(id, 0..25).await.err(), Some(BlobError::Denied));
-    blobs.remove(id).await.expect("the link goes, not what it points to");
+    blobs.remove(id).await.expect("removes the link, not its target");
     assert!(outside.is_file());
 
-    // In place of the folder that blobs are spread over.
+    // A link in place of the blob's folder.
     std::fs::remove_dir(place.parent().expect("a folder")).expect("removed");
     let elsewhere = home.path().join("elsewhere");
     std::fs::create_dir(&elsewhere).expect("a folder");
@@ -134,11 +133,11 @@ async fn blobs_are_readable_by_their_owner_only_under_any_umask() {
         let id = Uuid::now_v7();
         let name = id.simple().to_string();
         let inner = home.path().join("blobs").join(&name[30..]);
-        // What a process without a umask would have made.
+        // As a process with umask 0 would create it.
         std::fs::create_dir_all(&inner).expect("a folder");
         std::fs::set_permissions(&inner, PermissionsExt::from_mode(0o777)).expect("open to all");
         write(&blobs, id, &content(size), 100_000).await;
-        let mode = |path: &Path| path.metadata().expect("it is there").permissions().mode() & 0o777;
+        let mode = |path: &Path| path.metadata().expect("exists").permissions().mode() & 0o777;
         assert_eq!((mode(&inner), mode(&inner.join(id.to_string()))), (0o700, 0o600));
     }
 }

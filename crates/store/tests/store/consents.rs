@@ -1,4 +1,4 @@
-//! Consents, pins and releases: what every backend promises about them.
+//! Consents, pins and releases: contract tests for every backend.
 
 use crate::contract::{Shared, code};
 use crate::sample::server;
@@ -20,7 +20,7 @@ fn consent(tool: &str) -> Consent {
     }
 }
 
-pub async fn consents_cover_what_they_were_given_for(store: Shared) {
+pub async fn consents_cover_only_their_scope(store: Shared) {
     let mail = server("mail");
     let send = consent("send");
     let in_session = Consent { session: Some("s1".into()), ..consent("read") };
@@ -57,7 +57,7 @@ pub async fn consents_cover_what_they_were_given_for(store: Shared) {
     assert_eq!(store.consents(None).await.expect("listed").len(), 1);
 }
 
-pub async fn a_newer_consent_takes_the_place_of_an_older(store: Shared) {
+pub async fn a_newer_consent_replaces_an_older_one(store: Shared) {
     let old = consent("send");
     let new = Consent { digest: [2; 32], ..consent("send") };
     let apart = Consent { session: Some("s1".into()), ..consent("send") };
@@ -70,7 +70,7 @@ pub async fn a_newer_consent_takes_the_place_of_an_older(store: Shared) {
     assert_eq!(code(store.grant_consent(empty).await), "store.unfit");
 }
 
-pub async fn consents_are_bounded(store: Shared) {
+pub async fn consents_are_limited(store: Shared) {
     let mut tasks = tokio::task::JoinSet::new();
     for number in 0..MAX_CONSENTS_OF_USER {
         let store = store.clone();
@@ -78,11 +78,14 @@ pub async fn consents_are_bounded(store: Shared) {
     }
     assert!(tasks.join_all().await.into_iter().all(|granted| granted.is_ok()));
     assert_eq!(code(store.grant_consent(consent("one more")).await), "store.full");
-    store.grant_consent(consent("7")).await.expect("one in place of another");
-    store.grant_consent(Consent { user: "bo".into(), ..consent("x") }).await.expect("room for another");
+    store.grant_consent(consent("7")).await.expect("replaces an older consent");
+    store
+        .grant_consent(Consent { user: "bo".into(), ..consent("x") })
+        .await
+        .expect("another user is not limited");
 }
 
-pub async fn pins_are_replaced_and_forgotten(store: Shared) {
+pub async fn pins_are_replaced_and_deleted(store: Shared) {
     let pin = |name: &str, tool: &str, digest: u8| Pin {
         server: server(name),
         tool: tool.into(),
@@ -101,7 +104,7 @@ pub async fn pins_are_replaced_and_forgotten(store: Shared) {
     assert_eq!(store.pins().await.expect("listed"), [pin("a", "x", 1)]);
 }
 
-pub async fn a_pin_keeps_the_text_that_was_accepted(store: Shared) {
+pub async fn a_pin_stores_the_accepted_text(store: Shared) {
     let pin = |digest: u8, definition: Option<&str>| Pin {
         server: server("a"),
         tool: "x".into(),

@@ -1,4 +1,4 @@
-//! The contract: one list of promises, kept by every backend.
+//! The contract: tests that run for every backend.
 
 use crate::audit::*;
 use crate::consents::*;
@@ -52,69 +52,69 @@ macro_rules! contract {
 }
 
 contract! {
-    discoveries_are_replaced_listed_and_forgotten
-    long_discoveries_are_kept_whole
+    discoveries_are_replaced_listed_and_deleted
+    long_discoveries_are_stored_completely
     an_intent_is_open_until_its_outcome
-    the_same_intent_again_is_fine_another_is_a_conflict
-    the_first_known_outcome_stands
-    unknown_yields_to_what_is_known
+    a_repeated_intent_is_accepted_and_a_different_one_is_a_conflict
+    the_first_known_outcome_is_final
+    a_known_outcome_replaces_unknown
     an_outcome_needs_an_intent
     interrupted_calls_become_unknown
-    the_clock_is_raised_and_a_false_time_is_replaced
+    the_clock_is_raised_and_a_wrong_time_is_replaced
     recent_calls_are_newest_first_and_limited
-    every_kind_of_outcome_comes_back
-    unfit_values_are_refused
+    every_kind_of_outcome_is_read_back
+    invalid_values_are_refused
     sixty_four_callers_get_one_secret
-    secrets_are_kept_apart_by_name
+    secrets_are_separate_by_name
     exactly_one_of_sixty_four_uses_a_nonce_first
-    purge_forgets_expired_nonces
+    purge_deletes_expired_nonces
     purge_drops_old_calls_but_no_open_ones
     purge_drops_surplus_calls_but_no_open_ones
     writers_beyond_the_queue_wait_and_succeed
-    a_caller_who_hangs_up_breaks_nothing
-    a_closed_store_says_so
+    a_cancelled_write_does_not_break_the_store
+    a_closed_store_returns_store_closed
     tokens_are_found_by_their_hash
-    a_taken_token_is_refused
-    the_first_revocation_stands
-    purge_forgets_dead_tokens
-    tokens_are_bounded
-    a_held_call_goes_its_way
+    a_token_with_a_used_id_or_hash_is_refused
+    the_first_revocation_is_final
+    purge_deletes_expired_and_revoked_tokens
+    tokens_are_limited
+    a_held_call_is_decided_claimed_and_finished
     one_of_four_parallel_answers_wins_a_thousand_times
     one_of_eight_parallel_claims_wins
-    late_answers_lose_and_waiting_ends
+    late_decisions_lose_and_overdue_calls_expire
     interrupted_held_calls_fail_as_unknown
     held_calls_are_filtered_and_paged
-    lists_of_held_calls_are_bounded
-    one_user_cannot_fill_the_waiting_room
-    purge_forgets_ended_held_calls
+    pages_of_held_calls_are_limited
+    one_user_cannot_reach_the_total_limit_of_held_calls
+    purge_deletes_ended_held_calls
     the_narrowest_open_plan_covers_a_call
     steps_are_numbered_without_gaps
-    consents_cover_what_they_were_given_for
-    a_newer_consent_takes_the_place_of_an_older
-    consents_are_bounded
-    pins_are_replaced_and_forgotten
-    a_pin_keeps_the_text_that_was_accepted
+    consents_cover_only_their_scope
+    a_newer_consent_replaces_an_older_one
+    consents_are_limited
+    pins_are_replaced_and_deleted
+    a_pin_stores_the_accepted_text
     a_release_is_for_one_version
-    a_name_used_again_is_a_new_version
+    a_reused_name_creates_a_new_version
     a_session_sees_its_own_files_and_those_without_one
     files_are_listed_in_pages
-    unfit_files_are_refused
-    files_of_one_user_are_bounded
+    invalid_files_are_refused
+    files_of_one_user_are_limited
     grants_end_with_their_calls
-    a_letter_goes_its_way
+    a_letter_is_replayed_and_resolved
     one_of_eight_parallel_replays_wins
     letters_are_filtered_and_paged
-    due_letters_come_in_order
+    due_letters_are_sorted_by_time
     interrupted_replays_are_found_again
-    letters_are_bounded_and_forgotten
-    windows_are_replaced_and_forgotten
-    unfit_windows_are_refused_and_nothing_is_written
+    letters_are_limited_and_purged
+    windows_are_replaced_and_purged
+    invalid_windows_are_refused_and_none_is_written
     an_empty_audit_is_good
-    audit_rows_come_back_as_they_went_in
-    odd_audit_entries_are_made_to_fit
+    audit_rows_are_read_back_unchanged
+    oversized_audit_entries_are_truncated
     audit_rows_are_filtered_and_paged
     only_the_winning_decision_is_audited
-    what_no_person_decides_is_audited_too
+    expired_and_interrupted_calls_are_audited
     many_writers_make_one_chain
     purge_drops_the_oldest_audit_rows_and_the_rest_verifies
 }
@@ -123,8 +123,8 @@ pub fn code<T: std::fmt::Debug>(result: Result<T, StoreError>) -> &'static str {
     result.expect_err("a refusal").code()
 }
 
-/// Lists of any length, around the sizes at which a store may cut them: whole, and nothing of what stood there before.
-async fn long_discoveries_are_kept_whole(store: Shared) {
+/// Saves discoveries of sizes around the piece boundaries: each is complete, and no part of an earlier one remains.
+async fn long_discoveries_are_stored_completely(store: Shared) {
     let long = |name: &str, length: usize| DiscoveryRecord {
         payload: (0..length).map(|at| (at % 251) as u8).collect(),
         ..discovery(name, "")
@@ -138,12 +138,12 @@ async fn long_discoveries_are_kept_whole(store: Shared) {
     }
     store.save_discovery(long("b", 1 << 20)).await.expect("saved");
     store.forget_discovery(&server("b")).await.expect("forgotten");
-    store.save_discovery(discovery("b", "anew")).await.expect("saved");
+    store.save_discovery(discovery("b", "new")).await.expect("saved");
     let kept = store.discoveries().await.expect("listed");
-    assert!(kept == [discovery("a", "short"), discovery("b", "anew"), long("c", 200_000)]);
+    assert!(kept == [discovery("a", "short"), discovery("b", "new"), long("c", 200_000)]);
 }
 
-async fn discoveries_are_replaced_listed_and_forgotten(store: Shared) {
+async fn discoveries_are_replaced_listed_and_deleted(store: Shared) {
     for record in [discovery("b", "one"), discovery("a", ""), discovery("b", "two")] {
         store.save_discovery(record).await.expect("saved");
     }
@@ -163,7 +163,7 @@ async fn an_intent_is_open_until_its_outcome(store: Shared) {
     assert_eq!(store.open_intents().await.expect("read"), [second]);
 }
 
-async fn the_same_intent_again_is_fine_another_is_a_conflict(store: Shared) {
+async fn a_repeated_intent_is_accepted_and_a_different_one_is_a_conflict(store: Shared) {
     let intent = intent(1);
     store.write_intent(intent.clone()).await.expect("written");
     store.write_intent(intent.clone()).await.expect("a repetition");
@@ -173,7 +173,7 @@ async fn the_same_intent_again_is_fine_another_is_a_conflict(store: Shared) {
     assert_eq!(store.open_intents().await.expect("read"), [intent]);
 }
 
-async fn the_first_known_outcome_stands(store: Shared) {
+async fn the_first_known_outcome_is_final(store: Shared) {
     let intent = intent(1);
     let done = outcome(&intent, OutcomeKind::Done);
     store.write_intent(intent.clone()).await.expect("written");
@@ -185,7 +185,7 @@ async fn the_first_known_outcome_stands(store: Shared) {
     assert_eq!(calls, [CallRow { intent, outcome: Some(done) }]);
 }
 
-async fn unknown_yields_to_what_is_known(store: Shared) {
+async fn a_known_outcome_replaces_unknown(store: Shared) {
     let intent = intent(1);
     store.write_intent(intent.clone()).await.expect("written");
     for kind in [OutcomeKind::Unknown, OutcomeKind::Unknown, OutcomeKind::Failed] {
@@ -217,19 +217,19 @@ async fn interrupted_calls_become_unknown(store: Shared) {
     assert_eq!(calls[1].outcome, Some(outcome(&finished, OutcomeKind::Done)));
 }
 
-async fn the_clock_is_raised_and_a_false_time_is_replaced(store: Shared) {
+async fn the_clock_is_raised_and_a_wrong_time_is_replaced(store: Shared) {
     let steps = [
         (100 * HOUR_MS, 100 * HOUR_MS),
         (99 * HOUR_MS, 100 * HOUR_MS),
         (76 * HOUR_MS, 100 * HOUR_MS),
-        // More than a day behind what is remembered.
+        // More than a day before the stored time.
         (75 * HOUR_MS, 75 * HOUR_MS),
         (200 * HOUR_MS, 200 * HOUR_MS),
     ];
     assert_eq!(store.latest_clock().await, Ok(0));
-    for (told_ms, remembered_ms) in steps {
-        store.raise_clock(told_ms).await.expect("written");
-        assert_eq!(store.latest_clock().await, Ok(remembered_ms), "{told_ms}");
+    for (raised_ms, stored_ms) in steps {
+        store.raise_clock(raised_ms).await.expect("written");
+        assert_eq!(store.latest_clock().await, Ok(stored_ms), "{raised_ms}");
     }
 }
 
@@ -246,7 +246,7 @@ async fn recent_calls_are_newest_first_and_limited(store: Shared) {
     }
 }
 
-async fn every_kind_of_outcome_comes_back(store: Shared) {
+async fn every_kind_of_outcome_is_read_back(store: Shared) {
     for kind in OutcomeKind::ALL {
         let mut intent = intent(-1);
         (intent.user, intent.tool) = ("Zoë \"'; DROP TABLE calls; --".into(), "📮".into());
@@ -260,7 +260,7 @@ async fn every_kind_of_outcome_comes_back(store: Shared) {
     }
 }
 
-async fn unfit_values_are_refused(store: Shared) {
+async fn invalid_values_are_refused(store: Shared) {
     let mut nul = intent(1);
     nul.user = "ann\0".into();
     assert_eq!(code(store.write_intent(nul).await), "store.unfit");
@@ -287,11 +287,11 @@ async fn sixty_four_callers_get_one_secret(store: Shared) {
     let secrets: HashSet<_> =
         callers.join_all().await.into_iter().map(|secret| secret.expect("a secret")).collect();
     assert_eq!(secrets.len(), 1);
-    let later = store.get_or_create_secret("seal", &|| panic!("it is there")).await.expect("a secret");
+    let later = store.get_or_create_secret("seal", &|| panic!("the secret exists")).await.expect("a secret");
     assert!(secrets.contains(&later));
 }
 
-async fn secrets_are_kept_apart_by_name(store: Shared) {
+async fn secrets_are_separate_by_name(store: Shared) {
     for name in ["a", "A", "a "] {
         let bytes = name.as_bytes().to_vec();
         assert_eq!(store.get_or_create_secret(name, &|| bytes.clone()).await, Ok(bytes.clone()));
@@ -310,7 +310,7 @@ async fn exactly_one_of_sixty_four_uses_a_nonce_first(store: Shared) {
     assert_eq!(store.use_nonce(b"another", 1_000).await, Ok(NonceUse::First));
 }
 
-async fn purge_forgets_expired_nonces(store: Shared) {
+async fn purge_deletes_expired_nonces(store: Shared) {
     for (nonce, expires_at_ms) in [(b"early", 100), (b"later", 101)] {
         assert_eq!(store.use_nonce(nonce, expires_at_ms).await, Ok(NonceUse::First));
     }
@@ -331,7 +331,7 @@ async fn purge_drops_old_calls_but_no_open_ones(store: Shared) {
     let kept: Vec<_> =
         store.recent_calls(10).await.expect("read").into_iter().map(|row| row.intent).collect();
     assert_eq!(kept, [young, old_and_open]);
-    // What was dropped may come again.
+    // A purged call can be written again.
     store.write_intent(old).await.expect("written");
 }
 
@@ -366,7 +366,7 @@ async fn writers_beyond_the_queue_wait_and_succeed(store: Shared) {
     assert_eq!(store.open_intents().await.expect("read"), []);
 }
 
-async fn a_caller_who_hangs_up_breaks_nothing(store: Shared) {
+async fn a_cancelled_write_does_not_break_the_store(store: Shared) {
     let intent = intent(1);
     {
         let mut write = pin!(store.write_intent(intent.clone()));
@@ -378,7 +378,7 @@ async fn a_caller_who_hangs_up_breaks_nothing(store: Shared) {
     assert_eq!(store.open_intents().await.expect("read"), [intent]);
 }
 
-async fn a_closed_store_says_so(store: Shared) {
+async fn a_closed_store_returns_store_closed(store: Shared) {
     store.write_intent(intent(1)).await.expect("written");
     store.close().await;
     store.close().await;

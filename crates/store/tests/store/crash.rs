@@ -1,6 +1,7 @@
-//! kill -9 at any moment: whatever was acknowledged is there afterwards.
+//! kill -9 at any moment: acknowledged writes are there afterwards.
 //!
-//! The test starts its own program again as the victim, with a test that only runs when told where.
+//! The test starts its own binary again as the victim, with a test that only runs if an environment variable gives
+//! the path of the database.
 
 use crate::sample::{intent, url};
 use std::collections::HashSet;
@@ -28,7 +29,7 @@ async fn victim() {
     for _ in 0..32 {
         let store = Arc::clone(&store);
         writers.spawn(async move {
-            // Ends by the kill, or at the latest here.
+            // Runs until the kill, or at most so many rounds.
             for at_ms in 0..100_000 {
                 let intent = intent(at_ms);
                 let call_id = intent.call_id;
@@ -49,7 +50,7 @@ async fn noting_victim() {
     for writer in 0..8 {
         let store = Arc::clone(&store);
         writers.spawn(async move {
-            // One page of open intents is enough for all of them.
+            // All open intents fit into one page.
             let most = if writer == 0 { 200 } else { 100_000 };
             for at_ms in 0..most {
                 let intent = intent(at_ms);
@@ -75,7 +76,7 @@ pub fn start_victim(name: &str, place: &Path) -> Child {
     command.spawn().expect("the victim starts")
 }
 
-/// Kills the victim once it has acknowledged so many calls, and returns all it acknowledged.
+/// Kills the victim after `acknowledged` calls, and returns all acknowledged calls.
 fn kill_after(mut victim: Child, acknowledged: usize) -> Vec<Uuid> {
     let mut ids = Vec::new();
     let output = BufReader::new(victim.stdout.take().expect("its output"));
@@ -85,13 +86,13 @@ fn kill_after(mut victim: Child, acknowledged: usize) -> Vec<Uuid> {
     for line in output.lines() {
         let line = line.expect("text");
         let Some((_, id)) = line.split_once("acknowledged ") else { continue };
-        // The kill may cut the last line short; then nobody has read that acknowledgement.
+        // The kill may truncate the last line; then its acknowledgement was not read.
         ids.extend(id.parse::<Uuid>());
         if ids.len() == acknowledged {
             victim.kill().expect("killed");
         }
     }
-    victim.wait().expect("it is gone");
+    victim.wait().expect("exited");
     ids
 }
 
@@ -100,7 +101,7 @@ pub fn random_below(bound: usize) -> usize {
 }
 
 #[tokio::test]
-async fn kill_9_loses_nothing_that_was_acknowledged() {
+async fn kill_9_loses_no_acknowledged_write() {
     let folder = tempfile::tempdir().expect("a folder");
     let place = folder.path().join("toolbooth.db");
     let mut acknowledged = HashSet::new();
@@ -126,7 +127,7 @@ async fn kill_9_loses_nothing_that_was_acknowledged() {
 
 /// H7: rows of acknowledged calls that waited for the next commit were lost.
 #[tokio::test]
-async fn kill_9_loses_no_audit_row_that_nobody_waited_for() {
+async fn kill_9_loses_no_spooled_audit_row() {
     let folder = tempfile::tempdir().expect("a folder");
     let place = folder.path().join("toolbooth.db");
     let (mut ended, mut begun) = (HashSet::new(), HashSet::new());
@@ -151,7 +152,7 @@ async fn kill_9_loses_no_audit_row_that_nobody_waited_for() {
                 victim.kill().expect("killed");
             }
         }
-        victim.wait().expect("it is gone");
+        victim.wait().expect("exited");
 
         let store = open(&url(&place)).await.expect("the store opens again");
         let mut rows = HashSet::new();
@@ -177,7 +178,7 @@ async fn kill_9_loses_no_audit_row_that_nobody_waited_for() {
     println!("{} rows in {NOTING_ROUNDS} rounds", ended.len());
 }
 
-/// The files of a store as a kill leaves them: copied while it runs.
+/// Copies the files of a running store, which is the state that a kill leaves.
 fn as_killed(folder: &Path) -> tempfile::TempDir {
     let copy = tempfile::tempdir().expect("a folder");
     copy_files(folder, copy.path());
@@ -199,7 +200,7 @@ fn copy_files(from: &Path, to: &Path) {
 
 // audit: one damaged record of the spool discards everything after it without a report.
 #[tokio::test]
-async fn a_damaged_record_of_the_spool_is_in_the_audit_and_hides_no_other() {
+async fn a_damaged_spool_record_is_audited_and_other_records_are_read() {
     let folder = tempfile::tempdir().expect("a folder");
     let store = open(&url(&folder.path().join("toolbooth.db"))).await.expect("the store opens");
     let intents = [intent(1), intent(2), intent(3)];
@@ -227,9 +228,9 @@ async fn a_damaged_record_of_the_spool_is_in_the_audit_and_hides_no_other() {
     }
 }
 
-// audit: of more calls that were cut off than one reading returns, the rest was closed without audit rows.
+// audit: interrupted calls beyond the first page of open intents were closed without audit rows.
 #[tokio::test]
-async fn every_call_that_was_cut_off_has_an_audit_row() {
+async fn every_interrupted_call_has_an_audit_row() {
     let folder = tempfile::tempdir().expect("a folder");
     let store = open(&url(&folder.path().join("toolbooth.db"))).await.expect("the store opens");
     let count = u64::from(MAX_OPEN_INTENTS) + 5;
@@ -247,7 +248,7 @@ async fn every_call_that_was_cut_off_has_an_audit_row() {
 }
 
 #[tokio::test]
-async fn another_process_is_named_by_its_number() {
+async fn the_error_names_the_process_that_holds_the_database() {
     let folder = tempfile::tempdir().expect("a folder");
     let place = folder.path().join("toolbooth.db");
     let mut victim = start_victim("crash::victim", &place);
@@ -259,9 +260,9 @@ async fn another_process_is_named_by_its_number() {
     }
     let refusal = open(&url(&place)).await.err();
     victim.kill().expect("killed");
-    victim.wait().expect("it is gone");
+    victim.wait().expect("exited");
     let refusal = refusal.expect("a refusal");
     assert_eq!(refusal.code(), "store.in-use");
     assert!(refusal.to_string().contains(&format!("(process {})", victim.id())), "{refusal}");
-    open(&url(&place)).await.expect("free again").close().await;
+    open(&url(&place)).await.expect("the lock is released").close().await;
 }

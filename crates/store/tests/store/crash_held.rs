@@ -1,5 +1,5 @@
-//! kill -9 while held calls are decided, claimed and finished: whatever was acknowledged stands,
-//! nothing runs twice, and the audit verifies.
+//! kill -9 while held calls are decided, claimed and finished: acknowledged steps persist, no call
+//! runs twice, and the audit verifies.
 
 use crate::crash::{PLACE, random_below, start_victim};
 use crate::sample::{approval, approve, audited, entry, reject, result, url};
@@ -26,7 +26,7 @@ async fn victim() {
     let filter = HeldFilter { states: vec![HeldState::Approved], ..HeldFilter::default() };
     let mut tasks = JoinSet::new();
     for call in store.held_calls(filter).await.expect("listed") {
-        // Approved before the last kill: several want to run it.
+        // Approved before the last kill: several tasks try to run it.
         for _ in 0..3 {
             tasks.spawn(run(Arc::clone(&store), call.id));
         }
@@ -34,7 +34,7 @@ async fn victim() {
     for worker in 0..16_i64 {
         let store = Arc::clone(&store);
         tasks.spawn(async move {
-            // Ends by the kill, or at the latest here.
+            // Runs until the kill, or at most so many rounds.
             for number in 0..10_000 {
                 let call = approval(number);
                 store.hold(call.clone()).await.expect("held");
@@ -43,7 +43,7 @@ async fn victim() {
                 let decision = if worker % 4 == 0 { reject("di", number) } else { approve("cy", number) };
                 let note = AuditEntry { call_id: Some(call.id), ..entry("decision") };
                 let decided = store.decide_held(call.id, decision, note).await.expect("decided");
-                let Contest::Won(decided) = decided else { panic!("nobody else decides") };
+                let Contest::Won(decided) = decided else { panic!("this is the only decision") };
                 println!("+ {} {}", decided.state, call.id);
                 if decided.state == HeldState::Approved {
                     run(Arc::clone(&store), call.id).await;
@@ -63,7 +63,7 @@ async fn run(store: Arc<dyn Store>, id: Uuid) {
     }
 }
 
-/// Kills the victim after so many acknowledgements, and returns all of them.
+/// Kills the victim after `lines` acknowledgements, and returns all of them.
 fn kill_after(mut victim: Child, lines: usize) -> Vec<(String, Uuid)> {
     let mut acknowledged = Vec::new();
     let output = BufReader::new(victim.stdout.take().expect("its output"));
@@ -71,14 +71,14 @@ fn kill_after(mut victim: Child, lines: usize) -> Vec<(String, Uuid)> {
         let line = line.expect("text");
         let Some((_, said)) = line.split_once("+ ") else { continue };
         let Some((what, id)) = said.split_once(' ') else { continue };
-        // The kill may cut the last line short; then nobody has read that acknowledgement.
+        // The kill may truncate the last line; then its acknowledgement was not read.
         let Ok(id) = id.parse() else { continue };
         acknowledged.push((what.to_owned(), id));
         if acknowledged.len() == lines {
             victim.kill().expect("killed");
         }
     }
-    victim.wait().expect("it is gone");
+    victim.wait().expect("exited");
     acknowledged
 }
 
@@ -106,7 +106,7 @@ fn holds(what: &str, call: &HeldCall) -> bool {
 }
 
 #[tokio::test]
-async fn kill_9_loses_no_decision_and_runs_nothing_twice() {
+async fn kill_9_loses_no_decision_and_runs_no_call_twice() {
     let folder = tempfile::tempdir().expect("a folder");
     let place = folder.path().join("toolbooth.db");
     let (mut acknowledged, mut claims) = (Vec::new(), HashMap::new());

@@ -1,4 +1,4 @@
-//! Files and who may fetch them: what every backend promises about their rows.
+//! Rows of files and grants: contract tests for every backend.
 
 use crate::contract::{Shared, code};
 use crate::sample::server;
@@ -31,7 +31,7 @@ async fn add(store: &Shared, file: FileRow) -> FileRow {
     store.add_file(file).await.expect("added")
 }
 
-pub async fn a_name_used_again_is_a_new_version(store: Shared) {
+pub async fn a_reused_name_creates_a_new_version(store: Shared) {
     let artifact = FileRow {
         origin: FileOrigin::Artifact { call: Uuid::now_v7(), server: server("mail"), tool: "plot".into() },
         description: Some("Zoë's \"plot\"; --".into()),
@@ -112,7 +112,7 @@ pub async fn files_are_listed_in_pages(store: Shared) {
     assert_eq!(store.files(gone).await, Ok(vec![]));
 }
 
-pub async fn unfit_files_are_refused(store: Shared) {
+pub async fn invalid_files_are_refused(store: Shared) {
     let unfit = [
         FileRow { user: "\0".into(), ..file("a") },
         in_session("", file("a")),
@@ -127,7 +127,7 @@ pub async fn unfit_files_are_refused(store: Shared) {
     assert_eq!(code(store.known_files(&many).await), "store.unfit");
 }
 
-pub async fn files_of_one_user_are_bounded(store: Shared) {
+pub async fn files_of_one_user_are_limited(store: Shared) {
     let mut tasks = tokio::task::JoinSet::new();
     for number in 0..MAX_FILES_OF_USER {
         let store = store.clone();

@@ -1,4 +1,4 @@
-//! The file-backed store: its files, who may open them, and what it says about files it cannot use.
+//! The SQLite store: its files, their permissions, and the errors for files that it cannot use.
 
 use crate::sample::{discovery, intent, outcome, url};
 use sqlx::sqlite::SqliteConnectOptions;
@@ -12,7 +12,7 @@ use toolbooth_store::{NonceUse, OutcomeKind, Store, StoreUrl, open};
 
 async fn opened(path: &Path) -> Arc<dyn Store> {
     let url = url(path);
-    // In a task of its own, as a gateway may do it: opening must be able to change threads.
+    // In a spawned task, so that the future of `open` must be `Send`.
     let task = tokio::spawn(async move { open(&url).await });
     task.await.expect("no panic").expect("the store opens")
 }
@@ -43,7 +43,7 @@ fn mode(path: &Path) -> u32 {
 }
 
 #[tokio::test]
-async fn everything_acknowledged_is_there_after_reopening() {
+async fn acknowledged_writes_are_there_after_reopening() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("toolbooth.db");
     let (first, second) = (intent(1), intent(2));
@@ -67,7 +67,7 @@ async fn everything_acknowledged_is_there_after_reopening() {
 }
 
 #[tokio::test]
-async fn files_are_for_their_owner_alone() {
+async fn only_the_owner_can_open_the_files() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("data/toolbooth/toolbooth.db");
     let store = opened(&path).await;
@@ -89,7 +89,7 @@ async fn files_are_for_their_owner_alone() {
 }
 
 #[tokio::test]
-async fn a_second_opener_is_told_who_holds_the_data() {
+async fn opening_twice_fails_and_names_the_process() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = used(folder.path()).await;
     let store = opened(&path).await;
@@ -112,25 +112,25 @@ async fn a_second_opener_is_told_who_holds_the_data() {
 }
 
 #[tokio::test]
-async fn a_dropped_store_gives_its_data_up() {
+async fn a_dropped_store_releases_the_database() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = used(folder.path()).await;
     drop(opened(&path).await);
-    // The writing task ends by itself once nobody can reach it.
+    // The writer task ends once its last handle is dropped.
     for _ in 0..100_000 {
         match open(&url(&path)).await {
             Ok(store) => return store.close().await,
             Err(_) => tokio::task::yield_now().await,
         }
     }
-    panic!("it is still in use");
+    panic!("the database is still locked");
 }
 
 #[tokio::test]
-async fn a_file_that_is_no_database_is_left_alone() {
+async fn a_file_that_is_not_a_database_is_not_changed() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("notes.txt");
-    let text = "not a database, but somebody's only copy of something\n".repeat(100);
+    let text = "not a database, but the only copy of something\n".repeat(100);
     std::fs::write(&path, &text).expect("written");
     let problem = refused(&path).await;
     assert_eq!(problem.code, "store.corrupt");
@@ -154,7 +154,7 @@ async fn a_damaged_database_is_reported_and_never_emptied() {
 }
 
 #[tokio::test]
-async fn damage_found_later_is_an_answer_too() {
+async fn damage_found_later_is_reported() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = used(folder.path()).await;
     let store = opened(&path).await;
@@ -169,13 +169,13 @@ async fn damage_found_later_is_an_answer_too() {
     assert_eq!(Problem::of(&error).code, "store.corrupt");
     let error = store.save_discovery(discovery("mail", "new")).await.expect_err("a fault");
     assert_eq!(Problem::of(&error).code, "store.corrupt");
-    // What is not damaged still works.
+    // Tables that are not damaged still work.
     store.write_intent(intent(1)).await.expect("written");
     store.close().await;
 }
 
 #[tokio::test]
-async fn another_programs_database_is_left_alone() {
+async fn another_programs_database_is_not_changed() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("bookmarks.db");
     let mut other = raw(&path).await;
@@ -210,7 +210,7 @@ async fn schemas_of_other_versions_are_refused() {
 }
 
 #[tokio::test]
-async fn a_store_interrupted_while_it_was_made_is_finished() {
+async fn an_interrupted_migration_is_completed() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("toolbooth.db");
     std::fs::write(&path, b"").expect("written");
@@ -230,7 +230,7 @@ async fn a_store_interrupted_while_it_was_made_is_finished() {
 }
 
 #[tokio::test]
-async fn places_without_a_file_are_refused() {
+async fn paths_without_a_file_are_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("file");
     std::fs::write(&file, "text").expect("written");
@@ -256,7 +256,7 @@ async fn a_failed_group_leaves_the_store_usable() {
 }
 
 #[tokio::test]
-async fn one_unreadable_row_hides_no_other() {
+async fn other_rows_are_read_if_one_is_unreadable() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = used(folder.path()).await;
     let mut hand = raw(&path).await;
@@ -269,7 +269,7 @@ async fn one_unreadable_row_hides_no_other() {
 
 #[tokio::test]
 async fn postgres_is_not_built_yet() {
-    let url: StoreUrl = "postgres://ann:hunter2@db/toolbooth".parse().expect("an address");
+    let url: StoreUrl = "postgres://ann:hunter2@db/toolbooth".parse().expect("a URL");
     let problem = match open(&url).await {
         Ok(_) => panic!("the store opened"),
         Err(error) => Problem::of(&error),
@@ -295,6 +295,6 @@ async fn opening_is_quick() {
         store.close().await;
     }
     println!("opened in {best} us");
-    // Ten times what it should take: the test's machine may be busy.
+    // Ten times the expected duration, since the machine may be busy.
     assert!(best < 100_000, "{best} us");
 }

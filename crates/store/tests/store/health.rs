@@ -1,4 +1,4 @@
-//! Health windows: what every backend promises about them.
+//! Health windows: contract tests for every backend.
 
 use crate::contract::{Shared, code};
 use toolbooth_store::{HEALTH_MS, HealthRow, MAX_HEALTH_BATCH, MAX_WINDOW_BYTES};
@@ -8,7 +8,7 @@ fn row(subject: &str, server: &str, name: &str, saved_ms: i64, window: &str) -> 
     HealthRow { subject, server, name, saved_ms, window }
 }
 
-pub async fn windows_are_replaced_and_forgotten(store: Shared) {
+pub async fn windows_are_replaced_and_purged(store: Shared) {
     let first = [
         row("tool", "mail", "send", 1, "one"),
         row("tool", "mail", "list", 2, "two"),
@@ -23,7 +23,7 @@ pub async fn windows_are_replaced_and_forgotten(store: Shared) {
     assert_eq!(store.health().await.expect("read"), expected[..2]);
 }
 
-pub async fn unfit_windows_are_refused_and_nothing_is_written(store: Shared) {
+pub async fn invalid_windows_are_refused_and_none_is_written(store: Shared) {
     let good = row("tool", "mail", "send", 1, "one");
     let long = "x".repeat(MAX_WINDOW_BYTES + 1);
     let cases = [

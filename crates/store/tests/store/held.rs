@@ -1,4 +1,4 @@
-//! Held calls and plans: what every backend promises about them.
+//! Held calls and plans: contract tests for every backend.
 
 use crate::contract::{HOUR_MS, Shared, code};
 use crate::sample::{approval, approve, entry, json, reject, result, server};
@@ -6,9 +6,7 @@ use std::collections::HashSet;
 use tokio::task::JoinSet;
 use toolbooth_core::held::{HeldCall, HeldKind, HeldState, Remember};
 use toolbooth_core::plan::{Plan, PlanState, PlanStep};
-use toolbooth_store::{
-    Claimed, Contest, Decided, HeldFilter, MAX_OPEN_HELD_OF_USER, OutcomeKind, SameCall, StoreError,
-};
+use toolbooth_store::{Contest, HeldFilter, MAX_OPEN_HELD_OF_USER, OutcomeKind, SameCall, StoreError};
 use uuid::Uuid;
 
 fn won(contest: Result<Contest, StoreError>) -> HeldCall {
@@ -25,7 +23,7 @@ fn lost(contest: Result<Contest, StoreError>) -> HeldCall {
     }
 }
 
-pub async fn a_held_call_goes_its_way(store: Shared) {
+pub async fn a_held_call_is_decided_claimed_and_finished(store: Shared) {
     let call = approval(1);
     store.hold(call.clone()).await.expect("held");
     store.hold(call.clone()).await.expect("a repetition");
@@ -73,11 +71,11 @@ pub async fn one_of_four_parallel_answers_wins_a_thousand_times(store: Shared) {
         }
         let (mut winners, mut seen) = (0, HashSet::new());
         for answer in answers.join_all().await {
-            let (Decided::Won(call) | Decided::Lost(call)) = &answer else { panic!("missing") };
-            winners += usize::from(matches!(answer, Decided::Won(_)));
+            let (Contest::Won(call) | Contest::Lost(call)) = &answer else { panic!("missing") };
+            winners += usize::from(matches!(answer, Contest::Won(_)));
             seen.insert((call.state, call.decided_by.clone()));
         }
-        // Everybody hears the same: who won, and with what.
+        // All attempts return the winning decision.
         assert_eq!((winners, seen.len()), (1, 1), "round {round}");
     }
 }
@@ -93,11 +91,11 @@ pub async fn one_of_eight_parallel_claims_wins(store: Shared) {
             claims.spawn(async move { store.claim_held(id, 1).await.expect("an answer") });
         }
         let claims = claims.join_all().await;
-        assert_eq!(claims.iter().filter(|claim| matches!(claim, Claimed::Won(_))).count(), 1);
+        assert_eq!(claims.iter().filter(|claim| matches!(claim, Contest::Won(_))).count(), 1);
     }
 }
 
-pub async fn late_answers_lose_and_waiting_ends(store: Shared) {
+pub async fn late_decisions_lose_and_overdue_calls_expire(store: Shared) {
     let (soon, later) = (approval(0), HeldCall { expires_ms: Some(500), ..approval(0) });
     let endless = HeldCall { expires_ms: None, ..approval(0) };
     for call in [&soon, &later, &endless] {
@@ -128,7 +126,7 @@ pub async fn interrupted_held_calls_fail_as_unknown(store: Shared) {
     let outcome = cut_off[0].outcome.clone().expect("an outcome");
     assert_eq!((cut_off[0].state, outcome.kind, outcome.at_ms), (HeldState::Failed, OutcomeKind::Unknown, 9));
     assert_eq!(store.interrupted_held(10).await.expect("closed"), []);
-    // What nobody had begun can still run, once.
+    // A call that was not claimed can still run once.
     won(store.claim_held(calls[2].id, 11).await);
 }
 
@@ -167,7 +165,7 @@ pub async fn held_calls_are_filtered_and_paged(store: Shared) {
     }
 }
 
-pub async fn lists_of_held_calls_are_bounded(store: Shared) {
+pub async fn pages_of_held_calls_are_limited(store: Shared) {
     let long = json(&format!(r#"{{"text":"{}"}}"#, "x".repeat(900_000)));
     for number in 0..20 {
         let call = HeldCall { arguments: long.clone(), ..approval(number) };
@@ -186,7 +184,7 @@ pub async fn lists_of_held_calls_are_bounded(store: Shared) {
     assert_eq!(code(store.hold(placed).await), "store.unfit");
 }
 
-pub async fn one_user_cannot_fill_the_waiting_room(store: Shared) {
+pub async fn one_user_cannot_reach_the_total_limit_of_held_calls(store: Shared) {
     let mut holds = JoinSet::new();
     for number in 0..MAX_OPEN_HELD_OF_USER as i64 {
         let store = store.clone();
@@ -194,10 +192,10 @@ pub async fn one_user_cannot_fill_the_waiting_room(store: Shared) {
     }
     assert!(holds.join_all().await.into_iter().all(|held| held.is_ok()));
     assert_eq!(code(store.hold(approval(1)).await), "store.full");
-    store.hold(HeldCall { user: "bo".into(), ..approval(1) }).await.expect("room for another");
+    store.hold(HeldCall { user: "bo".into(), ..approval(1) }).await.expect("another user is not limited");
 }
 
-pub async fn purge_forgets_ended_held_calls(store: Shared) {
+pub async fn purge_deletes_ended_held_calls(store: Shared) {
     let (ended, open, young) = (approval(0), approval(0), approval(2));
     for call in [&ended, &open, &young] {
         store.hold(call.clone()).await.expect("held");
@@ -227,7 +225,7 @@ pub async fn the_narrowest_open_plan_covers_a_call(store: Shared) {
     for plan in [&session, &dev, &wide] {
         assert_eq!(store.open_plan(plan.clone()).await.as_ref(), Ok(plan));
     }
-    // A second one of the same scope is the first one.
+    // Opening a second plan with the same scope returns the first.
     assert_eq!(store.open_plan(plan(Some("dev"), None)).await.as_ref(), Ok(&dev));
     let cases = [
         ("ann", None, None, Some(&wide)),
@@ -240,7 +238,7 @@ pub async fn the_narrowest_open_plan_covers_a_call(store: Shared) {
         let found = store.plan_of(user, persona, session).await.expect("read");
         assert_eq!(found.as_ref(), expected, "{user} {persona:?} {session:?}");
     }
-    let closed = store.close_plan(wide.id, 5).await.expect("closed").expect("it is there");
+    let closed = store.close_plan(wide.id, 5).await.expect("closed").expect("exists");
     assert_eq!((closed.state, closed.closed_ms), (PlanState::Closed, Some(5)));
     assert_eq!(store.close_plan(wide.id, 6).await, Ok(Some(closed.clone())));
     assert_eq!(store.close_plan(Uuid::nil(), 6).await, Ok(None));
@@ -272,7 +270,7 @@ pub async fn steps_are_numbered_without_gaps(store: Shared) {
     }
     let filter = HeldFilter { plan: Some(plan.id), ..HeldFilter::default() };
     let listed = store.held_calls(filter).await.expect("listed");
-    let order: Vec<_> = listed.iter().map(|call| call.plan.expect("a place").step).collect();
+    let order: Vec<_> = listed.iter().map(|call| call.plan.expect("a plan").step).collect();
     assert_eq!(order, (1..=64).rev().collect::<Vec<_>>());
     store.close_plan(plan.id, 1).await.expect("closed");
     assert_eq!(code(store.queue_step(plan.id, approval(1)).await), "store.no-plan");

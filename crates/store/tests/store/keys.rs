@@ -1,4 +1,4 @@
-//! Keys: in a file of their own, and never replaced by new ones.
+//! Keys: stored in a separate file, and never replaced by new ones.
 
 use crate::sample::url;
 use sqlx::sqlite::SqliteConnectOptions;
@@ -14,7 +14,7 @@ async fn raw(path: &Path) -> SqliteConnection {
     SqliteConnectOptions::new().filename(path).connect().await.expect("a plain connection")
 }
 
-/// A database that was used with one key.
+/// Creates a database with one key.
 async fn used(folder: &Path) -> (PathBuf, PathBuf) {
     let path = folder.join("toolbooth.db");
     let store = open(&url(&path)).await.expect("opened");
@@ -33,7 +33,7 @@ fn anywhere_in(folder: &Path, bytes: &[u8]) -> Vec<PathBuf> {
     files.filter(|path| holds(path, bytes)).collect()
 }
 
-// audit: the sealing key lies in the same file as what it seals.
+// audit: the sealing key is stored in the same file as the sealed data.
 #[tokio::test]
 async fn a_key_is_not_in_the_database() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -41,13 +41,13 @@ async fn a_key_is_not_in_the_database() {
     assert_eq!(anywhere_in(folder.path(), &KEY), Vec::<PathBuf>::new());
     assert_eq!(keys.metadata().expect("a file").permissions().mode() & 0o777, 0o600);
     let store = open(&url(&path)).await.expect("opened again");
-    let again = store.get_or_create_secret("seal", &|| panic!("it is there")).await;
+    let again = store.get_or_create_secret("seal", &|| panic!("the secret exists")).await;
     assert_eq!(again, Ok(KEY.to_vec()));
     store.close().await;
 }
 
 #[tokio::test]
-async fn keys_that_an_earlier_version_kept_in_the_database_move_out_of_it() {
+async fn keys_of_earlier_versions_move_from_the_database_to_the_file() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("toolbooth.db");
     open(&url(&path)).await.expect("opened").close().await;
@@ -58,7 +58,7 @@ async fn keys_that_an_earlier_version_kept_in_the_database_move_out_of_it() {
     assert_eq!(anywhere_in(folder.path(), &KEY), std::slice::from_ref(&path));
 
     let store = open(&url(&path)).await.expect("opened");
-    let found = store.get_or_create_secret("seal", &|| panic!("it is there")).await;
+    let found = store.get_or_create_secret("seal", &|| panic!("the secret exists")).await;
     assert_eq!(found, Ok(KEY.to_vec()));
     assert_eq!(anywhere_in(folder.path(), &KEY), Vec::<PathBuf>::new(), "also while the store is open");
     store.close().await;
@@ -66,7 +66,7 @@ async fn keys_that_an_earlier_version_kept_in_the_database_move_out_of_it() {
 }
 
 #[tokio::test]
-async fn no_new_key_is_made_where_an_old_one_was_in_use() {
+async fn a_key_in_use_is_never_replaced_by_a_new_one() {
     type Damage = fn(&Path);
     let cases: [(&str, Damage, &str); 5] = [
         ("gone", |keys| std::fs::remove_file(keys).expect("removed"), "store.keys-missing"),
@@ -105,11 +105,11 @@ async fn no_new_key_is_made_where_an_old_one_was_in_use() {
         let before = std::fs::read(&keys).ok();
         let refused = open(&url(&path)).await.err().expect("refused");
         assert_eq!(refused.code(), code, "{name}: {refused}");
-        assert_eq!(std::fs::read(&keys).ok(), before, "{name}: nothing was written over it");
+        assert_eq!(std::fs::read(&keys).ok(), before, "{name}: the file is not changed");
     }
 }
 
-/// How many fingerprints the database has.
+/// The number of fingerprints in the database.
 async fn fingerprints(path: &Path) -> i64 {
     let mut plain = raw(path).await;
     let query = sqlx::query_scalar::<_, i64>("SELECT count(*) FROM secrets");
@@ -124,15 +124,15 @@ async fn run(path: &Path, statement: &'static str) {
     plain.close().await.expect("closed");
 }
 
-// audit: a crash between a key and its fingerprint leaves a key that may vanish unnoticed.
+// audit: a crash between a key and its fingerprint leaves a key whose loss is not detected.
 #[tokio::test]
-async fn a_key_whose_fingerprint_was_not_committed_gets_it_before_it_is_used() {
+async fn a_missing_fingerprint_is_committed_before_the_key_is_used() {
     let folder = tempfile::tempdir().expect("a folder");
     let (path, keys) = used(folder.path()).await;
-    // As after a crash between the two.
+    // As after a crash between writing the key and its fingerprint.
     run(&path, "DELETE FROM secrets").await;
     let store = open(&url(&path)).await.expect("opened");
-    assert_eq!(store.get_or_create_secret("seal", &|| panic!("it is there")).await, Ok(KEY.to_vec()));
+    assert_eq!(store.get_or_create_secret("seal", &|| panic!("the secret exists")).await, Ok(KEY.to_vec()));
     store.close().await;
     assert_eq!(fingerprints(&path).await, 1);
     std::fs::remove_file(&keys).expect("removed");
@@ -140,7 +140,7 @@ async fn a_key_whose_fingerprint_was_not_committed_gets_it_before_it_is_used() {
 }
 
 #[tokio::test]
-async fn a_key_is_not_handed_out_while_its_fingerprint_cannot_be_committed() {
+async fn a_key_is_not_returned_before_its_fingerprint_is_committed() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("toolbooth.db");
     let store = open(&url(&path)).await.expect("opened");
@@ -150,14 +150,14 @@ async fn a_key_is_not_handed_out_while_its_fingerprint_cannot_be_committed() {
         assert_eq!(refused.code(), "store.failed");
     }
     run(&path, "ALTER TABLE elsewhere RENAME TO secrets").await;
-    // The key that was made first is the one that is used.
-    assert_eq!(store.get_or_create_secret("seal", &|| panic!("it is there")).await, Ok(KEY.to_vec()));
+    // The key that was created first is used.
+    assert_eq!(store.get_or_create_secret("seal", &|| panic!("the secret exists")).await, Ok(KEY.to_vec()));
     store.close().await;
     assert_eq!(fingerprints(&path).await, 1);
 }
 
 #[tokio::test]
-async fn a_draft_of_the_key_file_that_a_crash_left_is_not_read_and_goes() {
+async fn a_temporary_key_file_is_ignored_and_removed() {
     for content in ["", "toolbooth keys 1\n7365", "toolbooth keys 1\n7365616c 00ff\n"] {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("toolbooth.db");
@@ -168,17 +168,20 @@ async fn a_draft_of_the_key_file_that_a_crash_left_is_not_read_and_goes() {
         assert_eq!(store.get_or_create_secret("seal", &|| KEY.to_vec()).await, Ok(KEY.to_vec()));
         store.close().await;
 
-        // With keys in use it is the same.
+        // The same with keys in use.
         std::fs::write(&draft, content).expect("written");
         let store = open(&url(&path)).await.expect("opened again");
         assert!(!draft.exists(), "{content:?}");
-        assert_eq!(store.get_or_create_secret("seal", &|| panic!("it is there")).await, Ok(KEY.to_vec()));
+        assert_eq!(
+            store.get_or_create_secret("seal", &|| panic!("the secret exists")).await,
+            Ok(KEY.to_vec())
+        );
         store.close().await;
     }
 }
 
 #[tokio::test]
-async fn keys_that_a_crash_left_in_the_file_and_in_the_database_leave_the_database() {
+async fn an_interrupted_move_of_keys_is_completed() {
     let folder = tempfile::tempdir().expect("a folder");
     let (path, _) = used(folder.path()).await;
     let mut plain = raw(&path).await;
@@ -186,7 +189,7 @@ async fn keys_that_a_crash_left_in_the_file_and_in_the_database_leave_the_databa
     update.execute(&mut plain).await.expect("put back");
     plain.close().await.expect("closed");
     let store = open(&url(&path)).await.expect("opened");
-    assert_eq!(store.get_or_create_secret("seal", &|| panic!("it is there")).await, Ok(KEY.to_vec()));
+    assert_eq!(store.get_or_create_secret("seal", &|| panic!("the secret exists")).await, Ok(KEY.to_vec()));
     store.close().await;
     assert_eq!(anywhere_in(folder.path(), &KEY), Vec::<PathBuf>::new());
     assert_eq!(fingerprints(&path).await, 1);

@@ -1,9 +1,9 @@
-//! Dead letters: what every backend promises about them.
+//! Dead letters: contract tests for every backend.
 
 use crate::contract::{Shared, code};
 use crate::sample::{entry, letter};
 use tokio::task::JoinSet;
-use toolbooth_core::dead_letter::{Attempt, Letter, LetterState, LetterStep, Replaying, Settlement};
+use toolbooth_core::dead_letter::{Attempt, DeadLetter, LetterState, LetterStep, ReplayMode, Settlement};
 use toolbooth_store::{
     AuditFilter, ENDED_LETTER_MS, LetterContest, LetterFilter, MAX_OPEN_LETTERS_OF_USER, MAX_SEALED_BYTES,
     OPEN_LETTER_MS,
@@ -18,18 +18,18 @@ fn resolved() -> LetterStep {
     LetterStep::Settle(Settlement::Resolved(attempt("done")))
 }
 
-async fn won(store: &Shared, id: Uuid, step: LetterStep, at_ms: i64) -> Letter {
+async fn won(store: &Shared, id: Uuid, step: LetterStep, at_ms: i64) -> DeadLetter {
     match store.move_letter(id, step, at_ms, None).await.expect("an answer") {
         LetterContest::Won(letter) => *letter,
         other => panic!("not won: {other:?}"),
     }
 }
 
-pub async fn a_letter_goes_its_way(store: Shared) {
+pub async fn a_letter_is_replayed_and_resolved(store: Shared) {
     let first = letter(5);
     store.add_letter(first.clone()).await.expect("kept");
     store.add_letter(first.clone()).await.expect("a repetition");
-    let other = Letter { tool: "delete".into(), ..first.clone() };
+    let other = DeadLetter { tool: "delete".into(), ..first.clone() };
     assert_eq!(code(store.add_letter(other).await), "store.conflict");
     assert_eq!(store.letter(first.id).await, Ok(Some(first.clone())));
     assert_eq!(store.letter(Uuid::nil()).await, Ok(None));
@@ -38,7 +38,11 @@ pub async fn a_letter_goes_its_way(store: Shared) {
 
     let lost = store.move_letter(first.id, resolved(), 6, Some(entry("dead_letter"))).await;
     assert_eq!(lost, Ok(LetterContest::Lost(first.clone().into())));
-    assert_eq!(store.audit_rows(AuditFilter::default()).await.expect("rows"), [], "the loser leaves no row");
+    assert_eq!(
+        store.audit_rows(AuditFilter::default()).await.expect("rows"),
+        [],
+        "a lost attempt adds no row"
+    );
     let claimed = won(&store, first.id, LetterStep::Claim, 6).await;
     assert_eq!((claimed.state, claimed.replays), (LetterState::Retrying, 1));
     let failed = LetterStep::Settle(Settlement::Failed {
@@ -81,7 +85,7 @@ pub async fn letters_are_filtered_and_paged(store: Shared) {
         letter.user = if number % 2 == 0 { "ann" } else { "bo" }.into();
         letter.exposed = format!("mail_{}", number / 3);
         store.add_letter(letter.clone()).await.expect("kept");
-        all.push(Letter { sealed: None, ..letter });
+        all.push(DeadLetter { sealed: None, ..letter });
     }
     all[4] = won(&store, all[4].id, LetterStep::Drop, 3).await;
     all.reverse();
@@ -105,9 +109,10 @@ pub async fn letters_are_filtered_and_paged(store: Shared) {
     }
 }
 
-pub async fn due_letters_come_in_order(store: Shared) {
+pub async fn due_letters_are_sorted_by_time(store: Shared) {
     assert_eq!(store.next_letter_ms().await, Ok(None));
-    let letters = [Some(30), None, Some(10), Some(20)].map(|at| Letter { next_retry_ms: at, ..letter(1) });
+    let letters =
+        [Some(30), None, Some(10), Some(20)].map(|at| DeadLetter { next_retry_ms: at, ..letter(1) });
     for letter in &letters {
         store.add_letter(letter.clone()).await.expect("kept");
     }
@@ -120,7 +125,7 @@ pub async fn due_letters_come_in_order(store: Shared) {
 }
 
 pub async fn interrupted_replays_are_found_again(store: Shared) {
-    let safe = Letter { replaying: Replaying::Automatic, ..letter(1) };
+    let safe = DeadLetter { replaying: ReplayMode::Automatic, ..letter(1) };
     let (write, waiting) = (letter(1), letter(1));
     for letter in [&safe, &write, &waiting] {
         store.add_letter(letter.clone()).await.expect("kept");
@@ -138,10 +143,10 @@ pub async fn interrupted_replays_are_found_again(store: Shared) {
     assert_eq!(rows.iter().filter(|row| &*row.entry.outcome == "interrupted").count(), 2);
 }
 
-pub async fn letters_are_bounded_and_forgotten(store: Shared) {
-    let unfit = Letter { sealed: Some("x".repeat(MAX_SEALED_BYTES + 1)), ..letter(1) };
+pub async fn letters_are_limited_and_purged(store: Shared) {
+    let unfit = DeadLetter { sealed: Some("x".repeat(MAX_SEALED_BYTES + 1)), ..letter(1) };
     assert_eq!(code(store.add_letter(unfit).await), "store.unfit");
-    let ended = Letter { state: LetterState::Dropped, ended_ms: Some(1), ..letter(1) };
+    let ended = DeadLetter { state: LetterState::Dropped, ended_ms: Some(1), ..letter(1) };
     assert_eq!(code(store.add_letter(ended).await), "store.unfit");
     let now_ms = 100 * 24 * 3_600_000;
     let [old, young, ended, lately] = [
@@ -162,5 +167,5 @@ pub async fn letters_are_bounded_and_forgotten(store: Shared) {
         store.add_letter(letter(now_ms)).await.unwrap_or_else(|error| panic!("{number}: {error}"));
     }
     assert_eq!(code(store.add_letter(letter(now_ms)).await), "store.full");
-    store.add_letter(Letter { user: "somebody else".into(), ..letter(now_ms) }).await.expect("kept");
+    store.add_letter(DeadLetter { user: "another user".into(), ..letter(now_ms) }).await.expect("kept");
 }

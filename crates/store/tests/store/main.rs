@@ -1,4 +1,4 @@
-//! The store's tests: what every backend promises, and what the file-backed one promises besides.
+//! The store's tests: the contract of every backend, and tests of the SQLite backend.
 
 mod audit;
 mod blob_promises;

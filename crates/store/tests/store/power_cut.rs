@@ -1,7 +1,7 @@
-//! A power cut: what was written after the last sync may be torn, and nothing acknowledged is lost.
+//! A power cut: writes after the last sync may be torn, and no acknowledged write is lost.
 //!
-//! The cut is simulated on copies of the files. A copy taken right after an acknowledgement holds all that was synced;
-//! what a later copy has beyond it was still on its way, and arrives in part, as zeros, or garbled.
+//! The cut is simulated on copies of the files. A copy taken right after an acknowledgement holds all synced bytes;
+//! the further bytes of a later copy were not synced, and appear in part, as zeros, or garbled.
 
 use crate::sample::{intent, url};
 use std::collections::BTreeMap;
@@ -13,14 +13,14 @@ const ROUNDS: usize = 24;
 
 type Files = BTreeMap<String, Vec<u8>>;
 
-/// All files in a folder and in the folder of the spool, by their paths within it.
+/// Reads all files of a folder and of its spool folder, by relative path.
 fn copy_of(folder: &Path) -> Files {
     let mut files = Files::new();
     for within in ["", "toolbooth.db-spool/"] {
         for entry in std::fs::read_dir(folder.join(within)).expect("a folder") {
             let entry = entry.expect("an entry");
             let name = entry.file_name().into_string().expect("a name");
-            // The shared memory of the database is recreated after a cut, and a lock ends with its process.
+            // The database's shared memory is recreated after a cut, and a lock ends with its process.
             if name.ends_with("-shm") || name.ends_with(".lock") || !entry.path().is_file() {
                 continue;
             }
@@ -30,7 +30,7 @@ fn copy_of(folder: &Path) -> Files {
     files
 }
 
-/// What lies on the disk after a cut: all that was synced, and a part of what was appended later.
+/// The files after a cut: all synced bytes, and a part of the bytes appended later.
 fn cut(synced: &Files, later: &Files, round: usize) -> Files {
     let mut found = synced.clone();
     for (name, content) in &mut found {
@@ -49,7 +49,7 @@ fn cut(synced: &Files, later: &Files, round: usize) -> Files {
 
 // F23: power cut.
 #[tokio::test]
-async fn writes_that_a_power_cut_tears_lose_nothing_that_was_acknowledged() {
+async fn a_power_cut_loses_no_acknowledged_write() {
     let folder = tempfile::tempdir().expect("a folder");
     let store = open(&url(&folder.path().join("toolbooth.db"))).await.expect("the store opens");
     let mut acknowledged: Vec<Uuid> = Vec::new();

@@ -1,15 +1,15 @@
-//! Records to write.
+//! Sample records.
 
 use std::path::Path;
 use toolbooth_core::audit::AuditEntry;
 use toolbooth_core::caller::IdentifiedBy;
-use toolbooth_core::dead_letter::{Attempt, Letter, LetterState, Replaying};
+use toolbooth_core::dead_letter::{Attempt, DeadLetter, LetterState, ReplayMode};
 use toolbooth_core::held::{
     Answerer, Decision, HeldCall, HeldKind, HeldOutcome, HeldState, HeldVerdict, Remember,
 };
 use toolbooth_core::json::RawJson;
 use toolbooth_core::names::ServerName;
-use toolbooth_store::{DiscoveryRecord, Intent, Outcome, OutcomeKind, StoreUrl};
+use toolbooth_store::{CallOutcome, DiscoveryRecord, Intent, OutcomeKind, StoreUrl};
 use uuid::Uuid;
 
 pub fn server(name: &str) -> ServerName {
@@ -38,8 +38,8 @@ pub fn intent(at_ms: i64) -> Intent {
     }
 }
 
-pub fn outcome(intent: &Intent, kind: OutcomeKind) -> Outcome {
-    Outcome { call_id: intent.call_id, at_ms: intent.at_ms + 5, kind, error_code: None, duration_ms: 5 }
+pub fn outcome(intent: &Intent, kind: OutcomeKind) -> CallOutcome {
+    CallOutcome { call_id: intent.call_id, at_ms: intent.at_ms + 5, kind, error_code: None, duration_ms: 5 }
 }
 
 pub fn url(path: &Path) -> StoreUrl {
@@ -117,8 +117,8 @@ pub fn audited(at_ms: i64) -> AuditEntry {
     }
 }
 
-pub fn letter(created_ms: i64) -> Letter {
-    Letter {
+pub fn letter(created_ms: i64) -> DeadLetter {
+    DeadLetter {
         id: Uuid::now_v7(),
         call_id: Uuid::now_v7(),
         user: "ann@example.org".into(),
@@ -144,7 +144,7 @@ pub fn letter(created_ms: i64) -> Letter {
         created_ms,
         next_retry_ms: None,
         state: LetterState::Pending,
-        replaying: Replaying::ByHand,
+        replaying: ReplayMode::ByHand,
         may_have_happened: false,
         replays: 0,
         ended_ms: None,

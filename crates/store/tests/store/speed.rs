@@ -1,4 +1,4 @@
-//! How many durable rows a second; `cargo test -p toolbooth-store speed -- --nocapture` prints it.
+//! Measures durable rows per second; `cargo test -p toolbooth-store speed -- --nocapture` prints them.
 
 use crate::sample::{audited, intent, url};
 use std::time::Instant;
@@ -7,7 +7,7 @@ use toolbooth_core::audit::AuditEntry;
 use toolbooth_store::open;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn groups_are_committed_together() {
+async fn concurrent_writes_share_a_commit() {
     let folder = tempfile::tempdir().expect("a folder");
     let store = open(&url(&folder.path().join("toolbooth.db"))).await.expect("opens");
     for (writers, each) in [(1, 100), (64, 100), (256, 80)] {
@@ -28,11 +28,11 @@ async fn groups_are_committed_together() {
     store.close().await;
 }
 
-/// The time this process has spent computing, in all threads.
+/// The CPU time of this process, all threads together.
 fn cpu_seconds() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/stat").expect("Linux");
     let fields: Vec<_> = stat.rsplit(')').next().expect("fields").split_whitespace().collect();
-    // Fields 14 and 15, of which the name in brackets was the second; counted in hundredths.
+    // Fields 14 and 15 (the name in brackets is field 2), in hundredths of a second.
     [11, 12].iter().map(|place| fields[*place].parse::<f64>().expect("ticks")).sum::<f64>() / 100.0
 }
 
@@ -41,7 +41,7 @@ fn cpu_seconds() -> f64 {
 async fn audit_rows_are_cheap() {
     let folder = tempfile::tempdir().expect("a folder");
     let store = open(&url(&folder.path().join("toolbooth.db"))).await.expect("opens");
-    // What a call usually leaves.
+    // The audit row of a typical call.
     let template = AuditEntry { by: None, persona: None, code: None, detail: None, ..audited(1) };
     for (commits, rows) in [(1_000, 50), (2_000, 1), (100, 500)] {
         let entries: Vec<Vec<_>> = (0..commits).map(|_| vec![template.clone(); rows]).collect();

@@ -1,4 +1,4 @@
-//! Whoever changes the audit behind the gateway's back is found out, and the row is named.
+//! Changes to the audit that bypass the gateway are detected, and the row is named.
 
 use crate::sample::{audited, entry, url};
 use sqlx::sqlite::SqliteConnectOptions;
@@ -37,7 +37,7 @@ async fn verify(path: &Path) -> AuditReport {
 }
 
 #[tokio::test]
-async fn tampering_is_found_and_the_row_named() {
+async fn tampering_is_detected_and_the_row_is_named() {
     let set = |column: &str, value: &str| format!("UPDATE audit SET {column} = {value} WHERE seq = 5");
     let cases = [
         (set("at_ms", "at_ms + 1"), 5, Flaw::Altered),
@@ -90,7 +90,7 @@ async fn tampering_is_found_and_the_row_named() {
 }
 
 #[tokio::test]
-async fn going_on_does_not_heal_a_tampered_audit() {
+async fn new_rows_do_not_hide_tampering() {
     let cases = [
         ("DELETE FROM audit WHERE seq > 7", 8, Flaw::Missing),
         ("UPDATE audit SET tool = 'x' WHERE seq = 10", 10, Flaw::Altered),
@@ -107,7 +107,7 @@ async fn going_on_does_not_heal_a_tampered_audit() {
 }
 
 #[tokio::test]
-async fn an_untouched_audit_goes_on_after_reopening() {
+async fn an_untouched_audit_continues_after_reopening() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = with_rows(folder.path()).await;
     let store = open(&url(&path)).await.expect("opens");
@@ -118,24 +118,24 @@ async fn an_untouched_audit_goes_on_after_reopening() {
 }
 
 #[tokio::test]
-async fn a_damaged_audit_stops_only_those_who_need_it() {
+async fn a_damaged_audit_only_fails_writes_that_need_it() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = with_rows(folder.path()).await;
     let store = open(&url(&path)).await.expect("opens");
     let mut hand = hand(&path).await;
     hand.execute("ALTER TABLE audit RENAME TO elsewhere").await.expect("renamed");
     store.audit(audited(11)).await.expect("queued");
-    assert_eq!(store.flush().await.expect_err("it is not on the disk").code(), "store.failed");
+    assert_eq!(store.flush().await.expect_err("not on disk").code(), "store.failed");
     assert_eq!(store.audit_now(vec![audited(12)]).await.expect_err("refused").code(), "store.failed");
     let call = crate::sample::approval(1);
-    store.hold(call.clone()).await.expect("needs no audit");
+    store.hold(call.clone()).await.expect("does not need the audit");
     let decided = store.decide_held(call.id, crate::sample::reject("cy", 1), entry("decision")).await;
     assert_eq!(decided.expect_err("refused").code(), "store.failed");
     assert_eq!(store.held(call.id).await, Ok(Some(call)));
-    // Once it can be written again, what was queued is written.
+    // Queued entries are written once the audit is writable again.
     hand.execute("ALTER TABLE elsewhere RENAME TO audit").await.expect("renamed");
     hand.close().await.expect("closed");
-    store.flush().await.expect("written at last");
+    store.flush().await.expect("written");
     let rows = store.audit_rows(AuditFilter::default()).await.expect("read");
     assert_eq!((rows.len(), rows[0].entry.at_ms), (11, 11));
     assert_eq!(store.verify_audit().await.expect("checked").first_bad, None);

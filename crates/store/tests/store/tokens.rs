@@ -1,7 +1,7 @@
-//! Tokens: what every backend promises about them.
+//! Tokens: contract tests for every backend.
 
 use crate::contract::{HOUR_MS, Shared, code};
-use toolbooth_core::token::{TokenRecord, TokenStanding};
+use toolbooth_core::token::{TokenRecord, TokenStatus};
 use toolbooth_store::MAX_TOKENS;
 
 fn token(id: &str) -> TokenRecord {
@@ -28,7 +28,7 @@ pub async fn tokens_are_found_by_their_hash(store: Shared) {
     assert_eq!(store.token_by_hash(&[0; 32]).await, Ok(None));
 }
 
-pub async fn a_taken_token_is_refused(store: Shared) {
+pub async fn a_token_with_a_used_id_or_hash_is_refused(store: Shared) {
     store.add_token(token("one")).await.expect("added");
     let same_id = TokenRecord { hash: [1; 32], ..token("one") };
     let same_hash = TokenRecord { hash: token("one").hash, ..token("two") };
@@ -43,18 +43,18 @@ pub async fn a_taken_token_is_refused(store: Shared) {
     assert_eq!(store.tokens().await.expect("listed"), [token("one")]);
 }
 
-pub async fn the_first_revocation_stands(store: Shared) {
+pub async fn the_first_revocation_is_final(store: Shared) {
     store.add_token(token("one")).await.expect("added");
     for at_ms in [5, 6] {
-        let revoked = store.revoke_token("one", at_ms).await.expect("revoked").expect("it is there");
+        let revoked = store.revoke_token("one", at_ms).await.expect("revoked").expect("exists");
         assert_eq!(revoked.revoked_ms, Some(5));
     }
-    let found = store.token_by_hash(&token("one").hash).await.expect("read").expect("it is there");
-    assert_eq!(found.standing(0), TokenStanding::Revoked);
+    let found = store.token_by_hash(&token("one").hash).await.expect("read").expect("exists");
+    assert_eq!(found.status(0), TokenStatus::Revoked);
     assert_eq!(store.revoke_token("two", 5).await, Ok(None));
 }
 
-pub async fn purge_forgets_dead_tokens(store: Shared) {
+pub async fn purge_deletes_expired_and_revoked_tokens(store: Shared) {
     for (id, expires_ms) in [("expired", Some(10)), ("revoked", None), ("live", None), ("young", Some(12))] {
         store.add_token(TokenRecord { expires_ms, ..token(id) }).await.expect("added");
     }
@@ -64,7 +64,7 @@ pub async fn purge_forgets_dead_tokens(store: Shared) {
     assert_eq!(kept, ["live", "young"]);
 }
 
-pub async fn tokens_are_bounded(store: Shared) {
+pub async fn tokens_are_limited(store: Shared) {
     let mut tasks = tokio::task::JoinSet::new();
     for number in 0..MAX_TOKENS {
         let store = store.clone();

@@ -1,10 +1,10 @@
-//! `toolbooth-fixture`: the era-adaptive MCP server of the tests, over HTTP or stdio.
+//! `toolbooth-fixture`: the era-adaptive MCP test server, over HTTP or stdio.
 
 use std::{net::SocketAddr, process::ExitCode};
 use tokio::net::TcpListener;
 use toolbooth_testkit::fixture::{
-    Eras, http, stdio,
-    world::{Options, World},
+    ServedEras, http, stdio,
+    world::{FixtureOptions, World},
 };
 
 const USAGE: &str =
@@ -12,13 +12,13 @@ const USAGE: &str =
 
 struct Arguments {
     listen: Option<SocketAddr>,
-    options: Options,
+    options: FixtureOptions,
 }
 
 fn read_arguments() -> Result<Arguments, String> {
     let mut listen = None;
     let mut stdio = None;
-    let mut options = Options { eras: Eras::Both, page: None };
+    let mut options = FixtureOptions { eras: ServedEras::Both, page: None };
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         let mut value = || arguments.next().ok_or_else(|| format!("`{argument}` needs a value"));

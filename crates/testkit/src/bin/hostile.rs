@@ -1,4 +1,4 @@
-//! `toolbooth-hostile MODE`: stdio servers of bad temper, and the processes that tests of supervision need.
+//! `toolbooth-hostile MODE`: misbehaving stdio servers, and processes for tests of supervision.
 
 #[path = "../hostile/mod.rs"]
 mod hostile;

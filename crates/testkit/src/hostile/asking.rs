@@ -1,9 +1,9 @@
-//! A server that asks back: for input, for a sample of the model, for roots, also when nobody called it.
+//! A server that sends requests to its client: for input, for sampling and for roots, also outside of calls.
 
-use super::wire::{Call, Temper, Wire, ok_tool, tool, unknown};
+use super::wire::{HostileCall, HostileServer, StdioWire, ok_tool, tool, unknown};
 use serde_json::{Value, json};
 
-/// Asks the client in the middle of calls; optionally for roots before anything else.
+/// Asks the client during calls, and optionally for roots after the handshake.
 pub struct Asks {
     opening: Opening,
     asked: u64,
@@ -16,14 +16,14 @@ enum Opening {
 }
 
 impl Asks {
-    /// `roots` as argument makes it ask for roots right after the handshake.
+    /// With the argument `roots` it asks for roots right after the handshake.
     pub fn new(argument: &str) -> Self {
         let opening = if argument == "roots" { Opening::AsksForRoots } else { Opening::Quiet };
         Self { opening, asked: 0 }
     }
 
-    /// Asks until a question is refused, and leaves the call without an answer.
-    fn interrogate(&mut self, wire: &mut Wire) {
+    /// Asks until a question is refused, and does not answer the call.
+    fn interrogate(&mut self, wire: &mut StdioWire) {
         loop {
             self.asked += 1;
             let answer = wire.ask(&format!("question-{}", self.asked), "elicitation/create", name_form());
@@ -34,7 +34,7 @@ impl Asks {
     }
 }
 
-impl Temper for Asks {
+impl HostileServer for Asks {
     fn name(&self) -> &'static str {
         "hostile-asks"
     }
@@ -49,7 +49,7 @@ impl Temper for Asks {
         ]
     }
 
-    fn call(&mut self, call: &Call, wire: &mut Wire) {
+    fn call(&mut self, call: &HostileCall, wire: &mut StdioWire) {
         if call.tool == "interrogate" {
             return self.interrogate(wire);
         }
@@ -65,17 +65,17 @@ impl Temper for Asks {
         wire.answer_text(&call.id, &shown.to_string());
     }
 
-    fn after(&mut self, method: &str, wire: &mut Wire) {
+    fn after(&mut self, method: &str, wire: &mut StdioWire) {
         if method == "initialize" && self.opening == Opening::AsksForRoots {
             wire.request("unsolicited-roots", "roots/list", json!({}));
         }
     }
 }
 
-/// Sends requests without end and reads nothing meanwhile.
+/// Sends requests without end and does not read.
 pub struct AsksEndlessly;
 
-impl Temper for AsksEndlessly {
+impl HostileServer for AsksEndlessly {
     fn name(&self) -> &'static str {
         "hostile-asks-endlessly"
     }
@@ -84,14 +84,14 @@ impl Temper for AsksEndlessly {
         vec![ok_tool(), tool("flood", "Pings without end, and reads no answer.", json!({}))]
     }
 
-    fn call(&mut self, call: &Call, wire: &mut Wire) {
+    fn call(&mut self, call: &HostileCall, wire: &mut StdioWire) {
         if call.tool != "flood" {
             return unknown(call, wire);
         }
         let pings: String = (0..1000)
             .map(|number| format!("{{\"jsonrpc\":\"2.0\",\"id\":\"p{number}\",\"method\":\"ping\"}}\n"))
             .collect();
-        // Until the pipe breaks or the process is ended.
+        // Ends when the pipe breaks.
         while wire.try_raw(pings.as_bytes()) {}
     }
 }

@@ -1,19 +1,19 @@
-//! A server with the tools of a file, that writes down every call as it came, word for word.
+//! A server with the tools of a file, which records the exact text of every call.
 
-use super::wire::{Call, Temper, Wire, text_result};
+use super::wire::{HostileCall, HostileServer, StdioWire, text_result};
 use serde_json::Value;
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::Path;
 
-/// Offers what a file lists, does nothing, and keeps a record of what it was asked.
-pub struct Catalogue {
+/// Offers the tools of a file and records calls.
+pub struct FileTools {
     tools: Vec<Value>,
     record: File,
 }
 
-impl Catalogue {
-    /// The tools of a file: a list, or an object with a list in `tools`.
+impl FileTools {
+    /// Reads the tools from a file: a list, or an object with a list in `tools`.
     pub fn new(tools: &Path, record: &Path) -> Self {
         let text = fs::read_to_string(tools).expect("a file with tools");
         let read: Value = serde_json::from_str(&text).expect("JSON");
@@ -24,7 +24,7 @@ impl Catalogue {
     }
 }
 
-impl Temper for Catalogue {
+impl HostileServer for FileTools {
     fn name(&self) -> &'static str {
         "catalogue"
     }
@@ -33,9 +33,9 @@ impl Temper for Catalogue {
         self.tools.clone()
     }
 
-    fn call(&mut self, call: &Call, wire: &mut Wire) {
-        // The text, not what was read of it: a key that stands twice must show.
-        self.record.write_all(wire.line().as_bytes()).expect("room in the record");
+    fn call(&mut self, call: &HostileCall, wire: &mut StdioWire) {
+        // The raw text, so that duplicate keys are visible.
+        self.record.write_all(wire.line().as_bytes()).expect("the record can be written");
         let mut result = text_result(&call.arguments.to_string());
         result["structuredContent"] = call.arguments.clone();
         wire.answer(&call.id, result);

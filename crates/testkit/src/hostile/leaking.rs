@@ -1,13 +1,13 @@
-//! A server that repeats the secret it was given wherever it can.
+//! A server that repeats its secret wherever it can.
 
-use super::wire::{Call, Temper, Wire, ok_tool, text_result, tool, unknown};
+use super::wire::{HostileCall, HostileServer, StdioWire, ok_tool, text_result, tool, unknown};
 use serde_json::{Value, json};
 use std::env;
 
-/// Says its variable `LEAK` on standard error, on standard output and in every kind of answer.
+/// Writes its environment variable `LEAK` to standard error, standard output and every kind of answer.
 pub struct Leaks;
 
-impl Temper for Leaks {
+impl HostileServer for Leaks {
     fn name(&self) -> &'static str {
         "hostile-leaks"
     }
@@ -17,7 +17,7 @@ impl Temper for Leaks {
         vec![ok_tool(), tool("leak", "Repeats its secret.", json!({ "how": how }))]
     }
 
-    fn call(&mut self, call: &Call, wire: &mut Wire) {
+    fn call(&mut self, call: &HostileCall, wire: &mut StdioWire) {
         if call.tool != "leak" {
             return unknown(call, wire);
         }

@@ -1,14 +1,14 @@
-//! A server that writes down what it did, in a file that outlives it: what ran twice shows twice.
+//! A server that writes each executed call to a file, so that a test can see calls that ran twice.
 
-use super::wire::{Call, Temper, Wire, ok_tool, text_result, unknown};
+use super::wire::{HostileCall, HostileServer, StdioWire, ok_tool, text_result, unknown};
 use serde_json::{Value, json};
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::PathBuf;
 
-/// Keeps entries, one a line.
-pub struct Ledger {
-    /// Where.
+/// Writes entries to a file, one per line.
+pub struct LedgerServer {
+    /// The path of the file.
     pub file: PathBuf,
 }
 
@@ -22,19 +22,20 @@ fn tool(name: &str, properties: Value, required: &[&str]) -> Value {
     })
 }
 
-impl Ledger {
+impl LedgerServer {
     fn entries(&self) -> Vec<String> {
         let text = fs::read_to_string(&self.file).unwrap_or_default();
         text.lines().map(str::to_owned).collect()
     }
 
     fn add(&self, entry: &str) {
-        let mut file = File::options().create(true).append(true).open(&self.file).expect("a ledger");
-        file.write_all(format!("{entry}\n").as_bytes()).expect("room in the ledger");
+        let mut file =
+            File::options().create(true).append(true).open(&self.file).expect("the ledger can be opened");
+        file.write_all(format!("{entry}\n").as_bytes()).expect("the ledger can be written");
     }
 }
 
-impl Temper for Ledger {
+impl HostileServer for LedgerServer {
     fn name(&self) -> &'static str {
         "ledger"
     }
@@ -49,7 +50,7 @@ impl Temper for Ledger {
         ]
     }
 
-    fn call(&mut self, call: &Call, wire: &mut Wire) {
+    fn call(&mut self, call: &HostileCall, wire: &mut StdioWire) {
         let text = call.arguments["text"].as_str().unwrap_or_default();
         match call.tool.as_str() {
             "write_entry" => {

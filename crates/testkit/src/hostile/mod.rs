@@ -1,10 +1,10 @@
-//! One executable, many tempers: each mode is a server (MCP 2025-11-25 on standard input and output) with one fault.
+//! Misbehaving servers in one executable: each mode is a server (MCP 2025-11-25 over stdio) with one fault.
 //!
-//! Plain blocking input and output, no runtime: what misbehaves here does so exactly as written.
+//! They use blocking IO without a runtime, so that each misbehaves exactly as written.
 
 mod asking;
 mod catalogue;
-mod family;
+mod descendants;
 mod gateway;
 mod leaking;
 mod ledger;
@@ -17,9 +17,9 @@ mod writing;
 use std::env;
 use std::process::ExitCode;
 use std::time::Duration;
-use wire::{Manner, Temper, Wire, serve};
+use wire::{HostileServer, LineStyle, StdioWire, serve};
 
-/// Nothing that a test leaves behind lives longer than this.
+/// The longest lifetime of a process that a test leaves behind.
 pub const LIFETIME: Duration = Duration::from_secs(300);
 
 const MODES: &str = "\
@@ -41,44 +41,44 @@ pub fn main() -> ExitCode {
         "reaper" => return toolbooth_upstream::process::reaper_main(),
         "gateway" => return gateway::run(text(1), number(2, 1)),
         "lives" => return gateway::live(number(1, 200)),
-        "sleeper" => family::sleep_deaf(),
-        "session-sleeper" => family::sleep_in_own_session(),
-        "daemon" => family::daemonise(text(1)),
-        "rabbit" => family::run_away(text(1), number(2, 1000)),
-        "asks" => run(asking::Asks::new(text(1)), Manner::Plain),
-        "asks-endlessly" => run(asking::AsksEndlessly, Manner::Plain),
+        "sleeper" => descendants::sleep_ignoring_signals(),
+        "session-sleeper" => descendants::sleep_in_own_session(),
+        "daemon" => descendants::daemonise(text(1)),
+        "rabbit" => descendants::respawn(text(1), number(2, 1000)),
+        "asks" => run(asking::Asks::new(text(1)), LineStyle::Plain),
+        "asks-endlessly" => run(asking::AsksEndlessly, LineStyle::Plain),
         "catalogue" => {
-            run(catalogue::Catalogue::new(text(1).as_ref(), text(2).as_ref()), Manner::Plain);
+            run(catalogue::FileTools::new(text(1).as_ref(), text(2).as_ref()), LineStyle::Plain);
         }
-        "dies" => run(writing::Dies, Manner::Plain),
-        "echo" => run(plain::Echo, Manner::Plain),
-        "env" => run(plain::Environment, Manner::Plain),
-        "garbage" => run(plain::Echo, Manner::Noisy),
-        "grandchildren" => run(family::Grandchildren::new(text(1), number(2, 2)), Manner::Plain),
-        "huge-line" => run(writing::HugeLine, Manner::Plain),
-        "id-confusion" => run(writing::IdConfusion::default(), Manner::Plain),
-        "ignores-term" => family::serve_deaf(),
-        "leaks" => run(leaking::Leaks, Manner::Plain),
-        "ledger" => run(ledger::Ledger { file: text(1).into() }, Manner::Plain),
+        "dies" => run(writing::Dies, LineStyle::Plain),
+        "echo" => run(plain::Echo, LineStyle::Plain),
+        "env" => run(plain::Environment, LineStyle::Plain),
+        "garbage" => run(plain::Echo, LineStyle::Noisy),
+        "grandchildren" => run(descendants::Grandchildren::new(text(1), number(2, 2)), LineStyle::Plain),
+        "huge-line" => run(writing::HugeLine, LineStyle::Plain),
+        "id-confusion" => run(writing::IdConfusion::default(), LineStyle::Plain),
+        "ignores-term" => descendants::serve_ignoring_signals(),
+        "leaks" => run(leaking::Leaks, LineStyle::Plain),
+        "ledger" => run(ledger::LedgerServer { file: text(1).into() }, LineStyle::Plain),
         "moody" => {
             let moody = moody::Moody { name: text(1).into(), mood: text(2).into(), ledger: text(3).into() };
-            run(moody, Manner::Plain);
+            run(moody, LineStyle::Plain);
         }
-        "many-tools" => run(plain::ManyTools { count: number(1, 10_000) }, Manner::Plain),
-        "never-answers" => run(refusing::NeverAnswers, Manner::Plain),
-        "pages-endlessly" => run(plain::PagesEndlessly, Manner::Plain),
+        "many-tools" => run(plain::ManyTools { count: number(1, 10_000) }, LineStyle::Plain),
+        "never-answers" => run(refusing::NeverAnswers, LineStyle::Plain),
+        "pages-endlessly" => run(plain::PagesEndlessly, LineStyle::Plain),
         "silent" => refusing::stay_silent(),
         "slow-start" => {
             std::thread::sleep(Duration::from_millis(number(1, 2000)));
-            run(plain::Echo, Manner::Plain);
+            run(plain::Echo, LineStyle::Plain);
         }
         "stderr-flood" => {
             writing::flood(number(1, 8));
-            run(writing::StderrFlood, Manner::Plain);
+            run(writing::StderrFlood, LineStyle::Plain);
         }
-        "stops-reading" => run(refusing::StopsReading, Manner::Plain),
-        "storm" => run(writing::Storm, Manner::Plain),
-        "unreadable" => run(writing::Unreadable, Manner::Plain),
+        "stops-reading" => run(refusing::StopsReading, LineStyle::Plain),
+        "storm" => run(writing::Storm, LineStyle::Plain),
+        "unreadable" => run(writing::Unreadable, LineStyle::Plain),
         _ => {
             eprintln!("usage: toolbooth-hostile MODE\n{MODES}");
             return ExitCode::from(2);
@@ -87,6 +87,6 @@ pub fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn run(temper: impl Temper, manner: Manner) {
-    serve(&mut Wire::new(manner), temper);
+fn run(server: impl HostileServer, style: LineStyle) {
+    serve(&mut StdioWire::new(style), server);
 }

@@ -1,35 +1,36 @@
-//! A server whose mood is written in a file, and that writes down what it did in another.
+//! A server whose behaviour is read from a file, and that records its actions in another file.
 
-use super::wire::{Call, Temper, Wire, text_result, tool};
+use super::wire::{HostileCall, HostileServer, StdioWire, text_result, tool};
 use serde_json::{Value, json};
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::exit;
 
-/// Does as its mood says: `ok`, `rpc` (an error of the protocol), `tool` (an error of the tool), `hang` (acts and never
-/// answers), `die` (ends before it acts), `acts` (acts and ends without an answer), `once` (as `die`, and is well then).
+/// Behaves as its mood file says: `ok`, `rpc` (a protocol error), `tool` (a tool error), `hang` (acts and never
+/// answers), `die` (exits before it acts), `acts` (acts and exits without an answer), `once` (as `die`, then `ok`).
 pub struct Moody {
-    /// What it calls itself.
+    /// Its name in the record and in results.
     pub name: String,
-    /// Where its mood is written.
+    /// The path of the mood file.
     pub mood: PathBuf,
-    /// Where it writes what it did.
+    /// The path of the record of its actions.
     pub ledger: PathBuf,
 }
 
 impl Moody {
-    fn act(&self, call: &Call, wire: &Wire) {
+    fn act(&self, call: &HostileCall, wire: &StdioWire) {
         let message: Value = serde_json::from_str(wire.line()).unwrap_or_default();
         let key = message["params"]["_meta"]["toolbooth/idempotency-key"].as_str().unwrap_or("-").to_owned();
         let text = call.arguments["text"].as_str().unwrap_or("-");
-        let mut file = File::options().create(true).append(true).open(&self.ledger).expect("a ledger");
+        let mut file =
+            File::options().create(true).append(true).open(&self.ledger).expect("the ledger can be opened");
         let line = format!("{} {} {text} {key}\n", self.name, call.tool);
-        file.write_all(line.as_bytes()).expect("room in the ledger");
+        file.write_all(line.as_bytes()).expect("the ledger can be written");
     }
 }
 
-impl Temper for Moody {
+impl HostileServer for Moody {
     fn name(&self) -> &'static str {
         "hostile-moody"
     }
@@ -39,7 +40,7 @@ impl Temper for Moody {
         vec![tool("look", "Looks something up.", text.clone()), tool("put", "Puts something down.", text)]
     }
 
-    fn call(&mut self, call: &Call, wire: &mut Wire) {
+    fn call(&mut self, call: &HostileCall, wire: &mut StdioWire) {
         let mood = fs::read_to_string(&self.mood).unwrap_or_default();
         match mood.trim() {
             "rpc" => wire.send(&json!({
@@ -53,7 +54,7 @@ impl Temper for Moody {
             "hang" => self.act(call, wire),
             "die" => exit(3),
             "once" => {
-                fs::write(&self.mood, "ok").expect("a mood");
+                fs::write(&self.mood, "ok").expect("the mood file can be written");
                 exit(3)
             }
             "acts" => {

@@ -1,23 +1,23 @@
-//! Servers that do as they are told: echo, environment, a great many tools.
+//! Well-behaved servers: echo, environment, very many tools.
 
-use super::wire::{Call, Temper, Wire, ok_tool, text_result, tool, unknown};
+use super::wire::{HostileCall, HostileServer, StdioWire, ok_tool, text_result, tool, unknown};
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::{env, fs};
 
-/// Returns arguments as they came.
+/// Returns its arguments unchanged.
 pub struct Echo;
 
-impl Temper for Echo {
+impl HostileServer for Echo {
     fn name(&self) -> &'static str {
         "hostile-echo"
     }
 
     fn tools(&self) -> Vec<Value> {
-        vec![ok_tool(), tool("echo", "Returns its arguments as they came.", json!({}))]
+        vec![ok_tool(), tool("echo", "Returns its arguments unchanged.", json!({}))]
     }
 
-    fn call(&mut self, call: &Call, wire: &mut Wire) {
+    fn call(&mut self, call: &HostileCall, wire: &mut StdioWire) {
         match call.tool.as_str() {
             "echo" => {
                 let mut result = text_result(&call.arguments.to_string());
@@ -29,10 +29,10 @@ impl Temper for Echo {
     }
 }
 
-/// Shows the environment it was given.
+/// Shows its environment.
 pub struct Environment;
 
-impl Temper for Environment {
+impl HostileServer for Environment {
     fn name(&self) -> &'static str {
         "hostile-env"
     }
@@ -41,15 +41,11 @@ impl Temper for Environment {
         vec![
             ok_tool(),
             tool("env", "Returns the server's environment as a JSON object.", json!({})),
-            tool(
-                "process",
-                "Returns how the server's process began: signals, descriptors, group.",
-                json!({}),
-            ),
+            tool("process", "Returns the server process's signals, descriptors and group.", json!({})),
         ]
     }
 
-    fn call(&mut self, call: &Call, wire: &mut Wire) {
+    fn call(&mut self, call: &HostileCall, wire: &mut StdioWire) {
         match call.tool.as_str() {
             "env" => {
                 let shown = |text: std::ffi::OsString| text.to_string_lossy().into_owned();
@@ -63,7 +59,7 @@ impl Temper for Environment {
     }
 }
 
-/// How this process began.
+/// The signal masks, descriptors and process group of this process.
 fn process() -> Value {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = |key: &str| {
@@ -74,16 +70,16 @@ fn process() -> Value {
         .map(|found| found.flatten().filter_map(|one| one.file_name().to_str()?.parse().ok()).collect())
         .unwrap_or_default();
     descriptors.sort_unstable();
-    // The last one was this listing.
+    // The last one belongs to this listing.
     descriptors.pop();
     let leads = nix::unistd::getpgrp() == nix::unistd::getpid();
     json!({"ignored": line("SigIgn:"), "blocked": line("SigBlk:"), "descriptors": descriptors, "leads_group": leads})
 }
 
-/// Has a tool list without end.
+/// Has a tool list with endless pages.
 pub struct PagesEndlessly;
 
-impl Temper for PagesEndlessly {
+impl HostileServer for PagesEndlessly {
     fn name(&self) -> &'static str {
         "hostile-pages-endlessly"
     }
@@ -97,18 +93,18 @@ impl Temper for PagesEndlessly {
         Some(format!("page {}", PAGE.fetch_add(1, Ordering::Relaxed)))
     }
 
-    fn call(&mut self, call: &Call, wire: &mut Wire) {
+    fn call(&mut self, call: &HostileCall, wire: &mut StdioWire) {
         unknown(call, wire);
     }
 }
 
-/// Has many tools, some of them unreadable.
+/// Has many tools, some of them invalid.
 pub struct ManyTools {
-    /// How many readable ones.
+    /// The number of valid tools.
     pub count: u64,
 }
 
-impl Temper for ManyTools {
+impl HostileServer for ManyTools {
     fn name(&self) -> &'static str {
         "hostile-many-tools"
     }
@@ -127,14 +123,14 @@ impl Temper for ManyTools {
             json!({"name": null, "inputSchema": null}),
             json!("not an object"),
         ];
-        // In the middle, so that whoever stops at the first bad one loses good ones.
+        // In the middle, so that a reader that stops at the first invalid tool loses valid ones.
         let mut tools: Vec<Value> = readable.collect();
         let middle = tools.len() / 2;
         tools.splice(middle..middle, unreadable);
         tools
     }
 
-    fn call(&mut self, call: &Call, wire: &mut Wire) {
+    fn call(&mut self, call: &HostileCall, wire: &mut StdioWire) {
         wire.answer_text(&call.id, &call.tool);
     }
 }

@@ -1,20 +1,20 @@
-//! Servers that do not do their part: silence, calls without an answer, input left unread.
+//! Servers that do not respond: silence, calls without an answer, unread input.
 
 use super::LIFETIME;
-use super::wire::{Call, Manner, Temper, Wire, ok_tool, tool, unknown};
+use super::wire::{HostileCall, HostileServer, LineStyle, StdioWire, ok_tool, tool, unknown};
 use serde_json::{Value, json};
 use std::thread::sleep;
 
-/// Reads and never answers anything.
+/// Reads and never answers.
 pub fn stay_silent() {
-    let mut wire = Wire::new(Manner::Plain);
+    let mut wire = StdioWire::new(LineStyle::Plain);
     while wire.receive().is_some() {}
 }
 
-/// Answers everything except one tool.
+/// Answers all requests except calls of one tool.
 pub struct NeverAnswers;
 
-impl Temper for NeverAnswers {
+impl HostileServer for NeverAnswers {
     fn name(&self) -> &'static str {
         "hostile-never-answers"
     }
@@ -23,17 +23,17 @@ impl Temper for NeverAnswers {
         vec![ok_tool(), tool("hang", "Never answers.", json!({}))]
     }
 
-    fn call(&mut self, call: &Call, wire: &mut Wire) {
+    fn call(&mut self, call: &HostileCall, wire: &mut StdioWire) {
         if call.tool != "hang" {
             unknown(call, wire);
         }
     }
 }
 
-/// Stops reading once its tools were listed.
+/// Stops reading after `tools/list`.
 pub struct StopsReading;
 
-impl Temper for StopsReading {
+impl HostileServer for StopsReading {
     fn name(&self) -> &'static str {
         "hostile-stops-reading"
     }
@@ -42,11 +42,11 @@ impl Temper for StopsReading {
         vec![ok_tool()]
     }
 
-    fn call(&mut self, call: &Call, wire: &mut Wire) {
+    fn call(&mut self, call: &HostileCall, wire: &mut StdioWire) {
         unknown(call, wire);
     }
 
-    fn after(&mut self, method: &str, _wire: &mut Wire) {
+    fn after(&mut self, method: &str, _wire: &mut StdioWire) {
         if method == "tools/list" {
             sleep(LIFETIME);
         }

@@ -1,4 +1,4 @@
-//! The common part of all servers here: lines in, lines out, and the few methods every server answers.
+//! The common part of all hostile servers: line-based input and output, and the basic methods.
 
 use serde_json::{Value, json};
 use std::collections::VecDeque;
@@ -6,31 +6,31 @@ use std::io::{self, BufRead, Write};
 use std::thread::sleep;
 use std::time::Duration;
 
-/// Protocol versions that are spoken when a client asks for them.
+/// Older protocol versions that a client can request.
 const OLDER_ERAS: [&str; 3] = ["2024-11-05", "2025-03-26", "2025-06-18"];
 
-/// What makes a server different from a good one.
-pub trait Temper {
-    /// Its name, as told in the handshake.
+/// The behaviour of one hostile server.
+pub trait HostileServer {
+    /// Its name in the handshake.
     fn name(&self) -> &'static str;
 
     /// The entries of its tool list.
     fn tools(&self) -> Vec<Value>;
 
     /// Handles a call, answering it or not.
-    fn call(&mut self, call: &Call, wire: &mut Wire);
+    fn call(&mut self, call: &HostileCall, wire: &mut StdioWire);
 
-    /// Where the rest of its tool list is.
+    /// The cursor of the next page of its tool list.
     fn next_page(&mut self) -> Option<String> {
         None
     }
 
-    /// What it does right after a message was answered.
-    fn after(&mut self, _method: &str, _wire: &mut Wire) {}
+    /// Runs after a message was answered.
+    fn after(&mut self, _method: &str, _wire: &mut StdioWire) {}
 }
 
-/// A tool call that came in.
-pub struct Call {
+/// A tool call.
+pub struct HostileCall {
     /// The request's id.
     pub id: Value,
     /// The tool's name.
@@ -39,8 +39,8 @@ pub struct Call {
     pub arguments: Value,
 }
 
-impl Call {
-    /// An argument that is a whole number.
+impl HostileCall {
+    /// An integer argument.
     pub fn number(&self, argument: &str, default: u64) -> u64 {
         self.arguments.get(argument).and_then(Value::as_u64).unwrap_or(default)
     }
@@ -48,33 +48,33 @@ impl Call {
 
 /// How lines are written.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Manner {
-    /// As they should be.
+pub enum LineStyle {
+    /// Correctly.
     Plain,
-    /// Between lines of garbage, in pieces, with all kinds of line ends.
+    /// Between lines of garbage, in pieces, with different line endings.
     Noisy,
 }
 
 /// A server's standard input and output.
-pub struct Wire {
-    manner: Manner,
+pub struct StdioWire {
+    style: LineStyle,
     sent: u64,
-    /// Messages that came while the server waited for an answer of its own.
+    /// Messages received while the server waited for an answer.
     waiting: VecDeque<Value>,
     line: String,
 }
 
-impl Wire {
-    pub fn new(manner: Manner) -> Self {
-        Self { manner, sent: 0, waiting: VecDeque::new(), line: String::new() }
+impl StdioWire {
+    pub fn new(style: LineStyle) -> Self {
+        Self { style, sent: 0, waiting: VecDeque::new(), line: String::new() }
     }
 
-    /// The very text of the message read last, with the end of its line.
+    /// The exact text of the last message, with its line ending.
     pub fn line(&self) -> &str {
         &self.line
     }
 
-    /// The next message; `None` when the input has ended.
+    /// The next message; `None` at the end of the input.
     pub fn receive(&mut self) -> Option<Value> {
         if let Some(message) = self.waiting.pop_front() {
             return Some(message);
@@ -95,12 +95,12 @@ impl Wire {
         }
     }
 
-    /// Sends a message in the server's manner.
+    /// Sends a message in the server's line style.
     pub fn send(&mut self, message: &Value) {
         self.sent += 1;
-        match self.manner {
-            Manner::Plain => self.raw(format!("{message}\n").as_bytes()),
-            Manner::Noisy => self.send_noisily(&message.to_string()),
+        match self.style {
+            LineStyle::Plain => self.raw(format!("{message}\n").as_bytes()),
+            LineStyle::Noisy => self.send_noisily(&message.to_string()),
         }
     }
 
@@ -125,11 +125,11 @@ impl Wire {
     /// Writes bytes as they are.
     pub fn raw(&mut self, bytes: &[u8]) {
         let mut output = io::stdout().lock();
-        // Nobody there to read: the end of the input will end the server.
+        // On a broken pipe, the end of the input will end the server.
         let _ = output.write_all(bytes).and_then(|()| output.flush());
     }
 
-    /// Writes bytes as they are, and says whether somebody is there to read them.
+    /// Writes bytes as they are; returns whether that succeeded.
     pub fn try_raw(&mut self, bytes: &[u8]) -> bool {
         let mut output = io::stdout().lock();
         output.write_all(bytes).and_then(|()| output.flush()).is_ok()
@@ -145,12 +145,12 @@ impl Wire {
         self.answer(id, text_result(text));
     }
 
-    /// Sends a request of the server's own.
+    /// Sends a request to the client.
     pub fn request(&mut self, id: &str, method: &str, params: Value) {
         self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
     }
 
-    /// Sends a request of the server's own and waits for its answer; everything else is put off.
+    /// Sends a request to the client and waits for its answer; other messages are queued.
     pub fn ask(&mut self, id: &str, method: &str, params: Value) -> Option<Value> {
         self.request(id, method, params);
         loop {
@@ -172,28 +172,28 @@ pub fn tool(name: &str, description: &str, properties: Value) -> Value {
     })
 }
 
-/// The tool that works on every server here.
+/// The tool that works on every hostile server.
 pub fn ok_tool() -> Value {
-    tool("ok", "Answers with the word ok, to show that the server is still well.", json!({}))
+    tool("ok", "Answers with the word ok, to show that the server still works.", json!({}))
 }
 
-/// A tool result of one text.
+/// A tool result with one text.
 pub fn text_result(text: &str) -> Value {
     json!({"content": [{"type": "text", "text": text}], "isError": false})
 }
 
 /// Serves until the input ends.
-pub fn serve(wire: &mut Wire, mut temper: impl Temper) {
+pub fn serve(wire: &mut StdioWire, mut server: impl HostileServer) {
     while let Some(message) = wire.receive() {
         let Some(method) = message.get("method").and_then(Value::as_str) else { continue };
         if let Some(id) = message.get("id") {
-            respond(wire, &mut temper, method, id, &message["params"]);
+            respond(wire, &mut server, method, id, &message["params"]);
         }
-        temper.after(method, wire);
+        server.after(method, wire);
     }
 }
 
-fn respond(wire: &mut Wire, temper: &mut impl Temper, method: &str, id: &Value, params: &Value) {
+fn respond(wire: &mut StdioWire, server: &mut impl HostileServer, method: &str, id: &Value, params: &Value) {
     match method {
         "initialize" => {
             let asked = params["protocolVersion"].as_str();
@@ -203,24 +203,24 @@ fn respond(wire: &mut Wire, temper: &mut impl Temper, method: &str, id: &Value, 
                 json!({
                     "protocolVersion": era,
                     "capabilities": {"tools": {"listChanged": true}},
-                    "serverInfo": {"name": temper.name(), "version": "1.0.0"},
+                    "serverInfo": {"name": server.name(), "version": "1.0.0"},
                 }),
             );
         }
         "ping" => wire.answer(id, json!({})),
         "tools/list" => {
-            let mut page = json!({"tools": temper.tools()});
-            if let Some(next) = temper.next_page() {
+            let mut page = json!({"tools": server.tools()});
+            if let Some(next) = server.next_page() {
                 page["nextCursor"] = json!(next);
             }
             wire.answer(id, page);
         }
         "tools/call" => {
             let tool = params["name"].as_str().unwrap_or_default().to_owned();
-            let call = Call { id: id.clone(), tool, arguments: params["arguments"].clone() };
+            let call = HostileCall { id: id.clone(), tool, arguments: params["arguments"].clone() };
             match call.tool.as_str() {
                 "ok" => wire.answer_text(id, "ok"),
-                _ => temper.call(&call, wire),
+                _ => server.call(&call, wire),
             }
         }
         _ => wire.send(&json!({
@@ -232,7 +232,7 @@ fn respond(wire: &mut Wire, temper: &mut impl Temper, method: &str, id: &Value, 
 }
 
 /// Answers a call of a tool that the server does not have.
-pub fn unknown(call: &Call, wire: &mut Wire) {
+pub fn unknown(call: &HostileCall, wire: &mut StdioWire) {
     wire.send(&json!({
         "jsonrpc": "2.0",
         "id": call.id,

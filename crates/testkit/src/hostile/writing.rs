@@ -1,6 +1,6 @@
-//! Servers that write what they should not: too much, half of it, under wrong ids, or where nobody looks.
+//! Servers with invalid output: too much, incomplete, with wrong ids, or on standard error.
 
-use super::wire::{Call, Temper, Wire, ok_tool, text_result, tool, unknown};
+use super::wire::{HostileCall, HostileServer, StdioWire, ok_tool, text_result, tool, unknown};
 use serde_json::{Value, json};
 use std::io::{self, Write};
 use std::process::exit;
@@ -14,19 +14,18 @@ fn number(description: &str) -> Value {
 /// Answers with one huge line.
 pub struct HugeLine;
 
-impl Temper for HugeLine {
+impl HostileServer for HugeLine {
     fn name(&self) -> &'static str {
         "hostile-huge-line"
     }
 
     fn tools(&self) -> Vec<Value> {
-        let order =
-            json!({"type": "boolean", "description": "Whether the id stands at the end of the line."});
+        let order = json!({"type": "boolean", "description": "Whether the id is at the end of the line."});
         let properties = json!({"mib": number("The size in MiB, by default 20."), "id_last": order});
         vec![ok_tool(), tool("huge", "Answers with one huge line.", properties)]
     }
 
-    fn call(&mut self, call: &Call, wire: &mut Wire) {
+    fn call(&mut self, call: &HostileCall, wire: &mut StdioWire) {
         if call.tool != "huge" {
             return unknown(call, wire);
         }
@@ -44,10 +43,10 @@ impl Temper for HugeLine {
     }
 }
 
-/// Dies in the middle of an answer.
+/// Exits in the middle of an answer.
 pub struct Dies;
 
-impl Temper for Dies {
+impl HostileServer for Dies {
     fn name(&self) -> &'static str {
         "hostile-dies"
     }
@@ -57,7 +56,7 @@ impl Temper for Dies {
         vec![ok_tool(), tool("die", "Writes half an answer and exits.", properties)]
     }
 
-    fn call(&mut self, call: &Call, wire: &mut Wire) {
+    fn call(&mut self, call: &HostileCall, wire: &mut StdioWire) {
         if call.tool != "die" {
             return unknown(call, wire);
         }
@@ -68,30 +67,29 @@ impl Temper for Dies {
     }
 }
 
-/// Answers under every wrong id before the right one, and once more after it.
+/// Answers with many wrong ids before the right one, and once more after it.
 #[derive(Default)]
 pub struct IdConfusion {
     previous: Option<Value>,
 }
 
-impl Temper for IdConfusion {
+impl HostileServer for IdConfusion {
     fn name(&self) -> &'static str {
         "hostile-id-confusion"
     }
 
     fn tools(&self) -> Vec<Value> {
-        let properties =
-            json!({"nonce": {"type": "string", "description": "Comes back in the right answer."}});
+        let properties = json!({"nonce": {"type": "string", "description": "Returned in the right answer."}});
         vec![ok_tool(), tool("confuse", "Answers `right` and the nonce, after wrong answers.", properties)]
     }
 
-    fn call(&mut self, call: &Call, wire: &mut Wire) {
+    fn call(&mut self, call: &HostileCall, wire: &mut StdioWire) {
         if call.tool != "confuse" {
             return unknown(call, wire);
         }
         let wrong = || text_result("wrong");
-        // The id itself in another spelling is not among them: that fails the call (see `Unreadable`).
-        let mut ids = vec![json!(987_654_321), json!("987654321"), json!("nobody asked"), json!(-1)];
+        // The right id in another notation is not among them: that fails the call (see `Unreadable`).
+        let mut ids = vec![json!(987_654_321), json!("987654321"), json!("unknown"), json!(-1)];
         ids.extend([Value::Null, json!({})]);
         if let Value::Number(id) = &call.id {
             ids.push(json!(id.as_f64().unwrap_or_default() + 0.5));
@@ -110,10 +108,10 @@ impl Temper for IdConfusion {
     }
 }
 
-/// Sends unreadable answers.
+/// Sends invalid answers.
 pub struct Unreadable;
 
-impl Temper for Unreadable {
+impl HostileServer for Unreadable {
     fn name(&self) -> &'static str {
         "hostile-unreadable"
     }
@@ -121,7 +119,7 @@ impl Temper for Unreadable {
     fn tools(&self) -> Vec<Value> {
         let ways = "both, neither, utf8, nul, version, no-id, text-id, fraction-id, batch or no-version.";
         let how = json!({"type": "string", "description": ways});
-        let description = "Answers with what nobody can read.";
+        let description = "Sends an invalid answer.";
         vec![
             ok_tool(),
             tool("garble", description, json!({"how": how})),
@@ -129,7 +127,7 @@ impl Temper for Unreadable {
         ]
     }
 
-    fn call(&mut self, call: &Call, wire: &mut Wire) {
+    fn call(&mut self, call: &HostileCall, wire: &mut StdioWire) {
         let id = &call.id;
         let text = match (call.tool.as_str(), call.arguments["how"].as_str().unwrap_or_default()) {
             ("wait", _) => return,
@@ -155,20 +153,20 @@ impl Temper for Unreadable {
     }
 }
 
-/// Announces changes of its tool list that never happened.
+/// Announces changes of its tool list that did not happen.
 pub struct Storm;
 
-impl Temper for Storm {
+impl HostileServer for Storm {
     fn name(&self) -> &'static str {
         "hostile-storm"
     }
 
     fn tools(&self) -> Vec<Value> {
         let properties = json!({"count": number("How many, by default 1000.")});
-        vec![ok_tool(), tool("storm", "Sends many notices that its tools changed.", properties)]
+        vec![ok_tool(), tool("storm", "Announces many times that its tools changed.", properties)]
     }
 
-    fn call(&mut self, call: &Call, wire: &mut Wire) {
+    fn call(&mut self, call: &HostileCall, wire: &mut StdioWire) {
         if call.tool != "storm" {
             return unknown(call, wire);
         }
@@ -182,7 +180,7 @@ impl Temper for Storm {
 /// Floods its standard error before the handshake and on demand.
 pub struct StderrFlood;
 
-impl Temper for StderrFlood {
+impl HostileServer for StderrFlood {
     fn name(&self) -> &'static str {
         "hostile-stderr-flood"
     }
@@ -192,7 +190,7 @@ impl Temper for StderrFlood {
         vec![ok_tool(), tool("flood", "Writes much to standard error, then answers.", properties)]
     }
 
-    fn call(&mut self, call: &Call, wire: &mut Wire) {
+    fn call(&mut self, call: &HostileCall, wire: &mut StdioWire) {
         if call.tool != "flood" {
             return unknown(call, wire);
         }
@@ -201,7 +199,7 @@ impl Temper for StderrFlood {
     }
 }
 
-/// Writes this much to standard error, in lines of 128 bytes with colours in them.
+/// Writes this much to standard error, in coloured lines of 128 bytes.
 pub fn flood(mib: u64) {
     let line = format!("\x1b[31m{}\x1b[0m\n", "e".repeat(128 - 10));
     let part = line.repeat(MIB / line.len());

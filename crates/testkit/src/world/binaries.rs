@@ -1,13 +1,13 @@
-//! The executables under test: they lie beside the test's own, and the gateway is built when a test asks for it.
+//! The executables under test: they are beside the test executable, and the gateway is built on first use.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// Names a gateway to be tested instead of the one built here.
+/// Environment variable with the path of a gateway to test instead of the one built here.
 const OVERRIDE: &str = "TOOLBOOTH_BIN";
 
-/// The gateway. Built once per test process, so that no test runs against yesterday's.
+/// The gateway. Built once per test process, so that no test runs against an outdated build.
 pub fn toolbooth() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| match std::env::var_os(OVERRIDE) {
@@ -16,23 +16,23 @@ pub fn toolbooth() -> &'static Path {
     })
 }
 
-/// The era-adaptive server.
+/// The era-adaptive test server.
 pub fn fixture() -> PathBuf {
     folder().join("toolbooth-fixture")
 }
 
-/// The servers of bad temper.
+/// The misbehaving test servers.
 pub fn hostile() -> PathBuf {
     folder().join("toolbooth-hostile")
 }
 
-/// The folder of this profile: tests run from its `deps`.
+/// The folder of this build profile: tests run from its `deps`.
 fn folder() -> PathBuf {
     let this = std::env::current_exe().expect("the system knows this executable");
-    let folder = this.parent().expect("an executable lies in a folder");
+    let folder = this.parent().expect("an executable is in a folder");
     match folder.file_name() {
         Some(name) if name == "deps" => {
-            folder.parent().expect("deps lies in the profile's folder").to_owned()
+            folder.parent().expect("`deps` is in the profile's folder").to_owned()
         }
         _ => folder.to_owned(),
     }
@@ -40,8 +40,8 @@ fn folder() -> PathBuf {
 
 fn build() -> PathBuf {
     let folder = folder();
-    let target = folder.parent().expect("a profile's folder lies in the target folder");
-    // Whoever runs all tests has built it already, with the same features of its libraries.
+    let target = folder.parent().expect("a profile's folder is in the target folder");
+    // `cargo xtask test` has built it already, with the same features of its libraries.
     if std::env::var_os("TOOLBOOTH_BUILT").is_some() && folder.join("toolbooth").exists() {
         return folder.join("toolbooth");
     }

@@ -1,9 +1,9 @@
-//! MCP clients of both eras, in the least code that can be trusted.
+//! Minimal MCP clients of both eras.
 
-use super::changes::Changes;
-use super::exchange::{Exchange, Told};
-use super::http::{Http, Reply};
-use crate::fixture::{Era, LEGACY, MODERN};
+use super::changes::ChangeFeed;
+use super::exchange::{Exchange, Transcript};
+use super::http::{Http, HttpReply};
+use crate::fixture::{LEGACY, MODERN, TestEra};
 use ::http::Method;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -14,18 +14,18 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Answers a server's question, given its method and params.
 pub type Answers = Arc<dyn Fn(&str, &Value) -> Value + Send + Sync>;
 
-/// The most rounds of questions that a request may take.
+/// The largest number of question rounds of a request.
 const MOST_ROUNDS: usize = 10;
 
-/// The tool of the gateway's own, which stands in every list of tools.
+/// The gateway's own tool, which is in every tool list.
 pub const OWN_TOOL: &str = "artifact_read";
 
 /// A client of one gateway.
 #[derive(Clone)]
-pub struct Client {
+pub struct TestClient {
     http: Http,
     /// The era it speaks.
-    pub era: Era,
+    pub era: TestEra,
     revision: String,
     session: Option<String>,
     path: String,
@@ -37,7 +37,7 @@ pub struct Client {
     name: String,
 }
 
-/// The body of a modern request that a test sends as it is, without a [`Client`].
+/// The body of a modern request that a test sends without a [`TestClient`].
 pub fn modern_body(method: &str, mut params: Value) -> String {
     params["_meta"] = json!({
         "io.modelcontextprotocol/protocolVersion": MODERN,
@@ -56,57 +56,62 @@ pub fn modern_headers(method: &str) -> [(&str, &str); 4] {
     ]
 }
 
-/// Everything a client can be asked.
-pub fn everything() -> Value {
+/// All client capabilities.
+pub fn all_capabilities() -> Value {
     json!({ "elicitation": {}, "sampling": {}, "roots": {} })
 }
 
-impl Client {
-    /// A client of either era that can be asked everything.
-    pub async fn of(era: Era, address: SocketAddr) -> Self {
-        Self::with_capabilities(era, address, everything()).await
+impl TestClient {
+    /// A client with all capabilities.
+    pub async fn of(era: TestEra, address: SocketAddr) -> Self {
+        Self::with_capabilities(era, address, all_capabilities()).await
     }
 
-    /// A client of either era that gives itself this name, and can be asked nothing.
-    pub async fn called(name: &str, era: Era, address: SocketAddr) -> Self {
-        let revision = if era == Era::Modern { MODERN } else { LEGACY };
+    /// A client with this name and no capabilities.
+    pub async fn named(name: &str, era: TestEra, address: SocketAddr) -> Self {
+        let revision = if era == TestEra::Modern { MODERN } else { LEGACY };
         let mut client = Self::new(era, address, revision, json!({}));
         client.name = name.to_owned();
-        if era == Era::Legacy { client.opened().await } else { client }
+        if era == TestEra::Legacy { client.opened().await } else { client }
     }
 
-    /// A client of either era that can be asked this much.
-    pub async fn with_capabilities(era: Era, address: SocketAddr, capabilities: Value) -> Self {
+    /// A client with these capabilities.
+    pub async fn with_capabilities(era: TestEra, address: SocketAddr, capabilities: Value) -> Self {
         match era {
-            Era::Modern => Self::new(era, address, MODERN, capabilities),
-            Era::Legacy => Self::legacy(address, LEGACY, capabilities).await,
+            TestEra::Modern => Self::new(era, address, MODERN, capabilities),
+            TestEra::Legacy => Self::legacy(address, LEGACY, capabilities).await,
         }
     }
 
-    /// A client of either era at this path, sending these headers from the first request on.
-    pub async fn known(era: Era, address: SocketAddr, path: &str, headers: &[(String, String)]) -> Self {
-        let revision = if era == Era::Modern { MODERN } else { LEGACY };
-        Self::showing(revision, address, path, headers, json!({})).await
+    /// A client without capabilities at this path, which sends these headers with every request.
+    pub async fn with_headers(
+        era: TestEra,
+        address: SocketAddr,
+        path: &str,
+        headers: &[(String, String)],
+    ) -> Self {
+        let revision = if era == TestEra::Modern { MODERN } else { LEGACY };
+        Self::with_revision(revision, address, path, headers, json!({})).await
     }
 
-    /// A client of any revision that can be asked this much, at this path, sending these headers always.
-    pub async fn showing(
+    /// A client of any revision with these capabilities at this path, which sends these headers with every request.
+    pub async fn with_revision(
         revision: &str,
         address: SocketAddr,
         path: &str,
         headers: &[(String, String)],
         capabilities: Value,
     ) -> Self {
-        let era = if revision == MODERN { Era::Modern } else { Era::Legacy };
+        let era = if revision == MODERN { TestEra::Modern } else { TestEra::Legacy };
         let mut client = Self::new(era, address, revision, capabilities);
         client.path = path.to_owned();
         client.headers = headers.to_vec();
-        if era == Era::Legacy { client.opened().await } else { client }
+        if era == TestEra::Legacy { client.opened().await } else { client }
     }
 
-    /// A client of this legacy revision, its session open.
+    /// A client of this legacy revision with an open session.
     pub async fn legacy(address: SocketAddr, revision: &str, capabilities: Value) -> Self {
-        Self::new(Era::Legacy, address, revision, capabilities).opened().await
+        Self::new(TestEra::Legacy, address, revision, capabilities).opened().await
     }
 
     async fn opened(self) -> Self {
@@ -114,7 +119,7 @@ impl Client {
         let (revision, capabilities) = (client.revision.clone(), client.capabilities.clone());
         let params = json!({ "protocolVersion": revision, "capabilities": capabilities,
             "clientInfo": { "name": client.name, "version": "1" } });
-        let body = json!({ "jsonrpc": "2.0", "id": "opening", "method": "initialize", "params": params });
+        let body = json!({ "jsonrpc": "2.0", "id": "initialize", "method": "initialize", "params": params });
         let reply = client.post(&body.to_string(), &[]).await;
         client.session = reply.header("mcp-session-id").map(str::to_owned);
         let answer = reply.json().await;
@@ -123,7 +128,7 @@ impl Client {
         client
     }
 
-    fn new(era: Era, address: SocketAddr, revision: &str, capabilities: Value) -> Self {
+    fn new(era: TestEra, address: SocketAddr, revision: &str, capabilities: Value) -> Self {
         Self {
             http: Http::new(address),
             era,
@@ -132,26 +137,26 @@ impl Client {
             path: "/mcp".to_owned(),
             capabilities,
             log_level: None,
-            answers: Arc::new(|method, _| usual_answer(method)),
+            answers: Arc::new(|method, _| default_answer(method)),
             headers: Vec::new(),
             next_id: Arc::new(AtomicU64::new(1)),
             name: "world".to_owned(),
         }
     }
 
-    /// The same client, answering questions in its own way.
+    /// Sets the function that answers questions.
     pub fn answering(mut self, answers: impl Fn(&str, &Value) -> Value + Send + Sync + 'static) -> Self {
         self.answers = Arc::new(answers);
         self
     }
 
-    /// The same client, wanting log lines of this level with each request; modern only.
-    pub fn hearing(mut self, level: &str) -> Self {
+    /// Requests log lines of this level with each request; modern only.
+    pub fn with_log_level(mut self, level: &str) -> Self {
         self.log_level = Some(level.to_owned());
         self
     }
 
-    /// The same client, sending a header with each request.
+    /// Adds a header to each request.
     pub fn sending(mut self, name: &str, value: &str) -> Self {
         self.headers.push((name.to_owned(), value.to_owned()));
         self
@@ -162,19 +167,19 @@ impl Client {
         self.session.as_deref()
     }
 
-    /// What it answers to a question.
+    /// The client's answer to a question.
     pub fn answer(&self, method: &str, params: &Value) -> Value {
         (self.answers)(method, params)
     }
 
-    /// Asks, answers what is asked back, and comes back with the end of it.
-    pub async fn ask(&self, method: &str, params: Value) -> Told {
+    /// Sends a request and answers all questions until the request ends.
+    pub async fn ask(&self, method: &str, params: Value) -> Transcript {
         let mut params = params;
-        let mut told = self.start(method, params.clone()).await.finish().await;
+        let mut transcript = self.start(method, params.clone()).await.finish().await;
         for _ in 0..MOST_ROUNDS {
-            let result = &told.answer["result"];
+            let result = &transcript.answer["result"];
             if result["resultType"] != "input_required" {
-                return told;
+                return transcript;
             }
             let requests = result["inputRequests"].as_object().cloned().unwrap_or_default();
             let answers: serde_json::Map<String, Value> = requests
@@ -188,25 +193,25 @@ impl Client {
             if let Some(state) = result.get("requestState") {
                 params["requestState"] = state.clone();
             }
-            told.questions.extend(requests.into_iter().map(|(_, asked)| asked));
+            transcript.questions.extend(requests.into_iter().map(|(_, asked)| asked));
             let next = self.start(method, params.clone()).await.finish().await;
-            told = told.then(next);
+            transcript = transcript.then(next);
         }
-        panic!("`{method}` asked more than {MOST_ROUNDS} times");
+        panic!("`{method}` took more than {MOST_ROUNDS} rounds of questions");
     }
 
     /// Calls a tool.
-    pub async fn call(&self, tool: &str, arguments: Value) -> Told {
+    pub async fn call(&self, tool: &str, arguments: Value) -> Transcript {
         self.ask("tools/call", json!({ "name": tool, "arguments": arguments })).await
     }
 
-    /// Sends a request; what comes back is read as it comes.
+    /// Sends a request; the caller reads the reply.
     pub async fn start(&self, method: &str, params: Value) -> Exchange {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let name = params["name"].as_str().or(params["uri"].as_str()).map(str::to_owned);
         let mut params = params;
-        if self.era == Era::Modern {
-            for (key, value) in self.stamp() {
+        if self.era == TestEra::Modern {
+            for (key, value) in self.modern_meta() {
                 params["_meta"][key] = value;
             }
         }
@@ -215,12 +220,14 @@ impl Client {
         Exchange::new(self.clone(), id, reply)
     }
 
-    /// Calls a tool with arguments as this very text; gives the status and the answer's very text.
+    /// Calls a tool with exactly this text as arguments; returns the status and the exact text of the answer.
     pub async fn call_text(&self, tool: &str, arguments: &str) -> (u16, String) {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let meta = match self.era {
-            Era::Modern => format!(",\"_meta\":{}", Value::Object(self.stamp().into_iter().collect())),
-            Era::Legacy => String::new(),
+            TestEra::Modern => {
+                format!(",\"_meta\":{}", Value::Object(self.modern_meta().into_iter().collect()))
+            }
+            TestEra::Legacy => String::new(),
         };
         let name = Value::from(tool);
         let body = format!(
@@ -231,11 +238,11 @@ impl Client {
         (status, last_text(reply).await)
     }
 
-    /// The very text of a list method's result.
+    /// The exact text of a list method's result.
     pub async fn list_text(&self, method: &str) -> String {
         let meta = match self.era {
-            Era::Modern => json!({ "_meta": Value::Object(self.stamp().into_iter().collect()) }),
-            Era::Legacy => json!({}),
+            TestEra::Modern => json!({ "_meta": Value::Object(self.modern_meta().into_iter().collect()) }),
+            TestEra::Legacy => json!({}),
         };
         let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": meta });
         let reply = self.post(&body.to_string(), &self.mirrored(method, None)).await;
@@ -243,10 +250,10 @@ impl Client {
         result_text(&text).unwrap_or_else(|| panic!("no result in {text}"))
     }
 
-    /// The names of a list's entries, the gateway's own aside.
+    /// The names of a list's entries, without the gateway's own tool.
     pub async fn names(&self, method: &str, member: &str) -> Vec<String> {
-        let told = self.ask(method, json!({})).await;
-        let entries = told.result()[member].as_array().cloned().unwrap_or_default();
+        let transcript = self.ask(method, json!({})).await;
+        let entries = transcript.result()[member].as_array().cloned().unwrap_or_default();
         let names = entries.iter().filter_map(|entry| entry["name"].as_str());
         names.filter(|name| *name != OWN_TOOL).map(str::to_owned).collect()
     }
@@ -257,42 +264,42 @@ impl Client {
         self.post(&body.to_string(), &self.mirrored(method, None)).await.status
     }
 
-    /// Answers a question of the gateway's.
+    /// Answers a question of the gateway.
     pub async fn reply(&self, id: &Value, result: Value) -> u16 {
         let body = json!({ "jsonrpc": "2.0", "id": id, "result": result });
         self.post(&body.to_string(), &[]).await.status
     }
 
-    /// Opens the stream on which this era hears of changes: of all lists, and of these resources.
-    pub async fn listen(&self, uris: &[&str]) -> Changes {
+    /// Opens the era's stream of change notifications, for all lists and these resources.
+    pub async fn listen(&self, uris: &[&str]) -> ChangeFeed {
         match self.era {
-            Era::Legacy => {
+            TestEra::Legacy => {
                 let headers = self.all_headers(&[("accept".to_owned(), "text/event-stream".to_owned())]);
                 let headers: Vec<(&str, &str)> =
                     headers.iter().map(|(n, v)| (n.as_str(), v.as_str())).collect();
                 let reply = self.http.send(Method::GET, &self.path, &headers, "").await;
                 assert_eq!(reply.status, 200, "the stream opens");
                 for uri in uris {
-                    let told = self.ask("resources/subscribe", json!({ "uri": uri })).await;
-                    assert_eq!(*told.result(), json!({}), "the subscription is taken");
+                    let transcript = self.ask("resources/subscribe", json!({ "uri": uri })).await;
+                    assert_eq!(*transcript.result(), json!({}), "the subscription is accepted");
                 }
-                Changes::new(reply.events(), None)
+                ChangeFeed::new(reply.events(), None)
             }
-            Era::Modern => {
+            TestEra::Modern => {
                 let wanted = json!({ "toolsListChanged": true, "promptsListChanged": true,
                     "resourcesListChanged": true, "resourceSubscriptions": uris });
                 let exchange = self.start("subscriptions/listen", json!({ "notifications": wanted })).await;
                 let (id, mut events) = exchange.into_events();
-                let first = events.next_within(super::PATIENCE).await.expect("an acknowledgement");
+                let first = events.next_within(super::TEST_TIMEOUT).await.expect("an acknowledgement");
                 assert_eq!(first["method"], "notifications/subscriptions/acknowledged", "{first}");
                 assert_eq!(first["params"]["notifications"]["toolsListChanged"], true, "{first}");
-                Changes::new(events, Some(json!(id)))
+                ChangeFeed::new(events, Some(json!(id)))
             }
         }
     }
 
-    /// Posts a body with the headers of the era, and these.
-    pub async fn post(&self, body: &str, more: &[(String, String)]) -> Reply {
+    /// Posts a body with the headers of the era and these headers.
+    pub async fn post(&self, body: &str, more: &[(String, String)]) -> HttpReply {
         let mut headers = self.all_headers(more);
         headers.push(("content-type".into(), "application/json".into()));
         headers.push(("accept".into(), "application/json, text/event-stream".into()));
@@ -312,7 +319,7 @@ impl Client {
 
     /// The headers that mirror a modern body.
     pub fn mirrored(&self, method: &str, name: Option<&str>) -> Vec<(String, String)> {
-        if self.era == Era::Legacy {
+        if self.era == TestEra::Legacy {
             return Vec::new();
         }
         let mut headers: Vec<(String, String)> = vec![
@@ -325,20 +332,20 @@ impl Client {
         headers
     }
 
-    /// The members of `_meta` that every modern request carries.
-    pub fn stamp(&self) -> Vec<(String, Value)> {
+    /// The members of `_meta` in every modern request.
+    pub fn modern_meta(&self) -> Vec<(String, Value)> {
         let key = |name: &str| format!("io.modelcontextprotocol/{name}");
-        let mut stamp = vec![
+        let mut meta = vec![
             (key("protocolVersion"), json!(self.revision)),
             (key("clientCapabilities"), self.capabilities.clone()),
             (key("clientInfo"), json!({ "name": self.name, "version": "1" })),
         ];
-        stamp.extend(self.log_level.as_ref().map(|level| (key("logLevel"), json!(level))));
-        stamp
+        meta.extend(self.log_level.as_ref().map(|level| (key("logLevel"), json!(level))));
+        meta
     }
 }
 
-async fn last_text(reply: Reply) -> String {
+async fn last_text(reply: HttpReply) -> String {
     if !reply.is_events() {
         return String::from_utf8(reply.bytes().await.to_vec()).expect("answers are UTF-8");
     }
@@ -350,19 +357,19 @@ async fn last_text(reply: Reply) -> String {
     last
 }
 
-/// The very text of the `result` in a response.
+/// The exact text of the `result` in a response.
 pub fn result_text(response: &str) -> Option<String> {
     #[derive(serde::Deserialize)]
-    struct Response<'a> {
+    struct ResponseResult<'a> {
         #[serde(borrow)]
         result: Option<&'a RawValue>,
     }
-    let response: Response<'_> = serde_json::from_str(response).ok()?;
+    let response: ResponseResult<'_> = serde_json::from_str(response).ok()?;
     response.result.map(|result| result.get().to_owned())
 }
 
-/// What a person, a model and a file system say when nothing else was agreed.
-pub fn usual_answer(method: &str) -> Value {
+/// The default answers to elicitation, sampling and roots.
+pub fn default_answer(method: &str) -> Value {
     match method {
         "elicitation/create" => json!({ "action": "accept",
             "content": { "name": "Ann", "color": "blue", "context": "a test" } }),

@@ -1,29 +1,29 @@
-//! Server-sent events as a client reads them.
+//! Reads server-sent events.
 
-use super::http::Connection;
+use super::http::ConnectionTask;
 use bytes::BytesMut;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use serde_json::Value;
 use std::time::Duration;
 
-/// A stream of events; dropping it hangs up.
+/// Reads a stream of events; dropping it closes the connection.
 #[derive(Debug)]
-pub struct Events {
+pub struct EventReader {
     body: Incoming,
     buffer: BytesMut,
-    /// How much of the buffer holds no end of a block.
+    /// The length of the part of the buffer without the end of a block.
     searched: usize,
-    _connection: Connection,
+    _connection: ConnectionTask,
 }
 
-impl Events {
-    /// The events of a body.
-    pub fn new(body: Incoming, connection: Connection) -> Self {
+impl EventReader {
+    /// Reads the events of a body.
+    pub fn new(body: Incoming, connection: ConnectionTask) -> Self {
         Self { body, buffer: BytesMut::new(), searched: 0, _connection: connection }
     }
 
-    /// The data of the next event that has any; `None` at the end of the stream.
+    /// The data of the next event with data; `None` at the end of the stream.
     pub async fn next_text(&mut self) -> Option<String> {
         loop {
             while let Some(block) = self.block() {
@@ -47,12 +47,12 @@ impl Events {
         Some(serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error} in the event {text:?}")))
     }
 
-    /// The next message, if it comes in time.
-    pub async fn next_within(&mut self, patience: Duration) -> Option<Value> {
-        tokio::time::timeout(patience, self.next()).await.ok().flatten()
+    /// The next message, if it arrives in time.
+    pub async fn next_within(&mut self, timeout: Duration) -> Option<Value> {
+        tokio::time::timeout(timeout, self.next()).await.ok().flatten()
     }
 
-    /// Takes one block of lines, up to an empty one.
+    /// Removes one block of lines from the buffer, up to an empty line.
     fn block(&mut self) -> Option<String> {
         let end = self.buffer[self.searched..].windows(2).position(|pair| pair == b"\n\n");
         let Some(end) = end else {

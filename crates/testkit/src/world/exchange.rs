@@ -1,35 +1,35 @@
-//! One request and everything that came back for it.
+//! One request, and all messages that the gateway sent for it.
 
-use super::PATIENCE;
-use super::client::Client;
-use super::events::Events;
-use super::http::Reply;
+use super::TEST_TIMEOUT;
+use super::client::TestClient;
+use super::events::EventReader;
+use super::http::HttpReply;
 use serde_json::{Value, json};
 
-/// A request under way. Dropping it hangs up, which modern servers take for a cancellation.
+/// A running request. Dropping it closes the connection, which cancels a modern request.
 pub struct Exchange {
-    client: Client,
+    client: TestClient,
     /// The id of the request.
     pub id: u64,
-    reply: Reply,
+    reply: HttpReply,
 }
 
-/// Everything that came back for a request.
+/// All messages that the gateway sent for a request.
 #[derive(Debug, Default)]
-pub struct Told {
+pub struct Transcript {
     /// The HTTP status.
     pub status: u16,
-    /// Notifications that came before the answer.
+    /// Notifications before the answer.
     pub before: Vec<Value>,
-    /// Questions that the client was asked, with method and params.
+    /// Questions to the client, with method and params.
     pub questions: Vec<Value>,
-    /// The response; null when the stream ended without one.
+    /// The response; null if the stream ended without one.
     pub answer: Value,
 }
 
 impl Exchange {
-    /// Follows a reply.
-    pub fn new(client: Client, id: u64, reply: Reply) -> Self {
+    /// Reads this reply.
+    pub fn new(client: TestClient, id: u64, reply: HttpReply) -> Self {
         Self { client, id, reply }
     }
 
@@ -38,47 +38,47 @@ impl Exchange {
         self.reply.status
     }
 
-    /// The stream itself, for requests that have no end.
-    pub fn into_events(self) -> (u64, Events) {
-        assert!(self.reply.is_events(), "HTTP {} and no stream", self.reply.status);
+    /// The stream of a request without an end.
+    pub fn into_events(self) -> (u64, EventReader) {
+        assert!(self.reply.is_events(), "HTTP {} without a stream", self.reply.status);
         (self.id, self.reply.events())
     }
 
-    /// Reads to the end; legacy questions are answered on the way.
-    pub async fn finish(self) -> Told {
+    /// Reads to the end and answers legacy questions.
+    pub async fn finish(self) -> Transcript {
         let Self { client, id, reply } = self;
-        let mut told = Told { status: reply.status, ..Told::default() };
+        let mut transcript = Transcript { status: reply.status, ..Transcript::default() };
         if !reply.is_events() {
-            told.answer = reply.json().await;
-            return told;
+            transcript.answer = reply.json().await;
+            return transcript;
         }
         let mut events = reply.events();
         loop {
-            let next = tokio::time::timeout(PATIENCE, events.next()).await;
-            let Some(message) = next.expect("the next event comes in time") else { return told };
+            let next = tokio::time::timeout(TEST_TIMEOUT, events.next()).await;
+            let Some(message) = next.expect("the next event arrives in time") else { return transcript };
             match (message.get("method").and_then(Value::as_str), message.get("id")) {
                 (Some(method), Some(question)) => {
                     let answer = client.answer(method, &message["params"]);
                     let status = client.reply(question, answer).await;
                     assert_eq!(status, 202, "an answer is accepted");
-                    told.questions.push(json!({ "method": method, "params": message["params"] }));
+                    transcript.questions.push(json!({ "method": method, "params": message["params"] }));
                 }
-                (Some(_), None) => told.before.push(message),
+                (Some(_), None) => transcript.before.push(message),
                 (None, _) => {
-                    assert_eq!(message["id"], id, "the answer is to this request: {message}");
-                    told.answer = message;
+                    assert_eq!(message["id"], id, "the answer has the id of this request: {message}");
+                    transcript.answer = message;
                 }
             }
         }
     }
 }
 
-impl Told {
-    /// What came in a later round, put behind what came before.
-    pub fn then(mut self, later: Told) -> Told {
+impl Transcript {
+    /// Appends the messages of a later round.
+    pub fn then(mut self, later: Transcript) -> Transcript {
         self.before.extend(later.before);
         self.questions.extend(later.questions);
-        Told { before: self.before, questions: self.questions, ..later }
+        Transcript { before: self.before, questions: self.questions, ..later }
     }
 
     /// The result.
@@ -86,7 +86,7 @@ impl Told {
         self.answer.get("result").unwrap_or_else(|| panic!("no result: HTTP {} {}", self.status, self.answer))
     }
 
-    /// The error's code, if it is an error.
+    /// The JSON-RPC error code, if the answer is an error.
     pub fn code(&self) -> Option<i64> {
         self.answer["error"]["code"].as_i64()
     }
@@ -96,12 +96,12 @@ impl Told {
         self.result()["content"][0]["text"].as_str().unwrap_or_else(|| panic!("no text: {}", self.answer))
     }
 
-    /// Whether the tool said that it failed.
+    /// Whether the result has `isError`.
     pub fn is_error(&self) -> bool {
         self.result()["isError"] == true
     }
 
-    /// The gateway's own fault code, where the result tells of one.
+    /// The gateway's fault code in the result, or an empty string.
     pub fn fault(&self) -> &str {
         self.answer["result"]["_meta"]["toolbooth/fault"]["code"].as_str().unwrap_or_default()
     }

@@ -1,7 +1,7 @@
 //! The gateway as a process.
 
 use super::http::Http;
-use super::{PATIENCE, poll};
+use super::{TEST_TIMEOUT, poll};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
@@ -18,16 +18,16 @@ use tokio::process::{Child, ChildStdout};
 pub struct Gateway {
     child: Child,
     log: PathBuf,
-    /// Where it listens.
+    /// The address that it listens on.
     pub address: SocketAddr,
-    /// What the test shows when it looks at servers.
-    pub showing: Vec<(String, String)>,
-    // Held so that what it prints has somewhere to go.
+    /// Headers of the test's own requests, for example credentials.
+    pub headers: Vec<(String, String)>,
+    // Held so that the gateway can write to its standard output.
     _greeting: Lines<BufReader<ChildStdout>>,
 }
 
 impl Gateway {
-    /// Runs a command that is `serve`, on a port of its own choosing.
+    /// Starts a `serve` command on a free port and waits until it listens.
     pub async fn start(mut command: std::process::Command, log: &Path) -> Self {
         let stderr = File::options().create(true).append(true).open(log).expect("the log can be written");
         command.args(["--listen", "127.0.0.1:0"]);
@@ -35,31 +35,31 @@ impl Gateway {
         let mut child =
             tokio::process::Command::from(command).kill_on_drop(true).spawn().expect("the gateway runs");
         let mut lines = BufReader::new(child.stdout.take().expect("it is piped")).lines();
-        let first = tokio::time::timeout(PATIENCE, lines.next_line()).await;
-        let first = first.expect("the gateway comes up in time").expect("it prints text");
-        let said = || std::fs::read_to_string(log).unwrap_or_default();
-        let first = first.unwrap_or_else(|| panic!("the gateway ended at once:\n{}", said()));
+        let first = tokio::time::timeout(TEST_TIMEOUT, lines.next_line()).await;
+        let first = first.expect("the gateway starts in time").expect("it prints text");
+        let logged = || std::fs::read_to_string(log).unwrap_or_default();
+        let first = first.unwrap_or_else(|| panic!("the gateway exited at startup:\n{}", logged()));
         let address = first.rsplit_once("http://").and_then(|(_, address)| address.parse().ok());
         let address = address.unwrap_or_else(|| panic!("no address in {first:?}"));
-        Self { child, log: log.to_owned(), address, showing: Vec::new(), _greeting: lines }
+        Self { child, log: log.to_owned(), address, headers: Vec::new(), _greeting: lines }
     }
 
-    /// Its process.
+    /// Its process id.
     pub fn pid(&self) -> u32 {
         self.child.id().expect("it has not been waited for")
     }
 
-    /// Plain HTTP to it.
+    /// An HTTP client for it.
     pub fn http(&self) -> Http {
-        Http::new(self.address).sending(&self.showing)
+        Http::new(self.address).sending(&self.headers)
     }
 
-    /// What it logged so far.
+    /// Its log so far.
     pub fn log(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
 
-    /// One server as `GET /servers/NAME` shows it.
+    /// The response of `GET /servers/NAME`.
     pub async fn server(&self, name: &str) -> Value {
         self.http().get_json(&format!("/servers/{name}")).await
     }
@@ -70,9 +70,9 @@ impl Gateway {
     }
 
     /// Waits until a server is in a state.
-    pub async fn reaches(&self, name: &str, state: &str) {
+    pub async fn wait_for_state(&self, name: &str, state: &str) {
         let reached =
-            poll(PATIENCE, || async { (self.server(name).await["state"] == state).then_some(()) }).await;
+            poll(TEST_TIMEOUT, || async { (self.server(name).await["state"] == state).then_some(()) }).await;
         if reached.is_none() {
             panic!("`{name}` is not {state}: {}\n{}", self.server(name).await, self.log());
         }
@@ -81,36 +81,36 @@ impl Gateway {
     /// Waits until all of these servers are connected.
     pub async fn connected(&self, names: &[&str]) {
         for name in names {
-            self.reaches(name, "connected").await;
+            self.wait_for_state(name, "connected").await;
         }
     }
 
-    /// Asks it politely to end, and tells how it did and how long that took.
+    /// Sends SIGTERM and waits; returns the exit status and the time that took.
     pub async fn stop(mut self) -> (ExitStatus, Duration) {
         self.signal(Signal::SIGTERM);
-        self.ended().await
+        self.wait_for_exit().await
     }
 
-    /// Kills it as a power cut would.
+    /// Sends SIGKILL and waits; returns the exit status and the time that took.
     pub async fn kill(mut self) -> (ExitStatus, Duration) {
         self.signal(Signal::SIGKILL);
-        self.ended().await
+        self.wait_for_exit().await
     }
 
-    /// Waits until it is gone, whoever ended it.
+    /// Waits until it exits.
     pub async fn gone(mut self) -> (ExitStatus, Duration) {
-        self.ended().await
+        self.wait_for_exit().await
     }
 
     /// Sends it a signal.
     pub fn signal(&self, signal: Signal) {
         let pid = i32::try_from(self.pid()).expect("process ids are small");
-        kill(Pid::from_raw(pid), signal).expect("the gateway is there");
+        kill(Pid::from_raw(pid), signal).expect("the gateway runs");
     }
 
-    async fn ended(&mut self) -> (ExitStatus, Duration) {
+    async fn wait_for_exit(&mut self) -> (ExitStatus, Duration) {
         let start = Instant::now();
-        let status = tokio::time::timeout(PATIENCE, self.child.wait()).await;
-        (status.expect("the gateway ends in time").expect("it is our child"), start.elapsed())
+        let status = tokio::time::timeout(TEST_TIMEOUT, self.child.wait()).await;
+        (status.expect("the gateway exits in time").expect("it is our child"), start.elapsed())
     }
 }

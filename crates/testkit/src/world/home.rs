@@ -1,4 +1,4 @@
-//! Where a gateway lives during a test: a folder with its configuration and its data.
+//! A gateway's folder during a test, with its configuration and data.
 
 use super::{Gateway, binaries};
 use serde_json::{Map, Value, json};
@@ -7,19 +7,19 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::TempDir;
 
-/// A folder for one gateway, which may be started in it more than once.
+/// A folder for one gateway, which can be started more than once.
 #[derive(Debug)]
 pub struct Home {
     folder: TempDir,
 }
 
 impl Home {
-    /// A home whose configuration has these servers.
+    /// A folder whose configuration has these servers.
     pub fn new(servers: &[(&str, Value)]) -> Self {
         Self::with_settings(json!({}), servers)
     }
 
-    /// A home with settings beside the servers.
+    /// A folder whose configuration has these settings and servers.
     pub fn with_settings(settings: Value, servers: &[(&str, Value)]) -> Self {
         let folder = tempfile::Builder::new().prefix("tb").tempdir().expect("a folder for the test");
         let home = Self { folder };
@@ -27,19 +27,19 @@ impl Home {
         home
     }
 
-    /// Writes the configuration anew.
+    /// Replaces the configuration.
     pub fn configure(&self, mut settings: Value, servers: &[(&str, Value)]) {
         let entries: Map<String, Value> =
             servers.iter().map(|(name, entry)| ((*name).to_owned(), entry.clone())).collect();
         settings["servers"] = Value::Object(entries);
-        // Most tests look at whole definitions, however many there are; those of exposure say what they want.
+        // Most tests need full definitions; tests of exposure set the mode themselves.
         if settings.get("exposure").is_none() {
             settings["exposure"] = json!({ "mode": "full" });
         }
         self.write_config(&format!("{settings:#}"));
     }
 
-    /// Replaces the configuration's text, as editors do: whole, by renaming.
+    /// Replaces the configuration file atomically, by renaming, as editors do.
     pub fn write_config(&self, text: &str) {
         let draft = self.path("toolbooth.json.new");
         fs::write(&draft, text).expect("the folder can be written");
@@ -61,7 +61,7 @@ impl Home {
         self.path("data")
     }
 
-    /// The gateway's executable with this home's configuration and data, and nothing of the host's.
+    /// The gateway's executable with this configuration and data, isolated from the host's environment.
     pub fn command(&self, subcommand: &str) -> Command {
         let mut command = Command::new(binaries::toolbooth());
         command.arg(subcommand).arg("--config").arg(self.config()).arg("--data-dir").arg(self.data());
@@ -85,7 +85,7 @@ impl Home {
         command
     }
 
-    /// Starts a gateway that may open this many files.
+    /// Starts a gateway with this limit of open files.
     pub async fn start_with_descriptors(&self, descriptors: usize) -> Gateway {
         let limit = format!("--nofile={descriptors}:{descriptors}");
         Gateway::start(self.serve_through("prlimit", &[&limit]), &self.path("gateway.log")).await
@@ -97,22 +97,22 @@ impl Home {
     }
 }
 
-/// The entry of a server that is one of the hostile executable's modes.
+/// The configuration entry of a mode of `toolbooth-hostile`.
 pub fn hostile(arguments: &[&str]) -> Value {
     json!({ "command": binaries::hostile(), "args": arguments })
 }
 
-/// The entry of a stdio fixture that speaks this era.
+/// The configuration entry of a stdio fixture of this era.
 pub fn fixture_on_stdio(era: &str) -> Value {
     json!({ "command": binaries::fixture(), "args": ["--stdio", "--era", era] })
 }
 
-/// The entry of a shell script that is a server.
+/// The configuration entry of a server that is a shell script.
 pub fn shell(script: &str) -> Value {
     json!({ "command": "sh", "args": ["-c", script] })
 }
 
-/// A path inside a shell script.
+/// A path quoted for a shell script.
 pub fn quoted(path: &Path) -> String {
     format!("'{}'", path.display())
 }

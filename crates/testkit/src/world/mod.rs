@@ -1,40 +1,40 @@
-//! A small world for tests: the real gateway as a process, clients of both eras, and servers that do as told.
+//! The environment of black-box tests: the gateway as a process, clients of both eras, and scripted servers.
 //!
-//! Nothing here shares code with the gateway, so that what goes over the wire has an independent witness.
+//! It shares no code with the gateway, so that messages on the wire are checked independently.
 
 pub mod binaries;
 pub mod changes;
 pub mod client;
 pub mod events;
 pub mod exchange;
-pub mod eyes;
-pub mod gatehouse;
 pub mod gateway;
 pub mod home;
 pub mod http;
+pub mod oauth_server;
+pub mod processes;
+pub mod scripted_server;
 pub mod server;
 pub mod sink;
 pub mod terminal;
-pub mod upstream;
 
-pub use changes::Changes;
-pub use client::Client;
-pub use exchange::Told;
-pub use gatehouse::Gatehouse;
+pub use changes::ChangeFeed;
+pub use client::TestClient;
+pub use exchange::Transcript;
 pub use gateway::Gateway;
 pub use home::Home;
 pub use http::Http;
+pub use oauth_server::OAuthServer;
+pub use scripted_server::ScriptedServer;
 pub use server::FixtureServer;
 pub use sink::Sink;
-pub use upstream::Upstream;
 
 use std::future::Future;
 use std::time::{Duration, Instant};
 
-/// How long anything may take before a test gives up on it.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+/// The timeout of every step of a test.
+pub const TEST_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Asks again and again until there is something; `None` when the time is over.
+/// Polls until there is a value; `None` after the timeout.
 pub async fn poll<T, F>(within: Duration, mut ask: impl FnMut() -> F) -> Option<T>
 where
     F: Future<Output = Option<T>>,
@@ -51,7 +51,7 @@ where
     }
 }
 
-/// A text that nothing else on this machine carries.
+/// A text that is unique on this machine.
 pub fn token(kind: &str) -> String {
     use std::sync::atomic::{AtomicU32, Ordering};
     static NEXT: AtomicU32 = AtomicU32::new(0);

@@ -1,4 +1,4 @@
-//! A small HTTP server inside the test that takes what is posted to it, and says so or not, as told.
+//! An HTTP server inside the test that records posted requests and answers with given statuses.
 
 use ::http::{HeaderMap, Request, Response};
 use bytes::Bytes;
@@ -12,23 +12,23 @@ use std::convert::Infallible;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::net::TcpListener;
 
-/// Something that was posted.
+/// A recorded request.
 #[derive(Clone, Debug)]
-pub struct Posted {
-    /// To which path.
+pub struct PostedRequest {
+    /// Its path.
     pub path: String,
-    /// With which headers.
+    /// Its headers.
     pub headers: HeaderMap,
-    /// What.
+    /// Its body.
     pub body: Bytes,
-    /// What it was answered with.
+    /// The status of its answer.
     pub status: u16,
 }
 
-impl Posted {
-    /// What was posted, as JSON.
+impl PostedRequest {
+    /// The body as JSON.
     pub fn json(&self) -> Value {
-        serde_json::from_slice(&self.body).expect("what is posted is JSON")
+        serde_json::from_slice(&self.body).expect("the body is JSON")
     }
 
     /// A header's text.
@@ -37,16 +37,16 @@ impl Posted {
     }
 }
 
-/// A server that takes posts. It ends with the test's runtime.
+/// A server that records posted requests. It ends with the test's runtime.
 #[derive(Clone, Debug)]
 pub struct Sink {
-    /// Where it is, without a path.
+    /// Its URL without a path.
     pub url: String,
-    posted: Arc<Mutex<Vec<Posted>>>,
+    posted: Arc<Mutex<Vec<PostedRequest>>>,
 }
 
 impl Sink {
-    /// Starts one that answers with these statuses in turn, and with 200 from then on.
+    /// Starts a server that answers with these statuses in turn, then with 200.
     pub async fn answering(statuses: &[u16]) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let url = format!("http://{}", listener.local_addr().expect("it is bound"));
@@ -55,13 +55,13 @@ impl Sink {
         sink
     }
 
-    /// Everything that was posted so far.
-    pub fn posted(&self) -> Vec<Posted> {
+    /// All requests so far.
+    pub fn posted(&self) -> Vec<PostedRequest> {
         self.posted.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
-async fn serve(listener: TcpListener, statuses: Vec<u16>, posted: Arc<Mutex<Vec<Posted>>>) {
+async fn serve(listener: TcpListener, statuses: Vec<u16>, posted: Arc<Mutex<Vec<PostedRequest>>>) {
     let statuses = Arc::new(statuses);
     while let Ok((stream, _)) = listener.accept().await {
         let (statuses, posted) = (statuses.clone(), posted.clone());
@@ -75,13 +75,13 @@ async fn serve(listener: TcpListener, statuses: Vec<u16>, posted: Arc<Mutex<Vec<
 async fn take(
     request: Request<Incoming>,
     statuses: Arc<Vec<u16>>,
-    posted: Arc<Mutex<Vec<Posted>>>,
+    posted: Arc<Mutex<Vec<PostedRequest>>>,
 ) -> Result<Response<Full<Bytes>>, Infallible> {
     let (head, body) = request.into_parts();
     let body = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
     let mut posted = posted.lock().unwrap_or_else(PoisonError::into_inner);
     let status = statuses.get(posted.len()).copied().unwrap_or(200);
-    posted.push(Posted { path: head.uri.path().to_owned(), headers: head.headers, body, status });
+    posted.push(PostedRequest { path: head.uri.path().to_owned(), headers: head.headers, body, status });
     let mut response = Response::new(Full::new(Bytes::from_static(b"{}")));
     *response.status_mut() = status.try_into().expect("a status");
     Ok(response)

@@ -1,6 +1,6 @@
-//! A command on a real terminal: what a person types, and what shows.
+//! Runs a command on a pseudo-terminal, with simulated keys.
 
-use super::{PATIENCE, poll};
+use super::{TEST_TIMEOUT, poll};
 use nix::pty::{Winsize, openpty};
 use std::fs::File;
 use std::io::{Read, Write};
@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::process::Child;
 
-/// Somebody who sits at a terminal.
+/// A pseudo-terminal with a running command.
 #[derive(Debug)]
 pub struct Terminal {
     child: Child,
@@ -18,7 +18,7 @@ pub struct Terminal {
 }
 
 impl Terminal {
-    /// Runs a command on a terminal of its own, without colours.
+    /// Runs a command on a new terminal, without colours.
     pub fn run(mut command: Command) -> std::io::Result<Self> {
         let size = Winsize { ws_row: 40, ws_col: 120, ws_xpixel: 0, ws_ypixel: 0 };
         let pair = openpty(Some(&size), None)?;
@@ -39,27 +39,27 @@ impl Terminal {
         Ok(Self { child, keys: master, screen, seen: 0 })
     }
 
-    /// Types.
+    /// Types these keys.
     pub fn press(&mut self, keys: &str) {
-        self.keys.write_all(keys.as_bytes()).expect("the terminal is there");
+        self.keys.write_all(keys.as_bytes()).expect("the terminal is open");
     }
 
-    /// Waits until a text shows that had not been seen before.
-    pub async fn sees(&mut self, text: &str) {
+    /// Waits for a text in the output after the last match.
+    pub async fn wait_for_text(&mut self, text: &str) {
         let seen = self.seen;
-        let found = poll(PATIENCE, || async { self.shown().get(seen..)?.find(text) }).await;
+        let found = poll(TEST_TIMEOUT, || async { self.shown().get(seen..)?.find(text) }).await;
         let Some(at) = found else { panic!("no {text:?} in {:?}", self.shown().get(seen..)) };
         self.seen += at + text.len();
     }
 
-    /// Everything that has shown.
+    /// The output so far.
     pub fn shown(&self) -> String {
         self.screen.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// How the command ends.
-    pub async fn ends(mut self) -> Option<i32> {
-        let ended = tokio::time::timeout(PATIENCE, self.child.wait()).await;
+    /// Waits until the command ends; returns its exit code.
+    pub async fn wait_for_exit(mut self) -> Option<i32> {
+        let ended = tokio::time::timeout(TEST_TIMEOUT, self.child.wait()).await;
         ended.expect("it ends in time").expect("it is our child").code()
     }
 }

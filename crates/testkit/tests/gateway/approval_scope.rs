@@ -1,13 +1,13 @@
 //! Scope of an approval: it is valid for one caller, one tool and one question.
 
 use crate::issuer::{Provider, Signer};
-use crate::known::{bearer, make_token, read, run};
-use crate::ledger::{Ledger, entry, over, said};
+use crate::ledger::{LedgerGateway, entry, over, said};
+use crate::token_users::{bearer, make_token, read, run};
 use serde_json::{Value, json};
 use std::fs;
-use toolbooth_testkit::world::{Home, Http, PATIENCE, poll};
+use toolbooth_testkit::world::{Home, Http, TEST_TIMEOUT, poll};
 
-/// A manifest tool that a tool of the ledger serves.
+/// A manifest tool whose provider is a tool of the ledger.
 fn pay() -> Value {
     json!({
         "name": "pay",
@@ -20,7 +20,7 @@ fn pay() -> Value {
     })
 }
 
-/// A manifest laid over a tool of the ledger, which writes the caller's `value` as `text`.
+/// A manifest overlay of a ledger tool, which maps the caller's `value` to `text`.
 fn mapped() -> Value {
     let value =
         json!({ "type": "object", "properties": { "value": { "type": "string" } }, "required": ["value"] });
@@ -42,20 +42,20 @@ fn manifest(home: &Home, text: &Value) {
 }
 
 /// A ledger whose users have tokens: root (administrator), ann, and bob (approver).
-struct Bank {
-    ledger: Ledger,
+struct LedgerUsers {
+    ledger: LedgerGateway,
     root: String,
     ann: (String, String),
     bob: String,
 }
 
-impl Bank {
-    /// With a setting of the tool that writes, and more settings of the gateway.
+impl LedgerUsers {
+    /// Starts with settings of the writing tool and more settings of the gateway.
     async fn open(of_write: Value, more: Value) -> Self {
         Self::with_manifest(&pay(), of_write, more).await
     }
 
-    /// The same, with another manifest.
+    /// Starts with this manifest.
     async fn with_manifest(tool: &Value, of_write: Value, more: Value) -> Self {
         let mut settings = json!({
             "auth": { "mode": "token" },
@@ -70,8 +70,8 @@ impl Bank {
         let (root, _) = make_token(&home, None, "root", &["--groups", "admin"]);
         let ann = make_token(&home, None, "ann", &[]);
         let (bob, _) = make_token(&home, None, "bob", &["--groups", "leads"]);
-        let mut ledger = Ledger::at(home, &server).await;
-        ledger.gateway.showing = bearer(&root);
+        let mut ledger = LedgerGateway::at(home, &server).await;
+        ledger.gateway.headers = bearer(&root);
         Self { ledger: ledger.ready().await, root, ann, bob }
     }
 
@@ -88,14 +88,14 @@ impl Bank {
         self.http(token).post_json(&format!("/approvals/{id}/{answer}"), body).await
     }
 
-    /// The call of a tool that waits for a person.
+    /// The held call of a tool.
     async fn waiting(&self, tool: &str) -> Value {
         let http = self.http(&self.root);
-        let found = poll(PATIENCE, || async {
+        let found = poll(TEST_TIMEOUT, || async {
             let listed = http.get_json("/approvals?state=pending").await;
             listed["approvals"].as_array().unwrap().iter().find(|held| held["name"] == tool).cloned()
         });
-        found.await.unwrap_or_else(|| panic!("no call of {tool} waits"))
+        found.await.unwrap_or_else(|| panic!("no call of {tool} is held"))
     }
 }
 
@@ -107,7 +107,8 @@ fn id(held: &Value) -> String {
 #[tokio::test]
 async fn approval_of_a_manifest_tool_does_not_approve_the_tool_behind_it() {
     let bank =
-        Bank::open(json!({ "approval": "approver" }), json!({ "policy": { "consent": "gateway" } })).await;
+        LedgerUsers::open(json!({ "approval": "approver" }), json!({ "policy": { "consent": "gateway" } }))
+            .await;
     let (ann, bob) = (bank.ann.0.clone(), bank.bob.clone());
     let (status, answer) = bank.call(&ann, "pay", "rent").await;
     assert_eq!(status, 202, "{answer}");
@@ -131,11 +132,12 @@ async fn approval_of_a_manifest_tool_does_not_approve_the_tool_behind_it() {
     assert_eq!(bank.ledger.entries(), ["rent by ann"]);
 }
 
-// H3: with the caller still there, both questions are asked and the answer comes to the call.
+// H3: while the caller waits, both approvals are requested and the call gets the result.
 #[tokio::test]
-async fn a_waiting_call_is_asked_about_for_each_tool_it_leads_to() {
+async fn waiting_call_asks_for_approval_of_each_inner_tool() {
     let bank =
-        Bank::open(json!({ "approval": "approver" }), json!({ "policy": { "consent": "gateway" } })).await;
+        LedgerUsers::open(json!({ "approval": "approver" }), json!({ "policy": { "consent": "gateway" } }))
+            .await;
     let (ann, bob) = (bank.ann.0.clone(), bank.bob.clone());
     let http = bank.http(&ann);
     let call = tokio::spawn(async move {
@@ -152,13 +154,13 @@ async fn a_waiting_call_is_asked_about_for_each_tool_it_leads_to() {
     assert_eq!(bank.ledger.entries(), ["less by ann"]);
 }
 
-// A rule about arguments was not asked about those that a mapping made.
+// Argument rules were not applied to mapped arguments.
 #[tokio::test]
-async fn a_mapping_does_not_hide_arguments_from_a_rule() {
+async fn rules_also_match_mapped_arguments() {
     let rule = json!({ "tools": "led_write_entry", "arguments": { "/text": "^9999$" },
         "effect": "ask", "approval": "approver" });
     let policy = json!({ "policy": { "consent": "gateway", "rules": [rule] } });
-    let bank = Bank::with_manifest(&mapped(), json!({}), policy).await;
+    let bank = LedgerUsers::with_manifest(&mapped(), json!({}), policy).await;
     let (ann, bob) = (bank.ann.0.clone(), bank.bob.clone());
     let consented = async |value: &str| {
         let body = json!({ "arguments": { "value": value }, "wait": 0 }).to_string();
@@ -189,8 +191,8 @@ async fn a_mapping_does_not_hide_arguments_from_a_rule() {
 
 // M2
 #[tokio::test]
-async fn a_call_whose_token_was_revoked_while_it_waited_is_not_run() {
-    let bank = Bank::open(json!({ "approval": "approver" }), json!({})).await;
+async fn held_call_does_not_run_after_its_token_is_revoked() {
+    let bank = LedgerUsers::open(json!({ "approval": "approver" }), json!({})).await;
     let (token, of_ann) = bank.ann.clone();
     // The call was not made with her other valid token.
     make_token(&bank.ledger.home, Some(&bank.root), "ann", &["--groups", "leads"]);
@@ -209,9 +211,9 @@ async fn a_call_whose_token_was_revoked_while_it_waited_is_not_run() {
     assert!(bank.ledger.entries().is_empty());
 }
 
-// M2: a group that is taken away while the call waits.
+// M2: the caller leaves the group while the call is held.
 #[tokio::test]
-async fn a_call_whose_caller_lost_the_group_while_it_waited_is_not_run() {
+async fn held_call_does_not_run_after_its_caller_leaves_the_group() {
     let settings = |payers: &[&str]| {
         json!({ "auth": { "mode": "token" }, "approval": { "approvers": ["leads"] },
             "policy": { "consent": "client" }, "groups": { "payers": payers } })
@@ -222,22 +224,22 @@ async fn a_call_whose_caller_lost_the_group_while_it_waited_is_not_run() {
     let home = Home::with_settings(settings(&["ann", "root"]), &[]);
     let (root, _) = make_token(&home, None, "root", &["--groups", "admin"]);
     let (ann, _) = make_token(&home, None, "ann", &[]);
-    let mut ledger = Ledger::at(home, &server).await;
-    ledger.gateway.showing = bearer(&root);
+    let mut ledger = LedgerGateway::at(home, &server).await;
+    ledger.gateway.headers = bearer(&root);
     let ledger = ledger.ready().await;
     let (root, ann) = (ledger.gateway.http(), Http::new(ledger.gateway.address).sending(&bearer(&ann)));
     let caller = ann.clone();
     let call = tokio::spawn(async move {
         caller.post_json("/tools/led_write_entry/call", r#"{"arguments":{"text":"x"},"wait":600}"#).await
     });
-    let waiting = poll(PATIENCE, || async {
+    let waiting = poll(TEST_TIMEOUT, || async {
         root.get_json("/approvals?state=pending").await["approvals"][0]["id"].as_str().map(str::to_owned)
     });
     let held = waiting.await.expect("the call is held");
     let mut config: Value = serde_json::from_str(&fs::read_to_string(ledger.home.config()).unwrap()).unwrap();
     config["groups"]["payers"] = json!(["root"]);
     ledger.home.write_config(&config.to_string());
-    let hidden = poll(PATIENCE, || async {
+    let hidden = poll(TEST_TIMEOUT, || async {
         (ann.get_json("/tools/led_write_entry").await["code"] == "tool.unknown").then_some(())
     });
     hidden.await.expect("the group was removed");
@@ -252,7 +254,7 @@ async fn a_call_whose_caller_lost_the_group_while_it_waited_is_not_run() {
 async fn approved_calls_of_manifest_tools_run_over_every_interface() {
     let home = Home::with_settings(json!({ "approval": { "default": "writes" } }), &[]);
     manifest(&home, &pay());
-    let ledger = Ledger::at(home, &entry()).await.ready().await;
+    let ledger = LedgerGateway::at(home, &entry()).await.ready().await;
     let user = ledger.user().await;
     let approved = ledger.run(&["call", "pay", "text=one", "--yes"]);
     assert_eq!((approved.status.code(), said(&approved).as_str()), (Some(0), "wrote one"), "{approved:?}");
@@ -266,7 +268,7 @@ async fn approved_calls_of_manifest_tools_run_over_every_interface() {
     assert_eq!(http.post_json(&format!("/approvals/{inner}/approve"), "").await.0, 200);
     assert_eq!(over(&http, &inner).await["state"], "done");
 
-    // As steps of a plan: the approver of the step has read what it does.
+    // As steps of a plan: the approver of the step has seen its arguments.
     assert!(ledger.run(&["plan", "on"]).status.success());
     assert_eq!(ledger.run(&["call", "pay", "text=three"]).status.code(), Some(4));
     assert!(ledger.run(&["plan", "off"]).status.success());
@@ -283,7 +285,7 @@ async fn approved_calls_of_manifest_tools_run_over_every_interface() {
 
 // M3 (b)
 #[tokio::test]
-async fn an_approved_call_runs_in_the_version_of_its_persona() {
+async fn approved_call_runs_with_the_tool_version_of_its_persona() {
     let home = Home::with_settings(
         json!({ "approval": { "default": "writes" },
             "personas": { "dev": { "allowed_tools": ["*"] }, "ops": { "allowed_tools": ["*"] } } }),
@@ -298,7 +300,7 @@ async fn an_approved_call_runs_in_the_version_of_its_persona() {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, version(persona).to_string()).unwrap();
     }
-    let ledger = Ledger::at(home, &entry()).await.ready().await;
+    let ledger = LedgerGateway::at(home, &entry()).await.ready().await;
     let user = ledger.user().await;
     for persona in ["ops", "dev"] {
         let text = format!("text={persona}");
@@ -320,7 +322,7 @@ async fn an_approved_call_runs_in_the_version_of_its_persona() {
 
 // M3 (c)
 #[tokio::test]
-async fn an_approved_call_of_a_signed_in_user_survives_a_restart() {
+async fn approved_call_of_a_signed_in_user_survives_a_restart() {
     let signer = Signer::new("one");
     let provider = Provider::start(&signer).await;
     let jwt = json!({ "issuer": provider.url, "audience": "booth" });
@@ -333,11 +335,12 @@ async fn an_approved_call_of_a_signed_in_user_survives_a_restart() {
     server["approval"] = "approver".into();
     let token = |more: Value| signer.token(&provider.url, more);
     let admin = token(json!({ "sub": "root", "groups": ["admin", "staff"] }));
-    let mut ledger = Ledger::at(home, &server).await;
-    ledger.gateway.showing = bearer(&admin);
+    let mut ledger = LedgerGateway::at(home, &server).await;
+    ledger.gateway.headers = bearer(&admin);
     let mut ledger = ledger.ready().await;
-    let as_ann =
-        |ledger: &Ledger, more: Value| Http::new(ledger.gateway.address).sending(&bearer(&token(more)));
+    let as_ann = |ledger: &LedgerGateway, more: Value| {
+        Http::new(ledger.gateway.address).sending(&bearer(&token(more)))
+    };
     let call = async |http: &Http, text: &str| {
         let body = json!({ "arguments": { "text": text }, "wait": 0 }).to_string();
         let (status, answer) = http.post_json("/tools/led_write_entry/call", &body).await;
@@ -351,20 +354,20 @@ async fn an_approved_call_of_a_signed_in_user_survives_a_restart() {
     let short = json!({ "sub": "eve", "exp": now - 50 });
     let second = call(&as_ann(&ledger, short), "unknown").await;
     ledger = ledger.survive().await;
-    ledger.gateway.showing = bearer(&admin);
+    ledger.gateway.headers = bearer(&admin);
     let mut ledger = ledger.ready().await;
-    ledger.gateway.showing = bearer(&admin);
+    ledger.gateway.headers = bearer(&admin);
     let root = ledger.gateway.http();
     assert_eq!(root.post_json(&format!("/approvals/{first}/approve"), "").await.0, 200);
     assert_eq!(over(&root, &first).await["state"], "done");
     assert_eq!(ledger.entries(), ["known by ann"]);
 
     let until = std::time::UNIX_EPOCH + std::time::Duration::from_secs(now + 11);
-    poll(PATIENCE, || async { (std::time::SystemTime::now() > until).then_some(()) })
+    poll(TEST_TIMEOUT, || async { (std::time::SystemTime::now() > until).then_some(()) })
         .await
-        .expect("time passes");
+        .expect("the token expires");
     assert_eq!(root.post_json(&format!("/approvals/{second}/approve"), "").await.0, 200);
-    let deferred = poll(PATIENCE, || async {
+    let deferred = poll(TEST_TIMEOUT, || async {
         let held = root.get_json(&format!("/approvals/{second}")).await;
         held["waiting_for"].is_string().then_some(held)
     });
@@ -378,10 +381,10 @@ async fn an_approved_call_of_a_signed_in_user_survives_a_restart() {
     assert_eq!(ledger.entries(), ["known by ann", "unknown by eve"]);
 }
 
-// Who may answer, by spec: consent, approval in person, four eyes.
+// Who may answer: consent, approval in person, four-eyes principle.
 #[tokio::test]
-async fn approval_is_asked_for_every_time_and_in_person() {
-    let bank = Bank::open(
+async fn approval_is_required_for_every_call_and_in_person() {
+    let bank = LedgerUsers::open(
         json!({}),
         json!({
             "policy": { "consent": "client", "rules": [{ "tools": "led_write_entry", "effect": "ask" }] },
@@ -401,12 +404,12 @@ async fn approval_is_asked_for_every_time_and_in_person() {
     assert_eq!(bank.ledger.entries(), ["one by ann"]);
 }
 
-// A rule that planned one tool switched plan mode on for good.
+// A rule that planned one tool switched plan mode on permanently.
 #[tokio::test]
-async fn a_rule_that_plans_one_tool_leaves_the_others_alone() {
+async fn rule_that_plans_one_tool_does_not_affect_others() {
     let rule = json!({ "tools": "led_write_entry", "effect": "plan" });
     let policy = json!({ "policy": { "consent": "client", "rules": [rule] } });
-    let bank = Bank::open(json!({}), policy).await;
+    let bank = LedgerUsers::open(json!({}), policy).await;
     let ann = bank.ann.0.clone();
     for text in ["one", "two"] {
         let (status, answer) = bank.call(&ann, "led_write_entry", text).await;
@@ -426,8 +429,8 @@ async fn a_rule_that_plans_one_tool_leaves_the_others_alone() {
 }
 
 #[tokio::test]
-async fn a_caller_cannot_be_the_second_pair_of_eyes() {
-    let bank = Bank::open(
+async fn callers_cannot_approve_their_own_calls() {
+    let bank = LedgerUsers::open(
         json!({}),
         json!({
             "policy": { "consent": "client",
@@ -457,7 +460,7 @@ async fn a_caller_cannot_be_the_second_pair_of_eyes() {
 // audit: 1,000 held calls = HTTP 500
 #[tokio::test]
 async fn too_many_held_calls_of_one_user_are_refused_and_others_continue() {
-    let bank = Bank::open(json!({ "approval": "approver" }), json!({})).await;
+    let bank = LedgerUsers::open(json!({ "approval": "approver" }), json!({})).await;
     let ann = bank.ann.0.clone();
     let calls: Vec<_> = (0..1_000).map(|number| (number, bank.http(&ann))).collect();
     for some in calls.chunks(50) {
@@ -470,17 +473,13 @@ async fn too_many_held_calls_of_one_user_are_refused_and_others_continue() {
     let (status, problem) = bank.call(&ann, "led_write_entry", "one more").await;
     assert_eq!((status, &problem["code"]), (429, &json!("call.too-many-held")), "{problem}");
     assert!(problem.to_string().contains("1000") && problem["hint"].is_string(), "{problem}");
-    assert_eq!(
-        bank.call(&bank.bob, "led_write_entry", "mine").await.0,
-        202,
-        "each user has a limit of their own"
-    );
+    assert_eq!(bank.call(&bank.bob, "led_write_entry", "mine").await.0, 202, "the limit is per user");
 }
 
 // audit: no event or audit row for approving another's call, another's request state; group denial audited as unknown
 #[tokio::test]
 async fn attempts_on_calls_of_others_are_recorded_for_the_operator_only() {
-    let bank = Bank::open(json!({ "approval": "approver" }), json!({})).await;
+    let bank = LedgerUsers::open(json!({ "approval": "approver" }), json!({})).await;
     let home = &bank.ledger.home;
     let (cat, _) = make_token(home, Some(&bank.root), "cat", &[]);
     let (ann, root) = (bank.ann.0.clone(), bank.root.clone());
@@ -492,14 +491,14 @@ async fn attempts_on_calls_of_others_are_recorded_for_the_operator_only() {
     let mut config: Value = serde_json::from_str(&fs::read_to_string(home.config()).unwrap()).unwrap();
     config["servers"]["led"]["groups"] = json!(["leads", "admin"]);
     home.write_config(&config.to_string());
-    let hidden = poll(PATIENCE, || async {
+    let hidden = poll(TEST_TIMEOUT, || async {
         (bank.http(&cat).get_json("/tools/led_ok").await["code"] == "tool.unknown").then_some(())
     });
     hidden.await.expect("the server is hidden from cat");
     let (status, problem) = bank.call(&cat, "led_write_entry", "x").await;
     assert_eq!((status, &problem["code"]), (404, &json!("call.unknown-tool")));
 
-    let rows = poll(PATIENCE, || async {
+    let rows = poll(TEST_TIMEOUT, || async {
         let rows =
             read(&run(home, &["audit", "--kind", "refusal", "--json"], Some(&root)))["rows"].to_string();
         rows.contains("call.denied").then_some(rows)

@@ -1,10 +1,10 @@
-//! Approvals: whoever is asked, and wherever they answer, a call runs once or not at all.
+//! Approvals over every interface: a held call runs at most once.
 
 use crate::callers::ERAS;
-use crate::ledger::{Ledger, held_write, over, said};
+use crate::ledger::{LedgerGateway, held_write, over, said};
 use serde_json::{Value, json};
-use toolbooth_testkit::fixture::Era;
-use toolbooth_testkit::world::{Client, Home, PATIENCE, Upstream, poll};
+use toolbooth_testkit::fixture::TestEra;
+use toolbooth_testkit::world::{Home, ScriptedServer, TEST_TIMEOUT, TestClient, poll};
 
 fn asks_for_writes() -> Value {
     json!({ "approval": { "default": "writes", "wait_seconds": 1 } })
@@ -15,12 +15,12 @@ fn answer(content: Value) -> impl Fn(&str, &Value) -> Value + Send + Sync + 'sta
 }
 
 #[tokio::test]
-async fn a_client_that_can_ask_its_user_does() {
-    let ledger = Ledger::start(asks_for_writes()).await.ready().await;
+async fn client_with_elicitation_is_asked_for_approval() {
+    let ledger = LedgerGateway::start(asks_for_writes()).await.ready().await;
     let user = ledger.user().await;
     for era in ERAS {
         let text = format!("{era:?}");
-        let client = Client::of(era, ledger.gateway.address).await;
+        let client = TestClient::of(era, ledger.gateway.address).await;
         let yes = client.clone().answering(answer(json!({ "decision": "approve" })));
         let told = yes.call("led_write_entry", json!({ "text": text })).await;
         assert_eq!(told.text(), format!("wrote {text}"), "{era:?}");
@@ -29,8 +29,8 @@ async fn a_client_that_can_ask_its_user_does() {
         assert_eq!(asked["method"], "elicitation/create");
         let message = asked["params"]["message"].as_str().unwrap();
         assert!(message.contains("led_write_entry") && message.contains(&text), "{message}");
-        assert!(!asked.to_string().contains("username"), "nothing injected is shown: {asked}");
-        assert!(told.result()["_meta"]["toolbooth/warnings"].is_null(), "an approval is no edit");
+        assert!(!asked.to_string().contains("username"), "injected arguments are not shown: {asked}");
+        assert!(told.result()["_meta"]["toolbooth/warnings"].is_null(), "an approval is not an edit");
 
         let no = client.clone().answering(answer(json!({ "decision": "reject", "reason": "not now" })));
         let told = no.call("led_write_entry", json!({ "text": "no" })).await;
@@ -40,21 +40,21 @@ async fn a_client_that_can_ask_its_user_does() {
         let told = declines.call("led_write_entry", json!({ "text": "no" })).await;
         assert_eq!((told.is_error(), told.text()), (true, format!("rejected by {user}").as_str()));
         let told = client.call("led_read_entries", json!({})).await;
-        assert!(told.questions.is_empty() && !told.is_error(), "reads are not asked about");
+        assert!(told.questions.is_empty() && !told.is_error(), "reads need no approval");
     }
     assert_eq!(ledger.entries(), [format!("Legacy by {user}"), format!("Modern by {user}")]);
     assert!(ledger.run(&["audit", "verify"]).status.success());
 }
 
 #[tokio::test]
-async fn a_call_that_nobody_can_be_asked_about_is_answered_elsewhere() {
-    let ledger = Ledger::start(asks_for_writes()).await.ready().await;
+async fn call_of_a_client_without_elicitation_is_approved_over_rest_or_cli() {
+    let ledger = LedgerGateway::start(asks_for_writes()).await.ready().await;
     let user = ledger.user().await;
     for era in ERAS {
         let text = format!("{era:?}");
-        let client = Client::with_capabilities(era, ledger.gateway.address, json!({})).await;
+        let client = TestClient::with_capabilities(era, ledger.gateway.address, json!({})).await;
         let told = client.call("led_write_entry", json!({ "text": text })).await;
-        assert!(told.is_error(), "a model must not go on as if it had run: {}", told.answer);
+        assert!(told.is_error(), "the model must see that the call did not run: {}", told.answer);
         let id = told.result()["_meta"]["toolbooth/held"]["id"].as_str().unwrap().to_owned();
         assert!(told.text().contains(&id), "{}", told.text());
         let listed = ledger.json(&["approvals"]);
@@ -66,22 +66,22 @@ async fn a_call_that_nobody_can_be_asked_about_is_answered_elsewhere() {
         let shown = ledger.json(&["approvals", "show", &id]);
         assert_eq!(shown["state"], "done");
         assert_eq!(shown["outcome"]["result"]["content"][0]["text"], format!("wrote {text}"));
-        // The first answer stands.
+        // The first answer wins.
         let again = ledger.run(&["approvals", "reject", &id, "--json"]);
         assert_eq!(again.status.code(), Some(1));
-        let error = crate::known::read(&again)["error"].clone();
+        let error = crate::token_users::read(&again)["error"].clone();
         assert_eq!(error["code"], "call.already-decided");
         assert_eq!(error["message"], format!("held call {id} was already approved by {user}"));
     }
     assert_eq!(ledger.entries().len(), 2);
     let none = ledger.run(&["approvals", "show", "ffffffff", "--json"]);
-    assert_eq!(crate::known::read(&none)["error"]["code"], "approval.unknown");
+    assert_eq!(crate::token_users::read(&none)["error"]["code"], "approval.unknown");
     assert_eq!(ledger.run(&["approvals", "show", "fff"]).status.code(), Some(2));
 }
 
 #[tokio::test]
-async fn a_call_that_waits_gets_its_result_or_the_reason() {
-    let ledger = Ledger::start(asks_for_writes()).await.ready().await;
+async fn waiting_call_returns_its_result_or_the_reason() {
+    let ledger = LedgerGateway::start(asks_for_writes()).await.ready().await;
     let user = ledger.user().await;
     let http = ledger.gateway.http();
     let waiting = |text: &'static str| {
@@ -90,7 +90,7 @@ async fn a_call_that_waits_gets_its_result_or_the_reason() {
         tokio::spawn(async move { http.post_json("/tools/led_write_entry/call", &body).await })
     };
     let pending = || async {
-        let found = poll(PATIENCE, || async {
+        let found = poll(TEST_TIMEOUT, || async {
             let listed = http.get_json("/approvals?state=pending").await;
             listed["approvals"][0]["id"].as_str().map(str::to_owned)
         });
@@ -103,7 +103,7 @@ async fn a_call_that_waits_gets_its_result_or_the_reason() {
     let (status, problem) = http.post_json(&path, r#"{"arguments":{"text":5}}"#).await;
     assert_eq!((status, &problem["code"]), (400, &json!("call.invalid-arguments")), "{problem}");
     let forged = r#"{"arguments":{"text":"x","username":"root"}}"#;
-    assert_eq!(http.post_json(&path, forged).await.0, 400, "injected names are not for people to set");
+    assert_eq!(http.post_json(&path, forged).await.0, 400, "injected arguments cannot be edited");
     for bad in [r#"{"remember":"forever"}"#, r#"{"argument":{}}"#, r#"{"arguments":{},"arguments":{}}"#, "["]
     {
         let (status, problem) = http.post_json(&path, bad).await;
@@ -120,7 +120,7 @@ async fn a_call_that_waits_gets_its_result_or_the_reason() {
 
     let call = waiting("third");
     let id = pending().await;
-    // The same arguments, spelled otherwise, are no edit.
+    // The same arguments in another notation are not an edit.
     let same = r#"{"arguments": { "text" : "thir\u0064" } }"#;
     assert_eq!(http.post_json(&format!("/approvals/{id}/approve"), same).await.0, 200);
     let (_, answer) = call.await.unwrap();
@@ -143,9 +143,9 @@ async fn a_call_that_waits_gets_its_result_or_the_reason() {
 }
 
 #[tokio::test]
-async fn a_question_does_not_stand_for_ever() {
+async fn held_call_expires() {
     let settings = json!({ "approval": { "default": "writes", "expires_seconds": 1 } });
-    let ledger = Ledger::start(settings).await.ready().await;
+    let ledger = LedgerGateway::start(settings).await.ready().await;
     let http = ledger.gateway.http();
     let body = json!({ "arguments": { "text": "late" } }).to_string();
     let (status, problem) = http.post_json("/tools/led_write_entry/call", &body).await;
@@ -159,28 +159,28 @@ async fn a_question_does_not_stand_for_ever() {
 }
 
 #[tokio::test]
-async fn the_command_line_ends_at_once_or_answers_itself() {
+async fn cli_call_exits_when_held_or_approves_with_yes() {
     let settings = json!({
         "approval": { "default": "writes" },
         "policy": { "rules": [{ "tools": "led_delete_entry", "effect": "deny", "reason": "nothing goes" }] },
     });
-    let ledger = Ledger::start(settings).await.ready().await;
+    let ledger = LedgerGateway::start(settings).await.ready().await;
     let held = ledger.run(&["call", "led_write_entry", "text=one"]);
     assert_eq!(held.status.code(), Some(4));
     let id = said(&held);
     assert_eq!(ledger.json(&["approvals", "show", &id])["state"], "pending");
     let json = ledger.run(&["call", "led_write_entry", "text=one", "--json"]);
     assert_eq!(json.status.code(), Some(4));
-    assert_eq!(crate::known::read(&json)["held"], *id, "the same call waits once");
+    assert_eq!(crate::token_users::read(&json)["held"], *id, "the same call is held once");
     let yes = ledger.run(&["call", "led_write_entry", "text=two", "--yes"]);
     assert_eq!((yes.status.code(), said(&yes).as_str()), (Some(0), "wrote two"));
     let refused = ledger.run(&["call", "led_delete_entry", "text=one", "--json"]);
     assert_eq!(refused.status.code(), Some(3));
-    assert_eq!(crate::known::read(&refused)["error"]["code"], "call.refused");
-    // Without a gateway the command runs what it approves, and leaves alone what it does not.
+    assert_eq!(crate::token_users::read(&refused)["error"]["code"], "call.refused");
+    // Without a running gateway the command runs only the calls that it approves.
     let (home, gateway) = (ledger.home, ledger.gateway);
     gateway.stop().await;
-    let run = |words: &[&str]| crate::known::run(&home, words, None);
+    let run = |words: &[&str]| crate::token_users::run(&home, words, None);
     let operator = |output: std::process::Output| {
         assert!(output.status.success(), "{output:?}");
         said(&output)
@@ -194,7 +194,7 @@ async fn the_command_line_ends_at_once_or_answers_itself() {
     assert_eq!(entries(), 2);
     let four = run(&["call", "led_write_entry", "text=four", "--yes"]);
     assert_eq!(operator(four), "wrote four");
-    // What is remembered also answers `approval.default`.
+    // A remembered approval also satisfies `approval.default`.
     let five = run(&["call", "led_write_entry", "text=five"]);
     operator(run(&["approvals", "approve", &said(&five), "--remember", "always"]));
     assert_eq!(operator(run(&["call", "led_write_entry", "text=six"])), "wrote six");
@@ -202,8 +202,8 @@ async fn the_command_line_ends_at_once_or_answers_itself() {
 }
 
 #[tokio::test]
-async fn what_is_remembered_is_asked_again_once_the_tool_changes() {
-    let upstream = Upstream::start(Era::Modern).await;
+async fn remembered_approval_ends_when_the_tool_changes() {
+    let upstream = ScriptedServer::start(TestEra::Modern).await;
     let mut entry = upstream.entry();
     entry["requires_consent"] = true.into();
     let settings = json!({ "policy": { "consent": "gateway" } });
@@ -212,13 +212,13 @@ async fn what_is_remembered_is_asked_again_once_the_tool_changes() {
     gateway.connected(&["up"]).await;
     let http = gateway.http();
     let call = || async { http.post_json("/tools/up_take/call", r#"{"wait":0}"#).await };
-    let run = |words: &[&str]| crate::known::run(&home, words, None);
+    let run = |words: &[&str]| crate::token_users::run(&home, words, None);
     let (status, answer) = call().await;
     assert_eq!(status, 202, "{answer}");
     let id = answer["held"].as_str().unwrap().to_owned();
     assert!(run(&["approvals", "approve", &id, "--remember", "always"]).status.success());
     assert_eq!(call().await.0, 200);
-    // It survives the gateway.
+    // It survives a restart.
     gateway.kill().await;
     let gateway = home.start().await;
     gateway.connected(&["up"]).await;
@@ -229,19 +229,19 @@ async fn what_is_remembered_is_asked_again_once_the_tool_changes() {
 
     upstream.list(r#"[{"name":"take","description":"Takes everything.","inputSchema":{"type":"object"}}]"#);
     gateway.act("up", "refresh").await;
-    let asked = poll(PATIENCE, || async { (call().await.0 == 202).then_some(()) }).await;
-    assert!(asked.is_some(), "a changed tool is another tool");
+    let asked = poll(TEST_TIMEOUT, || async { (call().await.0 == 202).then_some(()) }).await;
+    assert!(asked.is_some(), "a changed tool needs a new approval");
     let waiting = http.get_json("/approvals?state=pending").await;
     let id = waiting["approvals"][0]["id"].as_str().unwrap().to_owned();
     assert!(run(&["approvals", "approve", &id, "--remember", "always"]).status.success());
     assert_eq!(call().await.0, 200);
-    let consents = crate::known::read(&run(&["approvals", "consents", "--json"]));
+    let consents = crate::token_users::read(&run(&["approvals", "consents", "--json"]));
     let consents = consents["consents"].as_array().unwrap();
-    assert_eq!(consents.len(), 1, "the newer consent stands in place of the older");
+    assert_eq!(consents.len(), 1, "the newer consent replaces the older one");
     let end = consents[0]["id"].as_str().unwrap().rsplit('-').next().unwrap().to_owned();
     assert!(run(&["approvals", "revoke", &end]).status.success());
     assert_eq!(call().await.0, 202);
-    // For a session, it counts in that session only.
+    // An approval for a session is valid in that session only.
     let in_session = |session: &str| {
         let (http, body) = (http.clone(), json!({ "wait": 0, "session": session }).to_string());
         async move { http.post_json("/tools/up_take/call", &body).await }
@@ -255,9 +255,9 @@ async fn what_is_remembered_is_asked_again_once_the_tool_changes() {
 }
 
 #[tokio::test]
-async fn a_question_outlives_the_gateway() {
+async fn held_call_survives_a_restart() {
     let settings = json!({ "approval": { "default": "writes" } });
-    let mut ledger = Ledger::start(settings).await.ready().await;
+    let mut ledger = LedgerGateway::start(settings).await.ready().await;
     let id = held_write(&ledger.gateway.http(), "later").await;
     ledger = ledger.survive().await;
     let http = ledger.gateway.http();
@@ -272,12 +272,12 @@ async fn a_question_outlives_the_gateway() {
 }
 
 #[tokio::test]
-async fn arguments_over_several_lines_are_one_message() {
-    let ledger = Ledger::start(json!({})).await.ready().await;
+async fn multi_line_arguments_are_one_message() {
+    let ledger = LedgerGateway::start(json!({})).await.ready().await;
     let smuggled = json!({ "jsonrpc": "2.0", "id": "x", "method": "tools/call",
         "params": { "name": "write_entry", "arguments": { "text": "smuggled" } } });
     let http = ledger.gateway.http();
-    // Spelled so that the line in the middle would be a message of its own.
+    // Written so that the middle line would be a separate message.
     let body = format!("{{\"arguments\":{{\"a\":\n{smuggled}\n}}}}");
     let (status, answer) = http.post_json("/tools/led_ok/call", &body).await;
     assert_eq!((status, &answer["result"]["content"][0]["text"]), (200, &json!("ok")), "{answer}");
@@ -285,7 +285,7 @@ async fn arguments_over_several_lines_are_one_message() {
     let (status, answer) = http.post_json("/tools/led_write_entry/call", body).await;
     assert_eq!((status, &answer["result"]["content"][0]["text"]), (200, &json!("wrote pretty")), "{answer}");
     for era in ERAS {
-        let client = Client::of(era, ledger.gateway.address).await;
+        let client = TestClient::of(era, ledger.gateway.address).await;
         let (_, answer) = client.call_text("led_ok", &format!("{{\"a\":\n{smuggled}\n}}")).await;
         assert!(answer.contains("ok"), "{answer}");
     }

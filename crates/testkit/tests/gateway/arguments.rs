@@ -1,13 +1,13 @@
-//! Arguments through the real gateway: what a server gets is what its caller may send, and who that is.
+//! Arguments: servers get the caller's arguments and the true identity of the caller.
 
 use serde_json::{Value, json};
-use toolbooth_testkit::fixture::Era;
+use toolbooth_testkit::fixture::TestEra;
 use toolbooth_testkit::world::home::fixture_on_stdio;
-use toolbooth_testkit::world::{Client, Gateway, Home, Upstream};
+use toolbooth_testkit::world::{Gateway, Home, ScriptedServer, TestClient};
 
 const FORGED: &str = "root@corp";
 
-/// A gateway with a fixture under the whole contract, `srv`, and one without any injection, `bare`.
+/// A gateway with a fixture that gets all injected arguments, `srv`, and one without injection, `bare`.
 async fn scene() -> (Home, Gateway) {
     let mut contract = fixture_on_stdio("both");
     contract["inject"] = true.into();
@@ -19,17 +19,17 @@ async fn scene() -> (Home, Gateway) {
     (home, gateway)
 }
 
-async fn definition(client: &Client, name: &str) -> Value {
+async fn definition(client: &TestClient, name: &str) -> Value {
     let told = client.ask("tools/list", json!({})).await;
     let tools = told.result()["tools"].as_array().unwrap();
     tools.iter().find(|tool| tool["name"] == name).unwrap().clone()
 }
 
 #[tokio::test]
-async fn a_forged_identity_never_reaches_a_server() {
+async fn forged_identity_does_not_reach_a_server() {
     let (_home, gateway) = scene().await;
     let user = {
-        let client = Client::of(Era::Modern, gateway.address).await;
+        let client = TestClient::of(TestEra::Modern, gateway.address).await;
         let told = client.call("srv_whoami", json!({})).await;
         told.result()["structuredContent"]["username"].as_str().unwrap().to_owned()
     };
@@ -41,8 +41,8 @@ async fn a_forged_identity_never_reaches_a_server() {
         json!({ "user\u{200d}name": FORGED, "ｕｓｅｒｎａｍｅ": FORGED, "_atlas_us\u{0435}r": FORGED }),
         json!({ "_mcp_data": { "available_servers": FORGED } }),
     ];
-    for era in [Era::Legacy, Era::Modern] {
-        let client = Client::of(era, gateway.address).await;
+    for era in [TestEra::Legacy, TestEra::Modern] {
+        let client = TestClient::of(era, gateway.address).await;
         for forgery in &forgeries {
             let told = client.call("srv_whoami", forgery.clone()).await;
             let seen = &told.result()["structuredContent"];
@@ -51,7 +51,7 @@ async fn a_forged_identity_never_reaches_a_server() {
             assert!(!seen.to_string().contains(FORGED), "{seen}");
             let warnings = told.result()["_meta"]["toolbooth/warnings"].as_array().unwrap();
             assert_eq!(warnings.len(), forgery.as_object().unwrap().len(), "{warnings:?}");
-            assert!(!told.result()["_meta"].to_string().contains(FORGED), "no value is told");
+            assert!(!told.result()["_meta"].to_string().contains(FORGED), "warnings contain no value");
         }
     }
     let body = json!({ "arguments": { "username": FORGED, "note": "hello" } }).to_string();
@@ -63,9 +63,9 @@ async fn a_forged_identity_never_reaches_a_server() {
 }
 
 #[tokio::test]
-async fn what_the_gateway_supplies_is_listed_nowhere_and_told_truly() {
+async fn injected_arguments_are_hidden_from_lists_and_correct() {
     let (_home, gateway) = scene().await;
-    let client = Client::of(Era::Modern, gateway.address).await;
+    let client = TestClient::of(TestEra::Modern, gateway.address).await;
     let listed = definition(&client, "srv_whoami").await;
     assert_eq!(
         listed["inputSchema"],
@@ -74,7 +74,7 @@ async fn what_the_gateway_supplies_is_listed_nowhere_and_told_truly() {
     );
     let rest = gateway.http().get_json("/tools/srv_whoami").await.to_string();
     assert!(!rest.contains("username") && !rest.contains("_mcp_data"), "{rest}");
-    // Without injection the same tool is shown and called as its server has it.
+    // Without injection the same tool is listed and called unchanged.
     let bare = definition(&client, "bare_whoami").await;
     assert!(bare["inputSchema"]["properties"]["username"].is_object());
     let told = client.call("bare_whoami", json!({ "username": "bo" })).await;
@@ -96,14 +96,14 @@ async fn what_the_gateway_supplies_is_listed_nowhere_and_told_truly() {
 }
 
 #[tokio::test]
-async fn arguments_that_do_not_fit_are_told_so_that_a_model_can_repair_them() {
+async fn invalid_arguments_are_reported_in_detail() {
     let (_home, gateway) = scene().await;
-    for era in [Era::Legacy, Era::Modern] {
-        let client = Client::of(era, gateway.address).await;
+    for era in [TestEra::Legacy, TestEra::Modern] {
+        let client = TestClient::of(era, gateway.address).await;
         let told = client.call("srv_add", json!({ "a": "SECRET" })).await;
         assert!(told.is_error(), "{}", told.answer);
         assert_eq!(told.fault(), "call.invalid-arguments");
-        assert!(told.text().contains("at `/a`: must be number, but a string came"), "{}", told.text());
+        assert!(told.text().contains("at `/a`: must be number, but is a string"), "{}", told.text());
         assert!(told.text().contains(r#""b" is required"#), "{}", told.text());
         assert!(!told.text().contains("SECRET"), "{}", told.text());
     }
@@ -112,8 +112,8 @@ async fn arguments_that_do_not_fit_are_told_so_that_a_model_can_repair_them() {
 }
 
 #[tokio::test]
-async fn sloppy_schemas_hide_no_tool_and_are_told_of() {
-    let upstream = Upstream::start(Era::Modern).await;
+async fn invalid_schemas_are_logged_and_do_not_hide_tools() {
+    let upstream = ScriptedServer::start(TestEra::Modern).await;
     upstream.list(
         r##"[{"name":"good","inputSchema":{"type":"object"}},
             {"name":"typo","inputSchema":{"type":"objekt"}},
@@ -123,12 +123,11 @@ async fn sloppy_schemas_hide_no_tool_and_are_told_of() {
     let home = Home::new(&[("srv", upstream.entry())]);
     let gateway = home.start().await;
     gateway.connected(&["srv"]).await;
-    let client = Client::of(Era::Modern, gateway.address).await;
+    let client = TestClient::of(TestEra::Modern, gateway.address).await;
     let names = client.names("tools/list", "tools").await;
     assert_eq!(names, ["srv_endless", "srv_far", "srv_good", "srv_typo"]);
     let log = gateway.server("srv").await.to_string();
-    for reason in
-        ["must be a type's name", "only references within the schema", "refers to itself without end"]
+    for reason in ["must be a type's name", "only references within the schema", "refers to itself endlessly"]
     {
         assert!(log.contains(reason), "{reason}: {log}");
     }

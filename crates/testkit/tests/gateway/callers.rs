@@ -1,15 +1,15 @@
-//! Who calls: every surface shows a caller exactly what is theirs, and nothing tells of the rest.
+//! Callers: every interface shows a caller exactly the permitted entries and does not reveal others.
 
-use crate::known::{Known, bearer, make_token, read, run};
-use crate::ledger::{Ledger, entry, over, said};
+use crate::ledger::{LedgerGateway, entry, over, said};
+use crate::token_users::{TokenUsers, bearer, make_token, read, run};
 use ::http::Method;
 use serde_json::json;
 use std::collections::BTreeSet;
-use toolbooth_testkit::fixture::Era;
+use toolbooth_testkit::fixture::TestEra;
 use toolbooth_testkit::world::client::OWN_TOOL;
-use toolbooth_testkit::world::{Client, Gateway, Home, Http, PATIENCE, Upstream, binaries};
+use toolbooth_testkit::world::{Gateway, Home, Http, ScriptedServer, TEST_TIMEOUT, TestClient, binaries};
 
-pub const ERAS: [Era; 2] = [Era::Legacy, Era::Modern];
+pub const ERAS: [TestEra; 2] = [TestEra::Legacy, TestEra::Modern];
 
 pub fn servers_of<'a>(names: impl IntoIterator<Item = &'a str>) -> BTreeSet<String> {
     let names = names.into_iter().filter(|name| *name != OWN_TOOL);
@@ -17,13 +17,13 @@ pub fn servers_of<'a>(names: impl IntoIterator<Item = &'a str>) -> BTreeSet<Stri
 }
 
 #[tokio::test]
-async fn every_surface_shows_exactly_what_is_permitted() {
-    let known = Known::start().await;
+async fn every_interface_shows_exactly_the_permitted_tools() {
+    let known = TokenUsers::start().await;
     let cases: [(&str, &[&str]); 4] = [
         (&known.ann.0, &["desk", "open"]),
         (&known.bob, &["open", "vault"]),
         (&known.cat, &["open"]),
-        (&known.root, &["open"]), // looks after the gateway, but is in no group of a server
+        (&known.root, &["open"]), // an administrator, but in no group of a server
     ];
     for (token, servers) in cases {
         let expected: BTreeSet<String> = servers.iter().map(|name| (*name).to_owned()).collect();
@@ -66,22 +66,22 @@ async fn every_surface_shows_exactly_what_is_permitted() {
             true => assert_eq!(names, BTreeSet::from(["desk", "open", "vault"]), "administrators see all"),
             false => {
                 assert_eq!(names, servers.iter().copied().collect());
-                assert!(!shown.to_string().contains("target"), "commands are nobody's business: {shown}");
+                assert!(!shown.to_string().contains("target"), "commands are not shown: {shown}");
             }
         }
     }
 }
 
-/// Everything about an answer but the name that was asked for.
+/// An answer without the requested name.
 fn without(text: &str, name: &str) -> String {
     text.replace(name, "NAME")
 }
 
 #[tokio::test]
-async fn what_is_hidden_reads_like_what_does_not_exist() {
-    let known = Known::start().await;
+async fn hidden_tools_are_indistinguishable_from_unknown_tools() {
+    let known = TokenUsers::start().await;
     for era in ERAS {
-        // Ids count up alike in two clients that ask alike.
+        // Two clients that send the same requests use the same ids.
         let (one, two) = (known.client(era, &known.cat).await, known.client(era, &known.cat).await);
         for (hidden, unknown) in [("vault_echo", "vault_ecco"), ("mcp.vault.echo", "mcp.vault.ecco")] {
             let hid = one.call_text(hidden, "{}").await;
@@ -118,8 +118,8 @@ async fn what_is_hidden_reads_like_what_does_not_exist() {
 }
 
 #[tokio::test]
-async fn without_a_credential_there_is_only_the_way_to_get_one() {
-    let known = Known::start().await;
+async fn requests_without_a_credential_get_only_the_sign_in_metadata() {
+    let known = TokenUsers::start().await;
     let address = known.gateway.address;
     let http = Http::new(address);
     let closed = [
@@ -184,24 +184,24 @@ async fn without_a_credential_there_is_only_the_way_to_get_one() {
     assert_eq!(
         http.get_json("/ready").await,
         json!({ "status": "ready" }),
-        "how it does is not for strangers"
+        "details are not shown without a credential"
     );
-    // In the address a token counts for nothing: addresses end up in logs.
+    // A token in the URL is ignored: URLs are written to logs.
     let reply = http.send(Method::GET, &format!("/tools?access_token={}", known.cat), &[], "").await;
     assert_eq!(reply.status, 401);
-    // Named by its address, a gateway is asked over the network; commands of its own user have the control socket.
+    // With `--url` a command uses the network; without it, the same user's commands use the control socket.
     let url = format!("http://{address}");
     let output = run(&known.home, &["tools", "list", "--url", &url], None);
     assert_eq!(output.status.code(), Some(5));
     assert!(String::from_utf8_lossy(&output.stderr).contains("TOOLBOOTH_TOKEN"));
-    // A web page must be turned away before its token is even looked at.
+    // A request of a web page is refused before its token is checked.
     let headers = [("origin", "https://evil.example"), ("authorization", &format!("Bearer {}", known.cat))];
     assert_eq!(http.send(Method::GET, "/tools", &headers, "").await.status, 403);
 }
 
 #[tokio::test]
-async fn only_administrators_look_after_the_gateway() {
-    let known = Known::start().await;
+async fn only_administrators_can_manage_the_gateway() {
+    let known = TokenUsers::start().await;
     let routes = [
         (Method::GET, "/servers/open/logs"),
         (Method::POST, "/servers/open/refresh"),
@@ -227,8 +227,8 @@ async fn only_administrators_look_after_the_gateway() {
 }
 
 #[tokio::test]
-async fn a_token_that_is_taken_back_counts_no_more() {
-    let known = Known::start().await;
+async fn revoked_token_is_refused_at_once() {
+    let known = TokenUsers::start().await;
     let (token, id) = &known.ann;
     let listed = read(&run(&known.home, &["tokens", "list", "--json"], Some(&known.root)));
     let mine = listed["tokens"].as_array().unwrap().iter().find(|token| token["id"] == *id).unwrap().clone();
@@ -238,23 +238,24 @@ async fn a_token_that_is_taken_back_counts_no_more() {
     );
     assert!(!listed.to_string().contains(token) && !listed.to_string().contains("hash"));
 
-    let client = known.client(Era::Legacy, token).await;
+    let client = known.client(TestEra::Legacy, token).await;
     let mut changes = client.listen(&[]).await;
     assert_eq!(client.call("desk_ok", json!({})).await.text(), "ok");
     let output = run(&known.home, &["tokens", "revoke", id], Some(&known.root));
     assert!(output.status.success(), "{output:?}");
     let reply = client.post(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#, &[]).await;
     assert_eq!(reply.status, 401, "at once");
-    let ended = tokio::time::timeout(PATIENCE, changes.wait_for("notifications/never", PATIENCE)).await;
+    let ended =
+        tokio::time::timeout(TEST_TIMEOUT, changes.wait_for("notifications/never", TEST_TIMEOUT)).await;
     assert!(ended.is_ok_and(|heard| heard.is_none()), "the stream ends");
     let again = run(&known.home, &["tokens", "revoke", "nobody", "--json"], Some(&known.root));
     assert_eq!(read(&again)["error"]["code"], "token.unknown");
 }
 
 #[tokio::test]
-async fn a_session_is_its_openers_alone() {
-    let known = Known::start().await;
-    let ann = known.client(Era::Legacy, &known.ann.0).await;
+async fn session_belongs_to_the_caller_that_opened_it() {
+    let known = TokenUsers::start().await;
+    let ann = known.client(TestEra::Legacy, &known.ann.0).await;
     let session = ann.session().unwrap().to_owned();
     let body = r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#;
     let mut answers = Vec::new();
@@ -269,9 +270,9 @@ async fn a_session_is_its_openers_alone() {
         }
     }
     assert_eq!(answers[0].0, 404);
-    assert_eq!(answers[0], answers[1], "another's session reads like none");
-    assert!(!ann.names("tools/list", "tools").await.is_empty(), "its opener still has it");
-    // Another token of the same user has its own rights in it, not the opener's.
+    assert_eq!(answers[0], answers[1], "a session of another caller is unknown");
+    assert!(!ann.names("tools/list", "tools").await.is_empty(), "its opener can still use it");
+    // Another token of the same user has its own rights in the session, not those of the opener.
     let (narrow, _) = make_token(&known.home, Some(&known.root), "ann", &["--persona", "dev"]);
     let http = Http::new(known.gateway.address).sending(&bearer(&narrow));
     let headers = [("mcp-session-id", session.as_str()), ("content-type", "application/json")];
@@ -286,8 +287,8 @@ async fn a_session_is_its_openers_alone() {
 }
 
 #[tokio::test]
-async fn a_persona_narrows_every_surface() {
-    let known = Known::start().await;
+async fn persona_restricts_every_interface() {
+    let known = TokenUsers::start().await;
     for era in ERAS {
         let dev = known.client_at(era, "/mcp/p/dev", &known.bob).await;
         assert_eq!(dev.names("tools/list", "tools").await, ["open_ok"]);
@@ -301,7 +302,7 @@ async fn a_persona_narrows_every_surface() {
         assert_eq!(
             servers_of(names.iter().map(String::as_str)),
             BTreeSet::from(["open".to_owned()]),
-            "no more rights"
+            "the persona adds no rights"
         );
     }
     let http = Http::new(known.gateway.address).sending(&bearer(&known.bob));
@@ -333,7 +334,11 @@ async fn a_persona_narrows_every_surface() {
         answers.push(text(called.json().await.to_string()));
     }
     let half = answers.len() / 2;
-    assert_eq!(answers[..half], answers[half..], "forbidden reads like unknown");
+    assert_eq!(
+        answers[..half],
+        answers[half..],
+        "a forbidden persona is indistinguishable from an unknown one"
+    );
     let listed = read(&run(&known.home, &["tools", "list", "--json", "--persona", "dev"], Some(&known.bob)));
     assert_eq!(listed["tools"].as_array().unwrap().len(), 1);
     assert_eq!(
@@ -341,10 +346,10 @@ async fn a_persona_narrows_every_surface() {
         Some(3)
     );
 
-    // A token bound to a persona leads to no other.
+    // A token bound to a persona cannot use another one.
     let (bound, _) =
         make_token(&known.home, Some(&known.root), "bob", &["--groups", "ops", "--persona", "dev"]);
-    assert_eq!(known.client(Era::Modern, &bound).await.names("tools/list", "tools").await, ["open_ok"]);
+    assert_eq!(known.client(TestEra::Modern, &bound).await.names("tools/list", "tools").await, ["open_ok"]);
     let reply = http_as(&known.gateway, &bound).send(Method::GET, "/tools?persona=all", &[], "").await;
     assert_eq!(reply.status, 403);
     let refused = run(
@@ -360,16 +365,16 @@ pub fn http_as(gateway: &Gateway, token: &str) -> Http {
 }
 
 #[tokio::test]
-async fn levels_of_data_that_may_not_meet_do_not() {
-    let known = Known::start().await;
+async fn incompatible_compliance_levels_are_not_mixed() {
+    let known = TokenUsers::start().await;
     for era in ERAS {
         let mut shown = bearer(&known.cat);
         shown.push(("x-toolbooth-compliance".into(), "HIPAA".into()));
-        let client = Client::known(era, known.gateway.address, "/mcp", &shown).await;
+        let client = TestClient::with_headers(era, known.gateway.address, "/mcp", &shown).await;
         let told = client.call("open_ok", json!({})).await;
         assert_eq!((told.is_error(), told.fault()), (true, "call.compliance"), "{}", told.answer);
         shown[1].1 = "Public".into();
-        let client = Client::known(era, known.gateway.address, "/mcp", &shown).await;
+        let client = TestClient::with_headers(era, known.gateway.address, "/mcp", &shown).await;
         assert_eq!(client.call("open_ok", json!({})).await.text(), "ok");
     }
     let headers = [("x-toolbooth-compliance", "HIPAA"), ("content-type", "application/json")];
@@ -379,8 +384,8 @@ async fn levels_of_data_that_may_not_meet_do_not() {
 }
 
 #[tokio::test]
-async fn the_local_socket_is_its_users_with_rights_by_the_configuration() {
-    let known = Known::start().await;
+async fn local_socket_identifies_users_with_configured_rights() {
+    let known = TokenUsers::start().await;
     let script = r#"(printf '%s\n' "$1"; sleep 2) | "$0" stdio --config "$2" --data-dir "$3" $4"#;
     let list = r#"{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}"#;
     for (persona, expected) in [("", "open"), ("--persona=dev", "open_ok"), ("--persona=audit", "-32602")] {
@@ -395,9 +400,9 @@ async fn the_local_socket_is_its_users_with_rights_by_the_configuration() {
 }
 
 #[tokio::test]
-async fn a_callers_credential_goes_to_no_server_and_no_log() {
-    let upstream = Upstream::start(Era::Modern).await;
-    let legacy = Upstream::start(Era::Legacy).await;
+async fn credentials_are_not_sent_to_servers_or_logged() {
+    let upstream = ScriptedServer::start(TestEra::Modern).await;
+    let legacy = ScriptedServer::start(TestEra::Legacy).await;
     let home = Home::with_settings(
         json!({ "policy": { "consent": "client" }, "auth": { "mode": "token" } }),
         &[("new", upstream.entry()), ("old", legacy.entry())],
@@ -406,10 +411,10 @@ async fn a_callers_credential_goes_to_no_server_and_no_log() {
     let mut command = home.command("serve");
     command.env("TOOLBOOTH_LOG", "trace");
     let mut gateway = Gateway::start(command, &home.path("gateway.log")).await;
-    gateway.showing = bearer(&token);
+    gateway.headers = bearer(&token);
     gateway.connected(&["new", "old"]).await;
     for era in ERAS {
-        let client = Client::known(era, gateway.address, "/mcp", &bearer(&token)).await;
+        let client = TestClient::with_headers(era, gateway.address, "/mcp", &bearer(&token)).await;
         for tool in ["new_take", "old_take"] {
             assert!(client.call(tool, json!({})).await.code().is_none());
         }
@@ -427,20 +432,20 @@ async fn a_callers_credential_goes_to_no_server_and_no_log() {
 }
 
 #[tokio::test]
-async fn a_login_is_kept_for_its_gateway_alone() {
-    let known = Known::start().await;
+async fn saved_login_is_used_for_its_gateway_only() {
+    let known = TokenUsers::start().await;
     let url = format!("http://{}", known.gateway.address);
     let wrong = run(&known.home, &["login", "--url", &url, "--json"], Some("tb_wrong"));
     assert_eq!(read(&wrong)["error"]["code"], "auth.refused");
     let kept = known.home.path(".config/toolbooth/credentials.json");
-    assert!(!kept.exists(), "what does not count is not kept");
+    assert!(!kept.exists(), "an invalid token is not saved");
     let me = read(&run(&known.home, &["login", "--url", &url, "--json"], Some(&known.ann.0)));
     assert_eq!((&me["user"], &me["groups"], &me["admin"]), (&json!("ann"), &json!(["staff"]), &json!(false)));
     let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&kept).unwrap().permissions());
     assert_eq!(mode & 0o777, 0o600);
     let called = run(&known.home, &["call", "desk_ok", "--url", &url], None);
     assert!(called.status.success(), "{called:?}");
-    // Another gateway is not shown the token.
+    // The token is not sent to another gateway.
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let elsewhere = format!("http://{}", listener.local_addr().unwrap());
     let heard = std::thread::spawn(move || {
@@ -458,10 +463,10 @@ async fn a_login_is_kept_for_its_gateway_alone() {
     assert_eq!(run(&known.home, &["call", "desk_ok", "--url", &url], None).status.code(), Some(5));
 }
 
-// Audit: a call of the operator at the machine that waited for approval ran with the rights of a network user of that
-// name, who could also see and answer it.
+// Audit: a held call of the local operator ran with the rights of a network user of the same name, who could also see
+// and answer it.
 #[tokio::test]
-async fn a_held_call_of_the_operator_is_run_as_the_operator_and_is_not_a_namesakes() {
+async fn held_call_of_the_operator_is_not_shared_with_a_user_of_the_same_name() {
     let settings = json!({
         "auth": { "mode": "token" },
         "approval": { "default": "writes", "wait_seconds": 1 },
@@ -471,11 +476,11 @@ async fn a_held_call_of_the_operator_is_run_as_the_operator_and_is_not_a_namesak
     let account = nix::unistd::User::from_uid(nix::unistd::getuid()).unwrap().expect("an account").name;
     let (namesake, _) = make_token(&home, None, &account, &[]);
     let (keeper, _) = make_token(&home, None, "keeper", &["--groups", "admin"]);
-    // Nobody is in this group; the operator at the machine needs no group.
+    // This group is empty; the local operator needs no group.
     let mut server = entry();
     server["groups"] = json!(["staff"]);
-    let mut ledger = Ledger::at(home, &server).await;
-    ledger.gateway.showing = bearer(&keeper);
+    let mut ledger = LedgerGateway::at(home, &server).await;
+    ledger.gateway.headers = bearer(&keeper);
     let ledger = ledger.ready().await;
     let held = ledger.run(&["call", "led_write_entry", "text=mine"]);
     assert_eq!(held.status.code(), Some(4), "{held:?}");
@@ -495,10 +500,10 @@ async fn a_held_call_of_the_operator_is_run_as_the_operator_and_is_not_a_namesak
     assert_eq!(ledger.entries(), [format!("mine by operator:{account}")]);
 }
 
-// Audit: nothing but the machine vouches for the operator.
+// Audit: only the local machine can identify the operator.
 #[tokio::test]
-async fn no_token_is_made_for_the_operators_name() {
-    let known = Known::start().await;
+async fn tokens_cannot_be_created_for_the_operator_name() {
+    let known = TokenUsers::start().await;
     let words = ["tokens", "create", "--json", "--user", "operator:root"];
     let refused = run(&known.home, &words, Some(&known.root));
     assert!(!refused.status.success() && read(&refused)["error"]["code"] == "token.bad", "{refused:?}");

@@ -1,23 +1,23 @@
-//! Plan mode over real catalogues: every tool of real servers is called once, and no write runs.
+//! Plan mode with catalogues of real servers: every tool is called once, and no write runs.
 //!
-//! The catalogues are no part of the repository; where they are not, this says so and ends. The names that other
-//! gateways got wrong are always tried.
+//! The catalogues are not part of the repository; without them this test prints a notice and ends. The names that
+//! other gateways misjudged are always tested.
 
-use crate::known::run;
 use crate::ledger::said;
+use crate::token_users::run;
 use futures_util::stream::{self, StreamExt};
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Instant;
-use toolbooth_testkit::fixture::Era;
+use toolbooth_testkit::fixture::TestEra;
 use toolbooth_testkit::world::home::hostile;
-use toolbooth_testkit::world::{Gateway, Home, Upstream};
+use toolbooth_testkit::world::{Gateway, Home, ScriptedServer};
 
-/// How deep made-up arguments go.
+/// The nesting limit of generated arguments.
 const DEEPEST: usize = 6;
 
-/// How many calls go before the plan is emptied.
+/// The number of calls before the plan is emptied.
 const AT_ONCE: usize = 900;
 
 fn folder() -> Option<PathBuf> {
@@ -27,9 +27,9 @@ fn folder() -> Option<PathBuf> {
     [real, folder].into_iter().find(|folder| folder.is_dir())
 }
 
-/// A value that a schema should take.
-fn made_up(schema: &Value, root: &Value, depth: usize) -> Value {
-    let within = |schema: &Value| made_up(schema, root, depth + 1);
+/// Generates a value that should match a schema.
+fn generated(schema: &Value, root: &Value, depth: usize) -> Value {
+    let within = |schema: &Value| generated(schema, root, depth + 1);
     if depth > DEEPEST {
         return Value::Null;
     }
@@ -82,15 +82,15 @@ fn made_up(schema: &Value, root: &Value, depth: usize) -> Value {
     }
 }
 
-/// What a server says of its tool: that it only reads, that it writes, or nothing.
+/// The read-only annotation of a tool: it reads, it writes, or there is none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Said {
+enum Declared {
     Reads,
     Writes,
     Nothing,
 }
 
-impl Said {
+impl Declared {
     fn of(tool: &Value) -> Self {
         let hints = &tool["annotations"];
         match (hints["readOnlyHint"].as_bool(), hints["destructiveHint"].as_bool()) {
@@ -101,7 +101,7 @@ impl Said {
     }
 }
 
-/// What became of a call.
+/// Makes a call and returns its outcome.
 async fn call(gateway: &Gateway, exposed: &str, arguments: &Value) -> &'static str {
     let body = json!({ "arguments": arguments, "wait": 0 }).to_string();
     let (status, answer) = gateway.http().post_json(&format!("/tools/{exposed}/call"), &body).await;
@@ -127,11 +127,11 @@ async fn listed(gateway: &Gateway) -> BTreeMap<(String, String), String> {
     }
 }
 
-// The commands block their thread, and the servers answer on another.
+// The commands block their thread; the servers run on another one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_write_of_any_real_catalogue_runs_while_planning() {
+async fn plan_mode_runs_no_write_of_real_catalogues() {
     let Some(folder) = folder() else {
-        println!("notice: the catalogues are not here, so plan mode is not tried on them");
+        println!("notice: the catalogues were not found, so plan mode is not tested with them");
         return;
     };
     let started = Instant::now();
@@ -141,7 +141,7 @@ async fn no_write_of_any_real_catalogue_runs_while_planning() {
     let mut servers = Vec::new();
     for file in &files {
         let catalogue: Value = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
-        let upstream = Upstream::start(Era::Modern).await;
+        let upstream = ScriptedServer::start(TestEra::Modern).await;
         upstream.list(catalogue["tools"].to_string());
         let name = catalogue["server"].as_str().unwrap().to_owned();
         servers.push((name, catalogue["tools"].as_array().unwrap().clone(), upstream));
@@ -159,43 +159,44 @@ async fn no_write_of_any_real_catalogue_runs_while_planning() {
     let named = |tool: &Value| tool["name"].as_str().map(str::to_owned);
     let calls: Vec<(&Value, &String)> =
         calls.filter_map(|(name, tool)| Some((tool, exposed.get(&(name.clone(), named(tool)?))?))).collect();
-    let mut outcomes: Vec<(Said, &'static str, String)> = Vec::new();
+    let mut outcomes: Vec<(Declared, &'static str, String)> = Vec::new();
     for some in calls.chunks(AT_ONCE) {
         let asked = stream::iter(some).map(async |(tool, exposed)| {
             let schema = &tool["inputSchema"];
-            let fitting = if schema["required"].is_array() { made_up(schema, schema, 0) } else { json!({}) };
-            (Said::of(tool), call(&gateway, exposed, &fitting).await, (*exposed).clone())
+            let fitting =
+                if schema["required"].is_array() { generated(schema, schema, 0) } else { json!({}) };
+            (Declared::of(tool), call(&gateway, exposed, &fitting).await, (*exposed).clone())
         });
         outcomes.extend(asked.buffer_unordered(8).collect::<Vec<_>>().await);
-        // A plan has only so many steps, and a user so many calls that wait.
+        // The steps of a plan and the held calls of a user are limited.
         for words in [&["plan", "reject"][..], &["plan", "off"], &["plan", "on"]] {
             assert!(run(&home, words, None).status.success(), "{words:?}");
         }
     }
-    let mut tally: BTreeMap<(Said, &str), usize> = BTreeMap::new();
+    let mut tally: BTreeMap<(Declared, &str), usize> = BTreeMap::new();
     for (said, outcome, _) in &outcomes {
         *tally.entry((*said, outcome)).or_default() += 1;
     }
     println!("{} servers, {} tools in {:?}: {tally:?}", servers.len(), outcomes.len(), started.elapsed());
-    // The servers have the last word on what ran.
+    // The servers' records show which calls ran.
     let mut reached = 0;
     for (name, tools, upstream) in &servers {
         let writes: BTreeSet<&str> = tools
             .iter()
-            .filter(|tool| Said::of(tool) == Said::Writes)
+            .filter(|tool| Declared::of(tool) == Declared::Writes)
             .filter_map(|tool| tool["name"].as_str())
             .collect();
         for seen in upstream.seen("tools/call") {
             let body: Value = serde_json::from_str(&seen.body).unwrap();
             let tool = body["params"]["name"].as_str().unwrap();
-            assert!(!writes.contains(tool), "`{tool}` of `{name}` says that it writes, and ran");
+            assert!(!writes.contains(tool), "`{tool}` of `{name}` is declared as a write and ran");
             reached += 1;
         }
     }
     let count = |outcome: &str| outcomes.iter().filter(|(_, found, _)| *found == outcome).count();
     assert_eq!(reached, count("ran"));
-    assert_eq!(tally.get(&(Said::Writes, "ran")), None);
-    assert!(count("unfit") * 10 < outcomes.len(), "made-up arguments fit most schemas: {tally:?}");
+    assert_eq!(tally.get(&(Declared::Writes, "ran")), None);
+    assert!(count("unfit") * 10 < outcomes.len(), "generated arguments match most schemas: {tally:?}");
     if let Ok(file) = std::env::var("TOOLBOOTH_CATALOGUE_REPORT") {
         let lines: Vec<String> =
             outcomes.iter().map(|(said, outcome, name)| format!("{said:?}\t{outcome}\t{name}")).collect();
@@ -203,7 +204,7 @@ async fn no_write_of_any_real_catalogue_runs_while_planning() {
     }
 }
 
-/// Names that other gateways took for reads, and one kind that they took for writes.
+/// Names that other gateways classified as reads by mistake, and one kind classified as writes by mistake.
 const NAMES: &[(&str, &str)] = &[
     ("git", "push queue"),
     ("git", "commit queue"),
@@ -237,7 +238,7 @@ const NAMES: &[(&str, &str)] = &[
 ];
 
 #[tokio::test]
-async fn names_that_fooled_others_do_not_fool_plan_mode() {
+async fn plan_mode_recognizes_writes_with_misleading_names() {
     let mut by_server: BTreeMap<&str, Vec<(&str, &str)>> = BTreeMap::new();
     for (server, row) in NAMES {
         by_server.entry(server).or_default().push(row.split_once(' ').unwrap());

@@ -1,50 +1,50 @@
-//! Chaos: servers flap, restart, list in other orders and change their minds, and the gateway itself starts anew.
-//! No byte of any list changes, in any mode and either era, until a definition really does.
+//! Chaos: servers flap, restart, reorder their lists and revert changes, and the gateway restarts. In every mode and
+//! era, no byte of a list changes until a definition changes.
 
 use crate::callers::ERAS;
 use serde_json::json;
 use sha2::{Digest, Sha256};
 use std::time::{Duration, Instant};
-use toolbooth_testkit::fixture::Era;
+use toolbooth_testkit::fixture::TestEra;
 use toolbooth_testkit::world::home::hostile;
-use toolbooth_testkit::world::{Changes, Client, Gateway, Home, PATIENCE, Upstream, poll};
+use toolbooth_testkit::world::{ChangeFeed, Gateway, Home, ScriptedServer, TEST_TIMEOUT, TestClient, poll};
 
 const LISTED: &str = r#"[{"name":"a","description":"A.","inputSchema":{"type":"object","properties":{"z":{"type":"string"},"b":{"const":1.50}}}},{"name":"b","inputSchema":{"type":"object"}}]"#;
 const REORDERED: &str = r#"[{"name":"b","inputSchema":{"type":"object"}}, {"inputSchema":{"properties":{"b":{"const":1.50},"z":{"type":"string"}},"type":"object"},"description":"A.","name":"a"}]"#;
 const ANOTHER: &str = r#"[{"name":"a","description":"Another.","inputSchema":{"type":"object","properties":{"z":{"type":"string"},"b":{"const":1.50}}}},{"name":"b","inputSchema":{"type":"object"}}]"#;
 /// A client of each mode.
 const MODES: [&str; 3] = ["full", "summary", "search"];
-/// How long a server must have listed the same before clients are told of it.
-const TOLD_AFTER: Duration = Duration::from_millis(750);
-/// Events, where nobody asks for more.
+/// How long a changed list must be stable before clients are notified.
+const STABLE_AFTER: Duration = Duration::from_millis(750);
+/// The default number of events.
 const FEW: usize = 40;
 
-/// How many events there are to be: `TOOLBOOTH_CHAOS=1000` for all of it.
+/// The number of events; `TOOLBOOTH_CHAOS=1000` for a full run.
 fn events() -> usize {
     std::env::var("TOOLBOOTH_CHAOS").ok().and_then(|count| count.parse().ok()).unwrap_or(FEW)
 }
 
-/// The same numbers every time.
-struct Dice(u64);
+/// A deterministic random number generator.
+struct ChaosRandom(u64);
 
-impl Dice {
-    fn roll(&mut self, sides: u64) -> u64 {
+impl ChaosRandom {
+    fn below(&mut self, sides: u64) -> u64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % sides
     }
 }
 
-async fn clients(gateway: &Gateway) -> Vec<Client> {
+async fn clients(gateway: &Gateway) -> Vec<TestClient> {
     let mut clients = Vec::new();
     for mode in MODES {
         for era in ERAS {
-            clients.push(Client::called(mode, era, gateway.address).await);
+            clients.push(TestClient::named(mode, era, gateway.address).await);
         }
     }
     clients
 }
 
-/// What each client's list comes to.
+/// The digest of each client's list.
 async fn sums(gateway: &Gateway) -> Vec<String> {
     let mut sums = Vec::new();
     for client in clients(gateway).await {
@@ -54,7 +54,7 @@ async fn sums(gateway: &Gateway) -> Vec<String> {
     sums
 }
 
-/// How often known servers have changed what clients are shown, as the metrics tell.
+/// The number of catalog changes of known servers, from the metrics.
 async fn changes(gateway: &Gateway) -> u64 {
     let reply = gateway.http().send(::http::Method::GET, "/metrics", &[], "").await;
     let text = String::from_utf8(reply.bytes().await.to_vec()).unwrap();
@@ -62,22 +62,24 @@ async fn changes(gateway: &Gateway) -> u64 {
     line.rsplit(' ').next().unwrap().parse().unwrap()
 }
 
-/// Has the server tell of a change, and waits until its list was read.
-async fn announced(upstream: &Upstream, tools: &str) {
+/// Announces a change and waits until the gateway has read the list.
+async fn announced(upstream: &ScriptedServer, tools: &str) {
     upstream.list(tools);
     let looked = upstream.seen("tools/list").len();
     upstream.announce("notifications/tools/list_changed");
     let read = || async { (upstream.seen("tools/list").len() > looked).then_some(()) };
-    poll(PATIENCE, read).await.expect("the list is read");
+    poll(TEST_TIMEOUT, read).await.expect("the list is read");
 }
 
-async fn heard(upstream: &Upstream) {
-    poll(PATIENCE, || async { upstream.is_heard().then_some(()) }).await.expect("somebody listens");
+async fn subscribed(upstream: &ScriptedServer) {
+    poll(TEST_TIMEOUT, || async { upstream.has_subscribers().then_some(()) })
+        .await
+        .expect("the gateway subscribes");
 }
 
 #[tokio::test]
-async fn only_a_changed_definition_changes_a_list_and_once() {
-    let upstream = Upstream::start(Era::Legacy).await;
+async fn lists_change_once_and_only_for_changed_definitions() {
+    let upstream = ScriptedServer::start(TestEra::Legacy).await;
     upstream.list(LISTED);
     let by_mode = json!({ "full": "full", "summary": "summary", "search": "search" });
     let home = Home::with_settings(
@@ -86,13 +88,13 @@ async fn only_a_changed_definition_changes_a_list_and_once() {
     );
     let mut gateway = home.start().await;
     gateway.connected(&["up", "local"]).await;
-    heard(&upstream).await;
+    subscribed(&upstream).await;
     let first = sums(&gateway).await;
     assert_eq!(first[0], sums(&gateway).await[0]);
     assert_ne!(first[0], first[2], "modes differ");
-    let mut dice = Dice(7);
+    let mut random = ChaosRandom(7);
     for number in 0..events() {
-        let (event, start) = (dice.roll(16), Instant::now());
+        let (event, start) = (random.below(16), Instant::now());
         match event {
             0..=2 => drop(gateway.act("local", "restart").await),
             3 | 4 => drop(gateway.act("local", "disconnect").await),
@@ -103,7 +105,7 @@ async fn only_a_changed_definition_changes_a_list_and_once() {
                 gateway.act("up", "refresh").await;
             }
             12 | 13 => {
-                // A change of mind, taken back before anybody was told.
+                // A change that is reverted before clients are notified.
                 announced(&upstream, ANOTHER).await;
                 announced(&upstream, LISTED).await;
             }
@@ -114,25 +116,28 @@ async fn only_a_changed_definition_changes_a_list_and_once() {
             }
         }
         let mut now = sums(&gateway).await;
-        if matches!(event, 12 | 13) && now != first && start.elapsed() > TOLD_AFTER {
-            // Too slow a machine for a change of mind: clients were told, and are told otherwise soon.
-            poll(PATIENCE, || async { (sums(&gateway).await == first).then_some(()) }).await;
+        if matches!(event, 12 | 13) && now != first && start.elapsed() > STABLE_AFTER {
+            // On a slow machine clients were notified before the revert, and are notified again soon.
+            poll(TEST_TIMEOUT, || async { (sums(&gateway).await == first).then_some(()) }).await;
             now = sums(&gateway).await;
         }
         assert_eq!(now, first, "event {number}, kind {event}");
         if matches!(event, 14 | 15) {
             gateway.connected(&["up"]).await;
-            heard(&upstream).await;
+            subscribed(&upstream).await;
         }
     }
-    let mut streams: Vec<Changes> = Vec::new();
+    let mut streams: Vec<ChangeFeed> = Vec::new();
     for client in clients(&gateway).await {
         streams.push(client.listen(&[]).await);
     }
     let before = changes(&gateway).await;
     announced(&upstream, ANOTHER).await;
     for stream in &mut streams {
-        stream.wait_for("notifications/tools/list_changed", PATIENCE).await.expect("everybody is told");
+        stream
+            .wait_for("notifications/tools/list_changed", TEST_TIMEOUT)
+            .await
+            .expect("every client is notified");
     }
     let then = sums(&gateway).await;
     assert!(then.iter().zip(&first).all(|(then, first)| then != first), "every list has the new description");
@@ -141,7 +146,7 @@ async fn only_a_changed_definition_changes_a_list_and_once() {
     tokio::time::sleep(Duration::from_millis(2500)).await;
     for stream in &mut streams {
         let more = stream.gather(Duration::from_millis(50)).await;
-        assert_eq!(more, Vec::<serde_json::Value>::new(), "once");
+        assert_eq!(more, Vec::<serde_json::Value>::new(), "one notification");
     }
     assert_eq!(sums(&gateway).await, then);
     assert_eq!(changes(&gateway).await, before + 1);

@@ -1,16 +1,16 @@
-//! A chat through the real binary, with a model that says what it is told to.
+//! `toolbooth chat` with a scripted model.
 
 use serde_json::{Value, json};
 use std::process::{Output, Stdio};
 use tokio::io::AsyncWriteExt;
-use toolbooth_testkit::chat::{ChatServer, Manner};
+use toolbooth_testkit::chat::{ChatReply, ChatServer};
 use toolbooth_testkit::world::Home;
 use toolbooth_testkit::world::terminal::Terminal;
 
 const KEY: &str = "sk-test-0123456789abcdef";
 const HASH_OF_HI: &str = "8f434346648f6b96df89dda901c5176b10a6d83961dd3c1ac88b59b2dc327aa4";
 
-/// A home with a model and the bundled servers.
+/// A configuration with a model and the bundled servers.
 fn home(url: &str, more: Value) -> Home {
     let llm = json!({ "base_url": url, "api_key": KEY, "model": "small-1", "timeout_seconds": 2 });
     let mut settings = json!({ "llm": llm });
@@ -20,7 +20,7 @@ fn home(url: &str, more: Value) -> Home {
     Home::with_settings(settings, &[])
 }
 
-/// Runs a command of the binary, with text on standard input. The key is never shown.
+/// Runs a command with text on standard input, and checks that its output does not contain the key.
 async fn run(home: &Home, words: &[&str], input: &str) -> Output {
     let mut command = home.command(words[0]);
     command.args(&words[1..]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -43,7 +43,7 @@ fn err(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// What the model was told about its last call.
+/// The last tool result that the model received.
 fn heard(request: &Value) -> String {
     let last =
         request["messages"].as_array().and_then(|messages| messages.last()).cloned().unwrap_or_default();
@@ -51,17 +51,17 @@ fn heard(request: &Value) -> String {
     last["content"].as_str().unwrap_or_default().to_owned()
 }
 
-fn call(name: &str, arguments: Value) -> Manner {
-    Manner::calls("mcp_tool_call", json!({ "name": name, "arguments": arguments }))
+fn call(name: &str, arguments: Value) -> ChatReply {
+    ChatReply::calls("mcp_tool_call", json!({ "name": name, "arguments": arguments }))
 }
 
 #[tokio::test]
-async fn the_model_searches_describes_and_calls() {
+async fn model_searches_describes_and_calls_tools() {
     let script = [
-        Manner::calls("mcp_tool_search", json!({ "query": "hash", "limit": 3 })),
-        Manner::calls("mcp_tool_describe", json!({ "name": "demo_hash" })),
+        ChatReply::calls("mcp_tool_search", json!({ "query": "hash", "limit": 3 })),
+        ChatReply::calls("mcp_tool_describe", json!({ "name": "demo_hash" })),
         call("demo_hash", json!({ "text": "hi" })),
-        Manner::says("It is 8f43…\u{1b}[2J"),
+        ChatReply::says("It is 8f43…\u{1b}[2J"),
     ];
     let chat = ChatServer::start(script).await.unwrap();
     let home = home(&chat.url, json!({}));
@@ -84,25 +84,25 @@ async fn the_model_searches_describes_and_calls() {
     assert_eq!(
         names,
         ["mcp_tool_search", "mcp_tool_list", "mcp_tool_describe", "mcp_tool_call"],
-        "the catalog is not shown"
+        "the catalog is not sent"
     );
     assert!(seen[0].to_string().len() < 4_000, "{}", seen[0].to_string().len());
     assert!(heard(&seen[1]).contains("demo_hash"), "{}", heard(&seen[1]));
     assert!(heard(&seen[2]).contains("\"required\":[\"text\"]"), "{}", heard(&seen[2]));
     assert_eq!(heard(&seen[3]), HASH_OF_HI);
 
-    // It went the way of every call: as the caller, with a row in the audit.
+    // It ran as any call: as the caller, with a row in the audit.
     let audit = gateway.http().get_json("/audit?limit=10").await.to_string();
     assert!(audit.contains("\"hash\""), "{audit}");
 }
 
 #[tokio::test]
-async fn a_call_that_needs_a_person_is_held_where_nobody_sits() {
+async fn call_that_needs_approval_is_held_without_a_terminal() {
     let script = [
         call("identity_create_record", json!({ "title": "one" })),
-        Manner::says("It waits."),
+        ChatReply::says("It waits."),
         call("demo_hash", json!({ "text": "hi" })),
-        Manner::says("Done."),
+        ChatReply::says("Done."),
     ];
     let chat = ChatServer::start(script).await.unwrap();
     let home = home(&chat.url, json!({ "approval": { "default": "writes" } }));
@@ -124,7 +124,7 @@ async fn a_call_that_needs_a_person_is_held_where_nobody_sits() {
     let held = gateway.http().get_json(&format!("/approvals/{id}")).await;
     assert_eq!((&held["state"], &held["arguments"]), (&json!("pending"), &json!({ "title": "one" })));
 
-    // The same in the shell: the next line can answer, and what needs nobody goes on.
+    // The same in the shell: the next line can approve, and calls without approval run.
     let session = format!("/approve {id}\nnow hash hi\n");
     let output = run(&home, &["shell"], &session).await;
     assert_eq!(output.status.code(), Some(0), "{}", err(&output));
@@ -135,15 +135,15 @@ async fn a_call_that_needs_a_person_is_held_where_nobody_sits() {
 }
 
 #[tokio::test]
-async fn in_plan_mode_the_models_calls_become_steps() {
+async fn in_plan_mode_calls_of_the_model_become_steps() {
     let script = [
         call("identity_create_record", json!({ "title": "one" })),
         call("identity_create_record", json!({ "title": "two" })),
-        Manner::says("Both are in your plan."),
+        ChatReply::says("Both are in your plan."),
     ];
     let chat = ChatServer::start(script).await.unwrap();
     let home = home(&chat.url, json!({}));
-    // Without a gateway that runs: the shell has one of its own.
+    // Without a running gateway: the shell has its own.
     let session = "/plan on\nmake two records\n/plan approve all\n/plan off\n";
     let output = run(&home, &["shell"], session).await;
     assert_eq!(output.status.code(), Some(0), "{}", err(&output));
@@ -155,14 +155,14 @@ async fn in_plan_mode_the_models_calls_become_steps() {
 }
 
 #[tokio::test]
-async fn a_shell_remembers_what_was_said_until_it_is_told_to_forget() {
-    let script = ["Hello Ann.", "You are Ann.", "I do not know."].map(Manner::says);
+async fn shell_keeps_the_conversation_until_it_is_reset() {
+    let script = ["Hello Ann.", "You are Ann.", "I do not know."].map(ChatReply::says);
     let chat = ChatServer::start(script).await.unwrap();
     let home = home(&chat.url, json!({}));
     let output = run(&home, &["shell"], "I am Ann\nwho am I?\n/new\nwho am I?\n").await;
     assert_eq!(
         out(&output),
-        "Hello Ann.\nYou are Ann.\nThe conversation is forgotten.\nI do not know.\n",
+        "Hello Ann.\nYou are Ann.\nStarted a new conversation.\nI do not know.\n",
         "{}",
         err(&output)
     );
@@ -176,50 +176,50 @@ async fn a_shell_remembers_what_was_said_until_it_is_told_to_forget() {
 }
 
 #[tokio::test]
-async fn what_goes_wrong_at_the_model_reads_well() {
+async fn model_errors_have_a_code_and_a_hint() {
     let cases = [
         (
-            Manner::Refuses(401),
-            "error[llm.refused]: the language model refused (HTTP 401)",
-            "look at `llm.api_key`",
+            ChatReply::Refuses(401),
+            "error[llm.refused]: the language model refused the request (HTTP 401)",
+            "check `llm.api_key`",
         ),
         (
-            Manner::Refuses(404),
-            "error[llm.refused]: the language model refused (HTTP 404)",
+            ChatReply::Refuses(404),
+            "error[llm.refused]: the language model refused the request (HTTP 404)",
             "and `llm.model`",
         ),
-        (Manner::Refuses(429), "error[llm.rate-limited]", "wait a while"),
+        (ChatReply::Refuses(429), "error[llm.rate-limited]", "request a higher limit"),
         (
-            Manner::Refuses(500),
-            "error[llm.refused]: the language model refused (HTTP 500)",
-            "it said: [redacted]",
+            ChatReply::Refuses(500),
+            "error[llm.refused]: the language model refused the request (HTTP 500)",
+            "its answer: [redacted]",
         ),
-        (Manner::Babbles, "error[llm.bad-answer]", "look at `llm.base_url`"),
-        (Manner::HangsUp, "error[llm.cut-off]: the language model's answer broke off", ""),
-        (Manner::GivesUp, "error[llm.cut-off]: the language model gave up", ""),
+        (ChatReply::Babbles, "error[llm.bad-answer]", "check `llm.base_url`"),
+        (ChatReply::HangsUp, "error[llm.cut-off]: the language model's answer ended early", ""),
+        (ChatReply::GivesUp, "error[llm.cut-off]: the language model reported an error", ""),
         (
-            Manner::Stalls,
-            "error[llm.timeout]: the language model said nothing for 2 s",
+            ChatReply::Stalls,
+            "error[llm.timeout]: the language model did not answer within 2 s",
             "`llm.timeout_seconds`",
         ),
     ];
-    let chat = ChatServer::start(cases.iter().map(|(manner, ..)| manner.clone())).await.unwrap();
+    let chat = ChatServer::start(cases.iter().map(|(reply, ..)| reply.clone())).await.unwrap();
     let home = home(&chat.url, json!({}));
-    for (manner, error, hint) in &cases {
+    for (reply, error, hint) in &cases {
         let output = run(&home, &["chat", "hi"], "").await;
-        assert_eq!(output.status.code(), Some(1), "{manner:?}");
+        assert_eq!(output.status.code(), Some(1), "{reply:?}");
         let text = err(&output).replace("\n  ", " ").replace("\n      ", " ");
-        assert!(text.contains(error) && text.contains(hint), "{manner:?}: {text}");
+        assert!(text.contains(error) && text.contains(hint), "{reply:?}: {text}");
     }
-    // A turn that failed leaves no trace.
-    let chat = ChatServer::start([Manner::Refuses(500), Manner::says("Yes.")]).await.unwrap();
+    // A failed turn is not kept in the conversation.
+    let chat = ChatServer::start([ChatReply::Refuses(500), ChatReply::says("Yes.")]).await.unwrap();
     let home = self::home(&chat.url, json!({}));
     let output = run(&home, &["shell", "--keep-going"], "are you there?\nand now?\n").await;
     assert_eq!((output.status.code(), out(&output).as_str()), (Some(1), "Yes.\n"));
     assert_eq!(chat.seen()[1]["messages"].as_array().unwrap().len(), 2);
 
-    let nobody = self::home("http://127.0.0.1:1/v1", json!({}));
-    let output = run(&nobody, &["chat", "hi"], "").await;
+    let without_endpoint = self::home("http://127.0.0.1:1/v1", json!({}));
+    let output = run(&without_endpoint, &["chat", "hi"], "").await;
     assert!(
         err(&output).starts_with("error[llm.unreachable]: the language model cannot be reached"),
         "{}",
@@ -232,15 +232,15 @@ async fn what_goes_wrong_at_the_model_reads_well() {
 }
 
 #[tokio::test]
-async fn what_the_model_gets_wrong_it_is_told() {
+async fn invalid_calls_are_reported_to_the_model() {
     let script = [
-        Manner::Calls(vec![
+        ChatReply::Calls(vec![
             ("mcp_tool_call".into(), json!({ "name": "demo_hsah", "arguments": {} })),
             ("mcp_tool_call".into(), json!({ "name": "demo_hash", "arguments": { "text": 5 } })),
             ("demo_echo".into(), json!({ "text": "straight" })),
             ("demo_echo".into(), json!({ "text": "x".repeat(100_000) })),
         ]),
-        Manner::says("Sorry."),
+        ChatReply::says("Sorry."),
     ];
     let chat = ChatServer::start(script).await.unwrap();
     let home = home(&chat.url, json!({}));
@@ -260,11 +260,11 @@ async fn what_the_model_gets_wrong_it_is_told() {
     );
     assert!(heard[1].contains("call.invalid-arguments"), "{}", heard[1]);
     assert_eq!(heard[2], "straight");
-    assert!(heard[3].len() < 26_000, "what the model is given is bounded: {}", heard[3].len());
+    assert!(heard[3].len() < 26_000, "the tool result for the model is limited: {}", heard[3].len());
 }
 
 #[tokio::test]
-async fn a_model_that_comes_to_no_end_is_stopped() {
+async fn endless_conversation_is_stopped() {
     let chat = ChatServer::start([0; 20].map(|_| call("demo_time", json!({})))).await.unwrap();
     let home = home(&chat.url, json!({}));
     let output = run(&home, &["chat", "go on"], "").await;
@@ -274,9 +274,12 @@ async fn a_model_that_comes_to_no_end_is_stopped() {
 }
 
 #[tokio::test]
-async fn the_options_of_a_chat_do_what_they_say() {
-    let script =
-        [Manner::calls("demo_hash", json!({ "text": "hi" })), Manner::says("8f43"), Manner::says("No.")];
+async fn chat_options_take_effect() {
+    let script = [
+        ChatReply::calls("demo_hash", json!({ "text": "hi" })),
+        ChatReply::says("8f43"),
+        ChatReply::says("No."),
+    ];
     let chat = ChatServer::start(script).await.unwrap();
     let home = home(&chat.url, json!({}));
     let file = home.path("answer.txt");
@@ -309,30 +312,30 @@ async fn the_options_of_a_chat_do_what_they_say() {
     assert!(err(&output).contains("did you mean `demo_hash`?"), "{}", err(&output));
     let output = run(&home, &["chat"], "  \n").await;
     assert_eq!(output.status.code(), Some(2));
-    assert!(err(&output).starts_with("error[usage.prompt]: there is nothing to ask"), "{}", err(&output));
+    assert!(err(&output).starts_with("error[usage.prompt]: the question is empty"), "{}", err(&output));
 }
 
 #[tokio::test]
-async fn whoever_sits_there_is_asked_in_the_middle_of_a_chat() {
+async fn chat_on_a_terminal_asks_for_approval() {
     let record = |title: &str| call("identity_create_record", json!({ "title": title }));
-    let script = [record("one"), Manner::says("Made."), record("two"), Manner::says("As you wish.")];
+    let script = [record("one"), ChatReply::says("Made."), record("two"), ChatReply::says("As you wish.")];
     let chat = ChatServer::start(script).await.unwrap();
     let home = home(&chat.url, json!({ "approval": { "default": "writes" } }));
     let mut terminal = Terminal::run(home.command("shell")).unwrap();
-    terminal.sees("Plain text asks small-1").await;
-    terminal.sees("toolbooth> ").await;
+    terminal.wait_for_text("Plain text is sent to small-1").await;
+    terminal.wait_for_text("toolbooth> ").await;
     terminal.press("make a record\r");
-    terminal.sees("Run it? [y/N/e(dit)] ").await;
+    terminal.wait_for_text("Run it? [y/N/e(dit)] ").await;
     terminal.press("y\r");
-    terminal.sees("Made.").await;
-    terminal.sees("toolbooth> ").await;
+    terminal.wait_for_text("Made.").await;
+    terminal.wait_for_text("toolbooth> ").await;
     terminal.press("and another\r");
-    terminal.sees("Run it? [y/N/e(dit)] ").await;
+    terminal.wait_for_text("Run it? [y/N/e(dit)] ").await;
     terminal.press("\r");
-    terminal.sees("As you wish.").await;
-    terminal.sees("toolbooth> ").await;
+    terminal.wait_for_text("As you wish.").await;
+    terminal.wait_for_text("toolbooth> ").await;
     terminal.press("\u{4}");
-    assert_eq!(terminal.ends().await, Some(0));
+    assert_eq!(terminal.wait_for_exit().await, Some(0));
     let seen = chat.seen();
     assert!(heard(&seen[1]).contains("\"title\":\"one\""), "{}", heard(&seen[1]));
     assert!(heard(&seen[3]).contains("call.rejected"), "{}", heard(&seen[3]));

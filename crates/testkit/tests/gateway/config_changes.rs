@@ -1,14 +1,14 @@
 //! Configuration changes while the gateway runs: applied as a whole, rules first, and reported.
 
-use crate::known::{bearer, make_token, run};
+use crate::token_users::{bearer, make_token, run};
 use ::http::Method;
 use serde_json::{Value, json};
-use toolbooth_testkit::fixture::Era;
+use toolbooth_testkit::fixture::TestEra;
 use toolbooth_testkit::world::home::{hostile, shell};
-use toolbooth_testkit::world::{Client, Gateway, Home, Http, PATIENCE, Upstream, poll};
+use toolbooth_testkit::world::{Gateway, Home, Http, ScriptedServer, TEST_TIMEOUT, TestClient, poll};
 
-async fn client(gateway: &Gateway) -> Client {
-    Client::with_capabilities(Era::Modern, gateway.address, json!({})).await
+async fn client(gateway: &Gateway) -> TestClient {
+    TestClient::with_capabilities(TestEra::Modern, gateway.address, json!({})).await
 }
 
 async fn reload(gateway: &Gateway) -> (u16, Value) {
@@ -17,7 +17,7 @@ async fn reload(gateway: &Gateway) -> (u16, Value) {
 
 /// Waits until `/ready` gives this code as the reason why the last reload was refused; null when it was not.
 async fn reload_error(gateway: &Gateway, code: Value) {
-    let shown = poll(PATIENCE, || async {
+    let shown = poll(TEST_TIMEOUT, || async {
         let ready = gateway.http().get_json("/ready").await;
         (ready["config"].is_object() && ready["config"]["reload_error"]["code"] == code).then_some(())
     });
@@ -31,7 +31,7 @@ async fn assert_closed(gateway: &Gateway) {
 
 /// First use B1: reload said "Nothing changed", and anonymous callers stayed admin.
 #[tokio::test]
-async fn an_added_auth_mode_takes_effect_at_once() {
+async fn added_auth_mode_takes_effect_at_once() {
     let servers = [("good", hostile(&["echo"]))];
     let home = Home::new(&servers);
     let gateway = home.start().await;
@@ -40,7 +40,7 @@ async fn an_added_auth_mode_takes_effect_at_once() {
     assert!(!client.call("good_ok", json!({})).await.is_error());
 
     home.configure(json!({ "auth": { "mode": "token" } }), &servers);
-    let closed = poll(PATIENCE, || async {
+    let closed = poll(TEST_TIMEOUT, || async {
         (gateway.http().get_json("/tools").await["code"] == "auth.required").then_some(())
     });
     closed.await.expect("requests without a token are refused");
@@ -52,7 +52,7 @@ async fn an_added_auth_mode_takes_effect_at_once() {
     // Audit A2: the way back to `local` is a restart, for every cause of a reload.
     home.configure(json!({}), &servers);
     let refused =
-        poll(PATIENCE, || async { gateway.log().contains("config.reload-loosens-auth").then_some(()) });
+        poll(TEST_TIMEOUT, || async { gateway.log().contains("config.reload-loosens-auth").then_some(()) });
     refused.await.expect("the watcher's reload is refused");
     let output = run(&home, &["reload"], None);
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -66,7 +66,7 @@ async fn an_added_auth_mode_takes_effect_at_once() {
 
 /// Audit A2: a token gateway whose file was moved away became `local`, with every caller as its administrator.
 #[tokio::test]
-async fn a_lost_configuration_file_does_not_open_the_gateway() {
+async fn missing_configuration_file_does_not_disable_auth() {
     let places: [(&str, &[&str]); 2] =
         [(".config/toolbooth/toolbooth.toml", &[]), ("rules/toolbooth.toml", &["--config-dir", "rules"])];
     for (place, arguments) in places {
@@ -78,7 +78,7 @@ async fn a_lost_configuration_file_does_not_open_the_gateway() {
         let mut command = home.command("serve");
         command.args(arguments);
         let mut gateway = Gateway::start(command, &home.path("gateway.log")).await;
-        gateway.showing = bearer(&root);
+        gateway.headers = bearer(&root);
         gateway.connected(&["good"]).await;
         assert_closed(&gateway).await;
         std::fs::copy(&file, &away).unwrap();
@@ -89,7 +89,7 @@ async fn a_lost_configuration_file_does_not_open_the_gateway() {
             }
             reload_error(&gateway, json!("config.file-lost")).await;
             assert_closed(&gateway).await;
-            // To ask for it does not help either.
+            // An explicit reload is refused too.
             let (status, problem) = reload(&gateway).await;
             assert_eq!(
                 (status, &problem["code"]),
@@ -97,7 +97,7 @@ async fn a_lost_configuration_file_does_not_open_the_gateway() {
                 "{place} {left:?}: {problem}"
             );
             assert_closed(&gateway).await;
-            // Put back, it is read again.
+            // After it is restored, it is read again.
             std::fs::copy(&away, &file).unwrap();
             reload_error(&gateway, Value::Null).await;
             assert_closed(&gateway).await;
@@ -109,7 +109,7 @@ async fn a_lost_configuration_file_does_not_open_the_gateway() {
 
 /// Audit A2: the rules of a deleted file stay in force until an explicit reload.
 #[tokio::test]
-async fn a_removed_file_takes_effect_with_an_explicit_reload() {
+async fn removed_file_takes_effect_with_an_explicit_reload() {
     let home = Home::new(&[("good", hostile(&["echo"]))]);
     let file = home.path(".config/toolbooth/toolbooth.yaml");
     std::fs::create_dir_all(file.parent().unwrap()).unwrap();
@@ -120,9 +120,10 @@ async fn a_removed_file_takes_effect_with_an_explicit_reload() {
     std::fs::remove_file(&file).unwrap();
     reload_error(&gateway, json!("config.file-lost")).await;
     // The log follows a moment later.
-    let logged = poll(PATIENCE, || async { gateway.log().contains("toolbooth.yaml` is gone").then_some(()) });
+    let logged =
+        poll(TEST_TIMEOUT, || async { gateway.log().contains("toolbooth.yaml` is missing").then_some(()) });
     assert!(logged.await.is_some(), "{}", gateway.log());
-    assert_eq!(client.call("good_ok", json!({})).await.code(), Some(-32602), "it is denied as before");
+    assert_eq!(client.call("good_ok", json!({})).await.code(), Some(-32602), "it is still denied");
     let (status, report) = reload(&gateway).await;
     assert_eq!(status, 200, "{report}");
     assert!(report["settings"].as_array().unwrap().contains(&json!("deny_tools")), "{report}");
@@ -153,9 +154,9 @@ async fn settings_that_need_a_restart_are_reported() {
     assert_eq!(client(&gateway).await.names("tools/list", "tools").await, ["good_echo", "good_ok"]);
 }
 
-/// Audit H1: the lists hold from the next reload on.
+/// Audit H1: allow and deny lists apply from the next reload.
 #[tokio::test]
-async fn a_tool_that_is_denied_later_is_gone_at_once() {
+async fn newly_denied_tool_is_removed_at_once() {
     let servers = [("good", hostile(&["echo"]))];
     let home = Home::new(&servers);
     let gateway = home.start().await;
@@ -168,7 +169,7 @@ async fn a_tool_that_is_denied_later_is_gone_at_once() {
     assert_eq!(report["applied"]["restarted"], json!([]), "{report}");
     assert_eq!(client.call("good_ok", json!({})).await.code(), Some(-32602));
     assert_eq!(client.names("tools/list", "tools").await, ["good_echo"]);
-    changes.wait_for("notifications/tools/list_changed", PATIENCE).await.expect("clients are notified");
+    changes.wait_for("notifications/tools/list_changed", TEST_TIMEOUT).await.expect("clients are notified");
     home.configure(json!({}), &servers);
     let (status, _) = reload(&gateway).await;
     assert_eq!(status, 200);
@@ -177,7 +178,7 @@ async fn a_tool_that_is_denied_later_is_gone_at_once() {
 
 /// Audit, medium: unusable files removed every server and started the bundled ones.
 #[tokio::test]
-async fn an_unusable_file_keeps_the_last_good_configuration() {
+async fn invalid_file_keeps_the_last_good_configuration() {
     let servers = [("good", hostile(&["echo"]))];
     let home = Home::new(&servers);
     let gateway = home.start().await;
@@ -186,7 +187,7 @@ async fn an_unusable_file_keeps_the_last_good_configuration() {
     let entry = hostile(&["echo"]);
     let twice = format!(r#"{{"servers": {{"a": {entry}, "b": {entry}, "a": {entry}}}}}"#);
     for text in ["null", "", "  \n", "[]", "7", &twice] {
-        // As programs do that do not rename.
+        // Written in place, without renaming.
         std::fs::write(home.config(), text).unwrap();
         let (status, problem) = reload(&gateway).await;
         assert!(status >= 400, "{text:?}: {problem}");
@@ -200,7 +201,7 @@ async fn an_unusable_file_keeps_the_last_good_configuration() {
         assert_eq!(names, ["good"], "{text:?}");
         assert_eq!(client.call("good_ok", json!({})).await.text(), "ok", "{text:?}");
     }
-    // Nothing may be meant, but then it is nothing, not the bundled servers.
+    // An empty server list is valid: it does not start the bundled servers.
     home.configure(json!({}), &[]);
     let (status, report) = reload(&gateway).await;
     assert_eq!(status, 200, "{report}");
@@ -209,7 +210,7 @@ async fn an_unusable_file_keeps_the_last_good_configuration() {
 
 /// Audit, medium: a save that empties the file first and fills it later made calls fail.
 #[tokio::test]
-async fn a_file_saved_in_two_steps_is_read_once_complete() {
+async fn file_saved_in_two_steps_is_read_once_complete() {
     let servers = [("good", hostile(&["echo"]))];
     let home = Home::new(&servers);
     let gateway = home.start().await;
@@ -225,18 +226,18 @@ async fn a_file_saved_in_two_steps_is_read_once_complete() {
         calls += 1;
     }
     std::fs::write(home.config(), text.replace("10", "11")).unwrap();
-    let taken = poll(PATIENCE, || async {
+    let taken = poll(TEST_TIMEOUT, || async {
         assert_eq!(client.call("good_ok", json!({})).await.text(), "ok");
         (gateway.http().get_json("/lint").await["min_score"] == 11).then_some(())
     });
-    taken.await.expect("what was saved is taken up");
+    taken.await.expect("the saved file is applied");
     assert!(calls > 0 && !gateway.log().contains("the last good one stays"), "{}", gateway.log());
 }
 
 /// Audit: a name that is used again must not show what the old server of that name offered.
 #[tokio::test]
-async fn a_reused_server_name_shows_no_old_tools() {
-    let old = Upstream::start(Era::Modern).await;
+async fn reused_server_name_does_not_show_old_tools() {
+    let old = ScriptedServer::start(TestEra::Modern).await;
     let home = Home::new(&[("s", old.entry())]);
     let gateway = home.start().await;
     gateway.connected(&["s"]).await;
@@ -247,11 +248,11 @@ async fn a_reused_server_name_shows_no_old_tools() {
     assert_eq!((status, &report["applied"]["restarted"]), (200, &json!(["s"])), "{report}");
     assert_eq!(client(&gateway).await.names("tools/list", "tools").await, Vec::<String>::new());
     drop(gateway);
-    // And after a start: what the first server offered is no longer kept.
+    // After a restart too: the tools of the first server are no longer cached.
     let gateway = home.start().await;
     assert_eq!(client(&gateway).await.names("tools/list", "tools").await, Vec::<String>::new());
     drop(gateway);
-    // The same server under other terms is known at once.
+    // The same server with other settings is served from the cache.
     let mut entry = old.entry();
     home.configure(json!({}), &[("s", entry.clone())]);
     let gateway = home.start().await;
@@ -266,7 +267,7 @@ async fn a_reused_server_name_shows_no_old_tools() {
 
 /// First use B2: a server whose list of tools fails was "connected, 0 tools".
 #[tokio::test]
-async fn a_server_that_cannot_list_its_tools_is_in_error() {
+async fn server_that_cannot_list_its_tools_is_in_error() {
     let script = r#"while read -r line; do
         id=$(printf %s "$line" | sed -n 's/.*"id":\("[^"]*"\|[0-9]*\).*/\1/p')
         case "$line" in
@@ -277,7 +278,7 @@ async fn a_server_that_cannot_list_its_tools_is_in_error() {
     done"#;
     let home = Home::new(&[("broken", shell(script))]);
     let gateway = home.start().await;
-    gateway.reaches("broken", "error").await;
+    gateway.wait_for_state("broken", "error").await;
     let shown = gateway.server("broken").await;
     assert!(
         shown["reason"].as_str().is_some_and(|reason| reason.contains("the database is gone")),

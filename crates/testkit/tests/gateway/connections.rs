@@ -1,14 +1,14 @@
-//! Connections as clients use and misuse them: heads that never end, bodies in pieces, requests ahead of answers.
+//! HTTP connections: endless request heads, bodies in pieces, pipelined requests.
 
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use toolbooth_testkit::world::{Gateway, Home, PATIENCE};
+use toolbooth_testkit::world::{Gateway, Home, TEST_TIMEOUT};
 
 const HEALTH: &str = "GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n";
 const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"pieces","version":"1"}}}"#;
 
-/// A connection that says something, then more of the same now and then; how long it was kept and what it was told.
+/// Sends `start`, then `more` every second; returns how long the connection stayed open and the data received.
 async fn kept(gateway: &Gateway, start: &str, more: &str) -> (Duration, String) {
     let mut stream = TcpStream::connect(gateway.address).await.unwrap();
     let began = Instant::now();
@@ -19,7 +19,7 @@ async fn kept(gateway: &Gateway, start: &str, more: &str) -> (Duration, String) 
             Ok(Ok(0) | Err(_)) => break,
             Ok(Ok(length)) => told.extend_from_slice(&piece[..length]),
             Err(_) if more.is_empty() => {}
-            // Whoever hung up is noticed by the next read.
+            // The next read detects a closed connection.
             Err(_) => drop(stream.write_all(more.as_bytes()).await),
         }
     }
@@ -50,11 +50,11 @@ async fn request_heads_time_out_sooner_on_unidentified_connections() {
         assert!(seconds.contains(&kept.as_secs()), "{name}: {kept:?}");
         assert_eq!(told.matches("HTTP/1.1 200").count(), answers, "{name}: {told}");
     }
-    assert!(busy.0.as_secs() >= 45, "one that asks all the time is served: {:?}", busy.0);
+    assert!(busy.0.as_secs() >= 45, "an active connection stays open: {:?}", busy.0);
     assert!(busy.1.matches("HTTP/1.1 200").count() > 30, "{}", busy.1);
 }
 
-/// All that is told until so many answers have come.
+/// Reads until `count` answers have arrived.
 async fn answers(stream: &mut TcpStream, count: usize) -> String {
     let (mut told, mut piece) = (Vec::new(), [0; 4096]);
     let reading = async {
@@ -65,7 +65,7 @@ async fn answers(stream: &mut TcpStream, count: usize) -> String {
             }
         }
     };
-    let _ = tokio::time::timeout(PATIENCE, reading).await;
+    let _ = tokio::time::timeout(TEST_TIMEOUT, reading).await;
     String::from_utf8_lossy(&told).into_owned()
 }
 
@@ -74,14 +74,14 @@ fn post(framing: &str) -> String {
 }
 
 #[tokio::test]
-async fn bodies_come_in_pieces_and_requests_before_answers() {
+async fn split_bodies_and_pipelined_requests_are_served() {
     let home = Home::new(&[]);
     let gateway = home.start().await;
     let length = format!("content-length: {}", INITIALIZE.len());
     let (first, second) = INITIALIZE.split_at(40);
     let chunk = |text: &str| format!("{:x}\r\n{text}\r\n", text.len());
 
-    // Each piece by itself; all at once; the end of one request together with the next.
+    // Each piece separately; all at once; the end of one request together with the next.
     let chunked = post("transfer-encoding: chunked");
     let cases: [(&str, usize, Vec<String>); 5] = [
         ("with a length", 1, vec![post(&length), first.into(), second.into()]),
@@ -100,7 +100,7 @@ async fn bodies_come_in_pieces_and_requests_before_answers() {
         let told = answers(&mut stream, count).await;
         assert_eq!(told.matches("HTTP/1.1 200").count(), count, "{name}: {told}");
         assert!(told.contains("serverInfo"), "{name}: {told}");
-        // The connection is as good as before.
+        // The connection can still be used.
         stream.write_all(HEALTH.as_bytes()).await.unwrap();
         assert!(answers(&mut stream, 1).await.contains("HTTP/1.1 200"), "{name}");
     }

@@ -1,41 +1,41 @@
-//! Dead letters: what came to nothing is kept, and made again once, as the one who called first.
+//! Dead letters: failed calls are kept and replayed once as their original caller.
 
-use crate::known::{bearer, make_token};
-use crate::ledger::{Ledger, entry};
+use crate::ledger::{LedgerGateway, entry};
+use crate::token_users::{bearer, make_token};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::Duration;
-use toolbooth_testkit::fixture::Era;
-use toolbooth_testkit::world::upstream::Answer;
-use toolbooth_testkit::world::{Client, Gateway, Home, Http, PATIENCE, Upstream, poll};
+use toolbooth_testkit::fixture::TestEra;
+use toolbooth_testkit::world::scripted_server::ScriptedAnswer;
+use toolbooth_testkit::world::{Gateway, Home, Http, ScriptedServer, TEST_TIMEOUT, TestClient, poll};
 
 const LETTERS: usize = 100;
-/// Two tools, of which one changes something.
+/// Two tools; one of them writes.
 const TOOLS: &str = r#"[
     {"name":"send_note","inputSchema":{"type":"object","properties":{"note":{"type":"string"},"username":{"type":"string"}},"required":["note"]}},
     {"name":"list_notes","inputSchema":{"type":"object","properties":{"username":{"type":"string"}}}}
 ]"#;
 
-fn ok() -> Answer {
-    Answer::result(r#"{"content":[{"type":"text","text":"done"}]}"#)
+fn ok() -> ScriptedAnswer {
+    ScriptedAnswer::result(r#"{"content":[{"type":"text","text":"done"}]}"#)
 }
 
-/// What a broken server says.
-fn broken() -> Answer {
-    Answer::Raw { status: 500, kind: "text/plain".into(), body: "out of order".into() }
+/// The answer of a broken server.
+fn broken() -> ScriptedAnswer {
+    ScriptedAnswer::Raw { status: 500, kind: "text/plain".into(), body: "out of order".into() }
 }
 
-/// Makes the command of `led` a link, which can be taken away: with another command it would be another server, whose
-/// tools are not known.
-fn link_command(ledger: &Ledger) {
+/// Makes the command of `led` a link, which can be removed. Changing the command would make it another server, whose
+/// tools are unknown.
+fn link_command(ledger: &LedgerGateway) {
     let mut led = entry();
     led["args"][1] = ledger.home.path("ledger.txt").display().to_string().into();
     led["command"] = ledger.home.path("led-server").display().to_string().into();
     ledger.home.configure(json!({}), &[("led", led)]);
 }
 
-/// Puts the command of `led` in its place, or takes it away.
-fn set_health(ledger: &Ledger, healthy: bool) {
+/// Creates or removes the link to the command of `led`.
+fn set_health(ledger: &LedgerGateway, healthy: bool) {
     let link = ledger.home.path("led-server");
     let command = entry()["command"].as_str().expect("a command").to_owned();
     let done = if healthy { std::os::unix::fs::symlink(command, link) } else { std::fs::remove_file(link) };
@@ -43,8 +43,8 @@ fn set_health(ledger: &Ledger, healthy: bool) {
 }
 
 #[tokio::test]
-async fn a_hundred_letters_outlive_a_kill_and_are_each_made_once() {
-    let ledger = Ledger::start(json!({})).await.ready().await;
+async fn hundred_dead_letters_survive_a_kill_and_are_replayed_once() {
+    let ledger = LedgerGateway::start(json!({})).await.ready().await;
     set_health(&ledger, true);
     link_command(&ledger);
     let ledger = ledger.survive().await.ready().await;
@@ -61,7 +61,7 @@ async fn a_hundred_letters_outlive_a_kill_and_are_each_made_once() {
         ids.insert(id.unwrap_or_else(|| panic!("no letter in {hint:?}")).to_owned(), number);
     }
     set_health(&ledger, true);
-    // What was acknowledged is on disk: the gateway is killed, not stopped.
+    // The gateway is killed, not stopped: acknowledged dead letters are on disk.
     let ledger = ledger.survive().await.ready().await;
     assert!(ledger.entries().is_empty(), "nothing reached the server");
     let waiting = ledger.json(&["dead-letters", "list", "--limit", "1000"]);
@@ -72,7 +72,7 @@ async fn a_hundred_letters_outlive_a_kill_and_are_each_made_once() {
         assert_eq!((&letter["state"], &letter["may_have_happened"]), (&json!("pending"), &json!(false)));
         assert_eq!(letter["attempts"][0]["provider"], "mcp:led");
     }
-    // Two who replay everything at once do not make anything twice.
+    // Two concurrent replays of all dead letters run each call once.
     let command = |words: &'static [&'static str]| {
         let (home, words) = (ledger.home.config(), words);
         let data = ledger.home.data();
@@ -107,24 +107,24 @@ async fn a_hundred_letters_outlive_a_kill_and_are_each_made_once() {
 }
 
 /// A gateway with a server `mail` for `staff`, and tokens of root, ann and bob.
-struct Post {
+struct MailSetup {
     home: Home,
     gateway: Gateway,
-    mail: Upstream,
+    mail: ScriptedServer,
     tokens: [String; 3],
     settings: Value,
 }
 
-impl Post {
+impl MailSetup {
     async fn open(more: Value) -> Self {
-        let mail = Upstream::start(Era::Modern).await;
+        let mail = ScriptedServer::start(TestEra::Modern).await;
         mail.list(TOOLS);
         mail.answer(broken());
         let mut settings = json!({
             "auth": { "mode": "token" },
             "policy": { "consent": "client" },
             "groups": { "staff": ["ann", "bob"] },
-            // One try for each call, so that what reaches the server can be counted.
+            // One attempt per call, so that the requests to the server can be counted.
             "retry": { "attempts": 1 },
         });
         settings["dead_letters"] = more;
@@ -132,17 +132,17 @@ impl Post {
         let tokens = [("root", &["--groups", "admin"][..]), ("ann", &[]), ("bob", &[])];
         let tokens = tokens.map(|(user, more)| make_token(&home, None, user, more).0);
         let mut gateway = home.start().await;
-        gateway.showing = bearer(&tokens[0]);
+        gateway.headers = bearer(&tokens[0]);
         gateway.connected(&["mail"]).await;
         Self { home, gateway, mail, tokens, settings }
     }
 
-    fn entry(mail: &Upstream) -> Value {
+    fn entry(mail: &ScriptedServer) -> Value {
         let mut entry = mail.entry();
         entry["groups"] = json!(["staff"]);
         entry["inject"] = true.into();
         entry["timeout"] = json!(1);
-        // Its name alone would not make it safe.
+        // Its name alone does not make it safe.
         entry["tools"] =
             json!({ "overrides": { "list_notes": { "side_effects": "read_external_service" } } });
         entry
@@ -152,7 +152,7 @@ impl Post {
         Http::new(self.gateway.address).sending(&bearer(&self.tokens[user]))
     }
 
-    /// A failed call of Ann; its letter.
+    /// Makes a failed call as Ann; returns the id of its dead letter.
     async fn fail(&self, tool: &str, arguments: Value) -> String {
         let body = json!({ "arguments": arguments, "session": "work" }).to_string();
         let (status, problem) = self.http(ANN).post_json(&format!("/tools/mail_{tool}/call"), &body).await;
@@ -171,16 +171,16 @@ impl Post {
         self.http(ANN).get_json(&format!("/dead-letters/{id}")).await
     }
 
-    async fn reborn(self) -> Self {
+    async fn restarted(self) -> Self {
         let Self { home, gateway, mail, tokens, settings } = self;
         gateway.gone().await;
         let mut gateway = home.start().await;
-        gateway.showing = bearer(&tokens[0]);
+        gateway.headers = bearer(&tokens[0]);
         gateway.connected(&["mail"]).await;
         Self { home, gateway, mail, tokens, settings }
     }
 
-    /// Who called, as the server was told each time.
+    /// The caller of each request to the server.
     fn told(&self) -> Vec<String> {
         let seen = self.mail.seen("tools/call").into_iter();
         seen.map(|seen| {
@@ -197,15 +197,15 @@ const BOB: usize = 2;
 const ANYWAY: &str = r#"{"anyway":true}"#;
 
 #[tokio::test]
-async fn a_letter_is_made_again_as_its_first_caller_whoever_asks() {
-    let post = Post::open(json!({})).await;
+async fn replay_runs_as_the_original_caller() {
+    let post = MailSetup::open(json!({})).await;
     let secret = json!({ "note": "hello", "username": "root" });
     let id = post.fail("send_note", json!({ "note": "hello" })).await;
     let forged = post.fail("send_note", secret).await;
     let letter = post.letter(&id).await;
     assert_eq!((&letter["user"], &letter["may_have_happened"]), (&json!("ann"), &json!(true)), "{letter}");
     assert_eq!((&letter["replaying"], &letter["next_retry_ms"]), (&json!("by_hand"), &Value::Null));
-    // What belongs to another looks like what is not there.
+    // A dead letter of another user is unknown.
     let nowhere = "00000000-0000-0000-0000-000000000000".to_owned();
     let bob = post.http(BOB);
     for unknown in [&id, &nowhere] {
@@ -218,24 +218,24 @@ async fn a_letter_is_made_again_as_its_first_caller_whoever_asks() {
                 "type": "urn:toolbooth:fault:dead-letter.unknown",
                 "title": format!("there is no dead letter {unknown}"),
                 "status": 404, "code": "dead-letter.unknown", "blame": "caller",
-                "hint": "`toolbooth dead-letters list --all` shows yours",
+                "hint": "`toolbooth dead-letters list --all` lists yours",
             });
             assert_eq!(answer, expected);
         }
     }
     assert_eq!(bob.get_json("/dead-letters").await["dead_letters"], json!([]));
     assert_eq!(post.http(ROOT).get_json("/dead-letters").await["dead_letters"].as_array().unwrap().len(), 2);
-    // Nobody is named in a replay, and a write in doubt is not made unwarned.
+    // A replay cannot name a user, and a write with unknown outcome needs `anyway`.
     post.mail.answer(ok());
     let (status, refused) = post.replay(ROOT, &id, r#"{"anyway":true,"user":"root"}"#).await;
     assert_eq!((status, &refused["code"]), (400, &json!("request.bad-body")));
     let (status, warned) = post.replay(ROOT, &id, "").await;
     assert_eq!((status, &warned["code"]), (409, &json!("dead-letter.may-have-happened")));
-    assert_eq!(post.told().len(), 2, "only the calls that failed were sent");
+    assert_eq!(post.told().len(), 2, "only the failed calls were sent");
     for id in [&id, &forged] {
         let (status, made) = post.replay(ROOT, id, ANYWAY).await;
         assert_eq!((status, &made["dead_letter"]["state"]), (200, &json!("resolved")), "{made}");
-        assert_eq!(made["result"], Value::Null, "what came back is Ann's");
+        assert_eq!(made["result"], Value::Null, "the result belongs to Ann");
     }
     assert_eq!(post.told(), ["ann"; 4]);
     let audit = post.http(ROOT).get_json("/audit?limit=100").await;
@@ -247,17 +247,17 @@ async fn a_letter_is_made_again_as_its_first_caller_whoever_asks() {
 }
 
 #[tokio::test]
-async fn rights_that_are_gone_are_gone_for_replays_too() {
-    let post = Post::open(json!({})).await;
+async fn replay_needs_the_current_rights_of_the_caller() {
+    let post = MailSetup::open(json!({})).await;
     let id = post.fail("list_notes", json!({})).await;
     post.mail.answer(ok());
     let mut settings = post.settings.clone();
     settings["groups"] = json!({ "staff": ["bob"] });
-    post.home.configure(settings, &[("mail", Post::entry(&post.mail))]);
+    post.home.configure(settings, &[("mail", MailSetup::entry(&post.mail))]);
     let http = post.http(ANN);
     let gone =
-        poll(PATIENCE, || async { (http.get_json("/tools").await["tools"] == json!([])).then_some(()) });
-    gone.await.expect("Ann's rights go");
+        poll(TEST_TIMEOUT, || async { (http.get_json("/tools").await["tools"] == json!([])).then_some(()) });
+    gone.await.expect("Ann loses her rights");
     let calls = post.told().len();
     for user in [ANN, ROOT] {
         let (status, problem) = post.replay(user, &id, "").await;
@@ -266,22 +266,22 @@ async fn rights_that_are_gone_are_gone_for_replays_too() {
     assert_eq!(post.told().len(), calls, "nothing was sent");
     let letter = post.letter(&id).await;
     assert_eq!((&letter["state"], &letter["next_retry_ms"]), (&json!("pending"), &Value::Null));
-    post.home.configure(post.settings.clone(), &[("mail", Post::entry(&post.mail))]);
-    let made = poll(PATIENCE, || async {
+    post.home.configure(post.settings.clone(), &[("mail", MailSetup::entry(&post.mail))]);
+    let made = poll(TEST_TIMEOUT, || async {
         let (status, made) = post.replay(ANN, &id, "").await;
         (status == 200).then_some(made)
     });
-    let made = made.await.expect("with the rights comes the call");
+    let made = made.await.expect("the call runs once the rights are back");
     assert_eq!(made["result"]["content"][0]["text"], "done");
     assert_eq!(post.told().last().map(String::as_str), Some("ann"));
 }
 
-// Audit: a replay named no client, so rules about the client that made the call did not hold for it.
+// Audit: a replay had no client name, so client rules did not apply to it.
 #[tokio::test]
-async fn a_rule_about_a_client_holds_for_replays_too() {
-    let post = Post::open(json!({})).await;
+async fn client_rules_apply_to_replays() {
+    let post = MailSetup::open(json!({})).await;
     let shown = format!("Bearer {}", post.tokens[ANN]);
-    let client = Client::called("scribe", Era::Modern, post.gateway.address).await;
+    let client = TestClient::named("scribe", TestEra::Modern, post.gateway.address).await;
     let client = client.sending("authorization", &shown);
     client.call("mail_list_notes", json!({})).await;
     let letters = post.http(ANN).get_json("/dead-letters?limit=1").await;
@@ -291,7 +291,7 @@ async fn a_rule_about_a_client_holds_for_replays_too() {
     let mut settings = post.settings.clone();
     settings["policy"]["rules"] =
         json!([{ "subject": "client:scribe", "tools": "mail_list_notes", "effect": "deny" }]);
-    post.home.configure(settings, &[("mail", Post::entry(&post.mail))]);
+    post.home.configure(settings, &[("mail", MailSetup::entry(&post.mail))]);
     let (status, report) = post.http(ROOT).post_json("/servers/reload", "").await;
     assert_eq!(status, 200, "{report}");
     let sent = post.told().len();
@@ -300,28 +300,28 @@ async fn a_rule_about_a_client_holds_for_replays_too() {
         assert_eq!((status, &problem["code"]), (403, &json!("call.refused")), "{problem}");
     }
     assert_eq!(post.told().len(), sent, "nothing was sent");
-    assert_eq!(post.replay(ANN, &of_another, "").await.0, 200, "the rule is about that client alone");
+    assert_eq!(post.replay(ANN, &of_another, "").await.0, 200, "the rule applies to that client only");
 }
 
 #[tokio::test]
-async fn a_kill_during_a_replay_leaves_doubt_about_writes_alone() {
-    let post = Post::open(json!({})).await;
+async fn kill_during_a_replay_leaves_only_writes_in_doubt() {
+    let post = MailSetup::open(json!({})).await;
     let write = post.fail("send_note", json!({ "note": "once" })).await;
     let read = post.fail("list_notes", json!({})).await;
-    post.mail.answer(Answer::Stalls { text: "{".into(), length: 100 });
+    post.mail.answer(ScriptedAnswer::Stalls { text: "{".into(), length: 100 });
     let before = post.told().len();
     for id in [&write, &read] {
         let (http, path) = (post.http(ROOT), format!("/dead-letters/{id}/replay"));
         tokio::spawn(async move { http.try_post(&path, ANYWAY).await });
     }
-    let both = poll(PATIENCE, || async { (post.told().len() == before + 2).then_some(()) });
-    both.await.expect("both are under way");
+    let both = poll(TEST_TIMEOUT, || async { (post.told().len() == before + 2).then_some(()) });
+    both.await.expect("both are running");
     assert_eq!(post.letter(&write).await["state"], "retrying");
     let (status, busy) = post.replay(ANN, &write, ANYWAY).await;
     assert_eq!((status, &busy["code"]), (409, &json!("dead-letter.retrying")));
     post.gateway.signal(nix::sys::signal::Signal::SIGKILL);
     post.mail.answer(ok());
-    let post = post.reborn().await;
+    let post = post.restarted().await;
     let (write, read) = (post.letter(&write).await, post.letter(&read).await);
     assert_eq!((&write["state"], &write["may_have_happened"]), (&json!("pending"), &json!(true)), "{write}");
     assert_eq!((&read["state"], &read["may_have_happened"]), (&json!("pending"), &json!(false)), "{read}");
@@ -330,8 +330,8 @@ async fn a_kill_during_a_replay_leaves_doubt_about_writes_alone() {
 }
 
 #[tokio::test]
-async fn safe_calls_are_made_again_by_themselves_and_others_are_not() {
-    let post = Post::open(json!({ "schedule_seconds": [1], "max_replays": 2 })).await;
+async fn only_safe_calls_are_replayed_automatically() {
+    let post = MailSetup::open(json!({ "schedule_seconds": [1], "max_replays": 2 })).await;
     let write = post.fail("send_note", json!({ "note": "once" })).await;
     let read = post.fail("list_notes", json!({})).await;
     assert!(post.letter(&read).await["next_retry_ms"].is_i64());
@@ -344,10 +344,10 @@ async fn safe_calls_are_made_again_by_themselves_and_others_are_not() {
 }
 
 #[tokio::test]
-async fn only_accepted_calls_that_came_to_nothing_are_kept() {
-    let post = Post::open(json!({})).await;
+async fn only_accepted_calls_that_failed_become_dead_letters() {
+    let post = MailSetup::open(json!({})).await;
     let http = post.http(ANN);
-    post.mail.answer(Answer::result(r#"{"content":[],"isError":true}"#));
+    post.mail.answer(ScriptedAnswer::result(r#"{"content":[],"isError":true}"#));
     let cases = [
         ("mail_send_note", json!({ "note": "the tool's own error" }), 200),
         ("mail_send_note", json!({ "nope": 1 }), 400),
@@ -358,19 +358,19 @@ async fn only_accepted_calls_that_came_to_nothing_are_kept() {
         let (status, answer) = http.post_json(&format!("/tools/{tool}/call"), &body).await;
         assert_eq!(status, expected, "{tool} {answer}");
     }
-    // A caller who hangs up wants nothing any more.
-    post.mail.answer(Answer::Stalls { text: "{".into(), length: 100 });
+    // A call whose client disconnects is not kept.
+    post.mail.answer(ScriptedAnswer::Stalls { text: "{".into(), length: 100 });
     let body = json!({ "arguments": { "note": "hung up" } }).to_string();
     let hanging = {
         let http = http.clone();
         tokio::spawn(async move { http.try_post("/tools/mail_send_note/call", &body).await })
     };
-    let sent = poll(PATIENCE, || async { (post.told().len() == 2).then_some(()) });
-    sent.await.expect("it is under way");
+    let sent = poll(TEST_TIMEOUT, || async { (post.told().len() == 2).then_some(()) });
+    sent.await.expect("it is running");
     hanging.abort();
     tokio::time::sleep(Duration::from_millis(300)).await;
     assert_eq!(http.get_json("/dead-letters").await["dead_letters"], json!([]));
-    // No answer in time is a loss, and of a write nobody knows.
+    // A timeout leaves a dead letter; a write then has an unknown outcome.
     let id = post.fail("send_note", json!({ "note": "late", "password": "hunter2" })).await;
     let letter = post.letter(&id).await;
     assert_eq!(
@@ -380,7 +380,7 @@ async fn only_accepted_calls_that_came_to_nothing_are_kept() {
     assert!(!letter.to_string().contains("hunter2"), "{letter}");
     for file in ["toolbooth.db", "toolbooth.db-wal"] {
         let bytes = std::fs::read(post.home.data().join(file)).unwrap();
-        assert!(!bytes.windows(7).any(|part| part == b"hunter2"), "{file} holds a secret");
+        assert!(!bytes.windows(7).any(|part| part == b"hunter2"), "{file} contains a secret");
     }
     let dropped = http.send(http::Method::DELETE, &format!("/dead-letters/{id}"), &[], "").await;
     assert_eq!((dropped.status, &dropped.json().await["state"]), (200, &json!("dropped")));
@@ -389,17 +389,17 @@ async fn only_accepted_calls_that_came_to_nothing_are_kept() {
 }
 
 #[tokio::test]
-async fn without_its_key_a_letter_can_be_read_but_not_made_again() {
+async fn dead_letter_without_its_key_can_be_read_but_not_replayed() {
     let (first, second) = ("1f".repeat(32), "2e".repeat(32));
-    let mut post = Post::open(json!({ "key": first })).await;
+    let mut post = MailSetup::open(json!({ "key": first })).await;
     let id = post.fail("list_notes", json!({})).await;
     post.mail.answer(ok());
     let calls = post.told().len();
     for (key, expected) in [(&second, (500, json!("dead-letter.key-lost"))), (&first, (200, Value::Null))] {
         post.settings["dead_letters"]["key"] = key.as_str().into();
-        post.home.configure(post.settings.clone(), &[("mail", Post::entry(&post.mail))]);
+        post.home.configure(post.settings.clone(), &[("mail", MailSetup::entry(&post.mail))]);
         post.gateway.signal(nix::sys::signal::Signal::SIGTERM);
-        post = post.reborn().await;
+        post = post.restarted().await;
         let letter = post.letter(&id).await;
         assert_eq!((&letter["state"], &letter["user"]), (&json!("pending"), &json!("ann")), "{letter}");
         let (status, answer) = post.replay(ANN, &id, "").await;

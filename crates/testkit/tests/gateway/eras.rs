@@ -1,24 +1,24 @@
-//! The matrix: every feature, for every pair of eras, over both transports. A cell is one feature of one pair.
+//! The test matrix: every feature, for every pair of eras, over both transports. A cell is one feature of one pair.
 
 use crate::features;
 use serde_json::Value;
 use std::future::Future;
 use std::pin::Pin;
-use toolbooth_testkit::fixture::Era;
-use toolbooth_testkit::world::{Client, FixtureServer, Gateway, Home, home};
+use toolbooth_testkit::fixture::TestEra;
+use toolbooth_testkit::world::{FixtureServer, Gateway, Home, TestClient, home};
 
-/// One cell's surroundings: a gateway with one server, `srv`, and a client of some era.
+/// A cell of the matrix: a gateway with one server, `srv`, and a client.
 #[derive(Clone)]
 pub struct Cell {
-    pub client: Client,
-    pub client_era: Era,
-    pub server_era: Era,
-    pub transport: Transport,
+    pub client: TestClient,
+    pub client_era: TestEra,
+    pub server_era: TestEra,
+    pub transport: CellTransport,
     pub address: std::net::SocketAddr,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Transport {
+pub enum CellTransport {
     Http,
     Stdio,
 }
@@ -32,70 +32,70 @@ macro_rules! features {
     };
 }
 
-/// What is expected of every pair; how it looks in each is written in `features`.
+/// The features of every pair; `features` has their checks.
 const FEATURES: &[Feature] = features![
     tools_are_listed,
-    a_tool_is_called,
-    a_tool_says_that_it_failed,
-    an_unknown_tool_is_refused,
-    a_person_is_asked,
-    a_person_declines,
-    a_model_is_sampled,
+    tool_is_called,
+    tool_error_is_returned,
+    unknown_tool_is_refused,
+    user_is_asked,
+    user_declines,
+    model_is_sampled,
     roots_are_listed,
-    several_things_are_asked_at_once,
-    questions_follow_each_other,
-    a_prompt_asks_back,
-    nobody_is_asked_who_cannot_answer,
-    a_person_is_sent_to_a_page,
-    an_account_is_linked_first,
+    several_questions_are_asked_at_once,
+    questions_are_asked_in_rounds,
+    prompt_asks_a_question,
+    clients_without_capabilities_are_not_asked,
+    user_is_sent_to_a_url,
+    url_elicitation_error_is_handled,
     progress_is_reported,
-    progress_is_reported_only_on_demand,
-    a_call_is_cancelled,
-    log_lines_are_heard,
-    the_tool_list_changes,
-    the_prompt_list_changes,
+    progress_needs_a_token,
+    call_is_cancelled,
+    log_lines_are_delivered,
+    tool_list_changes,
+    prompt_list_changes,
     resources_are_listed_and_read,
     templates_are_listed_and_read,
-    a_missing_resource_is_not_found,
-    a_resource_is_followed,
-    prompts_are_listed_and_got,
+    missing_resource_is_not_found,
+    resource_updates_are_delivered,
+    prompts_are_listed_and_read,
     arguments_are_completed,
-    the_server_learns_who_asks_and_no_secret,
-    unknown_meta_travels,
+    server_receives_client_info_and_no_secret,
+    unknown_meta_is_passed_on,
 ];
 
-/// Cells that are known to fail, each with its reason; one that passes must leave the list.
-const KNOWN: &[(&str, Era, Era, Transport, &str)] = &[];
+/// Cells that are known to fail, each with its reason; a cell that passes must be removed.
+const KNOWN: &[(&str, TestEra, TestEra, CellTransport, &str)] = &[];
 
-async fn server(era: Era, transport: Transport) -> (Value, Option<FixtureServer>) {
+async fn server(era: TestEra, transport: CellTransport) -> (Value, Option<FixtureServer>) {
     let word = word(era);
     match transport {
-        Transport::Stdio => (home::fixture_on_stdio(word), None),
-        Transport::Http => {
+        CellTransport::Stdio => (home::fixture_on_stdio(word), None),
+        CellTransport::Http => {
             let server = FixtureServer::start(word).await;
             (server.entry(), Some(server))
         }
     }
 }
 
-pub fn word(era: Era) -> &'static str {
+pub fn word(era: TestEra) -> &'static str {
     match era {
-        Era::Modern => "modern",
-        Era::Legacy => "legacy",
+        TestEra::Modern => "modern",
+        TestEra::Legacy => "legacy",
     }
 }
 
-async fn run(server_era: Era, transport: Transport) {
+async fn run(server_era: TestEra, transport: CellTransport) {
     let (entry, _server) = server(server_era, transport).await;
     let home = Home::new(&[("srv", entry)]);
     let gateway = home.start().await;
     gateway.connected(&["srv"]).await;
     assert_eq!(gateway.server("srv").await["era"], word(server_era));
     let mut failed = Vec::new();
-    for client_era in [Era::Legacy, Era::Modern] {
+    for client_era in [TestEra::Legacy, TestEra::Modern] {
         for (name, feature) in FEATURES {
             let outcome = cell(&gateway, *feature, client_era, server_era, transport).await;
-            let is_known = |known: &&(&str, Era, Era, Transport, &str)| {
+            let is_known = |known: &&(&str, TestEra, TestEra, CellTransport, &str)| {
                 known.0 == *name && (known.1, known.2, known.3) == (client_era, server_era, transport)
             };
             let known = KNOWN.iter().find(is_known).map(|known| known.4);
@@ -113,17 +113,17 @@ async fn run(server_era: Era, transport: Transport) {
     assert!(failed.is_empty(), "{server_era:?} server over {transport:?}:\n{shown}\n{}", gateway.log());
 }
 
-/// Runs one cell in a task of its own, so that one that fails harms only itself.
+/// Runs one cell in its own task, so that a panic fails only this cell.
 async fn cell(
     gateway: &Gateway,
     feature: fn(Cell) -> Running,
-    client_era: Era,
-    server_era: Era,
-    transport: Transport,
+    client_era: TestEra,
+    server_era: TestEra,
+    transport: CellTransport,
 ) -> Result<(), String> {
     let address = gateway.address;
     let task = tokio::spawn(async move {
-        let client = Client::of(client_era, address).await;
+        let client = TestClient::of(client_era, address).await;
         feature(Cell { client, client_era, server_era, transport, address }).await;
     });
     task.await.map_err(|error| match error.try_into_panic() {
@@ -139,20 +139,20 @@ async fn cell(
 
 #[tokio::test]
 async fn both_eras_reach_a_legacy_server_over_http() {
-    run(Era::Legacy, Transport::Http).await;
+    run(TestEra::Legacy, CellTransport::Http).await;
 }
 
 #[tokio::test]
 async fn both_eras_reach_a_modern_server_over_http() {
-    run(Era::Modern, Transport::Http).await;
+    run(TestEra::Modern, CellTransport::Http).await;
 }
 
 #[tokio::test]
 async fn both_eras_reach_a_legacy_server_over_stdio() {
-    run(Era::Legacy, Transport::Stdio).await;
+    run(TestEra::Legacy, CellTransport::Stdio).await;
 }
 
 #[tokio::test]
 async fn both_eras_reach_a_modern_server_over_stdio() {
-    run(Era::Modern, Transport::Stdio).await;
+    run(TestEra::Modern, CellTransport::Stdio).await;
 }

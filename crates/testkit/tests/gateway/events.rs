@@ -1,33 +1,33 @@
-//! Events: who follows hears what concerns them, in order, and can come back; nobody hears of others.
+//! Event streams: callers receive only their own events, in order, and can resume.
 
-use crate::known::{Known, bearer, read, run};
-use crate::ledger::Ledger;
+use crate::ledger::LedgerGateway;
+use crate::token_users::{TokenUsers, bearer, read, run};
 use ::http::Method;
 use serde_json::{Value, json};
 use std::process::Stdio;
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, BufReader};
-use toolbooth_testkit::fixture::Era;
-use toolbooth_testkit::world::events::Events;
+use toolbooth_testkit::fixture::TestEra;
+use toolbooth_testkit::world::events::EventReader;
 use toolbooth_testkit::world::home::hostile;
-use toolbooth_testkit::world::{Client, Gateway, Home, Http, PATIENCE, Upstream, poll};
+use toolbooth_testkit::world::{Gateway, Home, Http, ScriptedServer, TEST_TIMEOUT, TestClient, poll};
 
-/// How long nothing must come before nothing is believed to come.
+/// How long a stream must be idle before it counts as quiet.
 const QUIET: Duration = Duration::from_millis(700);
 
-async fn open(http: &Http, query: &str, headers: &[(&str, &str)]) -> Events {
+async fn open(http: &Http, query: &str, headers: &[(&str, &str)]) -> EventReader {
     let reply = http.send(Method::GET, &format!("/events{query}"), headers, "").await;
     assert_eq!(reply.status, 200);
     assert!(reply.is_events());
     reply.events()
 }
 
-async fn next(events: &mut Events) -> Value {
-    events.next_within(PATIENCE).await.expect("an event in time")
+async fn next(events: &mut EventReader) -> Value {
+    events.next_within(TEST_TIMEOUT).await.expect("an event in time")
 }
 
 /// The next event of a type.
-async fn next_of(events: &mut Events, kind: &str) -> Value {
+async fn next_of(events: &mut EventReader, kind: &str) -> Value {
     loop {
         let event = next(events).await;
         if event["type"] == kind {
@@ -36,8 +36,8 @@ async fn next_of(events: &mut Events, kind: &str) -> Value {
     }
 }
 
-/// Everything that comes until it is quiet.
-async fn all(events: &mut Events) -> Vec<Value> {
+/// All events until the stream is quiet.
+async fn all(events: &mut EventReader) -> Vec<Value> {
     let mut heard = Vec::new();
     while let Some(event) = events.next_within(QUIET).await {
         heard.push(event);
@@ -49,12 +49,12 @@ fn kinds(events: &[Value]) -> Vec<&str> {
     events.iter().map(|event| event["type"].as_str().unwrap()).collect()
 }
 
-async fn client(gateway: &Gateway) -> Client {
-    Client::with_capabilities(Era::Modern, gateway.address, json!({})).await
+async fn client(gateway: &Gateway) -> TestClient {
+    TestClient::with_capabilities(TestEra::Modern, gateway.address, json!({})).await
 }
 
 #[tokio::test]
-async fn a_stream_goes_on_after_the_last_event_it_told_of() {
+async fn stream_resumes_after_the_last_event_id() {
     let home = Home::new(&[("good", hostile(&["echo"]))]);
     let gateway = home.start().await;
     gateway.connected(&["good"]).await;
@@ -72,7 +72,7 @@ async fn a_stream_goes_on_after_the_last_event_it_told_of() {
     assert!(result["duration_ms"].as_f64().unwrap() > 0.0, "{result}");
     drop(events);
 
-    // What happens while nobody follows is kept for whoever comes back.
+    // Events without a follower are kept for resumption.
     caller.call("good_ok", json!({})).await;
     caller.call("good_nothing", json!({})).await;
     let last = result["id"].as_str().unwrap();
@@ -84,7 +84,7 @@ async fn a_stream_goes_on_after_the_last_event_it_told_of() {
     assert_eq!((&missed[2]["outcome"], &missed[2]["code"]), (&json!("refused"), &json!("call.unknown-tool")));
     assert_eq!((&missed[2]["tool"], missed[2].get("server")), (&json!("good_nothing"), None));
 
-    // Another run: what the id names is not known here, and that is said.
+    // After a restart the id is unknown, and the stream begins with a gap event.
     drop((by_header, by_query));
     gateway.stop().await;
     let gateway = home.start().await;
@@ -102,8 +102,8 @@ async fn a_stream_goes_on_after_the_last_event_it_told_of() {
 }
 
 #[tokio::test]
-async fn nobody_hears_of_others_and_administrators_hear_all() {
-    let known = Known::start().await;
+async fn users_receive_only_their_own_events_and_administrators_all() {
+    let known = TokenUsers::start().await;
     let http = |token: &str| Http::new(known.gateway.address).sending(&bearer(token));
     let people = [("ann", &known.ann.0), ("bob", &known.bob), ("cat", &known.cat), ("root", &known.root)];
     let mut streams = Vec::new();
@@ -113,16 +113,16 @@ async fn nobody_hears_of_others_and_administrators_hear_all() {
     let secret = "what-only-the-server-may-see";
     for (token, tool) in [(&known.ann.0, "desk_echo"), (&known.bob, "vault_echo"), (&known.cat, "open_echo")]
     {
-        for era in [Era::Legacy, Era::Modern] {
+        for era in [TestEra::Legacy, TestEra::Modern] {
             let told = known.client(era, token).await.call(tool, json!({ "message": secret })).await;
             assert!(told.code().is_none(), "{}", told.answer);
         }
-        // What is not there for a caller is not there in events either.
-        known.client(Era::Modern, token).await.call("vault_nothing", json!({})).await;
+        // Hidden tools are not in events either.
+        known.client(TestEra::Modern, token).await.call("vault_nothing", json!({})).await;
     }
     known.gateway.act("desk", "restart").await;
     known.gateway.connected(&["desk"]).await;
-    known.home.write_config("{ this is no configuration");
+    known.home.write_config("{ this is not a configuration");
     let (status, _) = known.gateway.http().post_json("/servers/reload", "").await;
     assert_ne!(status, 200);
 
@@ -133,13 +133,13 @@ async fn nobody_hears_of_others_and_administrators_hear_all() {
         let recent = http(token).get_json("/events/recent?limit=1000").await;
         let recent = recent["events"].as_array().unwrap().clone();
         for event in heard.iter().chain(&recent) {
-            assert!(!event.to_string().contains(secret), "an event shows an argument: {event}");
+            assert!(!event.to_string().contains(secret), "an event contains an argument: {event}");
             if user == "root" {
                 continue;
             }
-            assert!(event.get("user").is_none_or(|of| of == user), "{user} hears {event}");
+            assert!(event.get("user").is_none_or(|of| of == user), "{user} received {event}");
             let server = event["server"].as_str();
-            assert!(server.is_none_or(|server| servers.contains(&server)), "{user} hears {event}");
+            assert!(server.is_none_or(|server| servers.contains(&server)), "{user} received {event}");
             assert_ne!(event["type"], "config.error", "{user}");
         }
         let heard_of = |kind: &str| heard.iter().filter(|event| event["type"] == kind).count();
@@ -147,7 +147,7 @@ async fn nobody_hears_of_others_and_administrators_hear_all() {
             "root" => {
                 assert_eq!(heard_of("tool.result"), 9, "{:?}", kinds(&heard));
                 assert!(heard_of("config.error") >= 1, "{:?}", kinds(&heard));
-                assert!(recent.len() > heard.len(), "the start of the gateway is among the latest");
+                assert!(recent.len() > heard.len(), "recent events include the start of the gateway");
             }
             _ => assert_eq!((heard_of("tool.call"), heard_of("tool.result")), (2, 3), "{user}"),
         }
@@ -158,8 +158,8 @@ async fn nobody_hears_of_others_and_administrators_hear_all() {
 }
 
 #[tokio::test]
-async fn a_stream_ends_with_its_callers_rights_and_there_are_only_so_many() {
-    let known = Known::start().await;
+async fn event_streams_are_limited_and_end_with_the_token() {
+    let known = TokenUsers::start().await;
     let ann = Http::new(known.gateway.address).sending(&bearer(&known.ann.0));
     let mut streams = Vec::new();
     for _ in 0..32 {
@@ -171,26 +171,26 @@ async fn a_stream_ends_with_its_callers_rights_and_there_are_only_so_many() {
     let bob = Http::new(known.gateway.address).sending(&bearer(&known.bob));
     let mut other = open(&bob, "?types=call.*", &[]).await;
     streams.truncate(1);
-    let seated = poll(PATIENCE, || async {
+    let reopened = poll(TEST_TIMEOUT, || async {
         (ann.send(Method::GET, "/events", &[], "").await.status == 200).then_some(())
     });
-    assert!(seated.await.is_some(), "a seat that was left is free");
+    assert!(reopened.await.is_some(), "a closed stream frees its place");
 
     let path = format!("/tokens/{}", known.ann.1);
     assert_eq!(known.gateway.http().send(Method::DELETE, &path, &[], "").await.status, 200);
     let ended = tokio::time::timeout(Duration::from_secs(5), streams[0].next()).await;
-    assert_eq!(ended, Ok(None), "the stream ends when its token is taken back");
-    assert!(tokio::time::timeout(QUIET, other.next()).await.is_err(), "those of others go on");
+    assert_eq!(ended, Ok(None), "the stream ends when its token is revoked");
+    assert!(tokio::time::timeout(QUIET, other.next()).await.is_err(), "streams of other users stay open");
     assert_eq!(ann.send(Method::GET, "/events", &[], "").await.status, 401);
 }
 
 #[tokio::test]
-async fn what_people_decide_is_told() {
+async fn approvals_and_plans_emit_events() {
     let settings = json!({ "approval": { "default": "writes", "wait_seconds": 0, "expires_seconds": 2 } });
-    let ledger = Ledger::start(settings).await.ready().await;
+    let ledger = LedgerGateway::start(settings).await.ready().await;
     let mut events = open(&ledger.gateway.http(), "?types=call.*,plan.*,tool.result", &[]).await;
     let caller = client(&ledger.gateway).await;
-    let held = |told: toolbooth_testkit::world::Told| {
+    let held = |told: toolbooth_testkit::world::Transcript| {
         told.result()["_meta"]["toolbooth/held"]["id"].as_str().unwrap_or_default().to_owned()
     };
     for (answer, decided) in [("approve", "call.approved"), ("reject", "call.rejected")] {
@@ -204,8 +204,8 @@ async fn what_people_decide_is_told() {
     }
     let id = held(caller.call("led_write_entry", json!({ "text": "late" })).await);
     assert_eq!(next_of(&mut events, "call.held").await["call"], id.as_str());
-    let over = poll(PATIENCE, || async {
-        // Looking is enough for what is over to be seen as over.
+    let over = poll(TEST_TIMEOUT, || async {
+        // A request is enough to expire an overdue held call.
         let listed = ledger.gateway.http().get_json("/approvals?state=pending").await;
         listed["approvals"].as_array()?.is_empty().then_some(())
     });
@@ -227,12 +227,12 @@ async fn what_people_decide_is_told() {
 }
 
 #[tokio::test]
-async fn a_tool_that_changes_is_told_of() {
-    let upstream = Upstream::start(Era::Legacy).await;
+async fn changed_tool_emits_an_event() {
+    let upstream = ScriptedServer::start(TestEra::Legacy).await;
     let home = Home::new(&[("srv", upstream.entry())]);
     let gateway = home.start().await;
     gateway.connected(&["srv"]).await;
-    assert!(poll(PATIENCE, || async { upstream.is_heard().then_some(()) }).await.is_some());
+    assert!(poll(TEST_TIMEOUT, || async { upstream.has_subscribers().then_some(()) }).await.is_some());
     let mut events = open(&gateway.http(), "?types=tool.changed&types=catalog.changed", &[]).await;
     let tool = |name: &str, about: &str| json!({ "name": name, "description": about, "inputSchema": { "type": "object" } });
     upstream.list(json!([tool("take", "Takes something else."), tool("give", "Gives.")]).to_string());
@@ -245,10 +245,15 @@ async fn a_tool_that_changes_is_told_of() {
 }
 
 #[tokio::test]
-async fn the_command_line_shows_events_and_waits_for_a_gateway_that_went_away() {
+async fn cli_follows_events_and_reconnects_after_a_restart() {
     let home = Home::new(&[("good", hostile(&["echo"]))]);
-    let nobody = run(&home, &["events"], None);
-    assert_eq!(nobody.status.code(), Some(1), "{}", String::from_utf8_lossy(&nobody.stderr));
+    let without_gateway = run(&home, &["events"], None);
+    assert_eq!(
+        without_gateway.status.code(),
+        Some(1),
+        "{}",
+        String::from_utf8_lossy(&without_gateway.stderr)
+    );
     let gateway = home.start().await;
     gateway.connected(&["good"]).await;
     client(&gateway).await.call("good_ok", json!({})).await;
@@ -279,7 +284,7 @@ async fn the_command_line_shows_events_and_waits_for_a_gateway_that_went_away() 
     let mut follower = tokio::process::Command::from(command).kill_on_drop(true).spawn().unwrap();
     let mut lines = BufReader::new(follower.stdout.take().unwrap()).lines();
     let mut heard = async || -> Value {
-        let line = tokio::time::timeout(PATIENCE, lines.next_line()).await.expect("a line in time");
+        let line = tokio::time::timeout(TEST_TIMEOUT, lines.next_line()).await.expect("a line in time");
         serde_json::from_str(&line.unwrap().unwrap()).unwrap()
     };
     assert_eq!(heard().await["type"], "tool.result");

@@ -1,16 +1,16 @@
-//! Exposure: what clients are shown in each mode, and that they can call all of it in every one.
+//! Exposure modes: the tool list of each mode, and that every tool can be called in every mode.
 
 use crate::callers::ERAS;
 use serde_json::{Value, json};
 use std::time::Duration;
-use toolbooth_testkit::fixture::Era;
+use toolbooth_testkit::fixture::TestEra;
 use toolbooth_testkit::world::client::OWN_TOOL;
-use toolbooth_testkit::world::upstream::Answer;
-use toolbooth_testkit::world::{Client, Gateway, Home, PATIENCE, Upstream};
+use toolbooth_testkit::world::scripted_server::ScriptedAnswer;
+use toolbooth_testkit::world::{Gateway, Home, ScriptedServer, TEST_TIMEOUT, TestClient};
 
 const META: [&str; 4] = ["mcp_tool_call", "mcp_tool_describe", "mcp_tool_list", "mcp_tool_search"];
 
-/// So many tools with definitions of some length.
+/// Generates `count` tools with long definitions.
 fn tools(count: usize) -> String {
     let tools: Vec<Value> = (0..count)
         .map(|number| {
@@ -24,17 +24,17 @@ fn tools(count: usize) -> String {
     Value::Array(tools).to_string()
 }
 
-async fn many(settings: Value, count: usize) -> (Upstream, Home, Gateway) {
-    let upstream = Upstream::start(Era::Modern).await;
+async fn many(settings: Value, count: usize) -> (ScriptedServer, Home, Gateway) {
+    let upstream = ScriptedServer::start(TestEra::Modern).await;
     upstream.list(tools(count));
-    upstream.answer(Answer::Echo);
+    upstream.answer(ScriptedAnswer::Echo);
     let home = Home::with_settings(settings, &[("srv", upstream.entry())]);
     let gateway = home.start().await;
     gateway.connected(&["srv"]).await;
     (upstream, home, gateway)
 }
 
-async fn listed(client: &Client) -> Vec<Value> {
+async fn listed(client: &TestClient) -> Vec<Value> {
     let told = client.ask("tools/list", json!({})).await;
     told.result()["tools"].as_array().cloned().unwrap_or_default()
 }
@@ -45,9 +45,9 @@ fn names(tools: &[Value]) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn auto_goes_by_the_client_and_by_how_much_there_is() {
+async fn auto_mode_depends_on_the_client_and_the_catalog_size() {
     let auto = json!({ "exposure": { "mode": "auto", "clients": { "picky": "search" } } });
-    // Few enough, enough for summaries, too many.
+    // Few enough for full definitions, enough for summaries, too many for both.
     for (count, mode) in [(5, "full"), (120, "summary"), (1_000, "search")] {
         let (_upstream, home, gateway) = many(auto.clone(), count).await;
         let explained = home.command("exposure").args(["explain", "--client", "somebody", "--json"]).output();
@@ -56,7 +56,7 @@ async fn auto_goes_by_the_client_and_by_how_much_there_is() {
         assert_eq!(explained["tools"], count, "{explained}");
         assert!(explained["reason"].as_str().unwrap().contains("exposure.tool_tokens"), "{explained}");
         for era in ERAS {
-            let tools = listed(&Client::called("somebody", era, gateway.address).await).await;
+            let tools = listed(&TestClient::named("somebody", era, gateway.address).await).await;
             let schema = &tools.iter().find(|tool| tool["name"] == "srv_tool_0003");
             match mode {
                 "full" => assert!(schema.unwrap()["inputSchema"]["properties"]["what"].is_object()),
@@ -68,25 +68,25 @@ async fn auto_goes_by_the_client_and_by_how_much_there_is() {
                         description.chars().count() <= 100 && description.ends_with('…'),
                         "{description}"
                     );
-                    assert_eq!(names(&tools).len(), count, "all are there, and no meta tool");
+                    assert_eq!(names(&tools).len(), count, "all tools are listed, and no meta tool");
                 }
                 _ => assert_eq!(names(&tools), META),
             }
-            let tools = listed(&Client::called("claude-code", era, gateway.address).await).await;
-            assert_eq!(names(&tools).len(), count, "a client that defers by itself has all");
+            let tools = listed(&TestClient::named("claude-code", era, gateway.address).await).await;
+            assert_eq!(names(&tools).len(), count, "a client that defers tools itself gets all");
             assert!(tools.iter().all(|tool| !META.contains(&tool["name"].as_str().unwrap())));
-            let tools = listed(&Client::called("Picky", era, gateway.address).await).await;
+            let tools = listed(&TestClient::named("Picky", era, gateway.address).await).await;
             assert_eq!(names(&tools), META, "as configured");
         }
     }
 }
 
 #[tokio::test]
-async fn every_tool_can_be_called_in_every_mode() {
+async fn every_tool_is_callable_in_every_mode() {
     for mode in ["full", "summary", "search"] {
         let (_upstream, _home, gateway) = many(json!({ "exposure": { "mode": mode } }), 3).await;
         for era in ERAS {
-            let client = Client::of(era, gateway.address).await;
+            let client = TestClient::of(era, gateway.address).await;
             let told = client.call("srv_tool_0001", json!({ "what": "x" })).await;
             assert!(told.text().contains("tool_0001"), "{mode}: {}", told.answer);
             let inner = json!({ "name": "srv_tool_0001", "arguments": { "what": "y" } });
@@ -100,12 +100,14 @@ async fn every_tool_can_be_called_in_every_mode() {
             let told = client.call("srv_tool_0001", json!({ "what": 7 })).await;
             assert_eq!(told.fault(), "call.invalid-arguments", "{}", told.answer);
             let has_schema = told.text().contains(r#""required":["what"]"#);
-            assert_eq!(has_schema, mode != "full", "a client that saw no schema is told it: {}", told.text());
-            let inner = json!({ "name": "mcp_tool_call", "arguments": { "name": "srv_tool_0001" } });
-            assert!(
-                client.call("mcp_tool_call", inner).await.is_error(),
-                "no call inside a call inside a call"
+            assert_eq!(
+                has_schema,
+                mode != "full",
+                "the error includes the schema if the client has not seen it: {}",
+                told.text()
             );
+            let inner = json!({ "name": "mcp_tool_call", "arguments": { "name": "srv_tool_0001" } });
+            assert!(client.call("mcp_tool_call", inner).await.is_error(), "meta calls cannot be nested");
             let told = client.call("mcp_tool_call", json!({})).await;
             assert_eq!(told.fault(), "call.invalid-arguments", "{}", told.answer);
 
@@ -120,12 +122,12 @@ async fn every_tool_can_be_called_in_every_mode() {
 }
 
 #[tokio::test]
-async fn what_holds_for_a_tool_holds_through_the_meta_tool() {
+async fn tool_rules_apply_through_the_meta_tool() {
     let settings = json!({ "exposure": { "mode": "search" }, "policy": { "rules": [
         { "tools": "srv_tool_0001", "effect": "deny", "reason": "not that one" },
         { "tools": "srv_tool_0002", "effect": "hide" } ] } });
     let (upstream, home, gateway) = many(settings, 4).await;
-    let client = Client::with_capabilities(Era::Modern, gateway.address, json!({})).await;
+    let client = TestClient::with_capabilities(TestEra::Modern, gateway.address, json!({})).await;
     let call = |name: &str| {
         let (client, name) = (client.clone(), name.to_owned());
         async move { client.call("mcp_tool_call", json!({ "name": name, "arguments": { "what": "x" } })).await }
@@ -136,7 +138,7 @@ async fn what_holds_for_a_tool_holds_through_the_meta_tool() {
     assert_eq!(
         hidden.answer["error"].to_string().replace("0002", "9999"),
         unknown.answer["error"].to_string(),
-        "hidden is unknown"
+        "a hidden tool is unknown"
     );
     let told = client.call("mcp_tool_describe", json!({ "name": "srv_tool_0002" })).await;
     assert!(told.is_error(), "{}", told.answer);
@@ -146,17 +148,17 @@ async fn what_holds_for_a_tool_holds_through_the_meta_tool() {
     assert_eq!(upstream.seen("tools/call").len(), 1, "one call was sent");
     let audit = home.command("audit").arg("--json").output().unwrap();
     let audit: Value = serde_json::from_slice(&audit.stdout).unwrap();
-    assert_eq!(audit["rows"][0]["tool"], "tool_0003", "the row is the inner tool's: {audit}");
+    assert_eq!(audit["rows"][0]["tool"], "tool_0003", "the row names the inner tool: {audit}");
     assert_eq!(audit["rows"][0]["server"], "srv");
 }
 
 #[tokio::test]
-async fn a_legacy_session_loads_what_it_looked_up() {
+async fn legacy_session_loads_tools_it_described() {
     let settings = json!({ "exposure": { "mode": "search", "always_load_tools": ["*_0004"] } });
     let (_upstream, _home, gateway) = many(settings, 6).await;
-    let client = Client::of(Era::Legacy, gateway.address).await;
-    let other = Client::of(Era::Legacy, gateway.address).await;
-    let modern = Client::of(Era::Modern, gateway.address).await;
+    let client = TestClient::of(TestEra::Legacy, gateway.address).await;
+    let other = TestClient::of(TestEra::Legacy, gateway.address).await;
+    let modern = TestClient::of(TestEra::Modern, gateway.address).await;
     let mut changes = client.listen(&[]).await;
     let mut others = other.listen(&[]).await;
     let mut pinned: Vec<&str> = META.to_vec();
@@ -165,7 +167,10 @@ async fn a_legacy_session_loads_what_it_looked_up() {
     for asker in [&client, &modern] {
         asker.call("mcp_tool_describe", json!({ "name": "srv_tool_0002" })).await;
     }
-    changes.wait_for("notifications/tools/list_changed", PATIENCE).await.expect("the session is told");
+    changes
+        .wait_for("notifications/tools/list_changed", TEST_TIMEOUT)
+        .await
+        .expect("the session is notified");
     let tools = listed(&client).await;
     let loaded: Vec<&str> = META.iter().copied().chain(["srv_tool_0002", "srv_tool_0004"]).collect();
     assert_eq!(names(&tools), loaded);
@@ -179,29 +184,29 @@ async fn a_legacy_session_loads_what_it_looked_up() {
         assert_eq!(
             changes.gather(Duration::from_millis(300)).await,
             Vec::<Value>::new(),
-            "nobody else, and once"
+            "no other session is notified, and only once"
         );
     }
     assert_eq!(names(&listed(&other).await), pinned);
-    assert_eq!(names(&listed(&modern).await), pinned, "a modern list does not vary by what was looked up");
+    assert_eq!(names(&listed(&modern).await), pinned, "a modern list does not depend on described tools");
 }
 
 #[tokio::test]
-async fn a_client_gets_names_and_schemas_that_it_can_take() {
-    let upstream = Upstream::start(Era::Modern).await;
+async fn clients_get_names_and_schemas_within_their_limits() {
+    let upstream = ScriptedServer::start(TestEra::Modern).await;
     let long = "a_very_long_name_that_goes_on_and_on_and_on_for_ever";
     let either = json!({ "$schema": "http://json-schema.org/draft-07/schema#", "type": "object",
         "anyOf": [{ "properties": { "a": { "type": "string" } }, "required": ["a"] },
             { "properties": { "b": { "type": "string" } }, "required": ["b"] }] });
     upstream.list(json!([{ "name": long, "inputSchema": either }]).to_string());
-    upstream.answer(Answer::Echo);
+    upstream.answer(ScriptedAnswer::Echo);
     let home = Home::new(&[("srv", upstream.entry())]);
     let gateway = home.start().await;
     gateway.connected(&["srv"]).await;
     for era in ERAS {
-        let plain = listed(&Client::of(era, gateway.address).await).await;
+        let plain = listed(&TestClient::of(era, gateway.address).await).await;
         assert_eq!(names(&plain), [format!("srv_{long}")]);
-        let cursor = Client::called("cursor-vscode", era, gateway.address).await;
+        let cursor = TestClient::named("cursor-vscode", era, gateway.address).await;
         let tools = listed(&cursor).await;
         let name = names(&tools)[0].to_owned();
         assert_eq!(name.len(), 48, "{name}");
@@ -211,17 +216,17 @@ async fn a_client_gets_names_and_schemas_that_it_can_take() {
             json!({ "type": "object", "properties": { "a": { "type": "string" }, "b": { "type": "string" } } })
         );
         let told = cursor.call(&name, json!({ "a": "x" })).await;
-        assert!(told.text().contains(long), "the short name leads to the tool: {}", told.answer);
+        assert!(told.text().contains(long), "the short name resolves to the tool: {}", told.answer);
         assert_eq!(
             cursor.call(&name, json!({})).await.fault(),
             "call.invalid-arguments",
-            "by its true schema"
+            "arguments are checked against the original schema"
         );
     }
 }
 
 #[tokio::test]
-async fn a_search_answers_in_few_tokens_and_loads_what_it_found() {
+async fn search_results_are_short_and_loaded() {
     let settings = json!({ "exposure": { "mode": "search" } });
     let (upstream, _home, gateway) = many(settings, 0).await;
     let mut all: Vec<Value> = serde_json::from_str(&tools(300)).unwrap();
@@ -240,7 +245,7 @@ async fn a_search_answers_in_few_tokens_and_loads_what_it_found() {
     upstream.list(Value::Array(all).to_string());
     gateway.act("srv", "refresh").await;
     for era in ERAS {
-        let client = Client::of(era, gateway.address).await;
+        let client = TestClient::of(era, gateway.address).await;
         let told = client.call("mcp_tool_search", json!({ "query": "send an email to somebody" })).await;
         let text = told.text();
         assert!(text.starts_with("srv_send_mail(to: string, subject?: string, body?: string) ["), "{text}");
@@ -268,7 +273,7 @@ async fn a_search_answers_in_few_tokens_and_loads_what_it_found() {
         }
         let tools = listed(&client).await;
         let is_loaded = names(&tools).contains(&"srv_send_mail");
-        assert_eq!(is_loaded, era == Era::Legacy, "{:?}", names(&tools));
+        assert_eq!(is_loaded, era == TestEra::Legacy, "{:?}", names(&tools));
     }
     let events =
         gateway.http().get_json("/events/recent?types=tool.search,tool.dynamicLoad").await.to_string();

@@ -1,16 +1,16 @@
-//! Providers: a tool is served as long as one of them is well, and nothing is done twice.
+//! Failover between providers: a tool is served while one provider works, and no write runs twice.
 
-use crate::known::{read, run};
+use crate::token_users::{read, run};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 use toolbooth_testkit::world::home::{fixture_on_stdio, hostile};
-use toolbooth_testkit::world::{Gateway, Home, PATIENCE, poll};
+use toolbooth_testkit::world::{Gateway, Home, TEST_TIMEOUT, poll};
 
-/// Names how many seconds the flapping test lasts; a full one takes sixty.
+/// Environment variable with the duration of the flapping test in seconds; a full run takes sixty.
 const FLAPPING: &str = "TOOLBOOTH_FLAPPING";
 
-/// A gateway with two moody servers, `zero` and `ten`, and tools that both serve.
-struct Stage {
+/// A gateway with two `moody` servers, `zero` and `ten`, and tools that both provide.
+struct FailoverSetup {
     home: Home,
     gateway: Gateway,
 }
@@ -33,7 +33,7 @@ fn tools() -> Value {
     ])
 }
 
-impl Stage {
+impl FailoverSetup {
     async fn new(settings: Value, tools: &Value) -> Self {
         let home = Home::with_settings(settings.clone(), &[]);
         let path = |name: &str| home.path(name).display().to_string();
@@ -66,11 +66,11 @@ impl Stage {
 
     /// Waits until a call is served by this provider.
     async fn served_by(&self, tool: &str, provider: &str) {
-        self.served_within(PATIENCE, tool, provider).await;
+        self.served_within(TEST_TIMEOUT, tool, provider).await;
     }
 
-    async fn served_within(&self, patience: Duration, tool: &str, provider: &str) {
-        let there = poll(patience, || async {
+    async fn served_within(&self, timeout: Duration, tool: &str, provider: &str) {
+        let there = poll(timeout, || async {
             let (status, answer) = self.call(tool, "who").await;
             (status == 200 && answer["provider"] == provider).then_some(())
         });
@@ -79,59 +79,59 @@ impl Stage {
 }
 
 #[tokio::test]
-async fn a_call_goes_on_to_the_next_provider_and_traffic_comes_back() {
-    let stage = Stage::new(json!({}), &tools()).await;
-    let (status, answer) = stage.call("lookup", "a").await;
+async fn call_fails_over_and_returns_to_the_first_provider() {
+    let setup = FailoverSetup::new(json!({}), &tools()).await;
+    let (status, answer) = setup.call("lookup", "a").await;
     assert_eq!((status, &answer["provider"]), (200, &json!("mcp:zero")), "{answer}");
     assert_eq!(answer["result"]["structuredContent"]["by"], "zero");
     for mood in ["die", "rpc", "hang"] {
-        stage.mood("zero", mood);
+        setup.mood("zero", mood);
         let start = Instant::now();
-        let (status, answer) = stage.call("lookup", mood).await;
+        let (status, answer) = setup.call("lookup", mood).await;
         assert_eq!((status, &answer["provider"]), (200, &json!("mcp:ten")), "{mood}: {answer}");
         assert!(start.elapsed() < Duration::from_secs(3), "within one deadline: {:?}", start.elapsed());
-        stage.mood("zero", "ok");
-        stage.served_by("lookup", "mcp:zero").await;
+        setup.mood("zero", "ok");
+        setup.served_by("lookup", "mcp:zero").await;
     }
-    // What a tool says of itself is an answer.
-    stage.mood("zero", "tool");
-    let (status, answer) = stage.call("lookup", "b").await;
+    // A tool error is an answer, not a failure of the provider.
+    setup.mood("zero", "tool");
+    let (status, answer) = setup.call("lookup", "b").await;
     assert_eq!((status, &answer["provider"]), (200, &json!("mcp:zero")), "{answer}");
     assert_eq!(answer["result"]["isError"], true);
-    // Both gone: the caller is told why, and of each.
-    stage.mood("zero", "die");
-    stage.mood("ten", "die");
-    let refused = poll(PATIENCE, || async {
-        let (status, answer) = stage.call("lookup", "c").await;
+    // Both fail: the error names the reason for each.
+    setup.mood("zero", "die");
+    setup.mood("ten", "die");
+    let refused = poll(TEST_TIMEOUT, || async {
+        let (status, answer) = setup.call("lookup", "c").await;
         assert_ne!(status, 200, "{answer}");
         (answer["code"] == "call.no-healthy-provider").then_some(answer)
     });
-    let answer = refused.await.expect("a typed fault in the end").to_string();
+    let answer = refused.await.expect("a fault names both providers").to_string();
     assert!(answer.contains("mcp:zero") && answer.contains("mcp:ten"), "{answer}");
-    let shown = stage.gateway.http().get_json("/tools/lookup").await;
+    let shown = setup.gateway.http().get_json("/tools/lookup").await;
     let first = &shown["providers"][0];
     assert_eq!((&first["id"], &first["healthy"]), (&json!("mcp:zero"), &json!(false)), "{shown}");
     assert!(first["router"]["state"].is_string() && first["reason"].is_string(), "{shown}");
 }
 
 #[tokio::test]
-async fn a_write_that_may_have_happened_is_not_made_again() {
-    let stage = Stage::new(json!({}), &tools()).await;
+async fn write_with_unknown_outcome_is_not_repeated() {
+    let setup = FailoverSetup::new(json!({}), &tools()).await;
     for mood in ["acts", "hang"] {
-        stage.mood("zero", mood);
-        let (status, answer) = stage.call("store", mood).await;
+        setup.mood("zero", mood);
+        let (status, answer) = setup.call("store", mood).await;
         assert!(status >= 400, "{mood}: {answer}");
         let written: Vec<String> =
-            stage.ledger().into_iter().filter(|line| line.contains(&format!("put {mood} "))).collect();
-        assert_eq!(written, [format!("zero put {mood} -")], "once, and nowhere else");
-        stage.mood("zero", "ok");
-        stage.served_by("lookup", "mcp:zero").await;
+            setup.ledger().into_iter().filter(|line| line.contains(&format!("put {mood} "))).collect();
+        assert_eq!(written, [format!("zero put {mood} -")], "it ran once and on one server");
+        setup.mood("zero", "ok");
+        setup.served_by("lookup", "mcp:zero").await;
     }
-    // With a key the next one may be asked, under the same key.
-    stage.mood("zero", "acts");
-    let (status, answer) = stage.call("keyed", "k").await;
+    // With an idempotency key the next provider may be tried, with the same key.
+    setup.mood("zero", "acts");
+    let (status, answer) = setup.call("keyed", "k").await;
     assert_eq!((status, &answer["provider"]), (200, &json!("mcp:ten")), "{answer}");
-    let keys: Vec<String> = stage
+    let keys: Vec<String> = setup
         .ledger()
         .iter()
         .filter(|line| line.contains("put k "))
@@ -141,39 +141,39 @@ async fn a_write_that_may_have_happened_is_not_made_again() {
 }
 
 #[tokio::test]
-async fn a_read_is_tried_again_on_its_own_server() {
+async fn read_is_retried_on_the_same_server() {
     let settings = json!({ "retry": { "attempts": 4, "base": 0.5 } });
-    let stage = Stage::new(settings, &tools()).await;
-    stage.mood("zero", "once");
-    let (status, answer) = stage.call("zero_look", "r").await;
-    assert_eq!(status, 200, "{answer}\n{}", stage.gateway.log());
+    let setup = FailoverSetup::new(settings, &tools()).await;
+    setup.mood("zero", "once");
+    let (status, answer) = setup.call("zero_look", "r").await;
+    assert_eq!(status, 200, "{answer}\n{}", setup.gateway.log());
     assert!(answer["attempts"].as_u64().is_some_and(|count| count > 1), "{answer}");
     assert!(answer.get("provider").is_none(), "{answer}");
-    // Nobody vouches for this one.
-    stage.mood("zero", "acts");
-    let (status, _) = stage.call("zero_put", "w").await;
+    // This tool is not declared safe to repeat.
+    setup.mood("zero", "acts");
+    let (status, _) = setup.call("zero_put", "w").await;
     assert!(status >= 400);
-    assert_eq!(stage.ledger().iter().filter(|line| line.contains("put w ")).count(), 1);
+    assert_eq!(setup.ledger().iter().filter(|line| line.contains("put w ")).count(), 1);
 }
 
 #[tokio::test]
-async fn credentials_are_read_again_without_a_restart() {
+async fn changed_credentials_are_read_without_a_restart() {
     let mut tools = tools();
     tools[0]["providers"][1]["auth"] = json!({ "required": true, "envs": ["ZERO_KEY"] });
-    let stage = Stage::new(json!({ "env_file": "keys.env" }), &tools).await;
-    let set = |text: &str| std::fs::write(stage.home.path("keys.env"), text).unwrap();
-    stage.served_by("lookup", "mcp:ten").await;
+    let setup = FailoverSetup::new(json!({ "env_file": "keys.env" }), &tools).await;
+    let set = |text: &str| std::fs::write(setup.home.path("keys.env"), text).unwrap();
+    setup.served_by("lookup", "mcp:ten").await;
     set("ZERO_KEY=abc\n");
-    stage.served_by("lookup", "mcp:zero").await;
+    setup.served_by("lookup", "mcp:zero").await;
     set("OTHER=1\n");
-    stage.served_by("lookup", "mcp:ten").await;
-    assert!(!stage.gateway.log().contains("abc"));
+    setup.served_by("lookup", "mcp:ten").await;
+    assert!(!setup.gateway.log().contains("abc"));
 }
 
 #[tokio::test]
-async fn a_flapping_provider_costs_nobody_an_answer() {
+async fn flapping_provider_does_not_fail_calls() {
     let seconds = std::env::var(FLAPPING).ok().and_then(|text| text.parse().ok()).unwrap_or(12);
-    let stage = Stage::new(json!({}), &tools()).await;
+    let setup = FailoverSetup::new(json!({}), &tools()).await;
     let start = Instant::now();
     let (mut calls, mut failed) = (0_u32, Vec::new());
     let mut well = true;
@@ -181,10 +181,10 @@ async fn a_flapping_provider_costs_nobody_an_answer() {
     while start.elapsed() < Duration::from_secs(seconds) {
         if turned.elapsed() >= Duration::from_secs(1) {
             well = !well;
-            stage.mood("zero", if well { "ok" } else { "die" });
+            setup.mood("zero", if well { "ok" } else { "die" });
             turned = Instant::now();
         }
-        let (status, answer) = stage.call("lookup", &calls.to_string()).await;
+        let (status, answer) = setup.call("lookup", &calls.to_string()).await;
         calls += 1;
         if status != 200 || answer["result"]["isError"] == true {
             failed.push(answer);
@@ -195,13 +195,13 @@ async fn a_flapping_provider_costs_nobody_an_answer() {
     let allowed = calls / 1000;
     assert!(failed.len() as u32 <= allowed, "{} of {calls} failed: {:?}", failed.len(), failed.first());
     assert!(calls > 100, "{calls}");
-    stage.mood("zero", "ok");
-    // After many deaths its supervisor pauses for up to a minute.
-    stage.served_within(Duration::from_secs(75), "lookup", "mcp:zero").await;
+    setup.mood("zero", "ok");
+    // After many crashes its supervisor backs off for up to a minute.
+    setup.served_within(Duration::from_secs(75), "lookup", "mcp:zero").await;
 }
 
 #[tokio::test]
-async fn nothing_that_a_model_writes_reaches_what_the_gateway_supplies_to_a_provider() {
+async fn caller_arguments_cannot_replace_injected_provider_arguments() {
     let home = Home::new(&[]);
     let mut entry = crate::ledger::entry();
     entry["args"][1] = home.path("ledger.txt").display().to_string().into();
@@ -220,7 +220,7 @@ async fn nothing_that_a_model_writes_reaches_what_the_gateway_supplies_to_a_prov
             let mut provider = provider("led", "write_entry", 0);
             provider["arguments"] = map.clone();
             let mut providers = vec![provider];
-            // With one provider alone an entry is another name of that tool: the last is such a one.
+            // With a single provider an entry is an alias of that tool, as the last one here.
             if number < 3 {
                 let spare =
                     json!({ "name": "http", "priority": 9, "config": { "url": "http://127.0.0.1:9/" } });
@@ -249,7 +249,7 @@ async fn nothing_that_a_model_writes_reaches_what_the_gateway_supplies_to_a_prov
 }
 
 #[tokio::test]
-async fn calls_that_may_not_overlap_do_not() {
+async fn calls_without_allow_parallel_run_one_at_a_time() {
     // One at a time: of two entries for one tool only the first applies.
     let tools = [
         json!({ "name": "fix_slow_compute", "allow_parallel": false }),
@@ -282,55 +282,55 @@ async fn calls_that_may_not_overlap_do_not() {
 }
 
 #[tokio::test]
-async fn a_call_over_the_allowance_is_refused_before_it_starts() {
+async fn call_over_its_cost_or_rate_limit_is_refused_before_it_starts() {
     let mut tools = tools();
     tools[1]["cost_per_call"] = json!(0.4);
     let settings = json!({ "limits": { "calls_per_minute": 4, "cost": 1.0 } });
-    let stage = Stage::new(settings, &tools).await;
+    let setup = FailoverSetup::new(settings, &tools).await;
     for _ in 0..2 {
-        assert_eq!(stage.call("store", "x").await.0, 200);
+        assert_eq!(setup.call("store", "x").await.0, 200);
     }
-    let (status, answer) = stage.call("store", "x").await;
+    let (status, answer) = setup.call("store", "x").await;
     assert!(status >= 400 && answer["code"] == "call.over-cost", "{answer}");
     for _ in 0..2 {
-        assert_eq!(stage.call("lookup", "x").await.0, 200);
+        assert_eq!(setup.call("lookup", "x").await.0, 200);
     }
-    let (status, answer) = stage.call("lookup", "x").await;
+    let (status, answer) = setup.call("lookup", "x").await;
     assert!(status >= 400 && answer["code"] == "call.over-rate", "{answer}");
     assert!(answer["hint"].as_str().unwrap().contains("call again in"), "{answer}");
-    assert_eq!(stage.ledger().len(), 4, "what was refused did not start");
+    assert_eq!(setup.ledger().len(), 4, "refused calls did not start");
 }
 
 #[tokio::test]
-async fn the_command_line_tells_who_served_a_call() {
-    let stage = Stage::new(json!({}), &tools()).await;
-    let told = read(&run(&stage.home, &["call", "lookup", "text=hi", "--json"], None));
+async fn cli_shows_the_provider_of_a_call() {
+    let setup = FailoverSetup::new(json!({}), &tools()).await;
+    let told = read(&run(&setup.home, &["call", "lookup", "text=hi", "--json"], None));
     assert_eq!(told["provider"], "mcp:zero", "{told}");
     assert_eq!(told["result"]["_meta"]["toolbooth/provider"], "mcp:zero");
 }
 
 #[tokio::test]
-async fn a_slow_provider_gets_company_where_asking_twice_does_no_harm() {
+async fn slow_provider_is_hedged_for_reads_only() {
     let mut tools = tools();
     for tool in [0, 1] {
         tools[tool]["hedge_after"] = json!(0.2);
     }
-    let stage = Stage::new(json!({}), &tools).await;
-    let (status, answer) = stage.call("lookup", "quick").await;
+    let setup = FailoverSetup::new(json!({}), &tools).await;
+    let (status, answer) = setup.call("lookup", "quick").await;
     assert_eq!((status, &answer["provider"]), (200, &json!("mcp:zero")), "{answer}");
-    assert!(answer["attempts"].is_null(), "whoever is quick is alone: {answer}");
-    stage.mood("zero", "hang");
+    assert!(answer["attempts"].is_null(), "a quick provider has no second attempt: {answer}");
+    setup.mood("zero", "hang");
     let start = Instant::now();
-    let (status, answer) = stage.call("lookup", "slow").await;
+    let (status, answer) = setup.call("lookup", "slow").await;
     assert_eq!((status, &answer["provider"]), (200, &json!("mcp:ten")), "{answer}");
-    // Half of the three seconds would be the first one's without.
+    // Without hedging the first provider would get half of the three seconds.
     assert!(start.elapsed() < Duration::from_millis(1200), "{:?}", start.elapsed());
     assert_eq!(answer["attempts"], 2);
-    let before = stage.ledger();
-    let (status, answer) = stage.call("store", "once").await;
-    assert_eq!(status, 504, "a write is not asked for twice: {answer}");
+    let before = setup.ledger();
+    let (status, answer) = setup.call("store", "once").await;
+    assert_eq!(status, 504, "a write is not sent twice: {answer}");
     assert_eq!(
-        stage.ledger().iter().filter(|line| line.contains("ten")).count(),
+        setup.ledger().iter().filter(|line| line.contains("ten")).count(),
         before.iter().filter(|line| line.contains("ten")).count()
     );
 }

@@ -1,42 +1,42 @@
-//! What each feature must come to in a cell of the matrix.
+//! The checks of each feature in a cell of the matrix.
 
-use crate::eras::{Cell, Transport};
+use crate::eras::{Cell, CellTransport};
 use serde_json::{Value, json};
 use std::time::Duration;
-use toolbooth_testkit::fixture::Era;
-use toolbooth_testkit::world::client::{OWN_TOOL, everything};
-use toolbooth_testkit::world::{Client, PATIENCE, Told, poll, token};
+use toolbooth_testkit::fixture::TestEra;
+use toolbooth_testkit::world::client::{OWN_TOOL, all_capabilities};
+use toolbooth_testkit::world::{TEST_TIMEOUT, TestClient, Transcript, poll, token};
 
 /// Members that only modern results have.
-const DRESS: [&str; 3] = ["resultType", "ttlMs", "cacheScope"];
+const MODERN_MEMBERS: [&str; 3] = ["resultType", "ttlMs", "cacheScope"];
 const WATCHED: &str = "test://watched-resource";
 
 impl Cell {
-    async fn call(&self, tool: &str, arguments: Value) -> Told {
+    async fn call(&self, tool: &str, arguments: Value) -> Transcript {
         self.client.call(&format!("srv_{tool}"), arguments).await
     }
 
-    /// A result is dressed in the client's era, whatever the server's.
-    fn check_dress(&self, result: &Value, cacheable: Cacheable) {
-        let worn: Vec<&str> = DRESS.into_iter().filter(|key| result.get(*key).is_some()).collect();
+    /// Checks that a result has the members of the client's era, regardless of the server's era.
+    fn check_members(&self, result: &Value, cacheable: ResultCaching) {
+        let found: Vec<&str> = MODERN_MEMBERS.into_iter().filter(|key| result.get(*key).is_some()).collect();
         let expected: &[&str] = match (self.client_era, cacheable) {
-            (Era::Legacy, _) => &[],
-            (Era::Modern, Cacheable::No) => &DRESS[..1],
-            (Era::Modern, Cacheable::Yes) => &DRESS,
+            (TestEra::Legacy, _) => &[],
+            (TestEra::Modern, ResultCaching::No) => &MODERN_MEMBERS[..1],
+            (TestEra::Modern, ResultCaching::Yes) => &MODERN_MEMBERS,
         };
-        assert_eq!(worn, expected, "{result}");
-        if self.client_era == Era::Modern {
+        assert_eq!(found, expected, "{result}");
+        if self.client_era == TestEra::Modern {
             assert_eq!(result["resultType"], "complete");
         }
-        if worn.len() == 3 {
+        if found.len() == 3 {
             assert!(result["ttlMs"].as_u64().is_some(), "{result}");
-            assert_eq!(result["cacheScope"], "private", "what a caller may see is that caller's: {result}");
+            assert_eq!(result["cacheScope"], "private", "results are private to a caller: {result}");
         }
     }
 }
 
 #[derive(Clone, Copy)]
-enum Cacheable {
+enum ResultCaching {
     Yes,
     No,
 }
@@ -44,9 +44,9 @@ enum Cacheable {
 pub async fn tools_are_listed(cell: Cell) {
     let told = cell.client.ask("tools/list", json!({})).await;
     let result = told.result();
-    cell.check_dress(result, Cacheable::Yes);
+    cell.check_members(result, ResultCaching::Yes);
     let whose = &result["_meta"]["io.modelcontextprotocol/serverInfo"]["name"];
-    let expected = if cell.client_era == Era::Modern { json!("toolbooth") } else { Value::Null };
+    let expected = if cell.client_era == TestEra::Modern { json!("toolbooth") } else { Value::Null };
     assert_eq!(*whose, expected, "the list is the gateway's own");
     let tools = result["tools"].as_array().unwrap();
     let name = |tool: &Value| tool["name"].as_str().unwrap().to_owned();
@@ -58,51 +58,51 @@ pub async fn tools_are_listed(cell: Cell) {
     assert_eq!(add["inputSchema"]["required"], json!(["a", "b"]));
 }
 
-pub async fn a_tool_is_called(cell: Cell) {
+pub async fn tool_is_called(cell: Cell) {
     let told = cell.call("add", json!({ "a": 19, "b": 23 })).await;
     assert_eq!((told.status, told.text()), (200, "42"));
     assert_eq!(told.result()["structuredContent"], json!({ "sum": 42 }));
-    cell.check_dress(told.result(), Cacheable::No);
+    cell.check_members(told.result(), ResultCaching::No);
     let whose = &told.result()["_meta"]["io.modelcontextprotocol/serverInfo"]["name"];
-    if (cell.client_era, cell.server_era) == (Era::Modern, Era::Legacy) {
-        assert_eq!(*whose, "toolbooth", "a legacy server's result is given by the gateway");
+    if (cell.client_era, cell.server_era) == (TestEra::Modern, TestEra::Legacy) {
+        assert_eq!(*whose, "toolbooth", "for a legacy server the gateway is named as the source");
     }
-    // Every form of the name leads to the same tool.
+    // Every form of the name resolves to the same tool.
     for name in ["mcp_srv_add", "srv__add", "mcp.srv.add", "add"] {
         assert_eq!(cell.client.call(name, json!({ "a": 1, "b": 1 })).await.text(), "2", "{name}");
     }
 }
 
-pub async fn a_tool_says_that_it_failed(cell: Cell) {
+pub async fn tool_error_is_returned(cell: Cell) {
     let told = cell.call("fail", json!({ "message": "out of paper" })).await;
     assert_eq!((told.status, told.text(), told.is_error()), (200, "out of paper", true));
     assert_eq!(told.fault(), "", "it is the tool's own error, not the gateway's");
-    cell.check_dress(told.result(), Cacheable::No);
+    cell.check_members(told.result(), ResultCaching::No);
 }
 
-pub async fn an_unknown_tool_is_refused(cell: Cell) {
+pub async fn unknown_tool_is_refused(cell: Cell) {
     let told = cell.call("nonsense", json!({})).await;
-    let status = if cell.client_era == Era::Modern { 400 } else { 200 };
+    let status = if cell.client_era == TestEra::Modern { 400 } else { 200 };
     assert_eq!((told.code(), told.status), (Some(-32602), status), "{}", told.answer);
 }
 
-pub async fn a_person_is_asked(cell: Cell) {
+pub async fn user_is_asked(cell: Cell) {
     let told = cell.call("ask_name", json!({})).await;
     assert_eq!(told.text(), "Hello, Ann!");
     assert_eq!(told.questions.len(), 1);
     assert_eq!(told.questions[0]["method"], "elicitation/create");
     assert_eq!(told.questions[0]["params"]["message"], "Server `srv` asks: What is your name?");
     assert_eq!(told.questions[0]["params"]["requestedSchema"]["required"], json!(["name"]));
-    cell.check_dress(told.result(), Cacheable::No);
+    cell.check_members(told.result(), ResultCaching::No);
 }
 
-pub async fn a_person_declines(cell: Cell) {
+pub async fn user_declines(cell: Cell) {
     let client = cell.client.clone().answering(|_, _| json!({ "action": "decline" }));
     let told = client.call("srv_ask_name", json!({})).await;
     assert_eq!(told.text(), "No name was given: decline.");
 }
 
-pub async fn a_model_is_sampled(cell: Cell) {
+pub async fn model_is_sampled(cell: Cell) {
     let told = cell.call("sample_poem", json!({ "topic": "booths" })).await;
     assert_eq!(told.text(), "Roses are red.");
     assert_eq!(told.questions[0]["method"], "sampling/createMessage");
@@ -118,7 +118,7 @@ pub async fn roots_are_listed(cell: Cell) {
     assert_eq!(*roots, json!([{ "uri": "file:///home/ann", "name": "home" }]));
 }
 
-pub async fn several_things_are_asked_at_once(cell: Cell) {
+pub async fn several_questions_are_asked_at_once(cell: Cell) {
     let told = cell.call("test_input_required_result_multiple_inputs", json!({})).await;
     let mut asked: Vec<&str> =
         told.questions.iter().filter_map(|question| question["method"].as_str()).collect();
@@ -130,60 +130,60 @@ pub async fn several_things_are_asked_at_once(cell: Cell) {
     assert_eq!(answers["client_roots"]["roots"][0]["name"], "home");
 }
 
-pub async fn questions_follow_each_other(cell: Cell) {
+pub async fn questions_are_asked_in_rounds(cell: Cell) {
     let told = cell.call("test_input_required_result_multi_round", json!({})).await;
     assert_eq!((told.text(), told.questions.len()), ("Ann likes blue.", 2));
 }
 
-pub async fn a_prompt_asks_back(cell: Cell) {
+pub async fn prompt_asks_a_question(cell: Cell) {
     let params = json!({ "name": "srv_test_input_required_result_prompt" });
     let told = cell.client.ask("prompts/get", params).await;
     let text = &told.result()["messages"][0]["content"]["text"];
     assert_eq!((text, told.questions.len()), (&json!("The context is \"a test\"."), 1));
 }
 
-pub async fn nobody_is_asked_who_cannot_answer(cell: Cell) {
-    let client = Client::with_capabilities(cell.client_era, cell.address, json!({})).await;
+pub async fn clients_without_capabilities_are_not_asked(cell: Cell) {
+    let client = TestClient::with_capabilities(cell.client_era, cell.address, json!({})).await;
     let told = client.call("srv_ask_name", json!({})).await;
     assert_eq!(told.questions, Vec::<Value>::new());
-    // One process of a legacy server serves all clients of its owner, so it may ask and is refused.
-    if (cell.server_era, cell.transport) == (Era::Legacy, Transport::Stdio) {
+    // One process of a legacy server serves all clients of its user, so it may ask and is refused.
+    if (cell.server_era, cell.transport) == (TestEra::Legacy, CellTransport::Stdio) {
         assert!(told.is_error() && told.text().contains("refused"), "{}", told.answer);
         return;
     }
-    // Elsewhere the server knows. The fixture insists, with a code that a legacy client does not know.
+    // Otherwise the server knows the capabilities. The fixture then fails, with a code that legacy clients do not know.
     match cell.client_era {
-        Era::Modern => assert_eq!((told.code(), told.status), (Some(-32021), 400), "{}", told.answer),
-        Era::Legacy => assert!(matches!(told.code(), Some(-32600 | -32602)), "{}", told.answer),
+        TestEra::Modern => assert_eq!((told.code(), told.status), (Some(-32021), 400), "{}", told.answer),
+        TestEra::Legacy => assert!(matches!(told.code(), Some(-32600 | -32602)), "{}", told.answer),
     }
 }
 
-/// Everything a client can be asked, pages included.
+/// All client capabilities, including URL elicitation.
 fn with_pages() -> Value {
-    let mut all = everything();
+    let mut all = all_capabilities();
     all["elicitation"] = json!({ "form": {}, "url": {} });
     all
 }
 
-pub async fn a_person_is_sent_to_a_page(cell: Cell) {
-    let client = Client::with_capabilities(cell.client_era, cell.address, with_pages()).await;
+pub async fn user_is_sent_to_a_url(cell: Cell) {
+    let client = TestClient::with_capabilities(cell.client_era, cell.address, with_pages()).await;
     let told = client.call("srv_visit_page", json!({})).await;
     assert_eq!((told.text(), told.questions.len()), ("The page was opened: accept.", 1));
     let asked = &told.questions[0]["params"];
     assert_eq!((&asked["mode"], &asked["url"]), (&json!("url"), &json!("https://example.org/page")));
     let over = told.notices("notifications/elicitation/complete");
     match cell.client_era {
-        Era::Legacy => {
+        TestEra::Legacy => {
             assert!(asked["elicitationId"].is_string(), "{asked}");
             let ids: Vec<&Value> = over.iter().map(|params| &params["elicitationId"]).collect();
-            assert_eq!(ids, [&asked["elicitationId"]], "its own visit is over, and no other");
+            assert_eq!(ids, [&asked["elicitationId"]], "only its own elicitation is completed");
         }
-        Era::Modern => assert_eq!((asked.get("elicitationId"), over.len()), (None, 0)),
+        TestEra::Modern => assert_eq!((asked.get("elicitationId"), over.len()), (None, 0)),
     }
-    // A client that knows forms alone is not sent anywhere, nor one of a revision without pages.
+    // A client that supports only forms gets no URL, nor does one of a revision without URL elicitation.
     let mut others = vec![cell.client.clone()];
-    if cell.client_era == Era::Legacy {
-        others.push(Client::legacy(cell.address, "2025-06-18", with_pages()).await);
+    if cell.client_era == TestEra::Legacy {
+        others.push(TestClient::legacy(cell.address, "2025-06-18", with_pages()).await);
     }
     for client in others {
         let told = client.call("srv_visit_page", json!({})).await;
@@ -192,12 +192,12 @@ pub async fn a_person_is_sent_to_a_page(cell: Cell) {
     }
 }
 
-pub async fn an_account_is_linked_first(cell: Cell) {
-    let client = Client::with_capabilities(cell.client_era, cell.address, with_pages()).await;
+pub async fn url_elicitation_error_is_handled(cell: Cell) {
+    let client = TestClient::with_capabilities(cell.client_era, cell.address, with_pages()).await;
     let account = token("account");
     let call = json!({ "account": account });
     let mut told = client.call("srv_link_account", call.clone()).await;
-    if (cell.client_era, cell.server_era) == (Era::Legacy, Era::Legacy) {
+    if (cell.client_era, cell.server_era) == (TestEra::Legacy, TestEra::Legacy) {
         assert_eq!(told.code(), Some(-32042), "{}", told.answer);
         let page = &told.answer["error"]["data"]["elicitations"][0];
         assert_eq!(page["elicitationId"], "visit-account", "{}", told.answer);
@@ -209,9 +209,9 @@ pub async fn an_account_is_linked_first(cell: Cell) {
     assert_eq!(told.questions.len(), 1, "{:?}", told.questions);
     let asked = &told.questions[0]["params"];
     assert_eq!((&asked["mode"], &asked["url"]), (&json!("url"), &json!("https://example.org/account")));
-    assert_eq!(asked["elicitationId"].is_string(), cell.client_era == Era::Legacy, "{asked}");
-    cell.check_dress(told.result(), Cacheable::No);
-    if cell.client_era == Era::Modern {
+    assert_eq!(asked["elicitationId"].is_string(), cell.client_era == TestEra::Legacy, "{asked}");
+    cell.check_members(told.result(), ResultCaching::No);
+    if cell.client_era == TestEra::Modern {
         let told = cell.call("link_account", json!({ "account": token("account") })).await;
         assert_eq!((told.code(), told.status), (Some(-32021), 400), "{}", told.answer);
         assert_eq!(told.questions, Vec::<Value>::new());
@@ -235,47 +235,47 @@ pub async fn progress_is_reported(cell: Cell) {
     assert_eq!(heard, expected);
 }
 
-pub async fn progress_is_reported_only_on_demand(cell: Cell) {
+pub async fn progress_needs_a_token(cell: Cell) {
     let told = cell.call("slow", json!({ "ms": 30, "steps": 3 })).await;
     assert_eq!((told.text(), told.before.len()), ("Done in 3 steps.", 0), "{:?}", told.before);
 }
 
-pub async fn a_call_is_cancelled(cell: Cell) {
-    let cancelled = |told: &Told| {
+pub async fn call_is_cancelled(cell: Cell) {
+    let cancelled = |told: &Transcript| {
         let names = told.result()["structuredContent"]["names"].as_array().unwrap().clone();
         names.iter().filter(|name| **name == "slow").count()
     };
     let before = cancelled(&cell.call("cancelled_calls", json!({})).await);
-    // Progress at once, so that the test knows the call is with the server.
+    // The first progress shows that the call has reached the server.
     let params = json!({ "name": "srv_slow", "arguments": { "ms": 60_000, "steps": 2000 },
         "_meta": { "progressToken": 7 } });
     let exchange = cell.client.start("tools/call", params).await;
     let (id, mut events) = exchange.into_events();
-    let first = events.next_within(PATIENCE).await.unwrap();
+    let first = events.next_within(TEST_TIMEOUT).await.unwrap();
     assert_eq!(first["method"], "notifications/progress");
     match cell.client_era {
-        Era::Legacy => {
+        TestEra::Legacy => {
             let params = json!({ "requestId": id, "reason": "the test has seen enough" });
             assert_eq!(cell.client.notify("notifications/cancelled", params).await, 202);
-            // What was on its way may still come; an answer must not.
-            let end = tokio::time::timeout(PATIENCE, async {
+            // Progress already sent may still arrive, but no answer.
+            let end = tokio::time::timeout(TEST_TIMEOUT, async {
                 while let Some(message) = events.next().await {
                     assert_eq!(message["method"], "notifications/progress", "{message}");
                 }
             });
             end.await.expect("the stream of a cancelled call ends");
         }
-        Era::Modern => drop(events),
+        TestEra::Modern => drop(events),
     }
     let observed = poll(Duration::from_secs(10), || async {
         let now = cancelled(&cell.call("cancelled_calls", json!({})).await);
         (now > before).then_some(now)
     });
-    assert_eq!(observed.await, Some(before + 1), "the server was told");
+    assert_eq!(observed.await, Some(before + 1), "the server was notified");
 }
 
-pub async fn log_lines_are_heard(cell: Cell) {
-    let lines = |told: &Told| -> Vec<Value> {
+pub async fn log_lines_are_delivered(cell: Cell) {
+    let lines = |told: &Transcript| -> Vec<Value> {
         let heard = told.notices("notifications/message");
         heard
             .iter()
@@ -284,16 +284,16 @@ pub async fn log_lines_are_heard(cell: Cell) {
     };
     let two = |level: &str| vec![json!([level, "fixture", 1]), json!([level, "fixture", 2])];
     match cell.client_era {
-        Era::Modern => {
+        TestEra::Modern => {
             let told = cell.call("log_lines", json!({ "lines": 2, "level": "error" })).await;
-            assert_eq!(lines(&told), Vec::<Value>::new(), "nobody asked for lines");
-            let client = cell.client.clone().hearing("warning");
+            assert_eq!(lines(&told), Vec::<Value>::new(), "log lines were not requested");
+            let client = cell.client.clone().with_log_level("warning");
             let told = client.call("srv_log_lines", json!({ "lines": 2, "level": "error" })).await;
             assert_eq!(lines(&told), two("error"));
             let told = client.call("srv_log_lines", json!({ "lines": 2, "level": "info" })).await;
             assert_eq!(lines(&told), Vec::<Value>::new(), "below the level");
         }
-        Era::Legacy => {
+        TestEra::Legacy => {
             let told = cell.client.ask("logging/setLevel", json!({ "level": "warning" })).await;
             assert_eq!(*told.result(), json!({}));
             let told = cell.call("log_lines", json!({ "lines": 2, "level": "warning" })).await;
@@ -306,26 +306,30 @@ pub async fn log_lines_are_heard(cell: Cell) {
     }
 }
 
-pub async fn the_tool_list_changes(cell: Cell) {
+pub async fn tool_list_changes(cell: Cell) {
     let client = &cell.client;
     let extra = token("extra").replace('-', "_");
     let mut changes = client.listen(&[]).await;
     for presence in [true, false] {
         let told = client.call("srv_change_tools", json!({ "tool": extra })).await;
         assert_eq!(told.result()["structuredContent"]["present"], presence);
-        changes.wait_for("notifications/tools/list_changed", PATIENCE).await.expect("a notice");
+        changes.wait_for("notifications/tools/list_changed", TEST_TIMEOUT).await.expect("a notification");
         let names = client.names("tools/list", "tools").await;
-        assert_eq!(names.contains(&format!("srv_{extra}")), presence, "after the notice the list is new");
+        assert_eq!(
+            names.contains(&format!("srv_{extra}")),
+            presence,
+            "the list has changed after the notification"
+        );
     }
 }
 
-pub async fn the_prompt_list_changes(cell: Cell) {
+pub async fn prompt_list_changes(cell: Cell) {
     let client = &cell.client;
     let mut changes = client.listen(&[]).await;
     for _ in 0..2 {
         let told = client.call("srv_test_trigger_prompt_change", json!({})).await;
         let presence = told.result()["structuredContent"]["present"].as_bool().unwrap();
-        changes.wait_for("notifications/prompts/list_changed", PATIENCE).await.expect("a notice");
+        changes.wait_for("notifications/prompts/list_changed", TEST_TIMEOUT).await.expect("a notification");
         let names = client.names("prompts/list", "prompts").await;
         assert_eq!(names.contains(&"srv_test_dynamic_prompt".to_owned()), presence);
     }
@@ -333,12 +337,12 @@ pub async fn the_prompt_list_changes(cell: Cell) {
 
 pub async fn resources_are_listed_and_read(cell: Cell) {
     let told = cell.client.ask("resources/list", json!({})).await;
-    cell.check_dress(told.result(), Cacheable::Yes);
+    cell.check_members(told.result(), ResultCaching::Yes);
     let resources = told.result()["resources"].as_array().unwrap();
     let uris: Vec<&str> = resources.iter().filter_map(|resource| resource["uri"].as_str()).collect();
     assert_eq!(uris, ["test://static-binary", "test://static-text", WATCHED]);
     let read = cell.client.ask("resources/read", json!({ "uri": "test://static-text" })).await;
-    cell.check_dress(read.result(), Cacheable::Yes);
+    cell.check_members(read.result(), ResultCaching::Yes);
     let expected = json!([{ "uri": "test://static-text", "mimeType": "text/plain",
         "text": "This is the content of the static text resource." }]);
     assert_eq!(read.result()["contents"], expected);
@@ -348,35 +352,35 @@ pub async fn resources_are_listed_and_read(cell: Cell) {
 
 pub async fn templates_are_listed_and_read(cell: Cell) {
     let told = cell.client.ask("resources/templates/list", json!({})).await;
-    cell.check_dress(told.result(), Cacheable::Yes);
+    cell.check_members(told.result(), ResultCaching::Yes);
     assert_eq!(told.result()["resourceTemplates"][0]["uriTemplate"], "test://template/{id}/data");
     let read = cell.client.ask("resources/read", json!({ "uri": "test://template/17/data" })).await;
     let text = read.result()["contents"][0]["text"].as_str().unwrap();
     assert_eq!(serde_json::from_str::<Value>(text).unwrap()["id"], "17");
 }
 
-pub async fn a_missing_resource_is_not_found(cell: Cell) {
+pub async fn missing_resource_is_not_found(cell: Cell) {
     let told = cell.client.ask("resources/read", json!({ "uri": "test://nowhere" })).await;
     let expected = match cell.client_era {
-        Era::Modern => (Some(-32602), 400),
-        Era::Legacy => (Some(-32002), 200),
+        TestEra::Modern => (Some(-32602), 400),
+        TestEra::Legacy => (Some(-32002), 200),
     };
     assert_eq!((told.code(), told.status), expected, "{}", told.answer);
-    // A legacy server has another code for that, so this one means what it says.
+    // A legacy server has its own code for missing resources, so this code is passed through.
     let told = cell.client.ask("resources/read", json!({ "uri": "test://unreadable" })).await;
     let expected = match (cell.client_era, cell.server_era) {
-        (Era::Legacy, Era::Modern) => -32002,
+        (TestEra::Legacy, TestEra::Modern) => -32002,
         _ => -32602,
     };
     assert_eq!(told.code(), Some(expected), "{}", told.answer);
-    // What is wrong with the request itself is no matter of eras.
+    // An invalid request gets the same code in both eras.
     assert_eq!(cell.client.ask("resources/read", json!({})).await.code(), Some(-32602));
 }
 
-pub async fn a_resource_is_followed(cell: Cell) {
+pub async fn resource_updates_are_delivered(cell: Cell) {
     let client = &cell.client;
     let mut changes = client.listen(&[WATCHED]).await;
-    // A modern server is asked on a stream of its own, which may open after the client's.
+    // The gateway subscribes to a modern server on a separate stream, which may open after the client's.
     let mut heard = None;
     for _ in 0..20 {
         client.call("srv_touch_resource", json!({ "uri": WATCHED })).await;
@@ -385,29 +389,30 @@ pub async fn a_resource_is_followed(cell: Cell) {
             break;
         }
     }
-    assert_eq!(heard.expect("a notice")["uri"], WATCHED);
+    assert_eq!(heard.expect("a notification")["uri"], WATCHED);
     client.call("srv_touch_resource", json!({ "uri": "test://static-text" })).await;
-    if cell.client_era == Era::Legacy {
+    if cell.client_era == TestEra::Legacy {
         let told = client.ask("resources/unsubscribe", json!({ "uri": WATCHED })).await;
         assert_eq!(*told.result(), json!({}));
         drop(changes.gather(Duration::from_millis(100)).await);
         client.call("srv_touch_resource", json!({ "uri": WATCHED })).await;
     }
     let rest = changes.gather(Duration::from_millis(250)).await;
-    let foreign = |message: &&Value| message["params"]["uri"] != WATCHED || cell.client_era == Era::Legacy;
-    assert_eq!(rest.iter().find(foreign), None, "only what was asked for is told");
+    let foreign =
+        |message: &&Value| message["params"]["uri"] != WATCHED || cell.client_era == TestEra::Legacy;
+    assert_eq!(rest.iter().find(foreign), None, "only requested notifications are sent");
 }
 
-pub async fn prompts_are_listed_and_got(cell: Cell) {
+pub async fn prompts_are_listed_and_read(cell: Cell) {
     let told = cell.client.ask("prompts/list", json!({})).await;
-    cell.check_dress(told.result(), Cacheable::Yes);
+    cell.check_members(told.result(), ResultCaching::Yes);
     let prompts = told.result()["prompts"].as_array().unwrap();
     let prompt = prompts.iter().find(|prompt| prompt["name"] == "srv_test_prompt_with_arguments").unwrap();
     assert_eq!(prompt["arguments"][0]["required"], true);
     let params =
         json!({ "name": "srv_test_prompt_with_arguments", "arguments": { "arg1": "a", "arg2": "é" } });
     let told = cell.client.ask("prompts/get", params).await;
-    cell.check_dress(told.result(), Cacheable::No);
+    cell.check_members(told.result(), ResultCaching::No);
     let text = &told.result()["messages"][0]["content"]["text"];
     assert_eq!(*text, "Prompt with arguments: arg1='a', arg2='é'");
     let told = cell.client.ask("prompts/get", json!({ "name": "srv_nothing" })).await;
@@ -428,42 +433,45 @@ pub async fn arguments_are_completed(cell: Cell) {
         let params = json!({ "ref": reference, "argument": { "name": argument, "value": typed } });
         let told = cell.client.ask("completion/complete", params).await;
         assert_eq!(told.result()["completion"]["values"], json!(expected), "{reference}");
-        cell.check_dress(told.result(), Cacheable::No);
+        cell.check_members(told.result(), ResultCaching::No);
     }
 }
 
-pub async fn the_server_learns_who_asks_and_no_secret(cell: Cell) {
-    let client = Client::of(cell.client_era, cell.address).await;
+pub async fn server_receives_client_info_and_no_secret(cell: Cell) {
+    let client = TestClient::of(cell.client_era, cell.address).await;
     let client =
         client.sending("authorization", "Bearer of-the-client").sending("cookie", "crumb=of-the-client");
     let told = client.call("srv_whoami_headers", json!({})).await;
     let seen = &told.result()["structuredContent"];
-    let era = if cell.server_era == Era::Modern { "modern" } else { "legacy" };
+    let era = if cell.server_era == TestEra::Modern { "modern" } else { "legacy" };
     assert_eq!(seen["era"], era);
     for capability in ["elicitation", "sampling", "roots"] {
         assert!(seen["capabilities"][capability].is_object(), "{capability}: {seen}");
     }
-    if cell.server_era == Era::Modern {
-        assert_eq!(seen["clientInfo"]["name"], "world", "a modern server is told who asks");
+    if cell.server_era == TestEra::Modern {
+        assert_eq!(seen["clientInfo"]["name"], "world", "a modern server receives the client info");
     }
     let text = seen.to_string();
     assert!(!text.contains("of-the-client"), "a credential reached the server: {text}");
     if let Some(session) = client.session() {
-        assert!(!text.contains(session), "a session of ours reached the server: {text}");
+        assert!(!text.contains(session), "the client's session id reached the server: {text}");
     }
-    if cell.transport == Transport::Http && cell.server_era == Era::Modern {
-        assert_eq!(seen["headers"]["mcp-name"], "whoami_headers", "the name is the server's own: {seen}");
+    if cell.transport == CellTransport::Http && cell.server_era == TestEra::Modern {
+        assert_eq!(
+            seen["headers"]["mcp-name"], "whoami_headers",
+            "the name is the server's name of the tool: {seen}"
+        );
         assert_eq!(seen["headers"]["mcp-method"], "tools/call");
     }
 }
 
-pub async fn unknown_meta_travels(cell: Cell) {
+pub async fn unknown_meta_is_passed_on(cell: Cell) {
     let trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
     let params = json!({ "name": "srv_whoami_headers", "arguments": {},
         "_meta": { "traceparent": trace, "example.org/unknown": { "n": 12_345_678_901_234_567_890_u64 } } });
     let told = cell.client.ask("tools/call", params).await;
     let meta = &told.result()["structuredContent"]["_meta"];
     assert_eq!(meta["example.org/unknown"]["n"].as_u64(), Some(12_345_678_901_234_567_890), "{meta}");
-    // A gateway may continue a trace with a span of its own, but not start another.
+    // The gateway may add its own span to the trace, but not start a new trace.
     assert!(meta["traceparent"].as_str().unwrap().starts_with(&trace[..35]), "{meta}");
 }

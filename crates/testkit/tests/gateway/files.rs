@@ -1,6 +1,6 @@
-//! Files through the real gateway: uploads, who sees them, and the addresses that tools fetch them by.
+//! Files: uploads, access, and the URLs that tools fetch them with.
 
-use crate::known::{Known, bearer, make_token, run};
+use crate::token_users::{TokenUsers, bearer, make_token, run};
 use ::http::Method;
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -8,29 +8,31 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use toolbooth_testkit::fixture::Era;
-use toolbooth_testkit::world::upstream::Answer;
-use toolbooth_testkit::world::{Client, Gateway, Home, Http, PATIENCE, Upstream, eyes, poll};
+use toolbooth_testkit::fixture::TestEra;
+use toolbooth_testkit::world::scripted_server::ScriptedAnswer;
+use toolbooth_testkit::world::{
+    Gateway, Home, Http, ScriptedServer, TEST_TIMEOUT, TestClient, poll, processes,
+};
 
 const KEY: &str = "3f1c7a94e02b85d6c1709be35a48f2d0";
 const MIB: usize = 1 << 20;
 
-/// A tool that takes a file by its name, and one that takes several.
+/// A tool with a file argument, and one with several.
 const TOOLS: &str = r#"[{"name":"read","inputSchema":{"type":"object","properties":{
     "filename":{"type":"string"},"original_filename":{"type":"string"},"file_url":{"type":"string"}}}},
     {"name":"merge","inputSchema":{"type":"object","properties":{
     "file_names":{"type":"array","items":{"type":"string"}},"file_urls":{"type":"array"}}}}]"#;
 
-/// A gateway with a server that follows the contract for files. The test is the server.
-struct Scene {
+/// A gateway with a scripted server whose tools take files.
+struct FileSetup {
     home: Home,
     gateway: Gateway,
-    upstream: Upstream,
+    upstream: ScriptedServer,
 }
 
-impl Scene {
+impl FileSetup {
     async fn new(files: Value) -> Self {
-        let upstream = Upstream::start(Era::Modern).await;
+        let upstream = ScriptedServer::start(TestEra::Modern).await;
         upstream.list(TOOLS);
         let mut entry = upstream.entry();
         entry["inject"] = true.into();
@@ -44,19 +46,21 @@ impl Scene {
         put(&self.gateway.http(), name, content).await
     }
 
-    /// Begins a call that names this file and does not end; what the server got, and how to end it.
-    async fn call(&self, name: &str) -> (Value, Calling) {
-        self.upstream.answer(Answer::Stalls { text: String::new(), length: 100 });
+    /// Starts an endless call with this file; returns the arguments at the server and a handle that ends the call.
+    async fn call(&self, name: &str) -> (Value, RunningCall) {
+        self.upstream.answer(ScriptedAnswer::Stalls { text: String::new(), length: 100 });
         let calls = self.upstream.seen("tools/call").len();
-        let client = Client::with_capabilities(Era::Modern, self.gateway.address, json!({})).await;
+        let client = TestClient::with_capabilities(TestEra::Modern, self.gateway.address, json!({})).await;
         let arguments = json!({ "filename": name });
-        let calling = Calling(tokio::spawn(async move { drop(client.call("srv_read", arguments).await) }));
-        let seen = poll(PATIENCE, || async { self.upstream.seen("tools/call").get(calls).cloned() }).await;
-        let body: Value = serde_json::from_str(&seen.expect("the call came").body).unwrap();
+        let calling =
+            RunningCall(tokio::spawn(async move { drop(client.call("srv_read", arguments).await) }));
+        let seen =
+            poll(TEST_TIMEOUT, || async { self.upstream.seen("tools/call").get(calls).cloned() }).await;
+        let body: Value = serde_json::from_str(&seen.expect("the call arrived").body).unwrap();
         (body["params"]["arguments"].clone(), calling)
     }
 
-    /// Asks for an address as a server would.
+    /// Fetches a file URL as a server would.
     async fn fetch(&self, url: &str) -> (u16, Bytes) {
         let path = path_of(url);
         let reply = Http::new(self.gateway.address).send(Method::GET, path, &[], "").await;
@@ -64,17 +68,17 @@ impl Scene {
     }
 }
 
-/// A call under way; its client hangs up when it is dropped.
-struct Calling(tokio::task::JoinHandle<()>);
+/// A running call; dropping it closes the client's connection.
+struct RunningCall(tokio::task::JoinHandle<()>);
 
-impl Drop for Calling {
+impl Drop for RunningCall {
     fn drop(&mut self) {
         self.0.abort();
     }
 }
 
 fn path_of(url: &str) -> &str {
-    &url[url.find("/files/download/").unwrap_or_else(|| panic!("no address of a file: {url}"))..]
+    &url[url.find("/files/download/").unwrap_or_else(|| panic!("not a file URL: {url}"))..]
 }
 
 async fn put(http: &Http, name: &str, content: impl Into<Bytes>) -> Value {
@@ -90,15 +94,15 @@ fn form(boundary: &str, parts: &[(&str, &str)]) -> String {
     format!("{}--{boundary}--\r\n", parts.collect::<String>())
 }
 
-/// Files that lie under a folder.
+/// The number of files below a folder.
 fn below(folder: &Path) -> usize {
     let Ok(entries) = std::fs::read_dir(folder) else { return 0 };
     entries.flatten().map(|entry| if entry.path().is_dir() { below(&entry.path()) } else { 1 }).sum()
 }
 
 #[tokio::test]
-async fn a_tool_gets_an_address_in_place_of_a_name_and_can_fetch_it() {
-    let scene = Scene::new(json!({})).await;
+async fn tool_gets_a_file_url_instead_of_a_name_and_can_fetch_it() {
+    let scene = FileSetup::new(json!({})).await;
     let file = scene.put("r%C3%A9sum%C3%A9.txt", "hello").await;
     let (arguments, _calling) = scene.call("résumé.txt").await;
     let url = arguments["filename"].as_str().unwrap();
@@ -121,12 +125,12 @@ async fn a_tool_gets_an_address_in_place_of_a_name_and_can_fetch_it() {
             "nosniff"
         ]
     );
-    // Neither the log nor the audit tells the token.
+    // Neither the log nor the audit contains the token.
     let token = url.split_once("token=").unwrap().1;
     let audit = scene.gateway.http().get_json("/audit").await.to_string();
     assert!(!scene.gateway.log().contains(token) && !audit.contains(token));
     // An unknown name never reaches the server.
-    let client = Client::of(Era::Modern, scene.gateway.address).await;
+    let client = TestClient::of(TestEra::Modern, scene.gateway.address).await;
     let calls = scene.upstream.seen("tools/call").len();
     let told = client.call("srv_merge", json!({ "file_names": ["résumé.txt", "nope.txt"] })).await;
     assert_eq!(told.fault(), "call.unknown-file", "{}", told.answer);
@@ -134,8 +138,8 @@ async fn a_tool_gets_an_address_in_place_of_a_name_and_can_fetch_it() {
 }
 
 #[tokio::test]
-async fn every_token_is_answered_by_its_status() {
-    let scene = Scene::new(json!({ "key": KEY, "grace_seconds": 1 })).await;
+async fn every_file_token_gets_its_status() {
+    let scene = FileSetup::new(json!({ "key": KEY, "grace_seconds": 1 })).await;
     scene.put("a.txt", "aaaa").await;
     let other = scene.put("b.txt", "bbbb").await["id"].as_str().unwrap().to_owned();
     let gone = scene.put("c.txt", "cccc").await["id"].as_str().unwrap().to_owned();
@@ -164,22 +168,22 @@ async fn every_token_is_answered_by_its_status() {
         let tell = String::from_utf8_lossy(&reply.bytes().await).into_owned();
         assert_eq!(status == 200, tell == "aaaa", "{case}: {tell}");
     }
-    // Another gateway with the same key believes the token, and has no such file; one with another key does not.
+    // A gateway with the same key accepts the token but has no such file; one with another key rejects it.
     for (key, status) in [(KEY, 404), ("00112233445566778899aabbccddeeff", 401)] {
         let twin = Home::with_settings(json!({ "files": { "key": key } }), &[]);
         let twin = twin.start().await;
         let reply = Http::new(twin.address).send(Method::GET, path_of(&url), &[], "").await;
         assert_eq!(reply.status, status, "{key}");
     }
-    // With its call the token ends, after the grace.
+    // The token ends with its call, after the grace period.
     drop(calling);
-    let ended = poll(PATIENCE, || async { (scene.fetch(&url).await.0 == 401).then_some(()) }).await;
+    let ended = poll(TEST_TIMEOUT, || async { (scene.fetch(&url).await.0 == 401).then_some(()) }).await;
     assert!(ended.is_some(), "a token outlives its call");
 }
 
 #[tokio::test]
-async fn a_token_expires_is_used_up_and_outlives_a_restart_by_the_grace() {
-    let scene = Scene::new(json!({ "single_use": true, "url_seconds": 3 })).await;
+async fn file_token_expires_is_used_up_and_survives_a_restart_for_the_grace_period() {
+    let scene = FileSetup::new(json!({ "single_use": true, "url_seconds": 3 })).await;
     scene.put("a.txt", "aaaa").await;
     let (arguments, _calling) = scene.call("a.txt").await;
     let url = arguments["filename"].as_str().unwrap().to_owned();
@@ -190,13 +194,13 @@ async fn a_token_expires_is_used_up_and_outlives_a_restart_by_the_grace() {
     let start = Instant::now();
     let head = async || scene.gateway.http().send(Method::HEAD, path_of(&url), &[], "").await.status;
     while head().await == 200 {
-        assert!(start.elapsed() < PATIENCE);
+        assert!(start.elapsed() < TEST_TIMEOUT);
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     assert!(start.elapsed() < Duration::from_secs(10), "it expires in time");
 
     for (grace, status) in [(60, 200), (0, 401)] {
-        let scene = Scene::new(json!({ "grace_seconds": grace })).await;
+        let scene = FileSetup::new(json!({ "grace_seconds": grace })).await;
         scene.put("a.txt", "aaaa").await;
         let (arguments, _calling) = scene.call("a.txt").await;
         let url = arguments["filename"].as_str().unwrap().to_owned();
@@ -209,11 +213,11 @@ async fn a_token_expires_is_used_up_and_outlives_a_restart_by_the_grace() {
 }
 
 #[tokio::test]
-async fn an_echoed_address_does_not_reach_the_model() {
-    let scene = Scene::new(json!({})).await;
+async fn echoed_file_url_does_not_reach_the_model() {
+    let scene = FileSetup::new(json!({})).await;
     scene.put("a.txt", "aaaa").await;
-    let client = Client::of(Era::Modern, scene.gateway.address).await;
-    scene.upstream.answer(Answer::Echo);
+    let client = TestClient::of(TestEra::Modern, scene.gateway.address).await;
+    scene.upstream.answer(ScriptedAnswer::Echo);
     let told = client.call("srv_read", json!({ "filename": "a.txt" })).await;
     assert!(
         told.text().contains("/files/download/") && told.text().contains("token=[redacted]"),
@@ -224,7 +228,7 @@ async fn an_echoed_address_does_not_reach_the_model() {
 }
 
 #[tokio::test]
-async fn weak_keys_keep_the_gateway_from_starting() {
+async fn weak_file_keys_prevent_the_start() {
     for key in ["changeme-changeme-changeme-changeme", "short", &"a".repeat(40)] {
         let home = Home::with_settings(json!({ "files": { "key": key } }), &[]);
         let output = home.command("serve").args(["--listen", "127.0.0.1:0"]).output().unwrap();
@@ -234,8 +238,8 @@ async fn weak_keys_keep_the_gateway_from_starting() {
 }
 
 #[tokio::test]
-async fn somebody_elses_file_looks_like_none() {
-    let known = Known::start().await;
+async fn file_of_another_user_is_indistinguishable_from_none() {
+    let known = TokenUsers::start().await;
     let ann = Http::new(known.gateway.address).sending(&bearer(&known.ann.0));
     let bob = Http::new(known.gateway.address).sending(&bearer(&known.bob));
     let file = put(&ann, "secret.txt", "of ann").await;
@@ -255,16 +259,16 @@ async fn somebody_elses_file_looks_like_none() {
     assert_eq!(bob.get_json("/files?name=secret.txt").await, json!({ "files": [] }));
     let page = bob.get_json(&format!("/files?before={id}")).await;
     assert_eq!(page, json!({ "files": [] }));
-    let nobody =
+    let anonymous =
         Http::new(known.gateway.address).send(Method::GET, &format!("/files/{id}/content"), &[], "").await;
-    assert_eq!(nobody.status, 401);
+    assert_eq!(anonymous.status, 401);
     let own = ann.send(Method::GET, &format!("/files/{id}/content"), &[], "").await;
     assert_eq!((own.status, own.bytes().await), (200, Bytes::from("of ann")));
 }
 
 #[tokio::test]
-async fn a_session_names_its_own_files_first() {
-    let scene = Scene::new(json!({})).await;
+async fn files_of_the_session_are_found_first() {
+    let scene = FileSetup::new(json!({})).await;
     let http = scene.gateway.http();
     scene.put("a.txt", "shared").await;
     let headers = [("toolbooth-session", "s1")];
@@ -275,17 +279,17 @@ async fn a_session_names_its_own_files_first() {
     let reply = http.send(Method::POST, "/files", &headers, of_form).await;
     assert_eq!(reply.json().await["session"], "s2");
     for (era, session, expected) in [
-        (Era::Modern, Some("s1"), "of s1"),
-        (Era::Legacy, Some("s1"), "of s1"),
-        (Era::Modern, Some("s2"), "of s2"),
-        (Era::Modern, Some("s3"), "shared"),
-        (Era::Modern, None, "shared"),
-        (Era::Legacy, None, "shared"),
+        (TestEra::Modern, Some("s1"), "of s1"),
+        (TestEra::Legacy, Some("s1"), "of s1"),
+        (TestEra::Modern, Some("s2"), "of s2"),
+        (TestEra::Modern, Some("s3"), "shared"),
+        (TestEra::Modern, None, "shared"),
+        (TestEra::Legacy, None, "shared"),
     ] {
-        scene.upstream.answer(Answer::result(r#"{"content":[],"resultType":"complete"}"#));
+        scene.upstream.answer(ScriptedAnswer::result(r#"{"content":[],"resultType":"complete"}"#));
         let headers: Vec<(String, String)> =
             session.map(|session| ("toolbooth-session".to_owned(), session.to_owned())).into_iter().collect();
-        let client = Client::known(era, scene.gateway.address, "/mcp", &headers).await;
+        let client = TestClient::with_headers(era, scene.gateway.address, "/mcp", &headers).await;
         client.call("srv_read", json!({ "filename": "a.txt" })).await;
         let seen = scene.upstream.seen("tools/call").pop().unwrap();
         let body: Value = serde_json::from_str(&seen.body).unwrap();
@@ -301,8 +305,8 @@ async fn a_session_names_its_own_files_first() {
 }
 
 #[tokio::test]
-async fn parts_are_given_as_the_standard_says() {
-    let scene = Scene::new(json!({})).await;
+async fn range_requests_follow_the_standard() {
+    let scene = FileSetup::new(json!({})).await;
     let content: Vec<u8> = (0..300_000_u32).map(|place| (place % 251) as u8).collect();
     let file = scene.put("x.bin", content.clone()).await;
     let path = format!("/files/{}/content", file["id"].as_str().unwrap());
@@ -333,8 +337,8 @@ async fn parts_are_given_as_the_standard_says() {
 }
 
 #[tokio::test]
-async fn nothing_that_could_run_is_shown_in_place() {
-    let scene = Scene::new(json!({})).await;
+async fn active_content_is_not_served_inline() {
+    let scene = FileSetup::new(json!({})).await;
     for (name, kind, how) in [
         ("a.svg", "image/svg+xml", "attachment"),
         ("a.html", "text/html", "attachment"),
@@ -355,8 +359,8 @@ async fn nothing_that_could_run_is_shown_in_place() {
 }
 
 #[tokio::test]
-async fn hostile_names_stay_names() {
-    let scene = Scene::new(json!({})).await;
+async fn hostile_file_names_are_sanitized() {
+    let scene = FileSetup::new(json!({})).await;
     let cases = [
         ("../../../../tmp/evil", "evil"),
         ("..%2F..%2Fevil", "evil"),
@@ -383,9 +387,9 @@ async fn hostile_names_stay_names() {
 }
 
 #[tokio::test]
-async fn forms_that_are_too_much_are_refused_within_bounds() {
-    let scene = Scene::new(json!({ "max_upload_bytes": 64 * MIB })).await;
-    let before = eyes::peak_mib(scene.gateway.pid());
+async fn oversized_forms_are_refused_in_bounded_memory() {
+    let scene = FileSetup::new(json!({ "max_upload_bytes": 64 * MIB })).await;
+    let before = processes::peak_mib(scene.gateway.pid());
     let file = "name=\"file\"; filename=\"a.txt\"";
     let many: Vec<(&str, &str)> = vec![("name=\"name\"", "x"); 10_000];
     let long = "h".repeat(40 * MIB);
@@ -412,15 +416,15 @@ async fn forms_that_are_too_much_are_refused_within_bounds() {
     let no_boundary = [("content-type", "multipart/form-data")];
     let reply = scene.gateway.http().send(Method::POST, "/files", &no_boundary, "x").await;
     assert_eq!(reply.status, 400);
-    let grown = eyes::peak_mib(scene.gateway.pid()) - before;
+    let grown = processes::peak_mib(scene.gateway.pid()) - before;
     assert!(grown < 16, "the gateway grew by {grown} MiB");
     assert_eq!(scene.gateway.http().get_json("/files").await, json!({ "files": [] }));
     let blobs = scene.home.data().join("blobs");
-    let gone = poll(PATIENCE, || async { (below(&blobs) == 0).then_some(()) }).await;
-    assert!(gone.is_some(), "something is left of what was refused");
+    let gone = poll(TEST_TIMEOUT, || async { (below(&blobs) == 0).then_some(()) }).await;
+    assert!(gone.is_some(), "refused uploads left a file");
 }
 
-/// Sends the head of an upload, then pieces until they are not wanted; what came back.
+/// Sends the head of an upload, then pieces until the gateway answers; returns the pieces sent and the answer.
 async fn pour(gateway: &Gateway, length: Option<usize>, pieces: usize) -> (usize, String) {
     let mut stream = TcpStream::connect(gateway.address).await.unwrap();
     let framing = match length {
@@ -440,26 +444,26 @@ async fn pour(gateway: &Gateway, length: Option<usize>, pieces: usize) -> (usize
             break;
         }
         sent += 1;
-        // Whoever has an answer stops sending.
+        // Stop sending once there is an answer.
         let answered = async { stream.peek(&mut [0]).await };
         if tokio::time::timeout(Duration::from_millis(5), answered).await.is_ok() {
             break;
         }
     }
     let mut answer = Vec::new();
-    let _ = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut answer)).await;
+    let _ = tokio::time::timeout(TEST_TIMEOUT, stream.read_to_end(&mut answer)).await;
     (sent, String::from_utf8_lossy(&answer).into_owned())
 }
 
 #[tokio::test]
-async fn what_is_too_large_is_told_while_it_comes() {
-    let scene = Scene::new(json!({ "max_upload_bytes": 8 * MIB })).await;
+async fn oversized_upload_is_refused_while_it_is_received() {
+    let scene = FileSetup::new(json!({ "max_upload_bytes": 8 * MIB })).await;
     let told = |answer: &str| answer.starts_with("HTTP/1.1 413 ") && answer.contains("file.too-large");
     let (sent, answer) = pour(&scene.gateway, Some(100 * MIB), 100).await;
-    assert!(sent < 5 && told(&answer), "by its length: {sent} {answer}");
+    assert!(sent < 5 && told(&answer), "refused by `Content-Length`: {sent} {answer}");
     let (sent, answer) = pour(&scene.gateway, None, 100).await;
-    assert!((8..30).contains(&sent) && told(&answer), "by what came: {sent} {answer}");
-    // A little more than is taken, sent to its end: the answer is still there to be read.
+    assert!((8..30).contains(&sent) && told(&answer), "refused by the bytes received: {sent} {answer}");
+    // An upload slightly over the limit, sent to its end, can still read the answer.
     let http = scene.gateway.http();
     let reply = http.send(Method::POST, "/files?name=x", &[], vec![0; 8 * MIB + 1]).await;
     assert_eq!((reply.status, reply.json().await["code"].clone()), (413, json!("file.too-large")));
@@ -471,14 +475,14 @@ async fn what_is_too_large_is_told_while_it_comes() {
 }
 
 #[tokio::test]
-async fn two_hundred_mebibytes_pass_through_in_little_memory() {
+async fn two_hundred_mebibytes_are_transferred_in_little_memory() {
     const SIZE: usize = 200 * MIB;
-    let scene = Scene::new(json!({})).await;
-    // One of each kind first, so that what is measured is the size and not the first use.
+    let scene = FileSetup::new(json!({})).await;
+    // One of each kind first, so that the first use is not measured.
     scene.put("small.bin", vec![7; MIB]).await;
     let (arguments, _calling) = scene.call("small.bin").await;
     scene.fetch(arguments["filename"].as_str().unwrap()).await;
-    let before = eyes::peak_mib(scene.gateway.pid());
+    let before = processes::peak_mib(scene.gateway.pid());
     let content = Bytes::from(vec![7_u8; SIZE]);
     assert_eq!(scene.put("big.bin", content.clone()).await["size_bytes"], SIZE);
     let head = b"--x\r\ncontent-disposition: form-data; name=\"file\"; filename=\"big.bin\"\r\n\r\n";
@@ -492,13 +496,13 @@ async fn two_hundred_mebibytes_pass_through_in_little_memory() {
     let path = path_of(arguments["filename"].as_str().unwrap()).to_owned();
     let reply = Http::new(scene.gateway.address).send(Method::GET, &path, &[], "").await;
     assert_eq!(reply.length().await, SIZE as u64);
-    let grown = eyes::peak_mib(scene.gateway.pid()) - before;
+    let grown = processes::peak_mib(scene.gateway.pid()) - before;
     assert!(grown < 16, "the gateway grew by {grown} MiB");
 }
 
 #[tokio::test]
-async fn an_upload_that_is_killed_leaves_nothing() {
-    let scene = Scene::new(json!({})).await;
+async fn interrupted_upload_leaves_no_file() {
+    let scene = FileSetup::new(json!({})).await;
     let blobs = scene.home.data().join("blobs");
     scene.put("kept.txt", "kept").await;
     let mut stream = TcpStream::connect(scene.gateway.address).await.unwrap();
@@ -509,10 +513,10 @@ async fn an_upload_that_is_killed_leaves_nothing() {
     );
     stream.write_all(head.as_bytes()).await.unwrap();
     stream.write_all(&vec![b'x'; 4 * MIB]).await.unwrap();
-    let begun = poll(PATIENCE, || async { (below(&blobs) == 2).then_some(()) }).await;
+    let begun = poll(TEST_TIMEOUT, || async { (below(&blobs) == 2).then_some(()) }).await;
     assert!(begun.is_some(), "the upload is on the disk");
     scene.gateway.kill().await;
-    // Content that was finished, but whose row was never written.
+    // Complete content without a row.
     let orphan = blobs.join("78/01a1de93-0a4b-73f3-b494-d0636a86ce78");
     std::fs::create_dir_all(orphan.parent().unwrap()).unwrap();
     std::fs::write(&orphan, "orphan").unwrap();
@@ -521,31 +525,31 @@ async fn an_upload_that_is_killed_leaves_nothing() {
     let listed = gateway.http().get_json("/files").await;
     let names: Vec<&Value> = listed["files"].as_array().unwrap().iter().map(|file| &file["name"]).collect();
     assert_eq!(names, ["kept.txt"]);
-    let swept = poll(PATIENCE, || async { (below(&blobs) == 1).then_some(()) }).await;
+    let swept = poll(TEST_TIMEOUT, || async { (below(&blobs) == 1).then_some(()) }).await;
     assert!(swept.is_some(), "{} files are left", below(&blobs));
     let id = listed["files"][0]["id"].as_str().unwrap();
     let reply = gateway.http().send(Method::GET, &format!("/files/{id}/content"), &[], "").await;
     assert_eq!(reply.bytes().await, "kept");
-    // One that hangs up leaves nothing either.
+    // An upload whose client disconnects leaves no file either.
     let mut stream = TcpStream::connect(gateway.address).await.unwrap();
     stream
         .write_all(head.replace(&scene_host(&head), &gateway.address.to_string()).as_bytes())
         .await
         .unwrap();
     stream.write_all(&vec![b'x'; 4 * MIB]).await.unwrap();
-    assert!(poll(PATIENCE, || async { (below(&blobs) == 2).then_some(()) }).await.is_some());
+    assert!(poll(TEST_TIMEOUT, || async { (below(&blobs) == 2).then_some(()) }).await.is_some());
     drop(stream);
-    assert!(poll(PATIENCE, || async { (below(&blobs) == 1).then_some(()) }).await.is_some());
+    assert!(poll(TEST_TIMEOUT, || async { (below(&blobs) == 1).then_some(()) }).await.is_some());
 }
 
 fn scene_host(head: &str) -> String {
     head.lines().find_map(|line| line.strip_prefix("host: ")).unwrap().to_owned()
 }
 
-// audit: file addresses outlive the loss of rights, and have unlimited uses.
+// audit: file URLs outlived the loss of rights, and had unlimited uses.
 #[tokio::test]
-async fn a_file_url_ends_when_its_owner_loses_the_right_and_when_it_is_used_up() {
-    let upstream = Upstream::start(Era::Modern).await;
+async fn file_url_ends_when_its_owner_loses_the_right_or_it_is_used_up() {
+    let upstream = ScriptedServer::start(TestEra::Modern).await;
     upstream.list(TOOLS);
     let mut entry = upstream.entry();
     entry["inject"] = true.into();
@@ -556,21 +560,21 @@ async fn a_file_url_ends_when_its_owner_loses_the_right_and_when_it_is_used_up()
     let (root, _) = make_token(&home, None, "root", &["--groups", "admin"]);
     let (ann, ann_id) = make_token(&home, None, "ann", &[]);
     let mut gateway = home.start().await;
-    gateway.showing = bearer(&root);
+    gateway.headers = bearer(&root);
     gateway.connected(&["srv"]).await;
     let http = Http::new(gateway.address).sending(&bearer(&ann));
     put(&http, "a.txt", "aaaa").await;
-    upstream.answer(Answer::Stalls { text: String::new(), length: 100 });
+    upstream.answer(ScriptedAnswer::Stalls { text: String::new(), length: 100 });
     let mut urls = Vec::new();
     let mut calling = Vec::new();
     for number in 0..2 {
         let http = http.clone();
-        calling.push(Calling(tokio::spawn(async move {
+        calling.push(RunningCall(tokio::spawn(async move {
             let body = r#"{"arguments":{"filename":"a.txt"}}"#;
             drop(http.try_post("/tools/srv_read/call", body).await);
         })));
-        let seen = poll(PATIENCE, || async { upstream.seen("tools/call").get(number).cloned() }).await;
-        let body: Value = serde_json::from_str(&seen.expect("the call came").body).unwrap();
+        let seen = poll(TEST_TIMEOUT, || async { upstream.seen("tools/call").get(number).cloned() }).await;
+        let body: Value = serde_json::from_str(&seen.expect("the call arrived").body).unwrap();
         urls.push(body["params"]["arguments"]["filename"].as_str().unwrap().to_owned());
     }
     let fetch = async |url: &str| {
@@ -578,24 +582,24 @@ async fn a_file_url_ends_when_its_owner_loses_the_right_and_when_it_is_used_up()
         reply.status
     };
     let used = [fetch(&urls[0]).await, fetch(&urls[0]).await, fetch(&urls[0]).await];
-    assert_eq!(used, [200, 200, 401], "twice, and no more");
+    assert_eq!(used, [200, 200, 401], "the limit is two uses");
     assert_eq!(fetch(&urls[1]).await, 200);
     assert!(run(&home, &["tokens", "revoke", &ann_id], Some(&root)).status.success());
-    assert_eq!(fetch(&urls[1]).await, 401, "ann may use nothing any more");
+    assert_eq!(fetch(&urls[1]).await, 401, "ann has no rights any more");
 }
 
-// audit: a server that left the catalog counts as admitted.
+// audit: a server that left the catalog was still permitted.
 #[tokio::test]
-async fn a_file_url_ends_when_its_server_leaves_the_catalog() {
-    let scene = Scene::new(json!({})).await;
+async fn file_url_ends_when_its_server_leaves_the_catalog() {
+    let scene = FileSetup::new(json!({})).await;
     scene.put("a.txt", "aaaa").await;
     let (arguments, _calling) = scene.call("a.txt").await;
     let url = arguments["filename"].as_str().unwrap();
     assert_eq!(scene.fetch(url).await, (200, Bytes::from("aaaa")));
     // The call ends with its server. Its file URLs would be valid for another minute, the default grace.
     scene.home.configure(json!({ "files": {} }), &[]);
-    let client = Client::of(Era::Modern, scene.gateway.address).await;
-    let left = poll(PATIENCE, || async {
+    let client = TestClient::of(TestEra::Modern, scene.gateway.address).await;
+    let left = poll(TEST_TIMEOUT, || async {
         let names = client.names("tools/list", "tools").await;
         (!names.iter().any(|name| name == "srv_read")).then_some(())
     });

@@ -1,9 +1,9 @@
-//! Forgeries: ways to spell an identity that is not one's own.
+//! Forged identities in different notations.
 
-use crate::impostor::VICTIM;
+use crate::spoofing_setup::VICTIM;
 use toolbooth_testkit::world::http::Headers;
 
-/// Attacks by arguments; `VICTIM` stands for the victim. Each row is tried on every tool at every door.
+/// Attacks in the arguments; `VICTIM` is a placeholder for the victim. Each row is tested with every tool and interface.
 pub fn forgeries() -> Vec<(&'static str, String)> {
     let rows = [
         ("the argument is given", r#"{"username":"VICTIM"}"#),
@@ -72,7 +72,7 @@ pub fn forgeries() -> Vec<(&'static str, String)> {
         ("no object but a list", r#"[{"username":"VICTIM"}]"#),
         ("an object that does not end", r#"{"username":"VICTIM""#),
         (
-            "a note that holds another message",
+            "a note that contains another message",
             "{\"note\":\n{\"jsonrpc\":\"2.0\",\"id\":9,\"method\":\"tools/call\",\"params\":{\"name\":\"plain\",\"arguments\":{\"username\":\"VICTIM\"}}}\n}",
         ),
     ];
@@ -89,7 +89,7 @@ pub fn forgeries() -> Vec<(&'static str, String)> {
     rows
 }
 
-/// Attacks by the envelope: the text of the params, and headers beside it. `TOOL` stands for the tool's name.
+/// Attacks in the envelope: the text of the params, and headers. `TOOL` is a placeholder for the tool's name.
 pub const ENVELOPES: &[(&str, &str, Headers)] = &[
     ("arguments twice", r#""name":"TOOL","arguments":{"note":1},"arguments":{"username":"VICTIM"}"#, &[]),
     (
@@ -151,12 +151,12 @@ pub const ENVELOPES: &[(&str, &str, Headers)] = &[
         &[],
     ),
     (
-        "a request state of one's own",
+        "a forged request state",
         r#""name":"TOOL","arguments":{},"requestState":"VICTIM","inputResponses":{"username":{"action":"accept","content":{"username":"VICTIM"}}}"#,
         &[],
     ),
     (
-        "answers that nobody asked for",
+        "answers without a question",
         r#""name":"TOOL","arguments":{},"inputResponses":{"username":{"action":"accept","content":{"username":"VICTIM"}},"arguments":{"username":"VICTIM"}}"#,
         &[],
     ),

@@ -1,12 +1,12 @@
-//! Headers of callers that a server is to be passed on, and those that it is not.
+//! Forwarding of caller headers to servers.
 
 use hyper::Method;
 use serde_json::json;
-use toolbooth_testkit::fixture::Era;
-use toolbooth_testkit::world::{Gateway, Home, Upstream};
+use toolbooth_testkit::fixture::TestEra;
+use toolbooth_testkit::world::{Gateway, Home, ScriptedServer};
 
-/// Calls a tool with headers, and tells what its server saw of them.
-async fn seen(gateway: &Gateway, server: &Upstream, tool: &str, headers: &[(&str, &str)]) -> String {
+/// Calls a tool with headers; returns the headers that its server received.
+async fn seen(gateway: &Gateway, server: &ScriptedServer, tool: &str, headers: &[(&str, &str)]) -> String {
     let path = format!("/tools/{tool}/call");
     let reply = gateway.http().send(Method::POST, &path, headers, r#"{"arguments":{}}"#).await;
     let status = reply.status;
@@ -15,9 +15,9 @@ async fn seen(gateway: &Gateway, server: &Upstream, tool: &str, headers: &[(&str
 }
 
 #[tokio::test]
-async fn a_server_is_passed_on_the_headers_it_names_and_no_others() {
-    for era in [Era::Modern, Era::Legacy] {
-        let (named, other) = (Upstream::start(era).await, Upstream::start(era).await);
+async fn only_configured_headers_are_forwarded() {
+    for era in [TestEra::Modern, TestEra::Legacy] {
+        let (named, other) = (ScriptedServer::start(era).await, ScriptedServer::start(era).await);
         let mut entry = named.entry();
         entry["forward_headers"] = json!({ "X-Tenant": "X-Team", "x-lang": "x-lang" });
         let home = Home::new(&[("named", entry), ("other", other.entry())]);
@@ -35,7 +35,7 @@ async fn a_server_is_passed_on_the_headers_it_names_and_no_others() {
         assert!(!told.contains("s3cret") && !told.contains("x-tenant") && !told.contains("x-lang"), "{told}");
         let told = seen(&gateway, &other, "other_take", &sent).await;
         assert!(!told.contains("blue") && !told.contains("s3cret"), "{told}");
-        // The next request carries nothing of this one, and what comes twice means nothing.
+        // The next request does not reuse these headers, and a repeated header is ignored.
         let told = seen(&gateway, &named, "named_take", &[("content-type", "application/json")]).await;
         assert!(!told.contains("x-team"), "{told}");
         let twice = [("content-type", "application/json"), ("x-tenant", "a"), ("x-tenant", "b")];

@@ -1,18 +1,18 @@
-//! Text of tools and servers on a terminal: it is set apart from what the gateway says, and hides nothing.
+//! Text of tools and servers on a terminal: it is marked and cannot hide characters.
 
-use crate::known::run;
+use crate::token_users::run;
 use serde_json::{Value, json};
 use std::process::Command;
-use toolbooth_testkit::fixture::Era;
-use toolbooth_testkit::world::client::everything;
+use toolbooth_testkit::fixture::TestEra;
+use toolbooth_testkit::world::client::all_capabilities;
 use toolbooth_testkit::world::home::{quoted, shell};
+use toolbooth_testkit::world::scripted_server::ScriptedAnswer;
 use toolbooth_testkit::world::terminal::Terminal;
-use toolbooth_testkit::world::upstream::Answer;
-use toolbooth_testkit::world::{Client, Home, PATIENCE, Upstream, binaries, poll};
+use toolbooth_testkit::world::{Home, ScriptedServer, TEST_TIMEOUT, TestClient, binaries, poll};
 
 const QUESTION: &str = "Run it? [y/N/e(dit)] ";
 
-/// A command of a home, on a terminal.
+/// Runs a command on a terminal.
 fn on_terminal(home: &Home, words: &[&str]) -> Terminal {
     let mut command = Command::new(binaries::toolbooth());
     command.args(words).arg("--config").arg(home.config()).arg("--data-dir").arg(home.data());
@@ -21,28 +21,29 @@ fn on_terminal(home: &Home, words: &[&str]) -> Terminal {
     Terminal::run(command).unwrap()
 }
 
-/// Everything that a command shows on a terminal, in lines.
+/// The lines that a command shows on a terminal.
 async fn shown(home: &Home, words: &[&str], last: &str) -> Vec<String> {
     let mut terminal = on_terminal(home, words);
-    terminal.sees(last).await;
-    let all = poll(PATIENCE, || async { terminal.shown().ends_with('\n').then(|| terminal.shown()) }).await;
+    terminal.wait_for_text(last).await;
+    let all =
+        poll(TEST_TIMEOUT, || async { terminal.shown().ends_with('\n').then(|| terminal.shown()) }).await;
     all.expect("whole lines").lines().map(|line| line.trim_end_matches('\r').to_owned()).collect()
 }
 
-/// T28: a result that looks like our own question, also where the terminal would break a long line.
+/// T28: a result that imitates the gateway's question, also after the line break of a long line.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_result_cannot_imitate_a_question_of_the_gateway() {
-    let upstream = Upstream::start(Era::Modern).await;
+async fn result_cannot_imitate_a_question_of_the_gateway() {
+    let upstream = ScriptedServer::start(TestEra::Modern).await;
     let home = Home::new(&[("fake", upstream.entry())]);
     let gateway = home.start().await;
     gateway.connected(&["fake"]).await;
     let card = format!("`bank_transfer` needs your approval\n\n  bank_transfer  write\n\n{QUESTION}");
-    // Exactly one line of the terminal, so that the rest would stand at its edge.
+    // Exactly one terminal line, so that the rest would begin in the first column.
     let wrapped = format!("{}{QUESTION}\rend", "x".repeat(120));
     for is_error in [false, true] {
         let result = json!({ "content": [{ "type": "text", "text": card }, { "type": "text", "text": wrapped }],
             "isError": is_error, "resultType": "complete" });
-        upstream.answer(Answer::result(&result.to_string()));
+        upstream.answer(ScriptedAnswer::result(&result.to_string()));
         let lines = shown(&home, &["call", "fake_take"], "end").await;
         let imitations: Vec<_> = lines.iter().filter(|line| line.contains("Run it?")).collect();
         assert_eq!(imitations.len(), 2, "{lines:?}");
@@ -53,7 +54,7 @@ async fn a_result_cannot_imitate_a_question_of_the_gateway() {
     }
     let waiting = gateway.http().get_json("/approvals").await;
     assert_eq!(waiting["approvals"].as_array().map(Vec::len).unwrap_or_default(), 0, "{waiting}");
-    // Another program gets the text as it is.
+    // Output to a pipe is unchanged.
     let output = run(&home, &["call", "fake_take"], None);
     let said = [output.stdout, output.stderr].concat();
     assert!(String::from_utf8_lossy(&said).starts_with(&card), "{}", String::from_utf8_lossy(&said));
@@ -67,7 +68,7 @@ fn hides(text: &str) -> bool {
 /// Audit: U+200C was invisible in `tools show`; the same for logs and for what people approve.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn invisible_characters_in_server_text_are_escaped() {
-    let upstream = Upstream::start(Era::Modern).await;
+    let upstream = ScriptedServer::start(TestEra::Modern).await;
     let hidden = "Reads\u{200c} a \u{202e}file\u{ad}.";
     let tool = json!([
         { "name": "take", "description": "Takes.", "inputSchema": { "type": "object", "additionalProperties": true } },
@@ -93,7 +94,7 @@ async fn invisible_characters_in_server_text_are_escaped() {
     let lines = shown(&home, &["servers", "logs", "noisy"], "well").await;
     assert!(lines.iter().any(|line| line == "│ al\\u{200c}l \\u{202e}well"), "{lines:?}");
 
-    // What a person decides about.
+    // In approvals.
     let to = "bob\u{202e}eva\u{200c}";
     let body = json!({ "arguments": { "to": to }, "wait": 0 }).to_string();
     let (status, held) = gateway.http().post_json("/tools/up_take/call", &body).await;
@@ -104,11 +105,11 @@ async fn invisible_characters_in_server_text_are_escaped() {
     assert!(!hides(&list), "{list}");
     let arguments = json!({ "to": to }).to_string();
     let mut terminal = on_terminal(&home, &["call", "up_take", "--args", &arguments]);
-    terminal.sees(QUESTION).await;
+    terminal.wait_for_text(QUESTION).await;
     let asked = terminal.shown();
     assert!(asked.contains("│   \"to\": \"bob\\u{202e}eva\\u{200c}\"") && !hides(&asked), "{asked:?}");
-    for era in [Era::Legacy, Era::Modern] {
-        let client = Client::with_capabilities(era, gateway.address, everything()).await;
+    for era in [TestEra::Legacy, TestEra::Modern] {
+        let client = TestClient::with_capabilities(era, gateway.address, all_capabilities()).await;
         let told = client.call("up_take", json!({ "to": to })).await;
         let question: &Value = &told.questions[0];
         let message = question["params"]["message"].as_str().unwrap();

@@ -1,6 +1,6 @@
-//! Health: how calls ended is shown with their tool, and is still known after a stop and after a kill.
+//! Health of tools: call outcomes are shown and survive a stop and a kill.
 
-use crate::ledger::Ledger;
+use crate::ledger::LedgerGateway;
 use serde_json::{Value, json};
 use std::time::Duration;
 use toolbooth_testkit::world::Http;
@@ -10,13 +10,13 @@ async fn call(http: &Http, tool: &str, arguments: Value) -> u16 {
     http.post_json(&format!("/tools/led_{tool}/call"), &body).await.0
 }
 
-async fn health(ledger: &Ledger, tool: &str) -> Value {
+async fn health(ledger: &LedgerGateway, tool: &str) -> Value {
     ledger.gateway.http().get_json(&format!("/tools/led_{tool}")).await["health"].clone()
 }
 
 #[tokio::test]
-async fn health_counts_what_says_something_and_outlives_a_stop_and_a_kill() {
-    let mut ledger = Ledger::start(json!({})).await.ready().await;
+async fn health_counts_completed_calls_and_survives_a_stop_and_a_kill() {
+    let mut ledger = LedgerGateway::start(json!({})).await.ready().await;
     assert_eq!(health(&ledger, "write_entry").await, Value::Null, "it was never called");
     let http = ledger.gateway.http();
     for number in 0..3 {
@@ -25,7 +25,7 @@ async fn health_counts_what_says_something_and_outlives_a_stop_and_a_kill() {
     assert_eq!(
         call(&http, "write_entry", json!({ "nothing": 1 })).await,
         400,
-        "refused: it counts for nothing"
+        "a refused call is not counted"
     );
     assert_eq!(call(&http, "delete_entry", json!({ "text": "x" })).await, 200, "the tool's own error");
     let good = health(&ledger, "write_entry").await;
@@ -47,11 +47,11 @@ async fn health_counts_what_says_something_and_outlives_a_stop_and_a_kill() {
 
     // A stop keeps everything.
     ledger.gateway.signal(nix::sys::signal::Signal::SIGTERM);
-    ledger = ledger.reborn().await.ready().await;
+    ledger = ledger.restarted().await.ready().await;
     assert_eq!(health(&ledger, "write_entry").await, good);
     assert_eq!(health(&ledger, "delete_entry").await, bad);
 
-    // A kill keeps what is a few seconds old.
+    // A kill keeps data that is a few seconds old.
     assert_eq!(call(&ledger.gateway.http(), "write_entry", json!({ "text": "more" })).await, 200);
     let more = health(&ledger, "write_entry").await;
     assert_eq!(more["calls"], 4);

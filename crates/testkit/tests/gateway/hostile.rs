@@ -1,15 +1,17 @@
-//! Hostile servers harm only themselves: beside each stands a good one that must not notice.
+//! Hostile servers do not affect others: beside each, a good server must keep working.
 
 use crate::scene::{BRISK, MOST_MEMORY_MIB, Scene, fault};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
-use toolbooth_testkit::fixture::Era;
-use toolbooth_testkit::world::client::everything;
+use toolbooth_testkit::fixture::TestEra;
+use toolbooth_testkit::world::client::all_capabilities;
 use toolbooth_testkit::world::home::{fixture_on_stdio, hostile, quoted, shell};
-use toolbooth_testkit::world::{Client, Gateway, Home, PATIENCE, Upstream, binaries, eyes, poll, token};
+use toolbooth_testkit::world::{
+    Gateway, Home, ScriptedServer, TEST_TIMEOUT, TestClient, binaries, poll, processes, token,
+};
 
 #[tokio::test]
-async fn a_server_that_writes_garbage_is_understood() {
+async fn garbage_between_messages_is_skipped() {
     let scene = Scene::new(hostile(&["garbage"])).await;
     scene.gateway.connected(&["bad"]).await;
     for number in 0..6 {
@@ -19,7 +21,7 @@ async fn a_server_that_writes_garbage_is_understood() {
 }
 
 #[tokio::test]
-async fn a_server_that_dies_fails_its_call_at_once_and_comes_back() {
+async fn crashed_server_fails_its_call_at_once_and_is_restarted() {
     let scene = Scene::new(hostile(&["dies"])).await;
     scene.gateway.connected(&["bad"]).await;
     for _ in 0..2 {
@@ -27,7 +29,7 @@ async fn a_server_that_dies_fails_its_call_at_once_and_comes_back() {
         assert_eq!(fault(&told), "server.lost");
         assert!(
             told.text().contains("exit code 3") || told.text().contains('3'),
-            "it says how: {}",
+            "the message contains the exit status: {}",
             told.text()
         );
         assert!(took < Duration::from_secs(3), "the pending call waited {took:?}");
@@ -36,7 +38,7 @@ async fn a_server_that_dies_fails_its_call_at_once_and_comes_back() {
 }
 
 #[tokio::test]
-async fn a_call_that_is_never_answered_ends_in_time() {
+async fn unanswered_call_times_out() {
     let mut entry = hostile(&["never-answers"]);
     entry["timeout"] = json!(1);
     let scene = Scene::new(entry).await;
@@ -44,11 +46,11 @@ async fn a_call_that_is_never_answered_ends_in_time() {
     let (told, took) = scene.provoke("hang", json!({})).await;
     assert_eq!(fault(&told), "call.timeout");
     assert!((Duration::from_secs(1)..Duration::from_secs(4)).contains(&took), "it took {took:?}");
-    assert_eq!(scene.client.call("bad_ok", json!({})).await.text(), "ok", "others are still answered");
+    assert_eq!(scene.client.call("bad_ok", json!({})).await.text(), "ok", "other calls are still answered");
 }
 
 #[tokio::test]
-async fn a_server_that_stops_reading_fails_in_time_and_holds_nobody_up() {
+async fn server_that_stops_reading_fails_in_time_and_delays_no_other_call() {
     let mut entry = hostile(&["stops-reading"]);
     entry["timeout"] = json!(1);
     let scene = Scene::new(entry).await;
@@ -65,25 +67,25 @@ async fn a_server_that_stops_reading_fails_in_time_and_holds_nobody_up() {
             told.fault()
         );
     }
-    let held = eyes::peak_mib(scene.gateway.pid());
-    assert!(held < MOST_MEMORY_MIB, "the gateway held {held} MiB");
+    let held = processes::peak_mib(scene.gateway.pid());
+    assert!(held < MOST_MEMORY_MIB, "the gateway used {held} MiB");
 }
 
 #[tokio::test]
-async fn a_silent_server_delays_nobody() {
+async fn silent_server_delays_no_other_server() {
     let start = Instant::now();
     let mut entry = hostile(&["silent"]);
     entry["connect_timeout"] = json!(3);
     let scene = Scene::new(entry).await;
     assert!(
         start.elapsed() < Duration::from_secs(10),
-        "the good server was there after {:?}",
+        "the good server was connected after {:?}",
         start.elapsed()
     );
     scene.good_is_brisk().await;
     let told = scene.client.call("bad_ok", json!({})).await;
-    assert_eq!(told.code(), Some(-32602), "what was never listed is unknown: {}", told.answer);
-    scene.gateway.reaches("bad", "error").await;
+    assert_eq!(told.code(), Some(-32602), "a tool that was never listed is unknown: {}", told.answer);
+    scene.gateway.wait_for_state("bad", "error").await;
     let shown = scene.gateway.server("bad").await;
     assert_eq!(shown["reason"], "server `bad` did not finish the handshake within 3 s", "{shown}");
     assert_eq!(shown["code"], "server.start-timeout", "{shown}");
@@ -91,11 +93,11 @@ async fn a_silent_server_delays_nobody() {
     assert!(shown["retry_in_seconds"].is_u64(), "{shown}");
 }
 
-/// A server that ends before it is connected has broken no call, and says itself why it ended.
+/// The error of a server that exits before it is connected includes its standard error.
 #[tokio::test]
-async fn a_server_that_ends_at_once_is_quoted() {
+async fn stderr_of_a_server_that_exits_at_once_is_shown() {
     let scene = Scene::new(shell("echo 'no module named nope' >&2; exit 7")).await;
-    scene.gateway.reaches("bad", "error").await;
+    scene.gateway.wait_for_state("bad", "error").await;
     let shown = scene.gateway.server("bad").await;
     let reason = "server `bad` failed during start-up: its process ended (exited with code 7)";
     assert_eq!(
@@ -108,19 +110,19 @@ async fn a_server_that_ends_at_once_is_quoted() {
 }
 
 #[tokio::test]
-async fn a_slow_server_joins_late_and_delays_nobody() {
-    // Longer than a first list waits.
+async fn slow_server_is_added_later_and_delays_no_other_server() {
+    // Longer than the first list waits.
     let scene = Scene::new(hostile(&["slow-start", "6000"])).await;
     let mut changes = scene.client.listen(&[]).await;
     let (names, ()) = tokio::join!(scene.client.names("tools/list", "tools"), scene.good_is_brisk());
     assert_eq!(names, ["good_echo", "good_ok"]);
-    changes.wait_for("notifications/tools/list_changed", PATIENCE).await.expect("a notice");
+    changes.wait_for("notifications/tools/list_changed", TEST_TIMEOUT).await.expect("a notification");
     let names = scene.client.names("tools/list", "tools").await;
     assert_eq!(names, ["bad_echo", "bad_ok", "good_echo", "good_ok"]);
 }
 
 #[tokio::test]
-async fn a_flood_on_standard_error_is_drained_and_bounded() {
+async fn stderr_flood_is_drained_and_bounded() {
     let scene = Scene::new(hostile(&["stderr-flood", "8"])).await;
     scene.gateway.connected(&["bad"]).await;
     let (told, _) = scene.provoke("flood", json!({ "mib": 8 })).await;
@@ -133,7 +135,7 @@ async fn a_flood_on_standard_error_is_drained_and_bounded() {
 }
 
 #[tokio::test]
-async fn ten_thousand_tools_are_listed_and_the_unreadable_ones_set_aside() {
+async fn ten_thousand_tools_are_listed_and_invalid_ones_set_aside() {
     let mut entry = hostile(&["many-tools", "10000"]);
     entry["connect_timeout"] = json!(60);
     let scene = Scene::with_settings(json!({ "exposure": { "mode": "full" } }), entry).await;
@@ -144,7 +146,7 @@ async fn ten_thousand_tools_are_listed_and_the_unreadable_ones_set_aside() {
     });
     let names = names.await.expect("the list of the bad server");
     assert_eq!(names.iter().filter(|name| name.starts_with("bad_tool_")).count(), 10_000);
-    assert_eq!(names.len(), 10_002, "and nothing else");
+    assert_eq!(names.len(), 10_002, "no other tools are listed");
     let (told, _) = scene.provoke("tool_9999", json!({ "value": "x" })).await;
     assert_eq!(told.text(), "tool_9999");
     let shown = scene.gateway.server("bad").await;
@@ -154,9 +156,9 @@ async fn ten_thousand_tools_are_listed_and_the_unreadable_ones_set_aside() {
     }
 }
 
-/// `connected` promises handshake and tool list.
+/// `connected` means that the handshake and the tool list are complete.
 #[tokio::test]
-async fn a_connected_server_is_listed() {
+async fn connected_server_has_listed_its_tools() {
     let mut entry = hostile(&["many-tools", "5000"]);
     entry["connect_timeout"] = json!(60);
     let scene = Scene::with_settings(json!({ "exposure": { "mode": "full" } }), entry).await;
@@ -164,11 +166,11 @@ async fn a_connected_server_is_listed() {
     assert_eq!(scene.client.names("tools/list", "tools").await.len(), 5002);
 }
 
-/// A call that takes long holds up neither the other servers nor its own.
+/// A long call delays neither other servers nor other calls of its own server.
 async fn quick_behind_slow(era: &str, capabilities: Value) {
     let mut scene = Scene::new(fixture_on_stdio(era)).await;
     scene.gateway.connected(&["bad"]).await;
-    scene.client = Client::with_capabilities(Era::Modern, scene.gateway.address, capabilities).await;
+    scene.client = TestClient::with_capabilities(TestEra::Modern, scene.gateway.address, capabilities).await;
     let slow = scene.client.call("bad_slow", json!({ "ms": 4000, "steps": 1 }));
     let quick = async {
         tokio::time::sleep(Duration::from_millis(200)).await;
@@ -182,16 +184,16 @@ async fn quick_behind_slow(era: &str, capabilities: Value) {
 }
 
 #[tokio::test]
-async fn a_slow_call_holds_nobody_up() {
+async fn slow_call_delays_no_other_call() {
     tokio::join!(
         quick_behind_slow("legacy", json!({})),
-        quick_behind_slow("legacy", everything()),
-        quick_behind_slow("modern", everything()),
+        quick_behind_slow("legacy", all_capabilities()),
+        quick_behind_slow("modern", all_capabilities()),
     );
 }
 
 #[tokio::test]
-async fn a_thousand_calls_through_confused_ids_come_to_their_callers() {
+async fn answers_with_wrong_ids_are_ignored_over_a_thousand_calls() {
     let scene = Scene::new(hostile(&["id-confusion"])).await;
     scene.gateway.connected(&["bad"]).await;
     let callers = (0..16).map(|caller| {
@@ -208,7 +210,7 @@ async fn a_thousand_calls_through_confused_ids_come_to_their_callers() {
 }
 
 #[tokio::test]
-async fn a_huge_line_within_the_limit_arrives_whole() {
+async fn huge_line_within_the_limit_is_delivered() {
     let any_length = json!({ "limits": { "result_tokens": 0 } });
     let scene = Scene::with_settings(any_length, hostile(&["huge-line"])).await;
     scene.gateway.connected(&["bad"]).await;
@@ -219,23 +221,27 @@ async fn a_huge_line_within_the_limit_arrives_whole() {
 }
 
 #[tokio::test]
-async fn a_line_over_the_limit_is_an_error_at_once() {
+async fn line_over_the_limit_fails_at_once() {
     let settings = json!({ "limits": { "upstream_bytes": 1024 * 1024 } });
     let scene = Scene::with_settings(settings, hostile(&["huge-line"])).await;
     scene.gateway.connected(&["bad"]).await;
     for (mib, id_last) in [(2, false), (2, true), (64, false), (64, true)] {
         let (told, took) = scene.provoke("huge", json!({ "mib": mib, "id_last": id_last })).await;
         assert_eq!(fault(&told), "server.answer-too-large", "{mib} MiB");
-        assert!(told.text().contains("limits.upstream_bytes"), "it says what to do: {}", told.text());
+        assert!(
+            told.text().contains("limits.upstream_bytes"),
+            "the message names the setting: {}",
+            told.text()
+        );
         assert!(took < Duration::from_secs(10), "{mib} MiB took {took:?}");
         assert_eq!(scene.client.call("bad_ok", json!({})).await.text(), "ok", "the connection is kept");
     }
     assert_eq!(scene.gateway.server("bad").await["state"], "connected");
 }
 
-/// One long answer over the limit fails its own caller, not those who wait beside it.
+/// An answer over the limit fails its own call, not concurrent calls.
 #[tokio::test]
-async fn an_answer_over_the_limit_fails_its_own_caller_only() {
+async fn answer_over_the_limit_fails_only_its_own_call() {
     let settings = json!({ "limits": { "upstream_bytes": 1024 * 1024 } });
     let scene = Scene::with_settings(settings, hostile(&["huge-line"])).await;
     scene.gateway.connected(&["bad"]).await;
@@ -251,31 +257,31 @@ async fn an_answer_over_the_limit_fails_its_own_caller_only() {
 }
 
 #[tokio::test]
-async fn a_storm_of_notices_is_one_look_and_no_notice() {
+async fn storm_of_false_notifications_causes_one_listing_and_no_notification() {
     let home = Home::new(&[]);
     let seen = home.path("requests");
     let script = format!("tee {} | {} storm", quoted(&seen), quoted(&binaries::hostile()));
     home.configure(json!({}), &[("bad", shell(&script)), ("good", hostile(&["echo"]))]);
     let gateway = home.start().await;
     gateway.connected(&["bad", "good"]).await;
-    let client = Client::with_capabilities(Era::Modern, gateway.address, json!({})).await;
+    let client = TestClient::with_capabilities(TestEra::Modern, gateway.address, json!({})).await;
     let scene = Scene { _home: home, gateway, client };
-    let looks = || std::fs::read_to_string(&seen).unwrap_or_default().matches(r#""tools/list""#).count();
-    let before = looks();
+    let listings = || std::fs::read_to_string(&seen).unwrap_or_default().matches(r#""tools/list""#).count();
+    let before = listings();
     let mut changes = scene.client.listen(&[]).await;
     let (told, _) = scene.provoke("storm", json!({ "count": 5000 })).await;
     assert_eq!(told.text(), "the storm is over");
-    let looked = poll(Duration::from_secs(5), || async { (looks() > before).then_some(()) });
-    looked.await.expect("the gateway looks once it is quiet");
+    let listed_again = poll(Duration::from_secs(5), || async { (listings() > before).then_some(()) });
+    listed_again.await.expect("the gateway lists again once it is quiet");
     let heard = changes.gather(Duration::from_millis(700)).await;
-    assert!(looks() - before <= 3, "the gateway looked {} times", looks() - before);
-    assert_eq!(heard, Vec::<Value>::new(), "nothing has changed, so nobody is told");
+    assert!(listings() - before <= 3, "the gateway listed {} times", listings() - before);
+    assert_eq!(heard, Vec::<Value>::new(), "nothing has changed, so no client is notified");
 }
 
 #[tokio::test]
-async fn a_storm_of_real_changes_is_few_looks_and_few_notices() {
-    for era in [Era::Legacy, Era::Modern] {
-        let upstream = Upstream::start(era).await;
+async fn storm_of_real_changes_causes_few_listings_and_notifications() {
+    for era in [TestEra::Legacy, TestEra::Modern] {
+        let upstream = ScriptedServer::start(era).await;
         let mut looks = 0;
         upstream.list_by(move || {
             looks += 1;
@@ -283,30 +289,32 @@ async fn a_storm_of_real_changes_is_few_looks_and_few_notices() {
         });
         let scene = Scene::new(upstream.entry()).await;
         scene.gateway.connected(&["bad"]).await;
-        poll(PATIENCE, || async { upstream.is_heard().then_some(()) }).await.expect("the gateway listens");
+        poll(TEST_TIMEOUT, || async { upstream.has_subscribers().then_some(()) })
+            .await
+            .expect("the gateway subscribes");
         let mut changes = scene.client.listen(&[]).await;
         let before = upstream.seen("tools/list").len();
         for _ in 0..5000 {
             upstream.announce("notifications/tools/list_changed");
         }
-        changes.wait_for("notifications/tools/list_changed", PATIENCE).await.expect("a notice");
+        changes.wait_for("notifications/tools/list_changed", TEST_TIMEOUT).await.expect("a notification");
         scene.good_is_brisk().await;
         let more = changes.gather(Duration::from_millis(700)).await.len();
-        let looked = upstream.seen("tools/list").len() - before;
-        assert!(looked <= 3 && more < 3, "{era:?}: {looked} looks, {} notices", more + 1);
-        let last = format!("bad_look_{}", before + looked);
-        assert!(scene.client.names("tools/list", "tools").await.contains(&last), "the newest list is shown");
+        let listings = upstream.seen("tools/list").len() - before;
+        assert!(listings <= 3 && more < 3, "{era:?}: {listings} listings, {} notifications", more + 1);
+        let last = format!("bad_look_{}", before + listings);
+        assert!(scene.client.names("tools/list", "tools").await.contains(&last), "the newest list is served");
     }
 }
 
-/// A question that belongs to no call is answered by the gateway, never handed to the next caller.
+/// A server request outside of a call is answered by the gateway, never forwarded to the next caller.
 #[tokio::test]
-async fn questions_out_of_nowhere_reach_nobody() {
+async fn server_requests_outside_a_call_reach_no_client() {
     let settings = json!({ "roots": ["file:///from/the/configuration"] });
     let scene = Scene::with_settings(settings, hostile(&["asks", "roots"])).await;
     scene.gateway.connected(&["bad"]).await;
-    for era in [Era::Legacy, Era::Modern] {
-        let client = Client::of(era, scene.gateway.address).await;
+    for era in [TestEra::Legacy, TestEra::Modern] {
+        let client = TestClient::of(era, scene.gateway.address).await;
         for _ in 0..3 {
             let told = client.call("bad_ok", json!({})).await;
             assert_eq!((told.text(), told.questions.len()), ("ok", 0), "{:?}", told.questions);
@@ -321,13 +329,13 @@ async fn questions_out_of_nowhere_reach_nobody() {
     scene.good_is_brisk().await;
 }
 
-/// On stdio nothing links a question to its call, so nobody else's call may be under way meanwhile.
+/// On stdio a question does not name its call, so calls that may ask run one at a time per connection.
 #[tokio::test]
-async fn two_who_are_asked_at_once_get_their_own_questions() {
+async fn concurrent_questions_reach_their_own_clients() {
     let scene = Scene::new(hostile(&["asks"])).await;
     scene.gateway.connected(&["bad"]).await;
-    let person = async |era: Era, name: &'static str| {
-        let client = Client::of(era, scene.gateway.address).await;
+    let person = async |era: TestEra, name: &'static str| {
+        let client = TestClient::of(era, scene.gateway.address).await;
         let client = client.answering(move |_, _| json!({ "action": "accept", "content": { "name": name } }));
         for _ in 0..5 {
             let told = client.call("bad_ask_name", json!({})).await;
@@ -336,15 +344,15 @@ async fn two_who_are_asked_at_once_get_their_own_questions() {
         }
     };
     tokio::join!(
-        person(Era::Legacy, "Ann"),
-        person(Era::Modern, "Bob"),
-        person(Era::Legacy, "Cem"),
-        person(Era::Modern, "Dai"),
+        person(TestEra::Legacy, "Ann"),
+        person(TestEra::Modern, "Bob"),
+        person(TestEra::Legacy, "Cem"),
+        person(TestEra::Modern, "Dai"),
     );
 }
 
 #[tokio::test]
-async fn a_server_gets_a_clean_environment() {
+async fn servers_get_a_clean_environment() {
     let mut entry = hostile(&["env"]);
     entry["env"] = json!({ "GIVEN": "yes" });
     let home = Home::new(&[("bad", entry)]);
@@ -352,7 +360,7 @@ async fn a_server_gets_a_clean_environment() {
     command.env("SECRET_OF_THE_HOST", "hush").env("AWS_SECRET_ACCESS_KEY", "hush");
     let gateway = Gateway::start(command, &home.path("gateway.log")).await;
     gateway.connected(&["bad"]).await;
-    let client = Client::with_capabilities(Era::Modern, gateway.address, json!({})).await;
+    let client = TestClient::with_capabilities(TestEra::Modern, gateway.address, json!({})).await;
     let told = client.call("bad_env", json!({})).await;
     let seen: serde_json::Map<String, Value> = serde_json::from_str(told.text()).unwrap();
     assert_eq!(seen["GIVEN"], "yes");
@@ -363,9 +371,9 @@ async fn a_server_gets_a_clean_environment() {
     assert_eq!(foreign, Vec::<&String>::new());
 }
 
-/// A lazy server is started once, however many call it first.
+/// A lazy server is started once by concurrent first calls.
 #[tokio::test]
-async fn a_lazy_server_is_started_once() {
+async fn lazy_server_is_started_once() {
     let home = Home::new(&[]);
     let starts = home.path("starts");
     let script =
@@ -373,7 +381,7 @@ async fn a_lazy_server_is_started_once() {
     let started = || std::fs::read_to_string(&starts).unwrap_or_default().lines().count();
     home.configure(json!({}), &[("bad", shell(&script))]);
     {
-        // Once, so that the catalog knows its tools.
+        // One connection, so that the catalog knows its tools.
         let gateway = home.start().await;
         gateway.connected(&["bad"]).await;
         gateway.stop().await;
@@ -383,9 +391,9 @@ async fn a_lazy_server_is_started_once() {
     home.configure(json!({}), &[("bad", lazy)]);
     let before = started();
     let gateway = home.start().await;
-    let client = Client::with_capabilities(Era::Modern, gateway.address, json!({})).await;
+    let client = TestClient::with_capabilities(TestEra::Modern, gateway.address, json!({})).await;
     assert!(client.names("tools/list", "tools").await.contains(&"bad_echo".to_owned()), "{}", gateway.log());
-    assert_eq!(started(), before, "nobody has called it yet");
+    assert_eq!(started(), before, "it has not been called yet");
     let calls = (0..20).map(|number| {
         let client = client.clone();
         async move { client.call("bad_echo", json!({ "number": number })).await }
@@ -393,18 +401,21 @@ async fn a_lazy_server_is_started_once() {
     for (number, told) in futures_util::future::join_all(calls).await.iter().enumerate() {
         assert_eq!(told.result()["structuredContent"]["number"], number, "{}", told.answer);
     }
-    assert_eq!(started() - before, 1, "twenty first callers start it once");
+    assert_eq!(started() - before, 1, "twenty concurrent first calls start it once");
 }
 
-/// Tools that appear when a client has done something are seen by that client.
+/// A client is notified of tools that its own call added.
 #[tokio::test]
-async fn a_change_in_a_callers_own_process_is_seen() {
+async fn list_change_caused_by_a_call_is_notified() {
     let scene = Scene::new(fixture_on_stdio("legacy")).await;
     scene.gateway.connected(&["bad"]).await;
-    let client = Client::of(Era::Legacy, scene.gateway.address).await;
+    let client = TestClient::of(TestEra::Legacy, scene.gateway.address).await;
     let mut changes = client.listen(&[]).await;
     let extra = token("extra").replace('-', "_");
     client.call("bad_change_tools", json!({ "tool": extra })).await;
-    changes.wait_for("notifications/tools/list_changed", Duration::from_secs(5)).await.expect("a notice");
+    changes
+        .wait_for("notifications/tools/list_changed", Duration::from_secs(5))
+        .await
+        .expect("a notification");
     assert!(client.names("tools/list", "tools").await.contains(&format!("bad_{extra}")));
 }

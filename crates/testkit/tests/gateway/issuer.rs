@@ -21,12 +21,12 @@ impl Signer {
         Self(Ed25519KeyPair::from_pkcs8(document.as_ref()).unwrap(), kid)
     }
 
-    /// A token of this issuer for ann of staff; `more` replaces and adds claims.
+    /// A token of this issuer for ann in the group staff; `more` replaces and adds claims.
     pub fn token(&self, issuer: &str, more: Value) -> String {
         self.token_naming(self.1, issuer, more)
     }
 
-    /// The same, naming another key id than the signer's own.
+    /// A token with another key id than the signer's own.
     pub fn token_naming(&self, kid: &str, issuer: &str, more: Value) -> String {
         let text = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
@@ -43,9 +43,9 @@ impl Signer {
 pub enum Answering {
     /// At once.
     Promptly,
-    /// It closes the connection without an answer.
+    /// Closes the connection without an answer.
     Closing,
-    /// It keeps the connection open and does not answer until this changes.
+    /// Keeps the connection open and does not answer until this changes.
     Stalling,
 }
 
@@ -63,7 +63,7 @@ pub struct Provider {
 }
 
 impl Provider {
-    /// Starts one that publishes this signer's key.
+    /// Starts a provider that publishes this signer's key.
     pub async fn start(signer: &Signer) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
@@ -83,19 +83,19 @@ impl Provider {
         provider
     }
 
-    /// Publishes this signer's key, and no other.
+    /// Publishes only this signer's key.
     pub fn publish(&self, signer: &Signer) {
         let x = URL_SAFE_NO_PAD.encode(signer.0.public_key());
         let key = json!({ "kty": "OKP", "crv": "Ed25519", "use": "sig", "kid": signer.1, "x": x });
         *self.state.keys.lock().unwrap() = json!({ "keys": [key] }).to_string();
     }
 
-    /// Answers in this way from now on.
+    /// Sets how the provider answers.
     pub fn answer(&self, answering: Answering) {
         self.state.answering.send_replace(answering);
     }
 
-    /// How many fetches of the keys were begun: each begins with the provider's description.
+    /// The number of key fetches: each begins with the provider's description.
     pub fn fetches(&self) -> usize {
         self.state.fetches.load(Ordering::SeqCst)
     }

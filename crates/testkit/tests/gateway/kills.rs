@@ -1,45 +1,45 @@
-//! Kills: the gateway dies at any moment, and everything that was promised still holds.
+//! The gateway is killed at random moments, and all acknowledged state survives.
 
-use crate::ledger::Ledger;
+use crate::ledger::LedgerGateway;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
-use toolbooth_testkit::fixture::Era;
-use toolbooth_testkit::world::{Client, Http, PATIENCE, Told, poll};
+use toolbooth_testkit::fixture::TestEra;
+use toolbooth_testkit::world::{Http, TEST_TIMEOUT, TestClient, Transcript, poll};
 
-/// Names how many kills a run takes; a full one takes two hundred.
+/// Environment variable with the number of kills; a full run takes two hundred.
 const KILLS: &str = "TOOLBOOTH_KILLS";
 const FEW: u64 = 40;
-/// The gateway lives this long at most once the round's work has begun.
+/// The longest time in microseconds until the kill, once the round's work has begun.
 const LONGEST_LIFE: u64 = 30_000;
 const PLANNING: &str = "planning";
 
-/// What a test was told before the gateway died.
+/// The last acknowledged state of a call before the kill.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Promise {
-    /// It waits.
+enum Acknowledged {
+    /// The call is held.
     Held,
-    /// Somebody's yes was taken.
+    /// An approval was accepted.
     Approved,
-    /// Somebody's no was taken.
+    /// A rejection was accepted.
     Rejected,
-    /// Whoever called has the result.
+    /// The caller has the result.
     Ran,
 }
 
-/// A number below `most`; the same ones for the same seed.
-struct Chance(u64);
+/// A deterministic random number generator.
+struct KillRandom(u64);
 
-impl Chance {
+impl KillRandom {
     fn below(&mut self, most: u64) -> u64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % most
     }
 }
 
-/// Everything that was promised, by the text of the call.
+/// The acknowledged states, by the text of the call.
 #[derive(Default)]
-struct Book(BTreeMap<String, (String, Promise)>);
+struct AcknowledgedCalls(BTreeMap<String, (String, Acknowledged)>);
 
 async fn call(http: &Http, text: &str, session: Option<&str>) -> Option<String> {
     let mut body = json!({ "arguments": { "text": text }, "wait": 0 });
@@ -51,48 +51,48 @@ async fn call(http: &Http, text: &str, session: Option<&str>) -> Option<String> 
     Some(answer["held"].as_str().unwrap().to_owned())
 }
 
-/// Answers a held call; what was acknowledged counts.
+/// Answers a held call; returns `Some` if the answer was acknowledged.
 async fn decide(http: Http, id: String, verdict: &'static str) -> Option<()> {
     let (status, _) = http.try_post(&format!("/approvals/{id}/{verdict}"), "{}").await?;
     (status == 200).then_some(())
 }
 
-/// One life of the gateway: calls are held and queued, answered and run, until it is killed.
-async fn live(ledger: &Ledger, round: u64, chance: &mut Chance, book: &mut Book) {
+/// One run of the gateway: calls are held and queued, answered and run, until it is killed.
+async fn live(ledger: &LedgerGateway, round: u64, random: &mut KillRandom, book: &mut AcknowledgedCalls) {
     let http = ledger.gateway.http();
     let mut ids = Vec::new();
     for number in 0..3 {
         let text = format!("round-{round}-call-{number}");
         let id = call(&http, &text, None).await.unwrap();
-        book.0.insert(text, (id.clone(), Promise::Held));
+        book.0.insert(text, (id.clone(), Acknowledged::Held));
         ids.push(id);
     }
     let mut steps = Vec::new();
     for number in 0..2 {
         let text = format!("round-{round}-step-{number}");
         let id = call(&http, &text, Some(PLANNING)).await.unwrap();
-        book.0.insert(text, (id.clone(), Promise::Held));
+        book.0.insert(text, (id.clone(), Acknowledged::Held));
         steps.push(id);
     }
     let shown = http.get_json(&format!("/approvals/{}", steps[0])).await;
     let plan = shown["plan"]["id"].as_str().unwrap().to_owned();
     let first = shown["plan"]["step"].as_u64().unwrap();
 
-    // One caller stays and waits for its answer.
+    // One caller waits for its answer.
     let patient = format!("round-{round}-patient");
     let waiting = {
         let (http, body) =
             (http.clone(), json!({ "arguments": { "text": patient }, "wait": 600 }).to_string());
         tokio::spawn(async move { http.try_post("/tools/led_write_entry/call", &body).await })
     };
-    let held = poll(PATIENCE, || async {
+    let held = poll(TEST_TIMEOUT, || async {
         let listed = http.get_json("/approvals?state=pending&limit=8").await;
         let found =
             listed["approvals"].as_array()?.iter().find(|held| held["arguments"]["text"] == *patient)?;
         Some(found["id"].as_str()?.to_owned())
     });
-    let id = held.await.expect("the patient one is held");
-    book.0.insert(patient.clone(), (id.clone(), Promise::Held));
+    let id = held.await.expect("the waiting call is held");
+    book.0.insert(patient.clone(), (id.clone(), Acknowledged::Held));
     ids.push(id);
 
     let verdicts = ["approve", "reject", "approve", "approve"];
@@ -105,35 +105,35 @@ async fn live(ledger: &Ledger, round: u64, chance: &mut Chance, book: &mut Book)
         let (http, body) = (http.clone(), json!({ "steps": format!("{first}-{}", first + 1) }).to_string());
         tokio::spawn(async move { http.try_post(&format!("/plans/{plan}/approve"), &body).await })
     };
-    // Asked for at the last moment: it is held, or nobody was told that it is.
+    // A late call is either held or was not acknowledged.
     let late = format!("round-{round}-late");
     let asking = {
         let (http, late) = (http.clone(), late.clone());
         tokio::spawn(async move { call(&http, &late, None).await })
     };
-    tokio::time::sleep(Duration::from_micros(chance.below(LONGEST_LIFE))).await;
+    tokio::time::sleep(Duration::from_micros(random.below(LONGEST_LIFE))).await;
     ledger.gateway.signal(nix::sys::signal::Signal::SIGKILL);
     for ((deciding, verdict), id) in deciding.into_iter().zip(verdicts).zip(&ids) {
         if deciding.await.unwrap().is_some() {
-            let promise = if verdict == "approve" { Promise::Approved } else { Promise::Rejected };
+            let promise = if verdict == "approve" { Acknowledged::Approved } else { Acknowledged::Rejected };
             book.0.values_mut().filter(|(known, _)| known == id).for_each(|(_, kept)| *kept = promise);
         }
     }
     if waiting.await.unwrap().is_some_and(|(status, _)| status == 200) {
-        book.0.get_mut(&patient).unwrap().1 = Promise::Ran;
+        book.0.get_mut(&patient).unwrap().1 = Acknowledged::Ran;
     }
     if running.await.unwrap().is_some_and(|(status, _)| status == 200) {
         for number in 0..2 {
-            book.0.get_mut(&format!("round-{round}-step-{number}")).unwrap().1 = Promise::Ran;
+            book.0.get_mut(&format!("round-{round}-step-{number}")).unwrap().1 = Acknowledged::Ran;
         }
     }
     if let Some(id) = asking.await.unwrap() {
-        book.0.insert(late, (id, Promise::Held));
+        book.0.insert(late, (id, Acknowledged::Held));
     }
 }
 
-/// How often each text stands in the ledger.
-fn ran(ledger: &Ledger) -> BTreeMap<String, usize> {
+/// The number of entries of each text in the ledger.
+fn ran(ledger: &LedgerGateway) -> BTreeMap<String, usize> {
     let mut counts = BTreeMap::new();
     for entry in ledger.entries() {
         *counts.entry(entry.split(' ').next().unwrap().to_owned()).or_default() += 1;
@@ -141,7 +141,7 @@ fn ran(ledger: &Ledger) -> BTreeMap<String, usize> {
     counts
 }
 
-/// All rows of the audit, by the call they are about.
+/// All audit rows, by call.
 async fn rows(http: &Http) -> BTreeMap<String, Vec<Value>> {
     let mut rows: BTreeMap<String, Vec<Value>> = BTreeMap::new();
     let mut before = String::new();
@@ -158,30 +158,30 @@ async fn rows(http: &Http) -> BTreeMap<String, Vec<Value>> {
 }
 
 #[tokio::test]
-async fn whatever_was_promised_outlives_kills_at_random_moments() {
+async fn acknowledged_state_survives_kills_at_random_moments() {
     let kills = std::env::var(KILLS).ok().and_then(|text| text.parse().ok()).unwrap_or(FEW);
     let seed = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_nanos() as u64;
-    let (mut chance, mut book) = (Chance(seed), Book::default());
+    let (mut random, mut book) = (KillRandom(seed), AcknowledgedCalls::default());
     let started = Instant::now();
     let settings = json!({ "approval": { "default": "writes", "expires_seconds": 3600 } });
-    let mut ledger = Ledger::start(settings).await.ready().await;
+    let mut ledger = LedgerGateway::start(settings).await.ready().await;
     let (status, plan) =
         ledger.gateway.http().post_json("/plans", &json!({ "session": PLANNING }).to_string()).await;
     assert!(status < 300, "{plan}");
     for round in 0..kills {
-        live(&ledger, round, &mut chance, &mut book).await;
-        ledger = ledger.reborn().await;
+        live(&ledger, round, &mut random, &mut book).await;
+        ledger = ledger.restarted().await;
     }
     ledger = ledger.ready().await;
     let http = ledger.gateway.http();
-    // A step that was approved and not begun waits for whoever runs the plan on: steps go in order.
+    // An approved step that has not started waits until the plan is resumed: steps run in order.
     let plan = format!("/plans/{}/approve", plan["id"].as_str().unwrap());
     let (_, rest) = http.post_json(&plan, r#"{"steps":"all"}"#).await;
     assert!(rest["steps"].is_array() || rest["code"] == "plan.no-such-step", "{rest}");
     let mut tally: BTreeMap<String, usize> = BTreeMap::new();
     let mut states = BTreeMap::new();
     for (text, (id, promise)) in &book.0 {
-        let found = poll(PATIENCE, || async {
+        let found = poll(TEST_TIMEOUT, || async {
             let held = http.get_json(&format!("/approvals/{id}")).await;
             (held["state"] != "approved").then_some(held)
         });
@@ -192,10 +192,10 @@ async fn whatever_was_promised_outlives_kills_at_random_moments() {
             held["outcome"]["kind"].as_str().filter(|kind| *kind == "unknown").map_or("", |_| " (unknown)")
         );
         let kept = match promise {
-            Promise::Held => true,
-            Promise::Approved => state == "done" || state.starts_with("failed"),
-            Promise::Rejected => state == "rejected",
-            Promise::Ran => state == "done",
+            Acknowledged::Held => true,
+            Acknowledged::Approved => state == "done" || state.starts_with("failed"),
+            Acknowledged::Rejected => state == "rejected",
+            Acknowledged::Ran => state == "done",
         };
         assert!(kept, "seed {seed}: {text} was {promise:?} and is {state}: {held}");
         *tally.entry(format!("{promise:?}, now {state}")).or_default() += 1;
@@ -205,7 +205,7 @@ async fn whatever_was_promised_outlives_kills_at_random_moments() {
     let rows = rows(&http).await;
     for (text, count) in &counts {
         assert_eq!(*count, 1, "seed {seed}: {text} ran {count} times");
-        assert!(states.contains_key(text) || text.ends_with("late"), "{text} ran and nobody asked for it");
+        assert!(states.contains_key(text) || text.ends_with("late"), "{text} ran without being requested");
     }
     for (text, (id, state)) in &states {
         let count = counts.get(text).copied().unwrap_or(0);
@@ -215,7 +215,7 @@ async fn whatever_was_promised_outlives_kills_at_random_moments() {
             _ => count == 0,
         };
         assert!(possible, "seed {seed}: {text} is {state} and ran {count} times");
-        // Newest first, and only what is about the held call itself.
+        // Newest first, and only the rows of the held call itself.
         let about = rows.get(id).map(Vec::as_slice).unwrap_or_default();
         let told: Vec<&str> = about.iter().rev().map(|row| row["outcome"].as_str().unwrap()).collect();
         let explained: &[&str] = match state.as_str() {
@@ -230,17 +230,17 @@ async fn whatever_was_promised_outlives_kills_at_random_moments() {
     println!("seed {seed}: {kills} kills in {:?}, {} calls, {tally:?}", started.elapsed(), book.0.len());
 }
 
-/// The question dies with the gateway that asked it, what it was about does not.
+/// A question is lost with the gateway that asked it; its held call is not.
 #[tokio::test]
-async fn a_modern_client_finds_its_question_again_after_a_kill() {
+async fn modern_client_is_asked_again_after_a_kill() {
     let settings = json!({ "approval": { "default": "writes", "expires_seconds": 3600 } });
-    let mut ledger = Ledger::start(settings).await.ready().await;
+    let mut ledger = LedgerGateway::start(settings).await.ready().await;
     let params = json!({ "name": "led_write_entry", "arguments": { "text": "once" } });
-    let asked = async |ledger: &Ledger, params: &Value| {
-        let client = Client::of(Era::Modern, ledger.gateway.address).await;
+    let asked = async |ledger: &LedgerGateway, params: &Value| {
+        let client = TestClient::of(TestEra::Modern, ledger.gateway.address).await;
         client.start("tools/call", params.clone()).await.finish().await
     };
-    let held = |told: &Told| {
+    let held = |told: &Transcript| {
         let requests = told.result()["inputRequests"].as_object().unwrap();
         let (key, request) = requests.iter().next().unwrap();
         (key.clone(), request["params"]["_meta"]["toolbooth/held"].as_str().unwrap().to_owned())
@@ -248,7 +248,7 @@ async fn a_modern_client_finds_its_question_again_after_a_kill() {
     let first = asked(&ledger, &params).await;
     let (key, id) = held(&first);
     ledger = ledger.survive().await.ready().await;
-    // The state was the dead gateway's: an answer under it is refused, and nothing runs.
+    // The request state belongs to the killed gateway: an answer with it is refused, and nothing runs.
     let mut late = params.clone();
     late["requestState"] = first.result()["requestState"].clone();
     late["inputResponses"] = json!({ (&key): { "action": "accept", "content": { "decision": "approve" } } });
@@ -256,7 +256,7 @@ async fn a_modern_client_finds_its_question_again_after_a_kill() {
     assert_eq!((refused.status, refused.code()), (400, Some(-32602)), "{}", refused.answer);
     assert!(ledger.entries().is_empty());
     let second = asked(&ledger, &params).await;
-    assert_eq!(held(&second), (key.clone(), id.clone()), "the same call is asked about, not another");
+    assert_eq!(held(&second), (key.clone(), id.clone()), "the same held call is asked about");
     let mut answer = late;
     answer["requestState"] = second.result()["requestState"].clone();
     let told = asked(&ledger, &answer).await;

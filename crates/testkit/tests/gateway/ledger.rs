@@ -1,13 +1,13 @@
-//! A gateway with a server, `led`, that writes down what it did.
+//! A gateway with a server, `led`, that records its calls in a file.
 
-use crate::known::{read, run};
+use crate::token_users::{read, run};
 use serde_json::{Value, json};
 use std::process::Output;
 use toolbooth_testkit::world::home::hostile;
-use toolbooth_testkit::world::{Gateway, Home, Http, PATIENCE, poll};
+use toolbooth_testkit::world::{Gateway, Home, Http, TEST_TIMEOUT, poll};
 
-/// A gateway and its ledger.
-pub struct Ledger {
+/// A gateway with a ledger server.
+pub struct LedgerGateway {
     pub home: Home,
     pub gateway: Gateway,
 }
@@ -19,14 +19,14 @@ pub fn entry() -> Value {
     entry
 }
 
-impl Ledger {
-    /// A gateway in `local` mode with these settings.
+impl LedgerGateway {
+    /// Starts a gateway in `local` mode with these settings.
     pub async fn start(settings: Value) -> Self {
         let home = Home::with_settings(settings, &[]);
         Self::at(home, &entry()).await
     }
 
-    /// A gateway in this home, which knows its settings but not its servers yet.
+    /// Adds the ledger server to this configuration and starts a gateway.
     pub async fn at(home: Home, entry: &Value) -> Self {
         let mut entry = entry.clone();
         entry["args"][1] = home.path("ledger.txt").display().to_string().into();
@@ -38,19 +38,19 @@ impl Ledger {
         Self { home, gateway }
     }
 
-    /// The same, once the server is connected.
+    /// Waits until the server is connected.
     pub async fn ready(self) -> Self {
         self.gateway.connected(&["led"]).await;
         self
     }
 
-    /// What the server did so far.
+    /// The entries that the server has written.
     pub fn entries(&self) -> Vec<String> {
         let text = std::fs::read_to_string(self.home.path("ledger.txt")).unwrap_or_default();
         text.lines().map(str::to_owned).collect()
     }
 
-    /// Runs a command of this home.
+    /// Runs a command with this configuration.
     pub fn run(&self, words: &[&str]) -> Output {
         run(&self.home, words, None)
     }
@@ -60,7 +60,7 @@ impl Ledger {
         read(&self.run(&[words, &["--json"]].concat()))
     }
 
-    /// Kills the gateway and starts it anew.
+    /// Kills the gateway and starts it again.
     pub async fn survive(self) -> Self {
         let Self { home, gateway } = self;
         gateway.kill().await;
@@ -68,21 +68,21 @@ impl Ledger {
         Self { home, gateway }
     }
 
-    /// Starts the gateway anew after somebody has killed it.
-    pub async fn reborn(self) -> Self {
+    /// Starts the gateway again after it was killed.
+    pub async fn restarted(self) -> Self {
         let Self { home, gateway } = self;
         gateway.gone().await;
         let gateway = home.start().await;
         Self { home, gateway }
     }
 
-    /// The user whom the gateway takes this test for.
+    /// The user that the gateway identifies for this test.
     pub async fn user(&self) -> String {
         self.gateway.http().get_json("/me").await["user"].as_str().unwrap().to_owned()
     }
 }
 
-/// Calls `write_entry` over REST and does not wait for a person; the held call's id.
+/// Calls `write_entry` over REST without waiting for approval; returns the id of the held call.
 pub async fn held_write(http: &Http, text: &str) -> String {
     let body = json!({ "arguments": { "text": text }, "wait": 0 }).to_string();
     let (status, answer) = http.post_json("/tools/led_write_entry/call", &body).await;
@@ -90,17 +90,17 @@ pub async fn held_write(http: &Http, text: &str) -> String {
     answer["held"].as_str().unwrap().to_owned()
 }
 
-/// A held call, once it is neither pending nor under way.
+/// Waits until a held call has ended.
 pub async fn over(http: &Http, id: &str) -> Value {
     let path = format!("/approvals/{id}");
-    let over = poll(PATIENCE, || async {
+    let over = poll(TEST_TIMEOUT, || async {
         let held = http.get_json(&path).await;
         (!matches!(held["state"].as_str(), Some("pending" | "approved"))).then_some(held)
     });
     over.await.unwrap_or_else(|| panic!("held call {id} does not end"))
 }
 
-/// What a command wrote to standard output, without the end of the line.
+/// The standard output of a command without the final newline.
 pub fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).trim_end().to_owned()
 }

@@ -1,62 +1,65 @@
-//! Losslessness: what a server answers and what a client asks comes out as it went in, to the byte.
+//! Losslessness: arguments and results pass through the gateway byte for byte.
 
-use crate::samples::{Answered, Case, Envelope};
+use crate::samples::{AnswerEnvelope, SampleCall, SampleResult};
 use proptest::strategy::Strategy;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner};
 use serde_json::json;
 use serde_json::value::RawValue;
-use toolbooth_testkit::fixture::Era;
+use toolbooth_testkit::fixture::TestEra;
 use toolbooth_testkit::world::client::result_text;
-use toolbooth_testkit::world::upstream::{Answer, ID};
-use toolbooth_testkit::world::{Client, Gateway, Home, Upstream};
+use toolbooth_testkit::world::scripted_server::{ID, ScriptedAnswer};
+use toolbooth_testkit::world::{Gateway, Home, ScriptedServer, TestClient};
 
-/// Explores other cases than the usual ones when set.
+/// Environment variable that enables random cases instead of the fixed ones.
 const EXPLORE: &str = "TOOLBOOTH_EXPLORE";
 const CASES: u32 = 200;
 
-struct Bridge {
+struct EraBridge {
     _home: Home,
     gateway: Gateway,
-    modern: Upstream,
-    legacy: Upstream,
-    clients: [Client; 2],
+    modern: ScriptedServer,
+    legacy: ScriptedServer,
+    clients: [TestClient; 2],
 }
 
-impl Bridge {
+impl EraBridge {
     async fn open() -> Self {
-        let (modern, legacy) = (Upstream::start(Era::Modern).await, Upstream::start(Era::Legacy).await);
-        // As long as nobody looks into results and any length may pass.
+        let (modern, legacy) =
+            (ScriptedServer::start(TestEra::Modern).await, ScriptedServer::start(TestEra::Legacy).await);
+        // Without inspection of results and without a token limit.
         let settings = json!({ "limits": { "result_tokens": 0 }, "results": { "inspect": false } });
         let home = Home::with_settings(settings, &[("modern", modern.entry()), ("legacy", legacy.entry())]);
         let gateway = home.start().await;
         gateway.connected(&["modern", "legacy"]).await;
-        let clients =
-            [Client::of(Era::Legacy, gateway.address).await, Client::of(Era::Modern, gateway.address).await];
+        let clients = [
+            TestClient::of(TestEra::Legacy, gateway.address).await,
+            TestClient::of(TestEra::Modern, gateway.address).await,
+        ];
         Self { _home: home, gateway, modern, legacy, clients }
     }
 
-    fn server(&self, era: Era) -> (&'static str, &Upstream) {
+    fn server(&self, era: TestEra) -> (&'static str, &ScriptedServer) {
         match era {
-            Era::Modern => ("modern_take", &self.modern),
-            Era::Legacy => ("legacy_take", &self.legacy),
+            TestEra::Modern => ("modern_take", &self.modern),
+            TestEra::Legacy => ("legacy_take", &self.legacy),
         }
     }
 
-    /// Makes the call in all pairs of eras and says what was lost.
-    async fn check(&self, case: &Case) -> Result<(), String> {
-        for server_era in [Era::Legacy, Era::Modern] {
+    /// Makes the call in all pairs of eras and returns a description of lost content.
+    async fn check(&self, case: &SampleCall) -> Result<(), String> {
+        for server_era in [TestEra::Legacy, TestEra::Modern] {
             let (tool, upstream) = self.server(server_era);
             let given = case.result.text(server_era);
             upstream.answer(match case.envelope {
-                Envelope::Usual => Answer::result(&given),
-                Envelope::IdLast => {
-                    Answer::Body(format!(r#"{{"result":{given},"id":{ID},"jsonrpc":"2.0"}}"#))
+                AnswerEnvelope::Usual => ScriptedAnswer::result(&given),
+                AnswerEnvelope::IdLast => {
+                    ScriptedAnswer::Body(format!(r#"{{"result":{given},"id":{ID},"jsonrpc":"2.0"}}"#))
                 }
-                Envelope::Spaced => Answer::Body(format!(
+                AnswerEnvelope::Spaced => ScriptedAnswer::Body(format!(
                     "{{ \"jsonrpc\" : \"2.0\",\n\"id\" : {ID} , \"result\" : {given} }}\n"
                 )),
-                Envelope::Event => {
-                    Answer::Event(format!(r#"{{"jsonrpc":"2.0","id":{ID},"result":{given}}}"#))
+                AnswerEnvelope::Event => {
+                    ScriptedAnswer::Event(format!(r#"{{"jsonrpc":"2.0","id":{ID},"result":{given}}}"#))
                 }
             });
             for client in &self.clients {
@@ -97,7 +100,7 @@ fn arguments_of(body: &str) -> String {
     serde_json::from_str::<Request<'_>>(body).unwrap().params.arguments.get().to_owned()
 }
 
-/// The members of an object, each value as its very text.
+/// The members of an object, each value as its exact text.
 fn members(text: &str) -> Result<Vec<(String, String)>, String> {
     struct Members(Vec<(String, String)>);
     impl<'de> serde::Deserialize<'de> for Members {
@@ -122,20 +125,27 @@ fn members(text: &str) -> Result<Vec<(String, String)>, String> {
     serde_json::from_str::<Members>(text).map(|members| members.0).map_err(|error| error.to_string())
 }
 
-fn compare(result: &Answered, given: &str, got: &str, server: Era, client: Era) -> Result<(), String> {
+fn compare(
+    result: &SampleResult,
+    given: &str,
+    got: &str,
+    server: TestEra,
+    client: TestEra,
+) -> Result<(), String> {
     if server == client {
         return if got == given { Ok(()) } else { Err("the bytes differ".into()) };
     }
-    let dress = |key: &str| matches!(key, "resultType" | "ttlMs" | "cacheScope");
+    let is_modern_member = |key: &str| matches!(key, "resultType" | "ttlMs" | "cacheScope");
     let (given, got) = (members(given)?, members(got)?);
-    let worn: Vec<&str> = got.iter().map(|(key, _)| key.as_str()).filter(|key| dress(key)).collect();
-    let expected: &[&str] = if client == Era::Modern { &["resultType"] } else { &[] };
-    if worn != expected {
-        return Err(format!("dressed in {worn:?}"));
+    let found: Vec<&str> =
+        got.iter().map(|(key, _)| key.as_str()).filter(|key| is_modern_member(key)).collect();
+    let expected: &[&str] = if client == TestEra::Modern { &["resultType"] } else { &[] };
+    if found != expected {
+        return Err(format!("modern members are {found:?}"));
     }
-    let kept = |members: Vec<(String, String)>| members.into_iter().filter(|(key, _)| !dress(key));
+    let kept = |members: Vec<(String, String)>| members.into_iter().filter(|(key, _)| !is_modern_member(key));
     let (mut given, mut got): (Vec<_>, Vec<_>) = (kept(given).collect(), kept(got).collect());
-    // What the protocol itself put into `_meta` does not cross; the rest does.
+    // The protocol's own members of `_meta` are not passed on; all others are.
     for side in [&mut given, &mut got] {
         for (_, value) in side.iter_mut().filter(|(key, _)| key == "_meta") {
             let inner = members(value)?.into_iter();
@@ -153,16 +163,16 @@ fn compare(result: &Answered, given: &str, got: &str, server: Era, client: Era) 
 }
 
 #[test]
-fn nothing_is_lost_between_any_two_eras() {
+fn no_content_is_lost_between_any_two_eras() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    let bridge = runtime.block_on(Bridge::open());
+    let bridge = runtime.block_on(EraBridge::open());
     let config =
         Config { cases: CASES, failure_persistence: None, max_shrink_iters: 60, ..Config::default() };
     let mut runner = match std::env::var_os(EXPLORE) {
         Some(_) => TestRunner::new(config),
         None => TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha)),
     };
-    let outcome = runner.run(&Case::any().prop_map(std::sync::Arc::new), |case| {
+    let outcome = runner.run(&SampleCall::any().prop_map(std::sync::Arc::new), |case| {
         runtime.block_on(bridge.check(&case)).map_err(TestCaseError::fail)
     });
     if let Err(failure) = outcome {
@@ -170,11 +180,11 @@ fn nothing_is_lost_between_any_two_eras() {
     }
 }
 
-/// Texts that are JSON, though few would write them.
+/// Valid JSON in unusual notations.
 #[test]
-fn odd_spellings_travel_too() {
+fn unusual_json_notations_are_preserved() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    let bridge = runtime.block_on(Bridge::open());
+    let bridge = runtime.block_on(EraBridge::open());
     let odd = [
         ("a number beyond floats", "1e400"),
         ("a long fraction", "0.1000000000000000055511151231257827021181583404541015625"),
@@ -189,8 +199,9 @@ fn odd_spellings_travel_too() {
     ];
     let mut lost = Vec::new();
     for (what, text) in odd {
-        let result = Answered::plain(&format!(r#"{{"content":[],"odd":{text}}}"#));
-        let case = Case { result, arguments: format!(r#"{{"odd":{text}}}"#), envelope: Envelope::Usual };
+        let result = SampleResult::plain(&format!(r#"{{"content":[],"odd":{text}}}"#));
+        let case =
+            SampleCall { result, arguments: format!(r#"{{"odd":{text}}}"#), envelope: AnswerEnvelope::Usual };
         if let Err(why) = runtime.block_on(bridge.check(&case)) {
             lost.push(format!("{what}: {why}"));
         }
@@ -199,9 +210,9 @@ fn odd_spellings_travel_too() {
 }
 
 #[test]
-fn a_long_modern_result_is_undressed_for_legacy_clients() {
+fn modern_members_of_a_long_result_are_removed_for_legacy_clients() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    let bridge = runtime.block_on(Bridge::open());
+    let bridge = runtime.block_on(EraBridge::open());
     let text = "x".repeat(64 * 1024);
     let content = format!(r#""content":[{{"type":"text","text":"{text}"}}]"#);
     let named = r#""io.modelcontextprotocol/serverInfo":{"name":"s","version":"1"}"#;
@@ -216,22 +227,22 @@ fn a_long_modern_result_is_undressed_for_legacy_clients() {
         ),
     ];
     for (given, expected) in cases {
-        bridge.modern.answer(Answer::result(&given));
+        bridge.modern.answer(ScriptedAnswer::result(&given));
         let (_, answer) = runtime.block_on(bridge.clients[0].call_text("modern_take", "{}"));
         let got = result_text(&answer).unwrap_or_default();
         assert!(got == expected, "{}", preview(&got[got.len().saturating_sub(200)..]));
     }
 }
 
-/// Between two of the same era nothing is judged: what the revision does not know passes as it is.
+/// Within one era results are not checked: unknown members pass unchanged.
 #[test]
-fn structure_that_is_no_object_passes_within_an_era() {
+fn structured_content_that_is_not_an_object_passes_within_an_era() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    let bridge = runtime.block_on(Bridge::open());
-    for (era, client) in [(Era::Legacy, &bridge.clients[0]), (Era::Modern, &bridge.clients[1])] {
+    let bridge = runtime.block_on(EraBridge::open());
+    for (era, client) in [(TestEra::Legacy, &bridge.clients[0]), (TestEra::Modern, &bridge.clients[1])] {
         let (tool, upstream) = bridge.server(era);
         let result = r#"{"resultType":"complete","content":[],"structuredContent":[1.50,"a"]}"#;
-        upstream.answer(Answer::result(result));
+        upstream.answer(ScriptedAnswer::result(result));
         let (_, answer) = runtime.block_on(client.call_text(tool, "{}"));
         assert_eq!(result_text(&answer).as_deref(), Some(result), "{era:?}");
     }

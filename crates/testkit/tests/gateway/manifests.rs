@@ -1,15 +1,17 @@
-//! Tool manifests: what an operator writes beside the configuration is what callers see and what holds.
+//! Tool manifests: definitions of the operator replace or add tools.
 
-use crate::known::{read, run};
+use crate::token_users::{read, run};
 use serde_json::{Value, json};
 use std::fs;
 use std::time::Duration;
-use toolbooth_testkit::fixture::Era;
+use toolbooth_testkit::fixture::TestEra;
 use toolbooth_testkit::world::home::hostile;
-use toolbooth_testkit::world::upstream::Answer;
-use toolbooth_testkit::world::{Client, Gateway, Home, PATIENCE, Upstream, eyes, poll, token};
+use toolbooth_testkit::world::scripted_server::ScriptedAnswer;
+use toolbooth_testkit::world::{
+    Gateway, Home, ScriptedServer, TEST_TIMEOUT, TestClient, poll, processes, token,
+};
 
-/// A search tool that somebody describes, laid over the tool that serves it.
+/// A manifest of a search tool, an overlay of the tool that serves it.
 fn google_search() -> Value {
     json!({
         "name": "google_search",
@@ -36,7 +38,7 @@ fn google_search() -> Value {
     })
 }
 
-/// A tool that wraps one of a server, with a model behind it.
+/// A manifest tool with a server's tool and a model as providers.
 fn browser_lookup() -> Value {
     json!({
         "name": "browser_lookup",
@@ -52,7 +54,7 @@ fn browser_lookup() -> Value {
     })
 }
 
-/// Writes a file of the home as editors do: whole, by renaming.
+/// Replaces a file atomically, by renaming, as editors do.
 fn write(home: &Home, path: &str, text: &str) {
     let path = home.path(path);
     fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -61,7 +63,7 @@ fn write(home: &Home, path: &str, text: &str) {
     fs::rename(draft, path).unwrap();
 }
 
-async fn tools(client: &Client) -> Vec<Value> {
+async fn tools(client: &TestClient) -> Vec<Value> {
     client.ask("tools/list", json!({})).await.result()["tools"].as_array().unwrap().clone()
 }
 
@@ -74,8 +76,9 @@ async fn revision(gateway: &Gateway) -> u64 {
 }
 
 #[tokio::test]
-async fn the_well_known_examples_load_and_say_what_holds() {
-    let (google, browser) = (Upstream::start(Era::Modern).await, Upstream::start(Era::Modern).await);
+async fn common_example_manifests_load_and_apply() {
+    let (google, browser) =
+        (ScriptedServer::start(TestEra::Modern).await, ScriptedServer::start(TestEra::Modern).await);
     let schema = json!({ "type": "object", "properties": { "q": { "type": "string" } }, "required": ["q"] });
     google.list(json!([{ "name": "search", "description": "Searches.", "inputSchema": schema }]).to_string());
     browser.list(
@@ -86,25 +89,25 @@ async fn the_well_known_examples_load_and_say_what_holds() {
     write(&home, "tools/wrappers.json", &json!([browser_lookup(), { "name": "not_there" }]).to_string());
     let gateway = home.start().await;
     gateway.connected(&["google", "browser-server"]).await;
-    let client = Client::of(Era::Modern, gateway.address).await;
+    let client = TestClient::of(TestEra::Modern, gateway.address).await;
     let listed = tools(&client).await;
 
     let search = find(&listed, "google_search");
     assert_eq!(search["description"], "A Google search result API...");
     assert_eq!(search["inputSchema"]["required"], json!(["query"]));
-    google.answer(Answer::Echo);
+    google.answer(ScriptedAnswer::Echo);
     let told = client.call("google_search", json!({ "query": "x" })).await;
     assert!(told.text().contains(r#""arguments":{"query":"x"}"#), "{}", told.answer);
     let told = client.call("google_search", json!({ "q": "x" })).await;
     assert!(
         told.code() == Some(-32602) || told.is_error(),
-        "its own schema no longer counts: {}",
+        "the server's schema is replaced: {}",
         told.answer
     );
 
     let lookup = find(&listed, "browser_lookup");
     assert_eq!(lookup["description"], "Proxy to the MCP browser tool");
-    assert_eq!(lookup["inputSchema"], schema, "what its first server takes");
+    assert_eq!(lookup["inputSchema"], schema, "the schema of its first provider");
     let shown = gateway.http().get_json("/tools/browser_lookup").await;
     assert_eq!(shown["id"], "tool.browser_lookup");
     let terms = &shown;
@@ -112,7 +115,7 @@ async fn the_well_known_examples_load_and_say_what_holds() {
     let ids: Vec<_> = terms["providers"].as_array().unwrap().iter().map(|one| one["id"].clone()).collect();
     assert_eq!(ids, [json!("mcp:browser-server"), json!("openai")]);
 
-    // What is shown of credentials is whether they are there.
+    // Only whether credentials are set is shown.
     let terms = gateway.http().get_json("/tools/google_search").await;
     assert_eq!((&terms["version"], &terms["credentials_configured"]), (&json!("1.0.0"), &json!(false)));
     assert_eq!(
@@ -126,7 +129,7 @@ async fn the_well_known_examples_load_and_say_what_holds() {
     assert_eq!(states, ["overlay", "virtual", "waiting"]);
     let doctor = read(&run(&home, &["doctor", "--json"], None));
     let checks = doctor["checks"].as_array().unwrap();
-    let waits = |check: &&Value| check["message"].as_str().unwrap().contains("`not_there` waits");
+    let waits = |check: &&Value| check["message"].as_str().unwrap().contains("`not_there` is waiting");
     assert_eq!(checks.iter().filter(waits).count(), 1, "{doctor}");
     let shown = run(&home, &["tools", "show", "google_search"], None);
     let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
@@ -138,9 +141,9 @@ async fn the_well_known_examples_load_and_say_what_holds() {
 }
 
 #[tokio::test]
-async fn an_overlay_sets_the_timeout_and_the_consent_of_a_tool() {
-    let slow = Upstream::start(Era::Modern).await;
-    slow.answer(Answer::Stalls { text: "{".into(), length: 100 });
+async fn overlay_sets_timeout_and_consent_of_a_tool() {
+    let slow = ScriptedServer::start(TestEra::Modern).await;
+    slow.answer(ScriptedAnswer::Stalls { text: "{".into(), length: 100 });
     let settings = json!({ "policy": { "consent": "gateway" }, "approval": { "wait_seconds": 1 } });
     let home = Home::with_settings(settings, &[("slow", slow.entry()), ("good", hostile(&["echo"]))]);
     write(
@@ -150,17 +153,17 @@ async fn an_overlay_sets_the_timeout_and_the_consent_of_a_tool() {
     );
     let gateway = home.start().await;
     gateway.connected(&["slow", "good"]).await;
-    let client = Client::with_capabilities(Era::Modern, gateway.address, json!({})).await;
+    let client = TestClient::with_capabilities(TestEra::Modern, gateway.address, json!({})).await;
     let told = client.call("slow_take", json!({})).await;
     assert_eq!(told.fault(), "call.timeout", "{}", told.answer);
     let told = client.call("good_echo", json!({ "n": 1 })).await;
     assert_eq!(told.text(), r#"{"n":1}"#);
     let told = client.call("good_ok", json!({})).await;
-    assert_ne!(told.result()["content"][0]["text"], "ok", "this one is asked about: {}", told.answer);
+    assert_ne!(told.result()["content"][0]["text"], "ok", "this tool needs consent: {}", told.answer);
 }
 
 #[tokio::test]
-async fn a_persona_has_its_own_tools_in_place_of_shared_ones() {
+async fn persona_tools_replace_shared_tools() {
     let personas =
         json!({ "personas": { "Atlas": { "inherit": "shared" }, "Other": { "inherit": "shared" } } });
     let home = Home::with_settings(personas, &[("good", hostile(&["echo"]))]);
@@ -174,13 +177,13 @@ async fn a_persona_has_its_own_tools_in_place_of_shared_ones() {
         ("/mcp/p/Atlas", "Atlas's", &["ask", "good_echo", "good_ok", "own"][..]),
         ("/mcp/p/Other", "shared", &["ask", "good_echo", "good_ok", "hid"][..]),
     ];
-    for era in [Era::Legacy, Era::Modern] {
+    for era in [TestEra::Legacy, TestEra::Modern] {
         for (path, text, expected) in cases {
-            let client = Client::known(era, gateway.address, path, &[]).await;
+            let client = TestClient::with_headers(era, gateway.address, path, &[]).await;
             let listed = tools(&client).await;
             let mut names = client.names("tools/list", "tools").await;
             names.sort();
-            assert_eq!(names, expected, "{path}: each name once");
+            assert_eq!(names, expected, "{path}: each name is listed once");
             assert_eq!(find(&listed, "ask")["description"], text, "{path}");
             let echo = find(&listed, "good_echo")["description"] == "Atlas's";
             assert_eq!(echo, path.ends_with("Atlas"), "{path}");
@@ -193,7 +196,7 @@ async fn a_persona_has_its_own_tools_in_place_of_shared_ones() {
 }
 
 #[tokio::test]
-async fn an_edit_of_a_manifest_is_seen_by_those_it_concerns() {
+async fn manifest_edit_notifies_only_affected_clients() {
     let mark = token("kept");
     let personas =
         json!({ "personas": { "Atlas": { "inherit": "shared" }, "Other": { "inherit": "shared" } } });
@@ -201,34 +204,34 @@ async fn an_edit_of_a_manifest_is_seen_by_those_it_concerns() {
     write(&home, "tools/a.json", r#"{"name": "good_echo", "description": "First."}"#);
     let gateway = home.start().await;
     gateway.connected(&["good"]).await;
-    let before = eyes::marked(&mark);
+    let before = processes::marked(&mark);
     let clients = ["/mcp", "/mcp/p/Atlas", "/mcp/p/Other"];
     let mut streams = Vec::new();
     for path in clients {
-        let client = Client::known(Era::Modern, gateway.address, path, &[]).await;
+        let client = TestClient::with_headers(TestEra::Modern, gateway.address, path, &[]).await;
         assert_eq!(find(&tools(&client).await, "good_echo")["description"], "First.");
         streams.push((client.listen(&[]).await, client));
     }
     let first = revision(&gateway).await;
     let seen = async |at: usize, text: &str| {
-        let client = Client::known(Era::Modern, gateway.address, clients[at], &[]).await;
-        let there = poll(PATIENCE, || async {
+        let client = TestClient::with_headers(TestEra::Modern, gateway.address, clients[at], &[]).await;
+        let there = poll(TEST_TIMEOUT, || async {
             (find(&tools(&client).await, "good_echo")["description"] == text).then_some(())
         });
         assert!(there.await.is_some(), "{text}: {}", gateway.log());
     };
 
-    // A new file in a folder that was not there: for Atlas alone.
+    // A new file in a new folder, for Atlas only.
     write(&home, "personas/Atlas/tools/a.json", r#"{"name": "good_echo", "description": "Atlas's."}"#);
-    let told = streams[1].0.wait_for("notifications/tools/list_changed", PATIENCE).await;
+    let told = streams[1].0.wait_for("notifications/tools/list_changed", TEST_TIMEOUT).await;
     assert!(told.is_some(), "{}", gateway.log());
     seen(1, "Atlas's.").await;
-    assert_eq!(revision(&gateway).await, first + 1, "once");
+    assert_eq!(revision(&gateway).await, first + 1, "one revision");
     for other in [0, 2] {
         assert_eq!(streams[other].0.gather(Duration::from_millis(300)).await, Vec::<Value>::new());
     }
 
-    // An edit with a bad sibling: the good one counts, the bad one is set aside.
+    // An edit with one valid and one invalid entry: the invalid entry is set aside.
     write(
         &home,
         "tools/a.json",
@@ -236,12 +239,12 @@ async fn an_edit_of_a_manifest_is_seen_by_those_it_concerns() {
     );
     seen(0, "Second.").await;
     assert_eq!(revision(&gateway).await, first + 2);
-    assert!(gateway.log().contains("`x` is no version"), "{}", gateway.log());
+    assert!(gateway.log().contains("`x` is not a valid version"), "{}", gateway.log());
 
-    // Terms that no list shows are a revision all the same, and nobody is told of a list.
+    // A change of terms that are not listed is a new revision without a notification.
     streams[0].0.gather(Duration::from_millis(300)).await;
     write(&home, "tools/a.json", r#"{"name": "good_echo", "description": "Second.", "default_timeout": 7}"#);
-    let there = poll(PATIENCE, || async {
+    let there = poll(TEST_TIMEOUT, || async {
         let shown = gateway.http().get_json("/tools/good_echo").await;
         (shown["default_timeout"] == 7.0).then_some(())
     });
@@ -249,21 +252,21 @@ async fn an_edit_of_a_manifest_is_seen_by_those_it_concerns() {
     assert_eq!(revision(&gateway).await, first + 3);
     assert_eq!(streams[0].0.gather(Duration::from_millis(300)).await, Vec::<Value>::new());
 
-    // A slip of the pen: what the file said before stays.
+    // A syntax error: the previous entries stay in force.
     write(&home, "tools/a.json", r#"{"name": "good_echo", "#);
-    let there = poll(PATIENCE, || async { gateway.log().contains("stays in force").then_some(()) });
+    let there = poll(TEST_TIMEOUT, || async { gateway.log().contains("remains in effect").then_some(()) });
     assert!(there.await.is_some(), "{}", gateway.log());
     seen(0, "Second.").await;
     assert_eq!(gateway.http().get_json("/manifests").await["kept"].as_array().unwrap().len(), 1);
 
-    // Taken away, the server's own words are back.
+    // Without the file, the server's own description is used again.
     fs::remove_file(home.path("tools/a.json")).unwrap();
-    seen(0, "Returns its arguments as they came.").await;
-    assert_eq!(eyes::marked(&mark), before, "the server kept its process");
+    seen(0, "Returns its arguments unchanged.").await;
+    assert_eq!(processes::marked(&mark), before, "the server kept its process");
 }
 
 #[tokio::test]
-async fn the_command_line_checks_files_and_strictness_refuses() {
+async fn cli_checks_manifests_and_strict_mode_refuses_errors() {
     let home = Home::new(&[("good", hostile(&["echo"]))]);
     write(&home, "tools/a.json", r#"[{"name": "good_echo"}, {"name": "bad", "side_effects": "reads"}]"#);
     let path = home.path("tools/a.json");

@@ -1,11 +1,11 @@
-//! Rules and names: what an operator says of a tool holds under every name that the tool goes by.
+//! Rules and names: an operator's rules apply to every name of a tool.
 
-use crate::known::{read, run};
+use crate::token_users::{read, run};
 use serde_json::{Value, json};
 use std::process::{Command, Output};
-use toolbooth_testkit::fixture::Era;
-use toolbooth_testkit::world::upstream::Answer;
-use toolbooth_testkit::world::{Client, Gateway, Home, Upstream, binaries};
+use toolbooth_testkit::fixture::TestEra;
+use toolbooth_testkit::world::scripted_server::ScriptedAnswer;
+use toolbooth_testkit::world::{Gateway, Home, ScriptedServer, TestClient, binaries};
 
 fn tools(names: &[&str]) -> String {
     let tools: Vec<Value> = names
@@ -18,21 +18,21 @@ fn tools(names: &[&str]) -> String {
     json!(tools).to_string()
 }
 
-/// A bank with these tools, which tells what it was sent.
-async fn bank(names: &[&str]) -> Upstream {
-    let bank = Upstream::start(Era::Modern).await;
+/// A scripted server with these tools, which echoes its requests.
+async fn bank(names: &[&str]) -> ScriptedServer {
+    let bank = ScriptedServer::start(TestEra::Modern).await;
     bank.list(tools(names));
-    bank.answer(Answer::Echo);
+    bank.answer(ScriptedAnswer::Echo);
     bank
 }
 
-async fn client(gateway: &Gateway) -> Client {
-    Client::with_capabilities(Era::Modern, gateway.address, json!({})).await
+async fn client(gateway: &Gateway) -> TestClient {
+    TestClient::with_capabilities(TestEra::Modern, gateway.address, json!({})).await
 }
 
 /// Audit H1: global lists were parsed and checked, and nothing read them.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_denied_tool_is_in_no_list_no_search_and_no_call() {
+async fn denied_tool_cannot_be_listed_found_or_called() {
     let bank = bank(&["balance", "transfer"]).await;
     let settings = json!({ "deny_tools": ["*transfer*"], "exposure": { "mode": "search" } });
     let home = Home::with_settings(settings, &[("bank", bank.entry())]);
@@ -60,7 +60,7 @@ async fn a_denied_tool_is_in_no_list_no_search_and_no_call() {
     assert!(!output.status.success());
     assert!(bank.seen("tools/call").is_empty(), "nothing reached the server");
 
-    // A tool learns only of tools that its caller may use.
+    // `_mcp_data` lists only tools that the caller may use.
     let told = client.call("bank_balance", json!({})).await;
     assert!(
         told.text().contains("bank_balance") && !told.text().contains("bank_transfer"),
@@ -69,9 +69,9 @@ async fn a_denied_tool_is_in_no_list_no_search_and_no_call() {
     );
 }
 
-/// Audit H1: the other list, and a server's own ones.
+/// Audit H1: the global allow list, and the lists of a server.
 #[tokio::test]
-async fn only_allowed_tools_enter_and_deny_wins() {
+async fn only_allowed_tools_are_offered_and_deny_wins() {
     let bank = bank(&["balance", "transfer", "close", "audit"]).await;
     let mut entry = bank.entry();
     entry["tools"] = json!({ "deny": ["mcp.bank.audit"] });
@@ -83,9 +83,9 @@ async fn only_allowed_tools_enter_and_deny_wins() {
     assert_eq!(names, ["bank_balance", "bank_transfer"]);
 }
 
-/// With `naming.style = "tool"` the exposed name is the server's own choice.
+/// With `naming.style = "tool"` the server chooses the exposed name.
 #[tokio::test]
-async fn a_server_cannot_name_its_tools_into_an_allow_list() {
+async fn server_cannot_name_its_tools_into_an_allow_list() {
     let (git, evil) = (bank(&["push"]).await, bank(&["git_push"]).await);
     let settings = json!({ "naming": { "style": "tool" }, "allow_tools": ["git_*"] });
     let home = Home::with_settings(settings, &[("git", git.entry()), ("evil", evil.entry())]);
@@ -94,9 +94,9 @@ async fn a_server_cannot_name_its_tools_into_an_allow_list() {
     assert_eq!(client(&gateway).await.names("tools/list", "tools").await, ["push"]);
 }
 
-/// Audit H2: a rule that names a tool in one form holds for it in all, whatever the naming style in force.
+/// Audit H2: a rule with one form of a name applies to all forms, in every naming style.
 #[tokio::test]
-async fn a_rule_holds_in_every_form_of_a_name() {
+async fn rule_applies_to_every_form_of_a_name() {
     let bank = bank(&["t1", "t2", "t3", "t4", "t5", "t6", "t7", "free"]).await;
     let forms = ["bank_t1", "mcp_bank_t2", "bank__t3", "mcp.bank.t4", "mcp__bank__t5", "t6", "bank.t7"];
     for style in ["tool", "mcp.server.tool"] {
@@ -117,7 +117,7 @@ async fn a_rule_holds_in_every_form_of_a_name() {
     }
 }
 
-/// Runs a command of this home in a project folder.
+/// Runs a command in a project folder.
 fn in_folder(home: &Home, words: &[&str]) -> Command {
     let folder = home.path("project");
     std::fs::create_dir_all(&folder).unwrap();
@@ -137,9 +137,9 @@ fn said(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
-/// Audit H2: an untrusted folder changed how the user's rules read.
+/// Audit H2: an untrusted folder changed how the user's rules match.
 #[tokio::test]
-async fn an_untrusted_folder_does_not_change_how_rules_match() {
+async fn untrusted_folder_does_not_change_how_rules_match() {
     let bank = bank(&["transfer"]).await;
     let settings = json!({ "policy": { "rules": [{ "tools": "bank_*", "effect": "deny" }] } });
     let home = Home::with_settings(settings, &[("bank", bank.entry())]);
@@ -155,9 +155,9 @@ async fn an_untrusted_folder_does_not_change_how_rules_match() {
     assert!(bank.seen("tools/call").is_empty());
 }
 
-/// A gateway must not run more openly than its folder asks.
+/// A gateway must not be less strict than its project folder requires.
 #[tokio::test]
-async fn a_folder_that_sets_rules_is_trusted_or_left_out() {
+async fn folder_with_rules_must_be_trusted_or_ignored() {
     let home = Home::new(&[]);
     for rules in ["[auth]\nmode = \"token\"\n", "[[policy.rules]]\ntools = \"*\"\neffect = \"deny\"\n"] {
         write_project(&home, rules);
@@ -171,15 +171,15 @@ async fn a_folder_that_sets_rules_is_trusted_or_left_out() {
         without.arg("--no-project");
         drop(Gateway::start(without, &home.path("gateway.log")).await);
     }
-    // Trusted, its rules hold.
+    // Once trusted, its rules apply.
     write_project(&home, "[auth]\nmode = \"token\"\n");
     let mut trusting = in_folder(&home, &["serve"]);
     trusting.arg("--trust");
     let gateway = Gateway::start(trusting, &home.path("gateway.log")).await;
     assert_eq!(gateway.http().get_json("/tools").await["code"], "auth.required");
-    // An edit takes trust back; the gateway stays as strict as it was.
+    // An edit revokes trust; the gateway stays as strict as before.
     write_project(&home, "[auth]\nmode = \"token\"\n[lint]\nmin_score = 10\n");
-    let refused = toolbooth_testkit::world::poll(toolbooth_testkit::world::PATIENCE, || async {
+    let refused = toolbooth_testkit::world::poll(toolbooth_testkit::world::TEST_TIMEOUT, || async {
         gateway.log().contains("the last good one stays").then_some(())
     });
     refused.await.expect("the reload is refused");
@@ -188,7 +188,7 @@ async fn a_folder_that_sets_rules_is_trusted_or_left_out() {
 
 /// Errors of an untrusted file are reported, and nothing in it is expanded.
 #[tokio::test]
-async fn an_untrusted_file_is_checked_without_being_expanded() {
+async fn untrusted_file_is_checked_without_expansion() {
     let home = Home::new(&[]);
     write_project(
         &home,
@@ -210,7 +210,7 @@ async fn an_untrusted_file_is_checked_without_being_expanded() {
 /// Audit M10: outside `local` mode an operator gets a warning for tools whose callers may name any user.
 #[tokio::test(flavor = "multi_thread")]
 async fn tools_with_an_identity_argument_are_reported() {
-    let desk = Upstream::start(Era::Modern).await;
+    let desk = ScriptedServer::start(TestEra::Modern).await;
     desk.list(
         json!([{ "name": "mail", "description": "Reads the mail of a user.", "inputSchema": {
             "type": "object", "properties": { "username": { "type": "string" } } } }])

@@ -1,4 +1,4 @@
-//! The OpenAPI document against the gateway that serves it: what it says is there, is there, and nothing else.
+//! Checks the OpenAPI document against the gateway that serves it.
 
 use hyper::Method;
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ async fn gateway() -> (Home, Gateway) {
 }
 
 #[tokio::test]
-async fn every_path_answers_to_the_methods_that_the_document_names_and_to_no_others() {
+async fn every_path_accepts_exactly_the_documented_methods() {
     let (_home, gateway) = gateway().await;
     let http = gateway.http();
     let document = http.get_json("/openapi.json").await;
@@ -53,7 +53,7 @@ async fn every_path_answers_to_the_methods_that_the_document_names_and_to_no_oth
     gather(&document, &mut references);
     for reference in references {
         let pointer = reference.trim_start_matches('#');
-        assert!(document.pointer(pointer).is_some(), "{reference} leads nowhere");
+        assert!(document.pointer(pointer).is_some(), "{reference} does not resolve");
     }
 }
 
@@ -69,7 +69,7 @@ fn gather<'a>(value: &'a Value, references: &mut Vec<&'a str>) {
 }
 
 #[tokio::test]
-async fn the_page_of_the_document_loads_nothing_from_elsewhere() {
+async fn openapi_page_loads_only_local_resources() {
     let (_home, gateway) = gateway().await;
     let http = gateway.http();
     for (path, kind) in
@@ -95,7 +95,7 @@ async fn the_page_of_the_document_loads_nothing_from_elsewhere() {
         assert_eq!(reply.header("content-type"), Some("application/problem+json"), "{path}");
         assert_eq!(reply.json().await["code"], code, "{path}");
     }
-    // Found by a fuzzer: a list was read as the fields of a body, and a text that no store takes was our fault.
+    // Found by a fuzzer: a list was read as the fields of a body, and text that the store rejects was a server error.
     for (path, body, code) in [
         ("/plans", "[null, null]", "request.bad-body"),
         ("/tokens", "[\"ann\", [], null, null, null]", "request.bad-body"),

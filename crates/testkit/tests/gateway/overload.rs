@@ -8,12 +8,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use toolbooth_testkit::fixture::Era;
+use toolbooth_testkit::fixture::TestEra;
 use toolbooth_testkit::world::home::hostile;
-use toolbooth_testkit::world::upstream::Answer;
-use toolbooth_testkit::world::{Client, Gatehouse, Gateway, Home, PATIENCE, Upstream, eyes, poll};
+use toolbooth_testkit::world::scripted_server::ScriptedAnswer;
+use toolbooth_testkit::world::{
+    Gateway, Home, OAuthServer, ScriptedServer, TEST_TIMEOUT, TestClient, poll, processes,
+};
 
-/// A server that gives every request the same answer, and how many requests there were.
+/// Starts a server that answers every request with `answer`; returns its URL and a request counter.
 async fn always(answer: impl Fn(&str) -> String + Send + Sync + 'static) -> (String, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/mcp", listener.local_addr().unwrap());
@@ -36,9 +38,9 @@ async fn always(answer: impl Fn(&str) -> String + Send + Sync + 'static) -> (Str
     (url, count)
 }
 
-/// F11: a redirect to itself, a challenge without end, a pause of eleven days.
+/// F11: a redirect to itself, an endless challenge, a `Retry-After` of eleven days.
 #[tokio::test]
-async fn redirect_and_challenge_loops_are_given_up() {
+async fn redirect_and_challenge_loops_are_ended() {
     let redirect = |url: &str| format!("HTTP/1.1 307 Again\r\nlocation: {url}\r\ncontent-length: 0\r\n\r\n");
     let challenge =
         |_: &str| "HTTP/1.1 401 No\r\nwww-authenticate: Bearer\r\ncontent-length: 0\r\n\r\n".to_owned();
@@ -49,38 +51,38 @@ async fn redirect_and_challenge_loops_are_given_up() {
     for (name, answer) in answers {
         let (url, count) = always(answer).await;
         let scene = Scene::new(json!({ "url": url, "connect_timeout": 3 })).await;
-        let settled = poll(PATIENCE, || async {
+        let settled = poll(TEST_TIMEOUT, || async {
             let state = scene.gateway.server("bad").await["state"].clone();
             (state == "error" || state == "needs_auth").then_some(())
         });
         assert!(settled.await.is_some(), "{name}: {}", scene.gateway.server("bad").await);
         let first = count.load(Ordering::Relaxed);
-        assert!(first <= 12, "{name}: one try took {first} requests");
+        assert!(first <= 12, "{name}: one attempt took {first} requests");
         scene.good_is_brisk().await;
         let told = scene.client.call("bad_ok", json!({})).await;
         assert!(told.code().is_some() || told.is_error(), "{name}: {}", told.answer);
     }
 }
 
-/// F11: tokens that are refused as soon as they are issued are not asked for without end.
+/// F11: tokens that are refused at once are not requested endlessly.
 #[tokio::test]
-async fn a_token_that_is_always_refused_is_not_renewed_without_end() {
-    let house = Gatehouse::start(Era::Modern).await;
-    let home = Home::new(&[("house", house.entry()), ("good", hostile(&["echo"]))]);
+async fn token_that_is_always_refused_is_not_renewed_endlessly() {
+    let oauth = OAuthServer::start(TestEra::Modern).await;
+    let home = Home::new(&[("oauth", oauth.entry()), ("good", hostile(&["echo"]))]);
     let gateway = home.start().await;
     gateway.connected(&["good"]).await;
-    gateway.reaches("house", "needs_auth").await;
-    house.server.admit_by(|_| Some("Bearer error=\"invalid_token\"".to_owned()));
+    gateway.wait_for_state("oauth", "needs_auth").await;
+    oauth.server.admit_by(|_| Some("Bearer error=\"invalid_token\"".to_owned()));
     for _ in 0..3 {
-        gateway.act("house", "connect").await;
+        gateway.act("oauth", "connect").await;
     }
-    let tally = house.tally();
+    let tally = oauth.counts();
     assert!(tally.registrations + tally.logins + tally.renewals <= 3, "{tally:?}");
 }
 
-/// F11: a service that asks for a pause longer than the deadline of the call.
+/// F11: a service requests a pause longer than the deadline of the call.
 #[tokio::test]
-async fn a_service_cannot_make_a_call_wait_for_days() {
+async fn retry_after_cannot_exceed_the_deadline() {
     let later = |_: &str| "HTTP/1.1 429 Later\r\nretry-after: 999999\r\ncontent-length: 0\r\n\r\n".to_owned();
     let (url, count) = always(later).await;
     let home = Home::new(&[("good", hostile(&["echo"]))]);
@@ -90,7 +92,7 @@ async fn a_service_cannot_make_a_call_wait_for_days() {
     std::fs::write(home.path("tools/all.json"), tool.to_string()).unwrap();
     let gateway = home.start().await;
     gateway.connected(&["good"]).await;
-    let client = Client::of(Era::Modern, gateway.address).await;
+    let client = TestClient::of(TestEra::Modern, gateway.address).await;
     for _ in 0..5 {
         let start = Instant::now();
         let told = client.call("lookup", json!({})).await;
@@ -102,9 +104,9 @@ async fn a_service_cannot_make_a_call_wait_for_days() {
 
 /// Audit: "server `_manifest` did not answer". A time-out names the provider by its configured name.
 #[tokio::test]
-async fn a_timeout_of_a_manifest_tool_names_its_provider() {
-    let slow = Upstream::start(Era::Modern).await;
-    slow.answer(Answer::Stalls { text: "{".into(), length: 100 });
+async fn timeout_of_a_manifest_tool_names_its_provider() {
+    let slow = ScriptedServer::start(TestEra::Modern).await;
+    slow.answer(ScriptedAnswer::Stalls { text: "{".into(), length: 100 });
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/", silent.local_addr().unwrap());
     let home = Home::new(&[("slow", slow.entry())]);
@@ -118,7 +120,7 @@ async fn a_timeout_of_a_manifest_tool_names_its_provider() {
     std::fs::write(home.path("tools/all.json"), tools.to_string()).unwrap();
     let gateway = home.start().await;
     gateway.connected(&["slow"]).await;
-    let client = Client::of(Era::Modern, gateway.address).await;
+    let client = TestClient::of(TestEra::Modern, gateway.address).await;
     for tool in ["web", "both"] {
         let told = client.call(tool, json!({})).await;
         assert_eq!(told.fault(), "call.timeout", "{}", told.answer);
@@ -128,13 +130,13 @@ async fn a_timeout_of_a_manifest_tool_names_its_provider() {
     }
 }
 
-/// F13: many servers behind one address that comes back: they are not all asked at once, and all come back.
+/// F13: many servers behind one address that recovers: connections are limited, and all servers reconnect.
 #[tokio::test]
-async fn servers_that_return_together_are_connected_in_turns() {
+async fn servers_that_return_together_are_connected_in_batches() {
     const SERVERS: usize = 100;
-    /// How many are connected at once (`CONNECT_AT_ONCE` of the engine).
+    /// The limit of concurrent connection attempts (`CONNECT_AT_ONCE` of the engine).
     const AT_ONCE: usize = 64;
-    let upstream = Upstream::start(Era::Modern).await;
+    let upstream = ScriptedServer::start(TestEra::Modern).await;
     let behind = upstream.url.trim_start_matches("http://").trim_end_matches("/mcp").to_owned();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/mcp", listener.local_addr().unwrap());
@@ -148,7 +150,7 @@ async fn servers_that_return_together_are_connected_in_turns() {
             tokio::spawn(async move {
                 if !*back.borrow() {
                     highest.fetch_max(counting.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
-                    // Silent until it is back: no client times out before that.
+                    // Silent until it recovers: no client times out before that.
                     drop(back.wait_for(|is_back| *is_back).await);
                     counting.fetch_sub(1, Ordering::SeqCst);
                 }
@@ -163,22 +165,22 @@ async fn servers_that_return_together_are_connected_in_turns() {
     let entries: Vec<(&str, Value)> = names.iter().map(|name| (name.as_str(), entry.clone())).collect();
     let home = Home::new(&entries);
     let gateway = home.start().await;
-    let full = poll(PATIENCE, || async { (waiting.load(Ordering::SeqCst) >= AT_ONCE).then_some(()) });
+    let full = poll(TEST_TIMEOUT, || async { (waiting.load(Ordering::SeqCst) >= AT_ONCE).then_some(()) });
     assert!(full.await.is_some(), "{waiting:?} {}", gateway.log());
     is_back.send(true).unwrap();
-    let up = poll(PATIENCE, || async {
+    let up = poll(TEST_TIMEOUT, || async {
         let listed = gateway.http().get_json("/servers").await;
         let servers = listed["servers"].as_array().unwrap();
         (servers.iter().filter(|server| server["state"] == "connected").count() == SERVERS).then_some(())
     });
     assert!(up.await.is_some(), "{}", gateway.http().get_json("/servers").await);
-    assert!(peak.load(Ordering::SeqCst) <= AT_ONCE, "{peak:?} were asked at once");
+    assert!(peak.load(Ordering::SeqCst) <= AT_ONCE, "{peak:?} concurrent attempts");
 }
 
 /// A persistent connection.
-struct Kept(TcpStream);
+struct PersistentConnection(TcpStream);
 
-impl Kept {
+impl PersistentConnection {
     async fn open(gateway: &Gateway) -> Self {
         Self(TcpStream::connect(gateway.address).await.unwrap())
     }
@@ -195,7 +197,7 @@ impl Kept {
         let mut text = String::new();
         let mut piece = [0; 4096];
         let reading = async {
-            // The result has the number in it; the rest is not looked at.
+            // Only the number in the result is checked.
             while !text.contains(&format!("\"number\":{number}")) || !text.ends_with('}') {
                 match self.0.read(&mut piece).await {
                     Ok(length @ 1..) => text.push_str(&String::from_utf8_lossy(&piece[..length])),
@@ -211,11 +213,11 @@ impl Kept {
 
 /// F19: no descriptors are left for new clients; connected clients are served, and the gateway recovers.
 #[tokio::test]
-async fn a_gateway_without_descriptors_serves_on_and_recovers() {
+async fn gateway_without_descriptors_keeps_serving_and_recovers() {
     let home = Home::new(&[("good", hostile(&["echo"]))]);
     let gateway = home.start_with_descriptors(256).await;
     gateway.connected(&["good"]).await;
-    let mut old = Kept::open(&gateway).await;
+    let mut old = PersistentConnection::open(&gateway).await;
     assert!(old.call(&gateway, 0).await.is_some(), "the first call is not answered: {}", gateway.log());
     let mut crowd = Vec::new();
     // More than there are descriptors; the kernel keeps the rest until they are accepted.
@@ -226,7 +228,7 @@ async fn a_gateway_without_descriptors_serves_on_and_recovers() {
         );
     }
     // Unidentified connections are bounded: descriptors are left for the rest.
-    let held = eyes::open_files(gateway.pid());
+    let held = processes::open_files(gateway.pid());
     assert!(held < 200, "{held} files are open");
     for number in 1..=20 {
         let start = Instant::now();
@@ -238,8 +240,8 @@ async fn a_gateway_without_descriptors_serves_on_and_recovers() {
         assert!(start.elapsed() < Duration::from_secs(5), "call {number} took {:?}", start.elapsed());
     }
     drop(crowd);
-    let recovered = poll(PATIENCE, || async {
-        let mut new = Kept::open(&gateway).await;
+    let recovered = poll(TEST_TIMEOUT, || async {
+        let mut new = PersistentConnection::open(&gateway).await;
         new.call(&gateway, 99).await.map(drop)
     });
     assert!(recovered.await.is_some(), "new clients are not served again: {}", gateway.log());
@@ -248,29 +250,29 @@ async fn a_gateway_without_descriptors_serves_on_and_recovers() {
 
 /// F20: many long results at once are not buffered for clients that have not read them yet.
 #[tokio::test]
-async fn many_long_results_at_once_are_not_buffered() {
+async fn many_concurrent_long_results_are_not_buffered() {
     const MIB: usize = 1 << 20;
     const CALLS: usize = 40;
-    let upstream = Upstream::start(Era::Modern).await;
+    let upstream = ScriptedServer::start(TestEra::Modern).await;
     let text = "x".repeat(8 * MIB);
-    upstream.answer(Answer::result(
+    upstream.answer(ScriptedAnswer::result(
         &json!({ "content": [{ "type": "text", "text": text }], "resultType": "complete" }).to_string(),
     ));
-    // The server is in this process, with copies of its own; only the gateway is looked at.
+    // The server is in this process; only the gateway's memory is measured.
     let settings = json!({ "limits": { "result_tokens": 0 } });
     let home = Home::with_settings(settings, &[("long", upstream.entry()), ("good", hostile(&["echo"]))]);
     let gateway = home.start().await;
     gateway.connected(&["long", "good"]).await;
     let calls = (0..CALLS).map(|_| async {
-        let client = Client::of(Era::Modern, gateway.address).await;
+        let client = TestClient::of(TestEra::Modern, gateway.address).await;
         let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
             "name": "long_take", "arguments": {},
-            "_meta": client.stamp().into_iter().collect::<serde_json::Map<String, Value>>() } });
+            "_meta": client.modern_meta().into_iter().collect::<serde_json::Map<String, Value>>() } });
         let reply = client.post(&body.to_string(), &client.mirrored("tools/call", Some("long_take"))).await;
         reply.length().await
     });
     let canary = async {
-        let client = Client::of(Era::Modern, gateway.address).await;
+        let client = TestClient::of(TestEra::Modern, gateway.address).await;
         for number in 0..5 {
             let told = client.call("good_echo", json!({ "number": number })).await;
             assert_eq!(told.result()["structuredContent"]["number"], number);
@@ -278,14 +280,14 @@ async fn many_long_results_at_once_are_not_buffered() {
     };
     let (lengths, ()) = tokio::join!(futures_util::future::join_all(calls), canary);
     assert!(lengths.iter().all(|length| *length > 8 * MIB as u64), "{lengths:?}");
-    let peak = eyes::peak_mib(gateway.pid());
+    let peak = processes::peak_mib(gateway.pid());
     println!("{CALLS} results of 8 MiB: the gateway held {peak} MiB at most");
-    assert!(peak < 300, "the gateway held {peak} MiB");
+    assert!(peak < 300, "the gateway used {peak} MiB");
 }
 
-/// F25: an unresolvable host delays its own server alone.
+/// F25: an unresolvable host delays only its own server.
 #[tokio::test]
-async fn an_unresolvable_host_delays_no_other_server() {
+async fn unresolvable_host_delays_no_other_server() {
     let entry = json!({ "url": "http://no-such-host.invalid/mcp", "connect_timeout": 2 });
     let home = Home::new(&[("bad", entry.clone()), ("worse", entry), ("good", hostile(&["echo"]))]);
     std::fs::create_dir_all(home.path("tools")).unwrap();
@@ -294,7 +296,7 @@ async fn an_unresolvable_host_delays_no_other_server() {
     std::fs::write(home.path("tools/all.json"), tool.to_string()).unwrap();
     let gateway = home.start().await;
     gateway.connected(&["good"]).await;
-    let client = Client::of(Era::Modern, gateway.address).await;
+    let client = TestClient::of(TestEra::Modern, gateway.address).await;
     let start = Instant::now();
     let told = client.call("lookup", json!({})).await;
     assert!(told.is_error() || told.code().is_some(), "{}", told.answer);
@@ -306,6 +308,6 @@ async fn an_unresolvable_host_delays_no_other_server() {
         assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
     }
     for server in ["bad", "worse"] {
-        gateway.reaches(server, "error").await;
+        gateway.wait_for_state(server, "error").await;
     }
 }

@@ -1,6 +1,6 @@
 //! Files that other users could have written, and files that are not configuration.
 
-use crate::known::run;
+use crate::token_users::run;
 use serde_json::json;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
@@ -26,7 +26,7 @@ fn serve_refuses(home: &Home, code: &str) {
 
 /// Audit, medium: a file that any user may write names commands that run with the gateway's rights.
 #[test]
-fn a_configuration_that_others_may_write_is_refused() {
+fn configuration_writable_by_others_is_refused() {
     let home = Home::new(&[("good", hostile(&["echo"]))]);
     set_mode(&home.config(), 0o666);
     serve_refuses(&home, "config.world-writable");
@@ -44,13 +44,13 @@ fn a_configuration_that_others_may_write_is_refused() {
     std::fs::remove_file(home.config()).unwrap();
     std::fs::rename(&real, home.config()).unwrap();
 
-    // Only the superuser can give a file away.
+    // Only the superuser can change the owner of a file.
     if std::os::unix::fs::chown(home.config(), Some(12_345), None).is_ok() {
         serve_refuses(&home, "config.foreign-owner");
     }
 }
 
-/// The same for what a configuration names: variables become parts of commands, manifests send data elsewhere.
+/// The same for files that a configuration names: variables become parts of commands, manifests send data elsewhere.
 #[test]
 fn files_named_by_a_configuration_are_checked_too() {
     let home = Home::with_settings(json!({ "env_file": "vars.env" }), &[("good", hostile(&["echo"]))]);
@@ -93,9 +93,9 @@ fn errors_do_not_quote_files_that_are_not_configurations() {
     }
 }
 
-/// Audit, medium: a placeholder by which a proxy proves itself.
+/// Audit, medium: a placeholder was accepted as the proxy's secret.
 #[test]
-fn a_weak_proxy_secret_is_refused() {
+fn weak_proxy_secret_is_refused() {
     for secret in ["changeme", "secret", "short", "changeme-changeme-changeme", "aaaaaaaaaaaaaaaaaaaa"] {
         let settings = json!({ "auth": { "mode": "header", "header": { "secret": secret } } });
         let home = Home::with_settings(settings, &[]);
@@ -105,7 +105,7 @@ fn a_weak_proxy_secret_is_refused() {
     }
 }
 
-/// Audit: `forward_headers` may not hand on what callers show to this gateway.
+/// Audit: `forward_headers` must not forward credentials for this gateway.
 #[test]
 fn credentials_of_callers_cannot_be_forwarded() {
     for header in ["X-Proxy-Secret", "x-user-email", "Cookie", "Authorization"] {
@@ -117,9 +117,9 @@ fn credentials_of_callers_cannot_be_forwarded() {
     }
 }
 
-/// Audit, medium: a trusted `cwd` that is a link, turned outward later, ran there.
+/// Audit, medium: a trusted `cwd` that is a link could later point to another folder.
 #[tokio::test]
-async fn a_trusted_folder_whose_link_changed_needs_trust_again() {
+async fn trusted_folder_with_a_changed_link_needs_trust_again() {
     let home = Home::new(&[]);
     let project = home.path("project");
     for folder in ["inside", "outside"] {
@@ -142,5 +142,5 @@ async fn a_trusted_folder_whose_link_changed_needs_trust_again() {
     std::fs::remove_file(project.join("work")).unwrap();
     symlink(project.join("outside"), project.join("work")).unwrap();
     let gateway = Gateway::start(command(&["serve"]), &home.path("gateway.log")).await;
-    gateway.reaches("p", "needs_trust").await;
+    gateway.wait_for_state("p", "needs_trust").await;
 }

@@ -1,9 +1,9 @@
-//! Plan mode: reads run, everything else waits in order until somebody has read it.
+//! Plan mode: reads run, all other calls are queued in order until they are approved.
 
 use crate::callers::ERAS;
-use crate::ledger::{Ledger, said};
+use crate::ledger::{LedgerGateway, said};
 use serde_json::{Value, json};
-use toolbooth_testkit::world::Client;
+use toolbooth_testkit::world::TestClient;
 
 fn states(plan: &Value) -> Vec<&str> {
     plan["steps"].as_array().unwrap().iter().map(|step| step["state"].as_str().unwrap()).collect()
@@ -11,12 +11,12 @@ fn states(plan: &Value) -> Vec<&str> {
 
 #[tokio::test]
 async fn writes_are_queued_and_run_in_order_up_to_the_first_failure() {
-    let mut ledger = Ledger::start(json!({})).await.ready().await;
+    let mut ledger = LedgerGateway::start(json!({})).await.ready().await;
     let user = ledger.user().await;
     let plan = ledger.json(&["plan", "on"])["id"].as_str().unwrap().to_owned();
     let mut step = 0;
     for era in ERAS {
-        let client = Client::of(era, ledger.gateway.address).await;
+        let client = TestClient::of(era, ledger.gateway.address).await;
         assert!(!client.call("led_read_entries", json!({})).await.is_error(), "reads run");
         for (tool, text) in [("led_write_entry", "a"), ("led_delete_entry", "b")] {
             let told = client.call(tool, json!({ "text": text })).await;
@@ -39,7 +39,7 @@ async fn writes_are_queued_and_run_in_order_up_to_the_first_failure() {
     assert_eq!(states(&shown), ["pending"; 4]);
     let ran = ledger.run(&["plan", "approve", "1-3", "--json"]);
     assert_eq!(ran.status.code(), Some(1));
-    let reports = crate::known::read(&ran);
+    let reports = crate::token_users::read(&ran);
     assert_eq!(reports["steps"].as_array().unwrap().len(), 2, "it stops at the failure: {reports}");
     assert_eq!(states(&ledger.json(&["plan", "show"])), ["done", "failed", "pending", "pending"]);
     assert_eq!(ledger.entries(), [format!("a by {user}")]);
@@ -48,7 +48,7 @@ async fn writes_are_queued_and_run_in_order_up_to_the_first_failure() {
     assert_eq!(call.status.code(), Some(4), "plan mode is still on after a restart");
     ledger = ledger.survive().await.ready().await;
     assert!(ledger.run(&["plan", "reject", "4", "--reason", "no"]).status.success());
-    assert_eq!(ledger.run(&["plan", "approve", "4"]).status.code(), Some(1), "it does not wait any more");
+    assert_eq!(ledger.run(&["plan", "approve", "4"]).status.code(), Some(1), "it is no longer pending");
     assert_eq!(ledger.run(&["plan", "approve", "3-1"]).status.code(), Some(1));
     assert!(ledger.run(&["plan", "off"]).status.success());
     let now = ledger.run(&["call", "led_write_entry", "text=now"]);
@@ -62,9 +62,11 @@ async fn writes_are_queued_and_run_in_order_up_to_the_first_failure() {
 }
 
 #[tokio::test]
-async fn a_plan_takes_the_calls_of_its_scope() {
-    let ledger =
-        Ledger::start(json!({ "personas": { "dev": { "allowed_tools": ["led_*"] } } })).await.ready().await;
+async fn plan_queues_the_calls_of_its_scope() {
+    let ledger = LedgerGateway::start(json!({ "personas": { "dev": { "allowed_tools": ["led_*"] } } }))
+        .await
+        .ready()
+        .await;
     assert!(ledger.run(&["plan", "on", "--session", "work"]).status.success());
     let call = |more: &[&str]| {
         let words = [&["call", "led_write_entry", "text=x"], more].concat();

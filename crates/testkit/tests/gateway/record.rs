@@ -1,24 +1,24 @@
 //! The audit: every acknowledged call and administrative act has a row, also after a kill.
 
 use crate::callers::http_as;
-use crate::known::{Known, make_token, read, recorded, run};
-use crate::ledger::{Ledger, entry};
+use crate::ledger::{LedgerGateway, entry};
+use crate::token_users::{TokenUsers, make_token, read, recorded, run};
 use ::http::Method;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::process::Command;
 use toolbooth_testkit::world::home::{fixture_on_stdio, hostile};
-use toolbooth_testkit::world::{Gateway, Home, Http, PATIENCE, binaries, poll};
+use toolbooth_testkit::world::{Gateway, Home, Http, TEST_TIMEOUT, binaries, poll};
 
 /// A gateway with a ledger, `led`, and a server whose tool declares no effect, `odd`.
-async fn scene(settings: Value) -> Ledger {
+async fn scene(settings: Value) -> LedgerGateway {
     let home = Home::with_settings(settings, &[("odd", hostile(&["echo"]))]);
-    let ledger = Ledger::at(home, &entry()).await.ready().await;
+    let ledger = LedgerGateway::at(home, &entry()).await.ready().await;
     ledger.gateway.connected(&["odd"]).await;
     ledger
 }
 
-/// How many rows of calls there are, by tool and outcome.
+/// The number of rows of calls, by tool and outcome.
 async fn calls(http: &Http) -> BTreeMap<(String, String), usize> {
     let mut counts = BTreeMap::new();
     let mut before = String::new();
@@ -52,7 +52,7 @@ async fn rows_of_answered_calls_survive_a_kill_right_after_the_answer() {
     for round in 1..=20 {
         let http = ledger.gateway.http();
         let body = json!({ "arguments": { "text": format!("round-{round}") } }).to_string();
-        // The last one differs from round to round: it is the one that is answered a moment before the kill.
+        // The last call differs from round to round: it is answered right before the kill.
         let mut order = ["odd_echo", "led_read_entries", "led_write_entry"];
         order.rotate_left(round % 3);
         for tool in order {
@@ -60,7 +60,7 @@ async fn rows_of_answered_calls_survive_a_kill_right_after_the_answer() {
             assert_eq!(status, 200, "{tool}: {answer}");
         }
         ledger.gateway.signal(nix::sys::signal::Signal::SIGKILL);
-        ledger = ledger.reborn().await.ready().await;
+        ledger = ledger.restarted().await.ready().await;
         ledger.gateway.connected(&["odd"]).await;
         let counts = calls(&ledger.gateway.http()).await;
         for tool in ["echo", "read_entries", "write_entry"] {
@@ -72,9 +72,9 @@ async fn rows_of_answered_calls_survive_a_kill_right_after_the_answer() {
     assert!(verified.status.success(), "{}", String::from_utf8_lossy(&verified.stdout));
 }
 
-// audit: tools of unknown effect write no intent row.
+// audit: tools of unknown effect wrote no intent row.
 #[tokio::test]
-async fn an_interrupted_call_of_unknown_effect_is_recorded_after_a_kill() {
+async fn interrupted_call_of_unknown_effect_is_recorded_after_a_kill() {
     let home = Home::with_settings(json!({}), &[("odd", hostile(&["never-answers"]))]);
     let gateway = home.start().await;
     gateway.connected(&["odd"]).await;
@@ -82,7 +82,7 @@ async fn an_interrupted_call_of_unknown_effect_is_recorded_after_a_kill() {
         let http = gateway.http();
         tokio::spawn(async move { http.try_post("/tools/odd_hang/call", "{}").await })
     };
-    let sent = poll(PATIENCE, || async {
+    let sent = poll(TEST_TIMEOUT, || async {
         let spooled = ["toolbooth.db-spool/0", "toolbooth.db-spool/1"]
             .iter()
             .any(|file| std::fs::metadata(home.data().join(file)).is_ok_and(|file| file.len() > 0));
@@ -92,7 +92,7 @@ async fn an_interrupted_call_of_unknown_effect_is_recorded_after_a_kill() {
     gateway.kill().await;
     let _ = hanging.await;
     let gateway = home.start().await;
-    let unknown = poll(PATIENCE, || async {
+    let unknown = poll(TEST_TIMEOUT, || async {
         let counts = calls(&gateway.http()).await;
         counts.keys().any(|(_, outcome)| outcome == "unknown").then_some(())
     });
@@ -100,7 +100,7 @@ async fn an_interrupted_call_of_unknown_effect_is_recorded_after_a_kill() {
     assert!(run(&home, &["audit", "verify"], None).status.success());
 }
 
-// M8: token creation and revocation, reload, sign-in leave no audit row.
+// M8: token creation and revocation, reload and sign-in left no audit row.
 #[tokio::test]
 async fn administrative_acts_leave_rows() {
     let ledger = scene(json!({})).await;
@@ -141,8 +141,8 @@ async fn administrative_acts_leave_rows() {
 
 // M8: the same over REST, by an administrator with a token.
 #[tokio::test]
-async fn tokens_made_and_revoked_over_rest_leave_rows() {
-    let known = Known::start().await;
+async fn tokens_created_and_revoked_over_rest_leave_rows() {
+    let known = TokenUsers::start().await;
     let root = known.gateway.http();
     let (status, made) = root.post_json("/tokens", r#"{"user":"dan","groups":["staff"]}"#).await;
     assert_eq!(status, 201, "{made}");
@@ -202,8 +202,8 @@ async fn acts_of_commands_leave_rows_when_no_gateway_runs() {
     assert!(shown.to_string().contains("theirs"), "{shown}");
 }
 
-/// Calls a tool until five calls were refused because the disk is full; how many calls were answered, and how many
-/// were made without a result, since the disk was full between their intent and their end.
+/// Calls a tool until five calls are refused because the disk is full. Returns the number of answered calls, and of
+/// calls that ran without a result because the disk became full between their intent and their end.
 async fn fill_disk(http: &Http, tool: &str, text: &str) -> (usize, usize) {
     let (mut answered, mut withheld, mut refused) = (0, 0, 0);
     for number in 0..4_000 {
@@ -224,7 +224,7 @@ async fn fill_disk(http: &Http, tool: &str, text: &str) -> (usize, usize) {
     panic!("the disk did not fill up after {answered} calls");
 }
 
-/// Lifts the limit on the size of files, which was a soft one; whether that is possible here.
+/// Lifts the soft limit on the file size; returns whether that is possible here.
 fn free_disk(gateway: &Gateway) -> bool {
     let pid = gateway.pid().to_string();
     let lifted = Command::new("prlimit").args(["--pid", &pid, "--fsize=unlimited"]).status();
@@ -235,7 +235,7 @@ fn free_disk(gateway: &Gateway) -> bool {
 #[tokio::test]
 async fn writes_that_cannot_be_recorded_are_refused_and_reads_continue() {
     let home = Home::with_settings(json!({}), &[("odd", hostile(&["echo"]))]);
-    // The gateway is started in a shell that lets no file grow beyond some hundred KiB: the disk is full then.
+    // The gateway runs in a shell that limits files to some hundred KiB, which simulates a full disk.
     let config = std::fs::read_to_string(home.config()).unwrap();
     let mut config: Value = serde_json::from_str(&config).unwrap();
     let mut led = entry();
@@ -262,7 +262,7 @@ async fn writes_that_cannot_be_recorded_are_refused_and_reads_continue() {
 
 // F21: on a full disk, a call of unknown effect was answered without an audit row.
 #[tokio::test]
-async fn no_result_of_a_call_of_unknown_effect_is_given_without_an_audit_row() {
+async fn call_of_unknown_effect_returns_no_result_without_an_audit_row() {
     let home = Home::with_settings(json!({}), &[("odd", hostile(&["echo"]))]);
     let mut command = home.serve_through("bash", &["-c", "ulimit -S -f 700; exec \"$0\" \"$@\""]);
     command.env("TOOLBOOTH_LOG", "error");
@@ -282,9 +282,9 @@ async fn no_result_of_a_call_of_unknown_effect_is_given_without_an_audit_row() {
     }
     let (status, answer) = http.post_json("/tools/odd_echo/call", "{}").await;
     assert_eq!(status, 200, "{answer}");
-    // Each call that was made has one row: those that waited in memory are written now.
+    // Each call that ran has one row: rows that waited in memory are written now.
     let made = answered + withheld + 1;
-    let written = poll(PATIENCE, || async { (done(&calls(&http).await, "echo") == made).then_some(()) });
+    let written = poll(TEST_TIMEOUT, || async { (done(&calls(&http).await, "echo") == made).then_some(()) });
     assert!(written.await.is_some(), "{made} calls were made: {:?}", calls(&http).await);
     gateway.stop().await;
     let gateway = home.start().await;
@@ -296,7 +296,7 @@ async fn no_result_of_a_call_of_unknown_effect_is_given_without_an_audit_row() {
 
 // audit: kept arguments are masked by key name only.
 #[tokio::test]
-async fn secrets_in_values_are_masked_wherever_arguments_are_kept() {
+async fn secrets_in_stored_arguments_are_masked() {
     let mut odd = hostile(&["echo"]);
     odd["env"] = json!({ "API_TOKEN": "${RECORD_TEST_SECRET}" });
     let home = Home::with_settings(json!({}), &[("odd", odd)]);
@@ -334,9 +334,9 @@ async fn secrets_in_values_are_masked_wherever_arguments_are_kept() {
     }
 }
 
-// audit: the sealing key lies in the same file as what it seals; a key that is gone is never replaced.
+// audit: the sealing key was in the same file as the sealed data; a lost key is never replaced.
 #[tokio::test]
-async fn a_gateway_does_not_start_without_the_keys_its_database_was_used_with() {
+async fn gateway_does_not_start_without_the_keys_of_its_database() {
     let home = Home::with_settings(json!({}), &[("odd", fixture_on_stdio("modern"))]);
     home.start().await.stop().await;
     let keys = home.data().join("toolbooth.db.keys");
@@ -347,12 +347,12 @@ async fn a_gateway_does_not_start_without_the_keys_its_database_was_used_with() 
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(!output.status.success());
     assert!(said.contains("store.keys-missing"), "{said}");
-    assert!(!keys.exists(), "a new key was made for old data");
+    assert!(!keys.exists(), "a new key was created for old data");
 }
 
 // Retention: the oldest rows are dropped, and the rest can be verified.
 #[tokio::test]
-async fn an_audit_that_was_trimmed_is_still_verified() {
+async fn trimmed_audit_can_still_be_verified() {
     let home =
         Home::with_settings(json!({ "audit": { "keep_bytes": 20_000 } }), &[("odd", hostile(&["echo"]))]);
     let gateway = home.start().await;
@@ -365,7 +365,7 @@ async fn an_audit_that_was_trimmed_is_still_verified() {
     gateway.stop().await;
     let gateway = home.start().await;
     let http = gateway.http();
-    let trimmed = poll(PATIENCE, || async {
+    let trimmed = poll(TEST_TIMEOUT, || async {
         let (_, verified) = http.post_json("/audit/verify", "").await;
         verified["purged_to"].as_u64().is_some_and(|seq| seq > 0).then_some(verified)
     });
@@ -376,7 +376,7 @@ async fn an_audit_that_was_trimmed_is_still_verified() {
 
 // audit: blobs 0666 under umask 0.
 #[tokio::test]
-async fn nothing_in_the_data_folder_is_open_to_others_under_an_open_umask() {
+async fn data_folder_is_private_under_an_open_umask() {
     let home = Home::with_settings(json!({}), &[("odd", hostile(&["echo"]))]);
     let command = home.serve_through("bash", &["-c", "umask 0; exec \"$0\" \"$@\""]);
     let gateway = Gateway::start(command, &home.path("gateway.log")).await;
@@ -403,5 +403,5 @@ async fn nothing_in_the_data_folder_is_open_to_others_under_an_open_umask() {
             }
         }
     }
-    assert!(seen > 5 && open.is_empty(), "{seen} looked at, open to others: {open:?}");
+    assert!(seen > 5 && open.is_empty(), "{seen} files checked, accessible to others: {open:?}");
 }

@@ -1,20 +1,20 @@
-//! Registry queries over real HTTP: personas, versions, filters, pages, tags, and reading everything anew.
+//! Registry queries over HTTP: personas, versions, filters, pagination, ETags and refresh.
 
-use crate::known::{bearer, make_token, read, run};
+use crate::token_users::{bearer, make_token, read, run};
 use hyper::Method;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
-use toolbooth_testkit::fixture::Era;
-use toolbooth_testkit::world::{Gateway, Home, Http, Upstream};
+use toolbooth_testkit::fixture::TestEra;
+use toolbooth_testkit::world::{Gateway, Home, Http, ScriptedServer};
 
-/// A gateway with a server for everybody, and one each for two personas; `Closed` is a persona of `ops` alone.
-struct Registry {
+/// A gateway with a server for all users, and one each for two personas; `Closed` is a persona of `ops` only.
+struct RegistrySetup {
     home: Home,
     gateway: Gateway,
-    common: Upstream,
+    common: ScriptedServer,
     /// An administrator, who is in `ops` too.
     root: String,
-    /// Somebody in no group.
+    /// A user in no group.
     cat: String,
 }
 
@@ -23,12 +23,12 @@ fn tools(names: &[&str]) -> String {
     json!(names.iter().map(one).collect::<Vec<_>>()).to_string()
 }
 
-impl Registry {
+impl RegistrySetup {
     async fn open() -> Self {
         let [common, atlas, orion] = [
-            Upstream::start(Era::Modern).await,
-            Upstream::start(Era::Modern).await,
-            Upstream::start(Era::Legacy).await,
+            ScriptedServer::start(TestEra::Modern).await,
+            ScriptedServer::start(TestEra::Modern).await,
+            ScriptedServer::start(TestEra::Legacy).await,
         ];
         common.list(tools(&["alpha", "beta", "delta", "gamma"]));
         atlas.list(tools(&["probe"]));
@@ -36,7 +36,7 @@ impl Registry {
         let home = Home::new(&[]);
         let (root, _) = make_token(&home, None, "root", &["--groups", "admin,ops"]);
         let (cat, _) = make_token(&home, None, "cat", &[]);
-        let of_personas = |upstream: &Upstream, names: &[&str]| {
+        let of_personas = |upstream: &ScriptedServer, names: &[&str]| {
             let mut entry = upstream.entry();
             entry["personas"] = json!(names);
             entry["tools"] = json!({ "overrides": { "probe": { "version": "3.1.4" } } });
@@ -67,7 +67,7 @@ impl Registry {
             ],
         );
         let mut gateway = home.start().await;
-        gateway.showing = bearer(&root);
+        gateway.headers = bearer(&root);
         gateway.connected(&["common", "atlas", "orion"]).await;
         Self { home, gateway, common, root, cat }
     }
@@ -76,7 +76,7 @@ impl Registry {
         Http::new(self.gateway.address).sending(&bearer(&self.cat))
     }
 
-    /// The names that a query gives to somebody in no group.
+    /// The names that a query returns to a user in no group.
     async fn names(&self, query: &str) -> Vec<String> {
         let reply = self.as_cat().send(Method::GET, &format!("/tools?{query}"), &[], "").await;
         let (status, page) = (reply.status, reply.json().await);
@@ -92,8 +92,8 @@ fn names_of(page: &Value) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn personas_narrow_and_join_and_shared_tools_can_be_left_out() {
-    let registry = Registry::open().await;
+async fn persona_filters_select_join_and_exclude_shared_tools() {
+    let registry = RegistrySetup::open().await;
     let shared = ["common_alpha", "common_beta", "common_delta", "common_gamma"];
     let cases: [(&str, &[&str], bool); 10] = [
         ("", &[], true),
@@ -105,7 +105,7 @@ async fn personas_narrow_and_join_and_shared_tools_can_be_left_out() {
         ("persona=Atlas&persona=Orion", &["atlas_probe", "orion_probe"], true),
         ("persona=Atlas&persona=Orion&persona=-shared", &["atlas_probe", "orion_probe"], false),
         ("persona=Atlas&persona=Atlas", &["atlas_probe"], true),
-        // Nobody's private tools are shown for want of a name.
+        // Without a persona name, no private tools are shown.
         ("persona=-shared", &[], false),
     ];
     for (query, own, with_shared) in cases {
@@ -124,7 +124,7 @@ async fn personas_narrow_and_join_and_shared_tools_can_be_left_out() {
         refusals.last_mut().expect("it is there").1 =
             String::from_utf8_lossy(&refusals.last().expect("it is there").1).replace(name, "X").into_bytes();
     }
-    assert_eq!(refusals[0], refusals[1], "what one may not take up looks as if it did not exist");
+    assert_eq!(refusals[0], refusals[1], "a forbidden persona is indistinguishable from an unknown one");
     assert_eq!(refusals[0].0, 403);
     let root = registry.gateway.http();
     assert_eq!(names_of(&root.get_json("/tools?persona=Closed").await), shared);
@@ -133,8 +133,8 @@ async fn personas_narrow_and_join_and_shared_tools_can_be_left_out() {
 }
 
 #[tokio::test]
-async fn versions_are_compared_as_semver_says() {
-    let registry = Registry::open().await;
+async fn version_ranges_follow_semver() {
+    let registry = RegistrySetup::open().await;
     let (alpha, beta, delta) = ("common_alpha", "common_beta", "common_delta"); // 1.2.0, 1.0.0-beta, 1.10.0
     let cases: [(&str, &[&str]); 9] = [
         ("%3E%3D1.2.0", &[alpha, delta]),
@@ -158,8 +158,8 @@ async fn versions_are_compared_as_semver_says() {
 }
 
 #[tokio::test]
-async fn tools_are_found_by_what_is_known_of_them() {
-    let registry = Registry::open().await;
+async fn tools_can_be_filtered_by_their_properties() {
+    let registry = RegistrySetup::open().await;
     let cases: [(&str, &[&str]); 17] = [
         ("capability=web_search", &["common_alpha"]),
         ("capability=Web+Search&capability=B", &["common_alpha"]),
@@ -190,7 +190,7 @@ async fn tools_are_found_by_what_is_known_of_them() {
     }
     let problem = registry.as_cat().get_json("/tools?capabilty=x").await;
     assert!(problem["title"].as_str().expect("a title").ends_with("did you mean `capability`?"), "{problem}");
-    // The command line takes the same words.
+    // The command line accepts the same filters.
     let words =
         ["tools", "list", "--json", "--capability", "web search", "--version", ">=1.2", "--server", "common"];
     assert_eq!(names_of(&read(&run(&registry.home, &words, Some(&registry.cat)))), ["common_alpha"]);
@@ -202,8 +202,8 @@ async fn tools_are_found_by_what_is_known_of_them() {
 }
 
 #[tokio::test]
-async fn a_tool_shows_what_holds_for_its_calls_and_no_secret() {
-    let registry = Registry::open().await;
+async fn tool_details_show_its_terms_and_no_secret() {
+    let registry = RegistrySetup::open().await;
     let page = registry.as_cat().get_json("/tools?view=full&q=beta").await;
     let tool = &page["tools"][0];
     let keys = [
@@ -233,18 +233,18 @@ async fn a_tool_shows_what_holds_for_its_calls_and_no_secret() {
     ]);
     assert_eq!(known["auth"]["credentials"], credentials, "{known}");
     let home = registry.home.path("").display().to_string();
-    assert!(!page.to_string().contains(&home), "the value of a credential is nobody's business");
+    assert!(!page.to_string().contains(&home), "the value of a credential is not shown");
     let whole = registry.as_cat().get_json("/registry").await;
     let keys: BTreeSet<&str> = whole.as_object().expect("an object").keys().map(String::as_str).collect();
     for key in ["revision", "tools", "skills", "jobs", "personas", "servers"] {
         assert!(keys.contains(key), "{key}: {keys:?}");
     }
-    assert_eq!(whole["servers"].as_array().map(Vec::len), Some(1), "servers of personas are not cat's");
+    assert_eq!(whole["servers"].as_array().map(Vec::len), Some(1), "cat does not see servers of personas");
 }
 
 #[tokio::test]
-async fn a_page_is_sent_again_only_when_the_catalog_has_changed() {
-    let registry = Registry::open().await;
+async fn page_is_sent_again_only_if_the_catalog_changed() {
+    let registry = RegistrySetup::open().await;
     let http = registry.as_cat();
     let first = http.send(Method::GET, "/tools", &[], "").await;
     let tag = first.header("etag").expect("a tag").to_owned();
@@ -252,11 +252,11 @@ async fn a_page_is_sent_again_only_when_the_catalog_has_changed() {
     assert_eq!((again.status, again.header("etag")), (304, Some(tag.as_str())));
     assert_eq!(again.bytes().await.len(), 0);
     let through = http.send(Method::GET, "/tools?persona=Atlas", &[("if-none-match", &tag)], "").await;
-    assert_eq!(through.status, 200, "another view is another page");
-    // The server has other tools now, and told nobody.
+    assert_eq!(through.status, 200, "another view has another ETag");
+    // The server has other tools now and did not announce them.
     registry.common.list(tools(&["alpha", "omega"]));
     let refused = http.send(Method::POST, "/registry/refresh?force=true", &[], "").await;
-    assert_eq!(refused.status, 403, "refreshing is for those who look after the gateway");
+    assert_eq!(refused.status, 403, "only administrators can refresh");
     let (status, told) = registry.gateway.http().post_json("/registry/refresh?force=true", "").await;
     assert_eq!(status, 200, "{told}");
     let states: Vec<&str> = told["servers"]
@@ -276,8 +276,8 @@ async fn a_page_is_sent_again_only_when_the_catalog_has_changed() {
 }
 
 #[tokio::test]
-async fn a_walk_through_the_pages_meets_every_tool_once() {
-    let upstream = Upstream::start(Era::Modern).await;
+async fn pagination_returns_every_tool_once() {
+    let upstream = ScriptedServer::start(TestEra::Modern).await;
     let names: Vec<String> = (0..1000).map(|number| format!("t{number:04}")).collect();
     upstream.list(tools(&names.iter().map(String::as_str).collect::<Vec<_>>()));
     let home = Home::new(&[]);

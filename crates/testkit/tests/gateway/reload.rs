@@ -1,50 +1,53 @@
-//! Reload: only what changed starts anew, and a slip of the pen changes nothing.
+//! Reload: only changed servers restart, and an invalid file changes nothing.
 
-use crate::known::{bearer, make_token, run};
+use crate::token_users::{bearer, make_token, run};
 use serde_json::{Value, json};
 use std::process::Command;
 use std::time::Duration;
-use toolbooth_testkit::fixture::Era;
+use toolbooth_testkit::fixture::TestEra;
 use toolbooth_testkit::world::home::hostile;
-use toolbooth_testkit::world::{Client, Gateway, Home, Http, PATIENCE, eyes, poll, token};
+use toolbooth_testkit::world::{Gateway, Home, Http, TEST_TIMEOUT, TestClient, poll, processes, token};
 
-/// A server that can be found by its token.
+/// A server that can be found by a token in its command line.
 fn server(token: &str) -> Value {
     hostile(&["echo", token])
 }
 
 async fn works(gateway: &Gateway, name: &str) {
-    let client = Client::with_capabilities(Era::Modern, gateway.address, json!({})).await;
+    let client = TestClient::with_capabilities(TestEra::Modern, gateway.address, json!({})).await;
     let told = client.call(&format!("{name}_ok"), json!({})).await;
     assert_eq!(told.text(), "ok", "{name}");
 }
 
 #[tokio::test]
-async fn an_edit_restarts_only_what_it_changed() {
+async fn edit_restarts_only_changed_servers() {
     let [kept, changed, new, third] = ["kept", "changed", "new", "third"].map(token);
     let home = Home::new(&[("kept", server(&kept)), ("changed", server(&changed))]);
     let gateway = home.start().await;
     gateway.connected(&["kept", "changed"]).await;
-    let (before, old) = (eyes::marked(&kept), eyes::marked(&changed));
+    let (before, old) = (processes::marked(&kept), processes::marked(&changed));
     assert!(!before.is_empty() && !old.is_empty());
-    let client = Client::with_capabilities(Era::Modern, gateway.address, json!({})).await;
+    let client = TestClient::with_capabilities(TestEra::Modern, gateway.address, json!({})).await;
     let mut changes = client.listen(&[]).await;
 
-    // The file is watched: nobody has to say anything.
+    // The file is watched: no explicit reload is needed.
     home.configure(
         json!({}),
         &[("kept", server(&kept)), ("changed", server(&new)), ("third", server(&third))],
     );
-    eyes::marked_reach(&new, 2).await;
-    eyes::marked_vanish(&changed, Duration::from_secs(10)).await;
+    processes::wait_for_marked(&new, 2).await;
+    processes::wait_until_gone(&changed, Duration::from_secs(10)).await;
     gateway.connected(&["kept", "changed", "third"]).await;
-    assert_eq!(eyes::marked(&kept), before, "what did not change keeps its process");
-    changes.wait_for("notifications/tools/list_changed", PATIENCE).await.expect("a notice of the third");
+    assert_eq!(processes::marked(&kept), before, "an unchanged server keeps its process");
+    changes
+        .wait_for("notifications/tools/list_changed", TEST_TIMEOUT)
+        .await
+        .expect("a notification for the third server");
     for name in ["kept", "changed", "third"] {
         works(&gateway, name).await;
     }
 
-    // The same entry in other words is the same entry.
+    // The same entry in another notation is unchanged.
     let spelled = format!(
         r#"// a comment
         {{ "mcpServers": {{
@@ -59,14 +62,14 @@ async fn an_edit_restarts_only_what_it_changed() {
     let (status, report) = gateway.http().post_json("/servers/reload", "").await;
     assert_eq!(status, 200, "{report}");
     assert_eq!(report["applied"]["restarted"], json!([]), "{report}");
-    assert_eq!(eyes::marked(&kept), before);
+    assert_eq!(processes::marked(&kept), before);
 
-    // A server that is taken out is gone, its tools with it.
+    // A removed server and its tools are gone.
     home.configure(json!({}), &[("kept", server(&kept))]);
-    eyes::marked_vanish(&new, Duration::from_secs(10)).await;
-    eyes::marked_vanish(&third, Duration::from_secs(10)).await;
-    assert_eq!(eyes::marked(&kept), before);
-    let names = poll(PATIENCE, || async {
+    processes::wait_until_gone(&new, Duration::from_secs(10)).await;
+    processes::wait_until_gone(&third, Duration::from_secs(10)).await;
+    assert_eq!(processes::marked(&kept), before);
+    let names = poll(TEST_TIMEOUT, || async {
         let names = client.names("tools/list", "tools").await;
         (names == ["kept_echo", "kept_ok"]).then_some(names)
     });
@@ -76,38 +79,39 @@ async fn an_edit_restarts_only_what_it_changed() {
 }
 
 #[tokio::test]
-async fn a_typo_keeps_the_last_good_configuration() {
+async fn typo_keeps_the_last_good_configuration() {
     let [one, two, three] = ["one", "two", "three"].map(token);
     let good = [("one", server(&one)), ("two", server(&two))];
     let home = Home::new(&good);
     let gateway = home.start().await;
     gateway.connected(&["one", "two"]).await;
-    let before = (eyes::marked(&one), eyes::marked(&two));
+    let before = (processes::marked(&one), processes::marked(&two));
 
     home.write_config("{ \"servers\": { \"one\": { \"command\": \"sh\" ");
     let (status, problem) = gateway.http().post_json("/servers/reload", "").await;
     assert!(status >= 400, "{problem}");
     assert!(problem["title"].as_str().unwrap().len() > 10 && problem["code"].is_string(), "{problem}");
-    let logged = poll(PATIENCE, || async { gateway.log().contains("the last good one stays").then_some(()) });
-    assert!(logged.await.is_some(), "the watcher saw it too: {}", gateway.log());
-    assert_eq!((eyes::marked(&one), eyes::marked(&two)), before);
+    let logged =
+        poll(TEST_TIMEOUT, || async { gateway.log().contains("the last good one stays").then_some(()) });
+    assert!(logged.await.is_some(), "the watcher reported it too: {}", gateway.log());
+    assert_eq!((processes::marked(&one), processes::marked(&two)), before);
     works(&gateway, "one").await;
     works(&gateway, "two").await;
 
-    // One entry with a slip harms only itself.
+    // An entry with a typo affects only itself.
     let mut slipped = server(&two);
     slipped["comand"] = json!("x");
     home.configure(json!({}), &[("one", server(&one)), ("two", slipped), ("three", server(&three))]);
     gateway.connected(&["three"]).await;
-    gateway.reaches("two", "config_error").await;
+    gateway.wait_for_state("two", "config_error").await;
     let shown = gateway.server("two").await;
     assert!(shown["reason"].as_str().unwrap().contains("comand"), "{shown}");
-    assert_eq!(eyes::marked(&one), before.0);
+    assert_eq!(processes::marked(&one), before.0);
     works(&gateway, "one").await;
 
     home.configure(json!({}), &good);
     gateway.connected(&["one", "two"]).await;
-    assert_eq!(eyes::marked(&one), before.0);
+    assert_eq!(processes::marked(&one), before.0);
     works(&gateway, "two").await;
 }
 
@@ -119,11 +123,11 @@ async fn offered(http: &Http) -> Vec<String> {
     names.filter(|name| name.starts_with("good_") || name.starts_with("other_")).collect()
 }
 
-// Audit: rules were in force though the servers of the same configuration could not be applied.
+// Audit: rules were applied although the servers of the same configuration could not be.
 #[tokio::test]
-async fn a_reload_that_the_store_refuses_changes_nothing() {
+async fn reload_that_the_store_refuses_changes_nothing() {
     let home = Home::new(&[("good", hostile(&["echo"])), ("other", hostile(&["echo"]))]);
-    // The log is not kept: no file may grow during the test.
+    // Without a log file: no file may grow during the test.
     let command = home.serve_through("bash", &["-c", "exec \"$0\" \"$@\" 2>/dev/null"]);
     let gateway = Gateway::start(command, &home.path("gateway.log")).await;
     gateway.connected(&["good", "other"]).await;
@@ -133,15 +137,15 @@ async fn a_reload_that_the_store_refuses_changes_nothing() {
     let let_files_grow = |limit: &str| {
         let pid = gateway.pid().to_string();
         let limited = Command::new("prlimit").args(["--pid", &pid, &format!("--fsize={limit}:")]).status();
-        assert!(limited.is_ok_and(|status| status.success()), "the limit on files is set");
+        assert!(limited.is_ok_and(|status| status.success()), "the file size limit is set");
     };
     let_files_grow("0");
-    // Another server of a known name: what the store keeps of the earlier one is to be forgotten, and cannot be.
+    // Another server with a known name: the stored discovery of the earlier one must be deleted, and cannot be.
     let servers = [("good", hostile(&["echo"])), ("other", hostile(&["silent"]))];
     home.configure(json!({ "deny_tools": ["mcp.good.ok"] }), &servers);
     let (status, problem) = http.post_json("/servers/reload", "").await;
     assert!(status >= 500 && problem["code"].as_str().unwrap().starts_with("store."), "{status} {problem}");
-    assert_eq!(offered(&http).await, before, "neither rules nor servers are others");
+    assert_eq!(offered(&http).await, before, "neither rules nor servers changed");
 
     let_files_grow("unlimited");
     let (status, report) = http.post_json("/servers/reload", "").await;
@@ -149,9 +153,9 @@ async fn a_reload_that_the_store_refuses_changes_nothing() {
     assert_eq!(offered(&http).await, ["good_echo"]);
 }
 
-// Audit: a reload let every user of the machine in, each as the owner.
+// Audit: a reload admitted every local user as the owner.
 #[tokio::test]
-async fn only_a_start_lets_every_user_of_the_machine_in() {
+async fn only_a_restart_can_admit_every_local_user() {
     let servers = [("good", hostile(&["echo"]))];
     let home = Home::new(&servers);
     let gateway = home.start().await;
@@ -163,7 +167,7 @@ async fn only_a_start_lets_every_user_of_the_machine_in() {
     assert!(problem.to_string().contains("auth.local_users"), "{problem}");
     works(&gateway, "good").await;
     drop(gateway);
-    // A start takes it, and a reload may take it back.
+    // A start accepts the setting, and a reload can remove it.
     let gateway = home.start().await;
     gateway.connected(&["good"]).await;
     home.configure(json!({}), &servers);
@@ -172,17 +176,17 @@ async fn only_a_start_lets_every_user_of_the_machine_in() {
     works(&gateway, "good").await;
 }
 
-// Audit: what users share was decided at the start, when there was only one.
+// Audit: process sharing was decided at the start, when there was only one user.
 #[tokio::test]
-async fn users_share_no_process_after_a_change_to_tokens() {
+async fn users_do_not_share_processes_after_a_change_to_tokens() {
     let mark = token("kept");
     let servers = [("kept", server(&mark))];
     let home = Home::new(&servers);
     let gateway = home.start().await;
     gateway.connected(&["kept"]).await;
-    let of_one = eyes::marked(&mark).len();
+    let of_one = processes::marked(&mark).len();
     works(&gateway, "kept").await;
-    let before = eyes::marked(&mark).len();
+    let before = processes::marked(&mark).len();
     let [ann, bob] = ["ann", "bob"].map(|user| make_token(&home, None, user, &[]).0);
     home.configure(json!({ "auth": { "mode": "token" }, "policy": { "consent": "client" } }), &servers);
     let output = run(&home, &["reload"], None);
@@ -192,7 +196,7 @@ async fn users_share_no_process_after_a_change_to_tokens() {
         let (status, answer) = http.post_json("/tools/kept_ok/call", "{}").await;
         assert_eq!(status, 200, "{answer}");
     }
-    // The gateway's own are not used by ann and bob, who have one each.
+    // ann and bob have one process each, besides the gateway's own.
     let expected = before + 2 * of_one;
-    assert_eq!(eyes::marked_reach(&mark, expected).await.len(), expected);
+    assert_eq!(processes::wait_for_marked(&mark, expected).await.len(), expected);
 }

@@ -1,14 +1,14 @@
-//! Tools that are requests to HTTP services: they reach what the operator named, and nothing else.
+//! Tools that are requests to HTTP services: they reach only the configured hosts.
 
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
-use toolbooth_testkit::chat::{ChatServer, Manner};
+use toolbooth_testkit::chat::{ChatReply, ChatServer};
 use toolbooth_testkit::world::home::hostile;
 use toolbooth_testkit::world::{Gateway, Home};
 
-/// A service that answers every request by its path, and what it was asked.
+/// Starts a service that answers by path; returns its URL and the requests it received.
 async fn service(
     answer: impl Fn(&str) -> (u16, String, String) + Send + Sync + 'static,
 ) -> (String, Arc<Mutex<Vec<String>>>) {
@@ -61,7 +61,7 @@ async fn call(gateway: &Gateway, tool: &str, arguments: Value) -> (u16, Value) {
 }
 
 #[tokio::test]
-async fn a_tool_is_a_request_and_its_arguments_stay_in_their_place() {
+async fn rest_tool_sends_a_request_and_escapes_its_arguments() {
     let (url, seen) = service(|target| match target {
         "/wrong/x" => (404, String::new(), "no such thing".into()),
         _ => (200, "content-type: application/json\r\n".into(), r#"{"temp":{"c":21},"list":[1]}"#.into()),
@@ -96,7 +96,7 @@ async fn a_tool_is_a_request_and_its_arguments_stay_in_their_place() {
         let post = seen.last().unwrap();
         assert!(post.contains("Bearer hunter2-hunter2") && post.ends_with(r#"{"item":"n"}"#), "{post}");
     }
-    // Whatever an argument holds, it is one segment: these never left the gateway.
+    // An argument is always one path segment: these requests were not sent.
     let before = seen.lock().unwrap().len();
     for city in ["..", "../admin", "a/../../b", "%2e%2e%2fadmin", "..\\b", "", "a\r\nhost: evil"] {
         let (status, answer) = call(&gateway, "weather", json!({ "city": city })).await;
@@ -106,11 +106,11 @@ async fn a_tool_is_a_request_and_its_arguments_stay_in_their_place() {
     for city in ["@evil.example", "//evil.example", "evil.example:80/x?y#z"] {
         assert_eq!(call(&gateway, "weather", json!({ "city": city })).await.0, 200, "{city}");
     }
-    assert_eq!(seen.lock().unwrap().len(), before + 3, "all of them came here");
+    assert_eq!(seen.lock().unwrap().len(), before + 3, "all of them reached the service");
 }
 
 #[tokio::test]
-async fn nobody_is_sent_inside() {
+async fn rest_tools_refuse_metadata_addresses_and_foreign_redirects() {
     let (inside, caught) = service(|_| (200, String::new(), "secret".into())).await;
     let to = inside.clone();
     let (url, _) = service(move |target| match target {
@@ -140,13 +140,13 @@ async fn nobody_is_sent_inside() {
         let (status, answer) = call(&gateway, tool, arguments).await;
         assert!(status >= 400 && answer["code"] == code, "{tool}: {answer}");
     }
-    assert_eq!(caught.lock().unwrap().len(), 0, "nothing came there");
+    assert_eq!(caught.lock().unwrap().len(), 0, "no request reached the internal service");
     let (status, answer) = call(&gateway, "same", json!({})).await;
     assert_eq!((status, &answer["result"]["content"][0]["text"]), (200, &json!("still here")), "{answer}");
 }
 
 #[tokio::test]
-async fn a_service_that_fails_is_replaced_by_a_server_and_comes_back() {
+async fn failed_service_fails_over_to_a_server_and_returns() {
     let broken = Arc::new(std::sync::atomic::AtomicBool::new(true));
     let state = broken.clone();
     let (url, _) = service(move |_| match state.load(std::sync::atomic::Ordering::Relaxed) {
@@ -163,16 +163,16 @@ async fn a_service_that_fails_is_replaced_by_a_server_and_comes_back() {
         assert_eq!((status, &answer["provider"]), (200, &json!("mcp:echo")), "{answer}");
     }
     broken.store(false, std::sync::atomic::Ordering::Relaxed);
-    let back = toolbooth_testkit::world::poll(toolbooth_testkit::world::PATIENCE, || async {
+    let back = toolbooth_testkit::world::poll(toolbooth_testkit::world::TEST_TIMEOUT, || async {
         let (_, answer) = call(&gateway, "look", json!({})).await;
         (answer["provider"] == "http").then_some(())
     });
-    assert!(back.await.is_some(), "traffic returns");
+    assert!(back.await.is_some(), "traffic returns to the service");
 }
 
 #[tokio::test]
-async fn a_model_or_a_built_in_tool_answers_in_a_tools_place() {
-    let chat = ChatServer::start([Manner::says("Bern")]).await.unwrap();
+async fn model_or_built_in_tool_can_be_a_provider() {
+    let chat = ChatServer::start([ChatReply::says("Bern")]).await.unwrap();
     let parameters = json!({ "type": "object", "properties": { "text": { "type": "string" } } });
     let of = |provider: Value| {
         json!({ "side_effects": "none", "description": "Names a capital.",

@@ -1,25 +1,26 @@
-//! Results as clients meet them: files kept, answers whole, nothing over the budget, nothing lost.
+//! Results as clients receive them: files are stored, long results are cut to the budget, and nothing is lost.
 
 use crate::scene::MOST_MEMORY_MIB;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
-use toolbooth_testkit::fixture::Era;
+use toolbooth_testkit::fixture::TestEra;
 use toolbooth_testkit::world::home::fixture_on_stdio;
-use toolbooth_testkit::world::upstream::Answer;
-use toolbooth_testkit::world::{Client, Gateway, Home, Told, Upstream, eyes};
+use toolbooth_testkit::world::scripted_server::ScriptedAnswer;
+use toolbooth_testkit::world::{Gateway, Home, ScriptedServer, TestClient, Transcript, processes};
 
 /// A gateway with a server and a client of each era.
-struct Stage {
+struct ResultSetup {
     _home: Home,
     gateway: Gateway,
-    servers: [(&'static str, Upstream); 2],
-    clients: [Client; 2],
+    servers: [(&'static str, ScriptedServer); 2],
+    clients: [TestClient; 2],
 }
 
-impl Stage {
+impl ResultSetup {
     async fn open(settings: Value) -> Self {
-        let (legacy, modern) = (Upstream::start(Era::Legacy).await, Upstream::start(Era::Modern).await);
+        let (legacy, modern) =
+            (ScriptedServer::start(TestEra::Legacy).await, ScriptedServer::start(TestEra::Modern).await);
         let rows = r#"{"name":"rows","inputSchema":{"type":"object"},"outputSchema":{"type":"object","required":["rows","total"],"properties":{"rows":{"type":"array","items":{"type":"object","required":["id"]}},"total":{"type":"integer"}}}}"#;
         for server in [&legacy, &modern] {
             server.list(format!(r#"[{{"name":"take","inputSchema":{{"type":"object"}}}},{rows}]"#));
@@ -27,20 +28,22 @@ impl Stage {
         let home = Home::with_settings(settings, &[("legacy", legacy.entry()), ("modern", modern.entry())]);
         let gateway = home.start().await;
         gateway.connected(&["legacy", "modern"]).await;
-        let clients =
-            [Client::of(Era::Legacy, gateway.address).await, Client::of(Era::Modern, gateway.address).await];
+        let clients = [
+            TestClient::of(TestEra::Legacy, gateway.address).await,
+            TestClient::of(TestEra::Modern, gateway.address).await,
+        ];
         Self { _home: home, gateway, servers: [("legacy", legacy), ("modern", modern)], clients }
     }
 
-    /// Every pair of a server that answers with this and a client that calls it.
-    async fn each(&self, tool: &str, result: &Value) -> Vec<(&Client, Told)> {
+    /// Calls the tool with every pair of client and server eras.
+    async fn each(&self, tool: &str, result: &Value) -> Vec<(&TestClient, Transcript)> {
         let mut told = Vec::new();
         for (name, server) in &self.servers {
             let mut result = result.clone();
             if *name == "modern" {
                 result["resultType"] = "complete".into();
             }
-            server.answer(Answer::result(&result.to_string()));
+            server.answer(ScriptedAnswer::result(&result.to_string()));
             for client in &self.clients {
                 told.push((client, client.call(&format!("{name}_{tool}"), json!({})).await));
             }
@@ -49,24 +52,24 @@ impl Stage {
     }
 }
 
-/// What FastMCP makes of a tool that returns an object.
+/// The result that FastMCP builds for a tool that returns an object.
 fn returned(object: &Value) -> Value {
     json!({ "content": [{ "type": "text", "text": object.to_string() }], "structuredContent": object })
 }
 
-fn kept(told: &Told) -> Vec<&str> {
+fn kept(told: &Transcript) -> Vec<&str> {
     let files =
         told.result()["_meta"]["toolbooth/artifacts"].as_array().map(Vec::as_slice).unwrap_or_default();
     files.iter().map(|file| file["name"].as_str().unwrap()).collect()
 }
 
-fn warnings(told: &Told) -> Vec<&str> {
+fn warnings(told: &Transcript) -> Vec<&str> {
     let warnings = told.result()["_meta"]["toolbooth/warnings"].as_array();
     warnings.into_iter().flatten().map(|warning| warning.as_str().unwrap()).collect()
 }
 
 /// Reads a file to its end.
-async fn read_back(client: &Client, name: &str, options: Value) -> String {
+async fn read_back(client: &TestClient, name: &str, options: Value) -> String {
     let mut whole = String::new();
     let mut offset = 0;
     loop {
@@ -84,13 +87,13 @@ async fn read_back(client: &Client, name: &str, options: Value) -> String {
 }
 
 #[tokio::test]
-async fn a_report_reaches_the_model_without_its_files() {
-    let stage = Stage::open(json!({})).await;
+async fn files_in_a_result_are_stored_and_not_sent_to_the_model() {
+    let setup = ResultSetup::open(json!({})).await;
     let page = STANDARD.encode("<h1>report</h1> with some words");
     let report = json!({ "results": { "summary": "made" }, "meta_data": { "pages": 1 },
         "artifacts": [{ "name": "../my report.html", "b64": page, "mime": "text/html" }],
         "display": { "open_canvas": true, "primary_file": "../my report.html" } });
-    for (client, told) in stage.each("take", &returned(&report)).await {
+    for (client, told) in setup.each("take", &returned(&report)).await {
         let text = told.answer.to_string();
         assert!(!text.contains(&page), "{text}");
         let shown: Value = serde_json::from_str(told.text()).unwrap();
@@ -98,14 +101,14 @@ async fn a_report_reaches_the_model_without_its_files() {
         assert_eq!(shown["returned_file_names"], json!(["my report.html"]));
         assert_eq!(told.result()["structuredContent"], shown);
         assert_eq!(told.result()["_meta"]["toolbooth/display"]["primary_file"], "my report.html");
-        assert_eq!(kept(&told), ["my report.html"], "{}", stage.gateway.log());
+        assert_eq!(kept(&told), ["my report.html"], "{}", setup.gateway.log());
         assert_eq!(read_back(client, "my report.html", json!({})).await, "<h1>report</h1> with some words");
     }
 }
 
 #[tokio::test]
-async fn of_sixty_files_the_good_ones_are_kept_and_each_bad_one_is_named() {
-    let stage = Stage::open(json!({})).await;
+async fn valid_files_are_stored_and_each_invalid_one_is_reported() {
+    let setup = ResultSetup::open(json!({})).await;
     let mut files: Vec<Value> = (0..60)
         .map(|n| json!({ "name": format!("file {n}.txt"), "b64": STANDARD.encode(format!("content {n}")) }))
         .collect();
@@ -117,7 +120,7 @@ async fn of_sixty_files_the_good_ones_are_kept_and_each_bad_one_is_named() {
     files[19]["b64"] = "QUJD\nQUJD".into();
     files[23]["name"] = "../../etc/passwd".into();
     let object = json!({ "results": "sixty", "artifacts": files });
-    for (client, told) in stage.each("take", &returned(&object)).await {
+    for (client, told) in setup.each("take", &returned(&object)).await {
         let warnings = warnings(&told).join("\n");
         for bad in ["file 3.txt", "file 7.txt", "\"..\"", "#14", "#18", "file 19.txt"] {
             assert!(warnings.contains(bad), "{bad}: {warnings}");
@@ -125,19 +128,19 @@ async fn of_sixty_files_the_good_ones_are_kept_and_each_bad_one_is_named() {
         let kept = kept(&told);
         assert!(kept.contains(&"file 0.txt") && kept.contains(&"passwd"), "{kept:?}");
         assert!(kept.iter().all(|name| !name.contains('/')), "{kept:?}");
-        // Those that are beyond the bound of fifty are named, too.
+        // Files over the limit of fifty are reported too.
         assert!(warnings.contains("file 59.txt") && kept.len() >= 47, "{} {warnings}", kept.len());
         assert_eq!(read_back(client, "file 42.txt", json!({})).await, "content 42");
     }
 }
 
 #[tokio::test]
-async fn bombs_are_refused_within_bounds() {
-    let stage = Stage::open(json!({ "limits": { "artifact_bytes": 100_000 } })).await;
+async fn oversized_files_in_a_result_are_refused() {
+    let setup = ResultSetup::open(json!({ "limits": { "artifact_bytes": 100_000 } })).await;
     let bomb = "A".repeat(8 << 20);
     let object = json!({ "results": 0, "artifacts": [
         { "name": "bomb.bin", "b64": bomb }, { "name": "small.txt", "b64": "aGk=" } ] });
-    for (_, told) in stage.each("take", &returned(&object)).await {
+    for (_, told) in setup.each("take", &returned(&object)).await {
         assert_eq!(serde_json::from_str::<Value>(told.text()).unwrap()["results"], 0);
         assert_eq!(kept(&told), ["small.txt"]);
         assert!(warnings(&told)[0].contains("bomb.bin"), "{:?}", warnings(&told));
@@ -146,18 +149,18 @@ async fn bombs_are_refused_within_bounds() {
 }
 
 #[tokio::test]
-async fn answers_that_are_nothing_and_answers_alone_stay() {
-    let stage = Stage::open(json!({})).await;
+async fn empty_answers_are_preserved_with_and_without_files() {
+    let setup = ResultSetup::open(json!({})).await;
     for answer in [json!(0), json!(""), json!([]), json!({}), json!(false), Value::Null] {
         let object = json!({ "result": answer, "artifacts": [{ "name": "a.txt", "b64": "aGk=" }] });
-        for (_, told) in stage.each("take", &returned(&object)).await {
+        for (_, told) in setup.each("take", &returned(&object)).await {
             assert_eq!(
                 told.result()["structuredContent"],
                 json!({ "results": answer, "returned_file_names": ["a.txt"] })
             );
         }
         for alone in [json!({ "results": answer }), json!({ "result": answer })] {
-            for (_, told) in stage.each("take", &returned(&alone)).await {
+            for (_, told) in setup.each("take", &returned(&alone)).await {
                 assert_eq!(told.result()["structuredContent"], alone);
                 assert_eq!(told.text(), alone.to_string());
             }
@@ -166,12 +169,12 @@ async fn answers_that_are_nothing_and_answers_alone_stay() {
 }
 
 #[tokio::test]
-async fn a_text_over_the_budget_is_read_back_whole() {
-    let stage = Stage::open(json!({ "limits": { "result_tokens": 2_000 } })).await;
+async fn text_over_the_budget_can_be_read_completely() {
+    let setup = ResultSetup::open(json!({ "limits": { "result_tokens": 2_000 } })).await;
     let lines: Vec<String> = (0..5_000).map(|n| format!("zeile {n}: größer als gedacht")).collect();
     let text = lines.join("\n");
     let result = json!({ "content": [{ "type": "text", "text": text }] });
-    for (client, told) in stage.each("take", &result).await {
+    for (client, told) in setup.each("take", &result).await {
         assert!(told.answer.to_string().len() < 8_000, "{}", told.answer.to_string().len());
         let [name] = kept(&told)[..] else { panic!("{}", told.answer) };
         assert!(told.text().starts_with("zeile 0:") && told.text().contains(name), "{}", told.text());
@@ -187,26 +190,26 @@ async fn a_text_over_the_budget_is_read_back_whole() {
 }
 
 #[tokio::test]
-async fn a_huge_result_is_kept_within_bounds() {
-    let stage = Stage::open(json!({})).await;
+async fn huge_result_is_stored_in_bounded_memory() {
+    let setup = ResultSetup::open(json!({})).await;
     let text = "a line of words, and \"quotes\"\n".repeat(20 << 15);
-    for (client, told) in stage.each("take", &json!({ "content": [{ "type": "text", "text": text }] })).await
+    for (client, told) in setup.each("take", &json!({ "content": [{ "type": "text", "text": text }] })).await
     {
         assert!(told.answer.to_string().len() < 100_000);
         let name = kept(&told)[0];
         let end = client.call("artifact_read", json!({ "name": name, "offset": text.len() - 10 })).await;
         assert_eq!(end.text(), &text[text.len() - 10..]);
     }
-    let held = eyes::peak_mib(stage.gateway.pid());
-    assert!(held < MOST_MEMORY_MIB, "the gateway held {held} MiB");
+    let held = processes::peak_mib(setup.gateway.pid());
+    assert!(held < MOST_MEMORY_MIB, "the gateway used {held} MiB");
 }
 
 #[tokio::test]
-async fn structure_over_the_budget_still_fits_its_schema() {
-    let stage = Stage::open(json!({ "limits": { "result_tokens": 2_000 } })).await;
+async fn structured_content_over_the_budget_still_matches_its_schema() {
+    let setup = ResultSetup::open(json!({ "limits": { "result_tokens": 2_000 } })).await;
     let rows: Vec<Value> = (0..2_000).map(|n| json!({ "id": n, "text": format!("row {n}") })).collect();
     let object = json!({ "rows": rows, "total": 2_000 });
-    for (client, told) in stage.each("rows", &returned(&object)).await {
+    for (client, told) in setup.each("rows", &returned(&object)).await {
         let shown = &told.result()["structuredContent"];
         assert_eq!((&shown["total"], &shown["rows"][0]), (&json!(2_000), &object["rows"][0]));
         assert!(told.answer.to_string().len() < 8_000);
@@ -218,16 +221,16 @@ async fn structure_over_the_budget_still_fits_its_schema() {
         let ids = read_back(client, name, json!({ "jq": "[.rows[].id]" })).await;
         assert_eq!(serde_json::from_str::<Vec<u64>>(&ids).unwrap().len(), 2_000);
     }
-    for (_, told) in stage.each("take", &returned(&object)).await {
-        assert!(told.result().get("structuredContent").is_none(), "nobody checks it: the text tells");
+    for (_, told) in setup.each("take", &returned(&object)).await {
+        assert!(told.result().get("structuredContent").is_none(), "without a schema only the text is sent");
     }
 }
 
 #[tokio::test]
-async fn filters_cannot_run_away() {
-    let stage = Stage::open(json!({ "limits": { "result_tokens": 100 } })).await;
+async fn filters_are_bounded() {
+    let setup = ResultSetup::open(json!({ "limits": { "result_tokens": 100 } })).await;
     let result = returned(&json!({ "rows": vec!["word"; 500] }));
-    let (client, told) = stage.each("take", &result).await.pop().unwrap();
+    let (client, told) = setup.each("take", &result).await.pop().unwrap();
     let name = kept(&told)[0].to_owned();
     let ask = |filter: &str| client.call("artifact_read", json!({ "name": name, "jq": filter }));
     for (filter, why) in [
@@ -239,29 +242,29 @@ async fn filters_cannot_run_away() {
         let told = ask(filter).await;
         assert!(told.is_error() && told.text().contains(why), "{filter}: {}", told.answer);
     }
-    // Only as much as fits is waited for, and however far somebody wants to read, no more than a bounded part.
+    // A filter runs only until the page is full, and reads at most a bounded part.
     assert!(ask("range(1e15)").await.text().starts_with("0\n1\n2\n"));
     let far = json!({ "name": name, "jq": "\"word\"*100|repeat(.)", "offset": 1e18 });
     let told = client.call("artifact_read", far).await;
-    assert!(told.is_error() && told.text().contains("let it give less"), "{}", told.answer);
+    assert!(told.is_error() && told.text().contains("use a more specific filter"), "{}", told.answer);
     let told = ask("repeat(\"中文字\")").await;
     assert!(
         !told.is_error() && told.text().starts_with("\"中文字\""),
-        "cut between characters: {}",
+        "the cut is between characters: {}",
         told.answer
     );
 }
 
 #[tokio::test]
-async fn pictures_are_kept_and_shown_again() {
-    let stage = Stage::open(json!({ "limits": { "result_tokens": 1_000 } })).await;
+async fn images_are_stored_and_can_be_read() {
+    let setup = ResultSetup::open(json!({ "limits": { "result_tokens": 1_000 } })).await;
     let picture = STANDARD.encode((0..60_000_u32).map(|n| (n * 7 % 251) as u8).collect::<Vec<u8>>());
     let small = json!({ "type": "image", "data": "iVBORw0KGgo=", "mimeType": "image/png" });
     let large = json!({ "type": "image", "data": picture, "mimeType": "image/png" });
     let sound = json!({ "type": "audio", "data": "UklGRg==", "mimeType": "audio/wav" });
-    for (client, told) in stage.each("take", &json!({ "content": [small, large, sound] })).await {
+    for (client, told) in setup.each("take", &json!({ "content": [small, large, sound] })).await {
         let content = &told.result()["content"];
-        assert_eq!((&content[0], &content[2]), (&small, &sound), "what fits goes on as it is");
+        assert_eq!((&content[0], &content[2]), (&small, &sound), "content within the budget is unchanged");
         assert_eq!(content[1]["type"], "text");
         let [first, second, third] = kept(&told)[..] else { panic!("{}", told.answer) };
         assert!(first.ends_with("-1.png") && third.ends_with("-3.wav"));
@@ -272,37 +275,37 @@ async fn pictures_are_kept_and_shown_again() {
 }
 
 #[tokio::test]
-async fn a_token_that_comes_back_is_taken_out() {
-    let stage = Stage::open(json!({})).await;
+async fn echoed_file_token_is_removed() {
+    let setup = ResultSetup::open(json!({})).await;
     let claims = r#"{"u":"ann","f":"f1","s":"legacy","c":"c1","e":4102444800,"n":"many"}"#;
     let payload = base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(claims);
     let token = format!("v1.k1.{payload}.{}", "m".repeat(43));
     let url = format!("https://gw.example/files/download/f1?token={token}");
     let object = json!({ "got": url, "again": { "inside": json!({ "url": url }).to_string() } });
-    for (_, told) in stage.each("take", &returned(&object)).await {
+    for (_, told) in setup.each("take", &returned(&object)).await {
         let text = told.answer.to_string();
         assert!(!text.contains(&payload) && text.contains("[redacted]"), "{text}");
     }
 }
 
 #[tokio::test]
-async fn files_are_of_the_session_that_made_them() {
-    let stage = Stage::open(json!({ "limits": { "result_tokens": 100 } })).await;
-    let (client, told) = stage.each("take", &returned(&json!({ "rows": vec!["word"; 500] }))).await.remove(0);
+async fn stored_files_belong_to_their_session() {
+    let setup = ResultSetup::open(json!({ "limits": { "result_tokens": 100 } })).await;
+    let (client, told) = setup.each("take", &returned(&json!({ "rows": vec!["word"; 500] }))).await.remove(0);
     let name = kept(&told)[0];
     assert!(!client.call("artifact_read", json!({ "name": name })).await.is_error());
-    let other = Client::of(Era::Legacy, stage.gateway.address).await;
+    let other = TestClient::of(TestEra::Legacy, setup.gateway.address).await;
     let refused = other.call("artifact_read", json!({ "name": name })).await;
     assert!(refused.is_error() && refused.text().contains("no file"), "{}", refused.answer);
 }
 
 #[tokio::test]
-async fn the_reader_is_listed_with_a_budget_and_only_then() {
-    let stage = Stage::open(json!({})).await;
-    for client in &stage.clients {
+async fn artifact_read_is_listed_only_with_a_budget() {
+    let setup = ResultSetup::open(json!({})).await;
+    for client in &setup.clients {
         assert!(client.list_text("tools/list").await.contains("\"name\":\"artifact_read\""));
     }
-    let lean = Stage::open(json!({ "limits": { "result_tokens": 0 } })).await;
+    let lean = ResultSetup::open(json!({ "limits": { "result_tokens": 0 } })).await;
     assert!(!lean.clients[0].list_text("tools/list").await.contains("artifact_read"));
     let long = "x".repeat(400_000);
     for (_, told) in lean.each("take", &json!({ "content": [{ "type": "text", "text": long }] })).await {
@@ -311,13 +314,13 @@ async fn the_reader_is_listed_with_a_budget_and_only_then() {
 }
 
 #[tokio::test]
-async fn long_results_within_the_budget_go_on_as_they_are() {
-    let stage = Stage::open(json!({})).await;
+async fn long_results_within_the_budget_are_unchanged() {
+    let setup = ResultSetup::open(json!({})).await;
     let long = "a display of \\\"b64\\\" and of words, ".repeat(2_000);
     let result = format!(r#"{{"content" : [{{"type":"text","text":"{long}"}}],"x":1.50}}"#);
-    for (name, server) in &stage.servers {
-        server.answer(Answer::result(&result));
-        for client in &stage.clients {
+    for (name, server) in &setup.servers {
+        server.answer(ScriptedAnswer::result(&result));
+        for client in &setup.clients {
             let (_, text) = client.call_text(&format!("{name}_take"), "{}").await;
             assert!(text.contains(&long) && text.contains("1.50"), "{name}");
         }
@@ -325,12 +328,12 @@ async fn long_results_within_the_budget_go_on_as_they_are() {
 }
 
 #[tokio::test]
-async fn updates_in_progress_become_messages_and_files() {
+async fn progress_updates_become_messages_and_files() {
     let home = Home::new(&[("legacy", fixture_on_stdio("legacy")), ("modern", fixture_on_stdio("modern"))]);
     let gateway = home.start().await;
     gateway.connected(&["legacy", "modern"]).await;
-    for era in [Era::Legacy, Era::Modern] {
-        let client = Client::of(era, gateway.address).await;
+    for era in [TestEra::Legacy, TestEra::Modern] {
+        let client = TestClient::of(era, gateway.address).await;
         for server in ["legacy", "modern"] {
             let params = json!({ "name": format!("{server}_progress_updates"), "arguments": {}, "_meta": { "progressToken": 7 } });
             let told = client.ask("tools/call", params).await;

@@ -1,21 +1,21 @@
-//! Rights while a stream of changes is open: nobody hears of what they cannot see, and rights that go are gone.
+//! Rights on open change streams: clients are notified only of visible changes, and revoked rights apply at once.
 
 use crate::callers::ERAS;
-use crate::known::{bearer, make_token};
+use crate::token_users::{bearer, make_token};
 use serde_json::{Value, json};
 use std::time::Duration;
-use toolbooth_testkit::fixture::Era;
-use toolbooth_testkit::world::{Changes, Client, Gateway, Home, PATIENCE, Upstream, poll};
+use toolbooth_testkit::fixture::TestEra;
+use toolbooth_testkit::world::{ChangeFeed, Gateway, Home, ScriptedServer, TEST_TIMEOUT, TestClient, poll};
 
-const TOLD: &str = "notifications/tools/list_changed";
-/// Long enough for a notice that should not come.
+const LIST_CHANGED: &str = "notifications/tools/list_changed";
+/// How long to wait for a notification that must not arrive.
 const QUIET: Duration = Duration::from_millis(400);
 
-struct Hall {
+struct RightsSetup {
     home: Home,
     gateway: Gateway,
-    open: Upstream,
-    vault: Upstream,
+    open: ScriptedServer,
+    vault: ScriptedServer,
     tokens: [String; 2],
 }
 
@@ -23,9 +23,10 @@ fn settings(ops: &[&str]) -> Value {
     json!({ "auth": { "mode": "token" }, "policy": { "consent": "client" }, "groups": { "ops": ops } })
 }
 
-impl Hall {
-    async fn enter() -> Self {
-        let (open, vault) = (Upstream::start(Era::Modern).await, Upstream::start(Era::Legacy).await);
+impl RightsSetup {
+    async fn open() -> Self {
+        let (open, vault) =
+            (ScriptedServer::start(TestEra::Modern).await, ScriptedServer::start(TestEra::Legacy).await);
         let home = Home::new(&[]);
         let (root, _) = make_token(&home, None, "root", &["--groups", "admin"]);
         let tokens = ["bob", "cat"].map(|user| make_token(&home, None, user, &[]).0);
@@ -33,23 +34,24 @@ impl Hall {
             Self::write(&home, &open, &vault, &["bob"]);
             home.start().await
         };
-        gateway.showing = bearer(&root);
+        gateway.headers = bearer(&root);
         gateway.connected(&["open", "vault"]).await;
         Self { home, gateway, open, vault, tokens }
     }
 
-    fn write(home: &Home, open: &Upstream, vault: &Upstream, ops: &[&str]) {
+    fn write(home: &Home, open: &ScriptedServer, vault: &ScriptedServer, ops: &[&str]) {
         let mut guarded = vault.entry();
         guarded["groups"] = json!(["ops"]);
         home.configure(settings(ops), &[("open", open.entry()), ("vault", guarded)]);
     }
 
-    /// Streams of changes in both eras: of Bob, who is in `ops`, and of Cat, who is not.
-    async fn listeners(&self) -> Vec<(Client, Changes)> {
+    /// Change streams in both eras: of Bob, who is in `ops`, and of Cat, who is not.
+    async fn listeners(&self) -> Vec<(TestClient, ChangeFeed)> {
         let mut listeners = Vec::new();
         for token in &self.tokens {
             for era in ERAS {
-                let client = Client::known(era, self.gateway.address, "/mcp", &bearer(token)).await;
+                let client =
+                    TestClient::with_headers(era, self.gateway.address, "/mcp", &bearer(token)).await;
                 let changes = client.listen(&[]).await;
                 listeners.push((client, changes));
             }
@@ -57,49 +59,53 @@ impl Hall {
         listeners
     }
 
-    async fn change(&self, server: &str, upstream: &Upstream, tool: &str) {
+    async fn change(&self, server: &str, upstream: &ScriptedServer, tool: &str) {
         upstream.list(format!(r#"[{{"name":"{tool}","inputSchema":{{"type":"object"}}}}]"#));
         let looked = upstream.seen("tools/list").len();
         self.gateway.act(server, "refresh").await;
-        let look = poll(PATIENCE, || async { (upstream.seen("tools/list").len() > looked).then_some(()) });
-        look.await.expect("a look at the list");
+        let listing =
+            poll(TEST_TIMEOUT, || async { (upstream.seen("tools/list").len() > looked).then_some(()) });
+        listing.await.expect("the list is read");
     }
 }
 
 #[tokio::test]
-async fn nobody_is_told_of_changes_that_they_cannot_see() {
-    let hall = Hall::enter().await;
-    let mut listeners = hall.listeners().await;
-    hall.change("vault", &hall.vault, "secret").await;
+async fn clients_are_not_notified_of_hidden_changes() {
+    let setup = RightsSetup::open().await;
+    let mut listeners = setup.listeners().await;
+    setup.change("vault", &setup.vault, "secret").await;
     for (client, changes) in &mut listeners[..2] {
-        changes.wait_for(TOLD, PATIENCE).await.expect("who sees the server hears of it");
+        changes.wait_for(LIST_CHANGED, TEST_TIMEOUT).await.expect("clients that see the server are notified");
         assert!(client.names("tools/list", "tools").await.contains(&"vault_secret".to_owned()));
     }
     for (client, changes) in &mut listeners[2..] {
         assert_eq!(changes.gather(QUIET).await, Vec::<Value>::new(), "{:?}", client.era);
     }
-    hall.change("open", &hall.open, "news").await;
+    setup.change("open", &setup.open, "news").await;
     for (_, changes) in &mut listeners {
-        changes.wait_for(TOLD, PATIENCE).await.expect("what all see, all hear of");
+        changes
+            .wait_for(LIST_CHANGED, TEST_TIMEOUT)
+            .await
+            .expect("all clients are notified of a shared server");
     }
 }
 
 #[tokio::test]
-async fn rights_that_are_taken_away_are_gone_from_open_streams() {
-    let hall = Hall::enter().await;
-    let mut listeners = hall.listeners().await;
-    Hall::write(&hall.home, &hall.open, &hall.vault, &[]);
+async fn revoked_rights_apply_to_open_streams() {
+    let setup = RightsSetup::open().await;
+    let mut listeners = setup.listeners().await;
+    RightsSetup::write(&setup.home, &setup.open, &setup.vault, &[]);
     for (client, changes) in &mut listeners[..2] {
-        changes.wait_for(TOLD, PATIENCE).await.expect("their own list is another");
+        changes.wait_for(LIST_CHANGED, TEST_TIMEOUT).await.expect("the client's list has changed");
         assert_eq!(client.names("tools/list", "tools").await, ["open_take"]);
     }
-    hall.change("vault", &hall.vault, "secret").await;
+    setup.change("vault", &setup.vault, "secret").await;
     for (client, changes) in &mut listeners {
         assert_eq!(changes.gather(QUIET).await, Vec::<Value>::new(), "{:?}", client.era);
     }
-    Hall::write(&hall.home, &hall.open, &hall.vault, &["bob", "cat"]);
+    RightsSetup::write(&setup.home, &setup.open, &setup.vault, &["bob", "cat"]);
     for (client, changes) in &mut listeners {
-        changes.wait_for(TOLD, PATIENCE).await.expect("what is given is told");
+        changes.wait_for(LIST_CHANGED, TEST_TIMEOUT).await.expect("the client is notified of granted rights");
         assert!(client.names("tools/list", "tools").await.contains(&"vault_secret".to_owned()));
     }
 }

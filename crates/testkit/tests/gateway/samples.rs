@@ -1,74 +1,74 @@
-//! Samples of what servers and clients say: JSON as text, so that every spelling counts.
+//! Generated messages of servers and clients: JSON as text, in every notation.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
 use std::fmt;
-use toolbooth_testkit::fixture::Era;
+use toolbooth_testkit::fixture::TestEra;
 
-/// One call: what is sent, what comes back, and in what wrapping.
+/// One call: its arguments, its result and the envelope.
 #[derive(Clone, Debug)]
-pub struct Case {
-    pub result: Answered,
+pub struct SampleCall {
+    pub result: SampleResult,
     pub arguments: String,
-    pub envelope: Envelope,
+    pub envelope: AnswerEnvelope,
 }
 
-/// How a server wraps its answers.
+/// The envelope of a server's answers.
 #[derive(Clone, Copy, Debug)]
-pub enum Envelope {
+pub enum AnswerEnvelope {
     Usual,
     IdLast,
     Spaced,
     Event,
 }
 
-/// The result of a call: its members as texts, the modern dress apart.
+/// The result of a call: its members as text, without those of the modern era.
 #[derive(Clone)]
-pub struct Answered {
+pub struct SampleResult {
     members: Vec<String>,
-    /// Where the dress stands among the members of a modern result.
+    /// The position of the modern era's members among the members of a result.
     place: usize,
     blocks: usize,
 }
 
-impl fmt::Debug for Answered {
+impl fmt::Debug for SampleResult {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let text = self.text(Era::Legacy);
+        let text = self.text(TestEra::Legacy);
         let start: String = text.chars().take(600).collect();
         write!(f, "{start} ({} bytes)", text.len())
     }
 }
 
-impl Answered {
-    /// A result of this very text, an object with members; a modern server puts its dress last.
+impl SampleResult {
+    /// A result with exactly this text, an object with members; the modern era's members come last.
     pub fn plain(text: &str) -> Self {
         let inner = text.strip_prefix('{').and_then(|text| text.strip_suffix('}')).unwrap();
         Self { members: vec![inner.to_owned()], place: 1, blocks: 0 }
     }
 
     /// The text as a server of this era sends it.
-    pub fn text(&self, era: Era) -> String {
+    pub fn text(&self, era: TestEra) -> String {
         let mut members: Vec<&str> = self.members.iter().map(String::as_str).collect();
-        if era == Era::Modern {
+        if era == TestEra::Modern {
             members.insert(self.place.min(members.len()), r#""resultType":"complete""#);
         }
         format!("{{{}}}", members.join(","))
     }
 
-    /// How many content blocks it has.
+    /// The number of content blocks.
     pub fn blocks(&self) -> usize {
         self.blocks
     }
 }
 
-impl Case {
+impl SampleCall {
     /// Any call.
     pub fn any() -> impl Strategy<Value = Self> {
         let envelope = prop_oneof![
-            4 => Just(Envelope::Usual),
-            1 => Just(Envelope::IdLast),
-            1 => Just(Envelope::Spaced),
-            2 => Just(Envelope::Event),
+            4 => Just(AnswerEnvelope::Usual),
+            1 => Just(AnswerEnvelope::IdLast),
+            1 => Just(AnswerEnvelope::Spaced),
+            2 => Just(AnswerEnvelope::Event),
         ];
         (answered(), object(arguments()), envelope).prop_map(|(result, arguments, envelope)| Self {
             result,
@@ -78,7 +78,7 @@ impl Case {
     }
 }
 
-fn answered() -> impl Strategy<Value = Answered> {
+fn answered() -> impl Strategy<Value = SampleResult> {
     let content = vec(block(), 0..5);
     let optional = |key: &'static str, value: BoxedStrategy<String>| {
         proptest::option::of(value.prop_map(move |value| format!(r#""{key}":{value}"#)))
@@ -100,15 +100,15 @@ fn answered() -> impl Strategy<Value = Answered> {
         let mut members = vec![format!(r#""content":[{}]"#, content.join(","))];
         members.extend([structured, is_error, meta].into_iter().flatten());
         members.extend(unknown);
-        // Any member may stand first.
+        // Any member may come first.
         let first = first.index(members.len());
         members.rotate_left(first);
         let place = place.index(members.len() + 1);
-        Answered { members, place, blocks }
+        SampleResult { members, place, blocks }
     })
 }
 
-/// A content block of a known or an unknown kind, each with something nobody knows.
+/// A content block of a known or an unknown kind, with an unknown member.
 fn block() -> impl Strategy<Value = String> {
     let known = prop_oneof![
         string().prop_map(|text| format!(r#""type":"text","text":{text}"#)),
@@ -140,18 +140,18 @@ fn join_object(members: &[(String, String, &str)]) -> String {
     let members: Vec<String> = members
         .iter()
         .enumerate()
-        // A number makes each key its own.
+        // A number makes each key unique.
         .map(|(n, (key, value, space))| format!(r#"{space}"{n}{}:{space}{value}"#, &key[1..]))
         .collect();
     format!("{{{}}}", members.join(","))
 }
 
-/// Any value, sometimes in a deep nest.
+/// Any value, sometimes deeply nested.
 fn value() -> BoxedStrategy<String> {
     nested(50).boxed()
 }
 
-/// What stands in arguments: the envelope takes three of the 64 levels.
+/// Values of arguments: the envelope takes three of the 64 levels.
 fn arguments() -> BoxedStrategy<String> {
     nested(50).boxed()
 }
@@ -208,7 +208,7 @@ fn number() -> impl Strategy<Value = String> {
     ]
 }
 
-/// A string with every way to spell a character.
+/// A string with every notation of a character.
 fn string() -> BoxedStrategy<String> {
     let spelled = prop::sample::select(vec![
         "a",

@@ -1,13 +1,13 @@
-//! The gateway's own model, for servers whose callers' clients have none.
+//! Sampling with the gateway's model, for clients without a model.
 
 use serde_json::{Value, json};
-use toolbooth_testkit::chat::{ChatServer, Manner};
-use toolbooth_testkit::fixture::Era;
-use toolbooth_testkit::world::{Client, Gateway, Home, home};
+use toolbooth_testkit::chat::{ChatReply, ChatServer};
+use toolbooth_testkit::fixture::TestEra;
+use toolbooth_testkit::world::{Gateway, Home, TestClient, home};
 
 const KEY: &str = "sk-test-0123456789abcdef";
 
-/// A gateway with a model, a server of each era that may ask it, one that may not, and the planner.
+/// A gateway with a model, a server of each era that may sample, one that may not, and the planner.
 async fn open(chat: &ChatServer, more: Value) -> (Home, Gateway) {
     let mut llm = json!({
         "base_url": chat.url, "api_key": KEY, "model": "small-1", "models": ["large-1"],
@@ -29,17 +29,17 @@ async fn open(chat: &ChatServer, more: Value) -> (Home, Gateway) {
     (home, gateway)
 }
 
-async fn poem(gateway: &Gateway, era: Era, tool: &str) -> String {
-    let client = Client::with_capabilities(era, gateway.address, json!({})).await;
+async fn poem(gateway: &Gateway, era: TestEra, tool: &str) -> String {
+    let client = TestClient::with_capabilities(era, gateway.address, json!({})).await;
     let told = client.call(tool, json!({ "topic": "rain" })).await;
     told.answer.to_string()
 }
 
 #[tokio::test]
-async fn every_server_that_may_ask_gets_an_answer_in_every_era() {
-    let chat = ChatServer::start([0; 6].map(|_| Manner::says("drip, drop"))).await.unwrap();
+async fn allowed_servers_can_sample_in_every_era() {
+    let chat = ChatServer::start([0; 6].map(|_| ChatReply::says("drip, drop"))).await.unwrap();
     let (_home, gateway) = open(&chat, json!({})).await;
-    for era in [Era::Legacy, Era::Modern] {
+    for era in [TestEra::Legacy, TestEra::Modern] {
         for tool in ["old_sample_poem", "new_sample_poem"] {
             let said = poem(&gateway, era, tool).await;
             assert!(said.contains("drip, drop"), "{era:?} {tool}: {said}");
@@ -47,7 +47,7 @@ async fn every_server_that_may_ask_gets_an_answer_in_every_era() {
         let refused = poem(&gateway, era, "other_sample_poem").await;
         assert!(!refused.contains("drip, drop"), "{refused}");
     }
-    // Over REST, too, where no client can be asked anything.
+    // Over REST too, where no client can be asked.
     let (status, answer) =
         gateway.http().post_json("/tools/old_sample_poem/call", r#"{"arguments":{"topic":"rain"}}"#).await;
     assert!(status == 200 && answer.to_string().contains("drip, drop"), "{answer}");
@@ -62,11 +62,11 @@ async fn every_server_that_may_ask_gets_an_answer_in_every_era() {
 }
 
 #[tokio::test]
-async fn a_client_that_can_sample_is_asked_itself() {
+async fn client_with_sampling_is_asked_instead_of_the_model() {
     let chat = ChatServer::start([]).await.unwrap();
     let (_home, gateway) = open(&chat, json!({})).await;
-    for era in [Era::Legacy, Era::Modern] {
-        let client = Client::of(era, gateway.address).await;
+    for era in [TestEra::Legacy, TestEra::Modern] {
+        let client = TestClient::of(era, gateway.address).await;
         for tool in ["old_sample_poem", "new_sample_poem"] {
             let told = client.call(tool, json!({ "topic": "rain" })).await;
             assert!(!told.is_error() && told.code().is_none(), "{}", told.answer);
@@ -76,36 +76,36 @@ async fn a_client_that_can_sample_is_asked_itself() {
 }
 
 #[tokio::test]
-async fn a_model_that_fails_fails_one_question() {
+async fn failed_model_request_fails_only_its_question() {
     let cases = [
-        (Manner::Whole("drip".into()), "drip"),
-        (Manner::Refuses(429), "too often"),
-        (Manner::Refuses(500), "HTTP 500"),
-        (Manner::Refuses(401), "llm.api_key"),
-        (Manner::Babbles, "no answer"),
-        (Manner::HangsUp, "broke off"),
-        (Manner::Stalls, "said nothing"),
-        (Manner::says("drop"), "drop"),
+        (ChatReply::Whole("drip".into()), "drip"),
+        (ChatReply::Refuses(429), "request rate"),
+        (ChatReply::Refuses(500), "HTTP 500"),
+        (ChatReply::Refuses(401), "llm.api_key"),
+        (ChatReply::Babbles, "unreadable answer"),
+        (ChatReply::HangsUp, "ended early"),
+        (ChatReply::Stalls, "did not answer"),
+        (ChatReply::says("drop"), "drop"),
     ];
     for tool in ["old_sample_poem", "new_sample_poem"] {
-        let chat = ChatServer::start(cases.iter().map(|(manner, _)| manner.clone())).await.unwrap();
+        let chat = ChatServer::start(cases.iter().map(|(reply, _)| reply.clone())).await.unwrap();
         let (_home, gateway) = open(&chat, json!({})).await;
-        for (manner, expected) in &cases {
-            let said = poem(&gateway, Era::Modern, tool).await;
-            assert!(said.contains(expected), "{tool} {manner:?}: {said}");
-            assert!(!said.contains("sk-"), "a secret came back: {said}");
+        for (reply, expected) in &cases {
+            let said = poem(&gateway, TestEra::Modern, tool).await;
+            assert!(said.contains(expected), "{tool} {reply:?}: {said}");
+            assert!(!said.contains("sk-"), "the answer contains a secret: {said}");
         }
         assert!(!gateway.log().contains(KEY));
     }
 }
 
 #[tokio::test]
-async fn the_budget_holds() {
-    let chat = ChatServer::start([0; 4].map(|_| Manner::says("drip"))).await.unwrap();
+async fn sampling_budget_is_enforced() {
+    let chat = ChatServer::start([0; 4].map(|_| ChatReply::says("drip"))).await.unwrap();
     let (_home, gateway) = open(&chat, json!({ "tokens_per_day": 240 })).await;
-    // One answer may have 200 tokens; it has 18 in the end, so that the next one fits as well.
+    // An answer may have 200 tokens; this one has 18, so that the next one is within the budget too.
     for expected in ["drip", "drip", "used up"] {
-        let said = poem(&gateway, Era::Modern, "old_sample_poem").await;
+        let said = poem(&gateway, TestEra::Modern, "old_sample_poem").await;
         assert!(said.contains(expected), "{expected}: {said}");
     }
     assert_eq!(chat.seen().len(), 2);
@@ -114,18 +114,19 @@ async fn the_budget_holds() {
 }
 
 #[tokio::test]
-async fn the_planner_plans_with_the_gateways_model() {
+async fn planner_uses_the_gateway_model() {
     let plan = r#"{"steps":[{"tool":"demo_echo","arguments":{"text":"hi"},"why":"to say it"}]}"#;
     let call = r#"{"arguments":{"task":"say hi"}}"#;
-    let chat = ChatServer::start([Manner::says("I would rather not."), Manner::says(plan)]).await.unwrap();
+    let chat =
+        ChatServer::start([ChatReply::says("I would rather not."), ChatReply::says(plan)]).await.unwrap();
     let (_home, gateway) = open(&chat, json!({})).await;
     let (status, answer) = gateway.http().post_json("/tools/planner_plan_task/call", call).await;
     assert!(status == 200 && answer.to_string().contains("to say it"), "{answer}");
     let told = &chat.seen()[1]["messages"];
-    assert!(told.to_string().contains("holds no JSON object"), "what was wrong is told: {told}");
+    assert!(told.to_string().contains("has no JSON object"), "the model is told about the error: {told}");
     assert!(told[1]["content"].as_str().is_some_and(|text| text.contains("Tool: demo_echo")), "{told}");
 
-    let chat = ChatServer::start([Manner::says("no"), Manner::says(plan)]).await.unwrap();
+    let chat = ChatServer::start([ChatReply::says("no"), ChatReply::says(plan)]).await.unwrap();
     let (_home, gateway) = open(&chat, json!({ "requests_per_call": 1 })).await;
     let (_, answer) = gateway.http().post_json("/tools/planner_plan_task/call", call).await;
     assert!(answer.to_string().contains("may ask the model 1 times"), "{answer}");

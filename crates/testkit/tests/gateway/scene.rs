@@ -1,21 +1,21 @@
-//! A scene: a gateway with a server of bad temper and a good one beside it.
+//! A gateway with a hostile server and a good one.
 
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
-use toolbooth_testkit::fixture::Era;
+use toolbooth_testkit::fixture::TestEra;
 use toolbooth_testkit::world::home::hostile;
-use toolbooth_testkit::world::{Client, Gateway, Home, PATIENCE, Told, eyes, poll};
+use toolbooth_testkit::world::{Gateway, Home, TEST_TIMEOUT, TestClient, Transcript, poll, processes};
 
-/// How long a healthy server may take for one answer while its neighbour misbehaves, on a loaded machine.
+/// The longest answer time of a healthy server while another one misbehaves, on a loaded machine.
 pub const BRISK: Duration = Duration::from_secs(2);
-/// More than a gateway ever needs here.
+/// The memory limit of a gateway in these tests.
 pub const MOST_MEMORY_MIB: u64 = 300;
 
-/// A gateway with a server of bad temper, `bad`, and a good one, `good`.
+/// A gateway with a hostile server, `bad`, and a good one, `good`.
 pub struct Scene {
     pub _home: Home,
     pub gateway: Gateway,
-    pub client: Client,
+    pub client: TestClient,
 }
 
 impl Scene {
@@ -27,11 +27,11 @@ impl Scene {
         let home = Home::with_settings(settings, &[("bad", bad), ("good", hostile(&["echo"]))]);
         let gateway = home.start().await;
         gateway.connected(&["good"]).await;
-        let client = Client::with_capabilities(Era::Modern, gateway.address, json!({})).await;
+        let client = TestClient::with_capabilities(TestEra::Modern, gateway.address, json!({})).await;
         Self { _home: home, gateway, client }
     }
 
-    /// Calls the good server a few times; none may take long.
+    /// Checks that a few calls of the good server are answered quickly.
     pub async fn good_is_brisk(&self) {
         for number in 0..5 {
             let start = Instant::now();
@@ -41,8 +41,8 @@ impl Scene {
         }
     }
 
-    /// Makes a call on the bad server, and on the good one meanwhile; tells how long the bad one took.
-    pub async fn provoke(&self, tool: &str, arguments: Value) -> (Told, Duration) {
+    /// Calls the bad server and the good one concurrently; returns the bad server's answer and its duration.
+    pub async fn provoke(&self, tool: &str, arguments: Value) -> (Transcript, Duration) {
         let start = Instant::now();
         let provoking = async {
             let told = self.client.call(&format!("bad_{tool}"), arguments).await;
@@ -50,15 +50,15 @@ impl Scene {
         };
         let (provoked, ()) = tokio::join!(provoking, self.good_is_brisk());
         self.good_is_brisk().await;
-        let held = eyes::peak_mib(self.gateway.pid());
-        assert!(held < MOST_MEMORY_MIB, "the gateway held {held} MiB");
+        let held = processes::peak_mib(self.gateway.pid());
+        assert!(held < MOST_MEMORY_MIB, "the gateway used {held} MiB");
         provoked
     }
 
-    /// Waits until the bad server answers as if nothing had been.
+    /// Waits until the bad server answers again; returns the time that took.
     pub async fn bad_recovers(&self) -> Duration {
         let start = Instant::now();
-        let back = poll(PATIENCE, || async {
+        let back = poll(TEST_TIMEOUT, || async {
             let told = self.client.call("bad_ok", json!({})).await;
             (told.code().is_none() && !told.is_error() && told.text() == "ok").then_some(())
         });
@@ -67,9 +67,9 @@ impl Scene {
     }
 }
 
-/// The fault that a failed call tells of, with a sentence that names the server.
-pub fn fault(told: &Told) -> &str {
+/// The fault code of a failed call, whose message must name the server.
+pub fn fault(told: &Transcript) -> &str {
     assert!(told.is_error(), "{}", told.answer);
-    assert!(told.text().contains("`bad`"), "the sentence names the server: {}", told.text());
+    assert!(told.text().contains("`bad`"), "the message names the server: {}", told.text());
     told.fault()
 }

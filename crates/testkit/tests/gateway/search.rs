@@ -1,19 +1,19 @@
-//! Search over real HTTP and on the command line: what is found, what is not, and what helps or does not help.
+//! Search over HTTP and on the command line.
 
-use crate::known::{bearer, make_token, read, run};
+use crate::token_users::{bearer, make_token, read, run};
 use hyper::Method;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
-use toolbooth_testkit::encoder::{EncoderServer, Temper};
-use toolbooth_testkit::fixture::Era;
-use toolbooth_testkit::world::{Gateway, Home, Http, PATIENCE, Upstream, poll};
+use toolbooth_testkit::encoder::{EncoderMode, EncoderServer};
+use toolbooth_testkit::fixture::TestEra;
+use toolbooth_testkit::world::{Gateway, Home, Http, ScriptedServer, TEST_TIMEOUT, poll};
 
 fn tool(name: &str, description: &str) -> Value {
     json!({ "name": name, "description": description,
         "inputSchema": { "type": "object", "properties": { "what": { "type": "string" } } } })
 }
 
-/// Tools of several trades.
+/// Tools of several domains.
 fn tools() -> String {
     let tools = [
         tool("create_issue", "Opens a new issue in a repository."),
@@ -37,8 +37,8 @@ fn names(answer: &Value) -> Vec<&str> {
     answer["hits"].as_array().expect("hits").iter().filter_map(|hit| hit["name"].as_str()).collect()
 }
 
-async fn open(settings: Value) -> (Upstream, Home, Gateway) {
-    let upstream = Upstream::start(Era::Modern).await;
+async fn open(settings: Value) -> (ScriptedServer, Home, Gateway) {
+    let upstream = ScriptedServer::start(TestEra::Modern).await;
     upstream.list(tools());
     let home = Home::with_settings(settings, &[("work", upstream.entry())]);
     let gateway = home.start().await;
@@ -47,7 +47,7 @@ async fn open(settings: Value) -> (Upstream, Home, Gateway) {
 }
 
 #[tokio::test]
-async fn what_is_wanted_is_found_in_words_by_name_and_by_pattern() {
+async fn tools_are_found_by_words_name_and_pattern() {
     let (_upstream, home, gateway) = open(json!({})).await;
     let http = gateway.http();
     let cases = [
@@ -67,7 +67,11 @@ async fn what_is_wanted_is_found_in_words_by_name_and_by_pattern() {
     let both = found(&http, "q=send%20an%20email&q=sql%20database&limit=2").await;
     let mut both = names(&both);
     both.sort_unstable();
-    assert_eq!(both, ["work_run_query", "work_send_mail"], "several things are looked for at once");
+    assert_eq!(
+        both,
+        ["work_run_query", "work_send_mail"],
+        "a query with several clauses finds tools for each"
+    );
     let mut issues = found(&http, "q=_issues%3F%24&regex=true").await;
     assert_eq!(issues["count"], 2);
     assert_eq!(issues["hits"][0]["score"].take().as_f64().map(|score| score <= 1.0), Some(true));
@@ -82,7 +86,7 @@ async fn what_is_wanted_is_found_in_words_by_name_and_by_pattern() {
 }
 
 #[tokio::test]
-async fn a_search_that_cannot_be_done_says_why() {
+async fn invalid_search_is_refused_with_a_reason() {
     let (_upstream, _home, gateway) = open(json!({})).await;
     let cases = [
         ("", "search.blank"),
@@ -101,8 +105,9 @@ async fn a_search_that_cannot_be_done_says_why() {
 }
 
 #[tokio::test]
-async fn nobody_finds_what_they_may_not_use_and_it_does_not_change_the_order() {
-    let (open, vault) = (Upstream::start(Era::Modern).await, Upstream::start(Era::Modern).await);
+async fn hidden_tools_are_not_found_and_do_not_affect_scores() {
+    let (open, vault) =
+        (ScriptedServer::start(TestEra::Modern).await, ScriptedServer::start(TestEra::Modern).await);
     open.list(tools());
     vault.list(
         json!([tool("send_mail", "Sends an email in secret."), tool("send_secret_mail", "Sends email.")])
@@ -116,7 +121,7 @@ async fn nobody_finds_what_they_may_not_use_and_it_does_not_change_the_order() {
     let settings = json!({ "auth": { "mode": "token" }, "policy": { "consent": "client" } });
     home.configure(settings.clone(), &[("work", open.entry()), ("vault", guarded)]);
     let mut gateway = home.start().await;
-    gateway.showing = bearer(&root);
+    gateway.headers = bearer(&root);
     gateway.connected(&["work", "vault"]).await;
     let as_cat = Http::new(gateway.address).sending(&bearer(&cat));
     let by_cat = found(&as_cat, "q=send%20secret%20email&limit=50").await;
@@ -127,24 +132,24 @@ async fn nobody_finds_what_they_may_not_use_and_it_does_not_change_the_order() {
 
     home.configure(settings, &[("work", open.entry())]);
     let mut gateway = home.start().await;
-    gateway.showing = bearer(&root);
+    gateway.headers = bearer(&root);
     gateway.connected(&["work"]).await;
     let as_cat = Http::new(gateway.address).sending(&bearer(&cat));
     let without = found(&as_cat, "q=send%20secret%20email&limit=50").await;
-    assert_eq!(by_cat, without, "what is hidden leaves no trace in scores");
+    assert_eq!(by_cat, without, "hidden tools do not affect scores");
 }
 
 #[tokio::test]
-async fn servers_that_are_down_are_told_of_where_they_matter() {
+async fn search_notes_relevant_servers_that_are_down() {
     let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let upstream = Upstream::start(Era::Modern).await;
+    let upstream = ScriptedServer::start(TestEra::Modern).await;
     upstream.list(tools());
     let mut lost = upstream.entry();
     lost["url"] = json!(format!("http://{gone}/mcp"));
     let home = Home::new(&[("work", upstream.entry()), ("calendar", lost)]);
     let gateway = home.start().await;
     gateway.connected(&["work"]).await;
-    gateway.reaches("calendar", "error").await;
+    gateway.wait_for_state("calendar", "error").await;
     let answer = found(&gateway.http(), "q=put%20it%20into%20my%20calendar").await;
     assert_eq!(answer["notes"][0]["server"], "calendar", "{answer}");
     assert_eq!(answer["notes"][0]["state"], "error", "{answer}");
@@ -155,13 +160,13 @@ async fn servers_that_are_down_are_told_of_where_they_matter() {
 }
 
 #[tokio::test]
-async fn an_encoder_helps_and_its_absence_harms_nobody() {
+async fn encoder_improves_search_and_its_failure_does_not_break_it() {
     let encoder = EncoderServer::start(&[&["picture", "frobnicate"], &["email", "quuxify"]]).await.unwrap();
     let embeddings = json!({ "url": encoder.url, "model": "tiny", "key": "sk-test" });
     let (_upstream, _home, gateway) = open(json!({ "search": { "embeddings": embeddings } })).await;
     let http = gateway.http();
-    // Tools are encoded in the background; until they are, the table answers.
-    let helped = poll(PATIENCE, || async {
+    // Tools are encoded in the background; until then the built-in table is used.
+    let helped = poll(TEST_TIMEOUT, || async {
         let answer = found(&http, "q=frobnicate").await;
         (names(&answer).first() == Some(&"work_resize_image")).then_some(())
     });
@@ -173,20 +178,20 @@ async fn an_encoder_helps_and_its_absence_harms_nobody() {
     assert!(seen.iter().all(|request| request["path"] == "/v1/embeddings"));
     let tools_sent =
         seen.iter().filter_map(|request| request["input"].as_array()).filter(|texts| texts.len() > 1);
-    assert_eq!(tools_sent.count(), 1, "what is known is not asked again");
+    assert_eq!(tools_sent.count(), 1, "known texts are not encoded again");
     let (status, report) = http.post_json("/servers/reload", "").await;
     assert_eq!(status, 200, "{report}");
     let answer = found(&http, "q=quuxify").await;
-    assert_eq!(names(&answer).first(), Some(&"work_send_mail"), "a reload forgets nothing: {answer}");
+    assert_eq!(names(&answer).first(), Some(&"work_send_mail"), "encodings survive a reload: {answer}");
 
-    for temper in [Temper::Silent, Temper::Cross] {
-        encoder.turn(temper);
+    for mode in [EncoderMode::Silent, EncoderMode::Failing] {
+        encoder.set_mode(mode);
         let started = Instant::now();
-        let answer = found(&http, &format!("q=quuxify%20an%20email%20{temper:?}")).await;
+        let answer = found(&http, &format!("q=quuxify%20an%20email%20{mode:?}")).await;
         assert_eq!(names(&answer).first(), Some(&"work_send_mail"), "{answer}");
-        assert!(started.elapsed() < Duration::from_secs(2), "{temper:?}: {:?}", started.elapsed());
+        assert!(started.elapsed() < Duration::from_secs(2), "{mode:?}: {:?}", started.elapsed());
         let asked = encoder.seen().len();
         found(&http, "q=another%20email").await;
-        assert_eq!(encoder.seen().len(), asked, "an endpoint that failed is left alone for a while");
+        assert_eq!(encoder.seen().len(), asked, "a failed endpoint is not called again for a while");
     }
 }

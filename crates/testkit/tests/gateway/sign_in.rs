@@ -1,36 +1,36 @@
-//! Servers that want the gateway to be signed in: what is said of them, how somebody signs in, and how long that lasts.
+//! OAuth sign-in of the gateway to servers: status, sign-in, renewal and sign-out.
 
 use hyper::Method;
 use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::process::{Command, Output, Stdio};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
-use toolbooth_testkit::fixture::Era;
-use toolbooth_testkit::world::gatehouse::Tally;
-use toolbooth_testkit::world::{Gatehouse, Gateway, Home, Http, binaries};
+use toolbooth_testkit::fixture::TestEra;
+use toolbooth_testkit::world::oauth_server::OAuthCounts;
+use toolbooth_testkit::world::{Gateway, Home, Http, OAuthServer, binaries};
 
-/// Splits an address into where to connect and what to ask for there.
+/// Splits a URL into the socket address and the path.
 fn place(url: &str) -> (SocketAddr, &str) {
-    let rest = url.strip_prefix("http://").unwrap_or_else(|| panic!("no address: {url}"));
+    let rest = url.strip_prefix("http://").unwrap_or_else(|| panic!("not an HTTP URL: {url}"));
     let slash = rest.find('/').unwrap();
     (rest[..slash].parse().unwrap(), &rest[slash..])
 }
 
-/// Goes where a browser would go, with the redirect at the end.
+/// Follows the sign-in as a browser does, including the redirect.
 async fn browse(url: &str) {
     let (address, path) = place(url);
     let reply = Http::new(address).send(Method::GET, path, &[], "").await;
     assert_eq!(reply.status, 302, "{url}");
     let home = reply.header("location").unwrap().to_owned();
     let (address, path) = place(&home);
-    // Somebody else on this machine knocks first, and is sent away.
+    // A forged callback from another local process is refused.
     let forged = Http::new(address).send(Method::GET, "/callback?code=forged&state=forged", &[], "").await;
     assert_eq!(forged.status, 404);
     let reply = Http::new(address).send(Method::GET, path, &[], "").await;
     assert_eq!(reply.status, 200);
 }
 
-/// A command about the guarded server, in this home.
+/// A `servers` command for the guarded server.
 fn servers(home: &Home, action: &str) -> Command {
     let mut command = Command::new(binaries::toolbooth());
     command.args(["servers", action, "guarded", "--config"]).arg(home.config());
@@ -39,7 +39,7 @@ fn servers(home: &Home, action: &str) -> Command {
     command
 }
 
-/// Runs `servers login` as a person does, and follows the page it prints.
+/// Runs `servers login` and opens the URL that it prints.
 async fn login(home: &Home) -> Output {
     let mut command = servers(home, "login");
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -83,16 +83,20 @@ async fn call(gateway: &Gateway) -> (u16, Value) {
 }
 
 #[tokio::test]
-async fn a_sign_in_connects_the_server_outlives_the_gateway_is_renewed_and_can_be_forgotten() {
-    for era in [Era::Modern, Era::Legacy] {
-        let house = Gatehouse::start(era).await;
-        let home = Home::new(&[("guarded", house.entry())]);
+async fn sign_in_connects_survives_a_restart_is_renewed_and_can_be_removed() {
+    for era in [TestEra::Modern, TestEra::Legacy] {
+        let oauth = OAuthServer::start(era).await;
+        let home = Home::new(&[("guarded", oauth.entry())]);
         let gateway = home.start().await;
-        gateway.reaches("guarded", "needs_auth").await;
+        gateway.wait_for_state("guarded", "needs_auth").await;
         let server = gateway.server("guarded").await;
         assert_eq!(server["code"], "server.needs-auth");
         assert_eq!(server["hint"], "`toolbooth servers login guarded` signs in");
-        assert_eq!(house.tally(), Tally::default(), "nothing is registered before somebody wants it");
+        assert_eq!(
+            oauth.counts(),
+            OAuthCounts::default(),
+            "no client is registered before the first sign-in"
+        );
 
         let done = login(&home).await;
         assert!(done.status.success(), "{}", text(&done));
@@ -100,19 +104,19 @@ async fn a_sign_in_connects_the_server_outlives_the_gateway_is_renewed_and_can_b
         assert_eq!(gateway.server("guarded").await["state"], "connected");
         assert_eq!(call(&gateway).await.0, 200);
         assert_eq!(sign_in_rows(&gateway).await, [outcome("signed-in", "")]);
-        let expected = Tally { registrations: 1, logins: 1, renewals: 0 };
-        assert_eq!(house.tally(), expected);
+        let expected = OAuthCounts { registrations: 1, logins: 1, renewals: 0 };
+        assert_eq!(oauth.counts(), expected);
         let sealed = std::fs::read_to_string(home.data().join("oauth/guarded.sealed")).unwrap();
         let shown = gateway.server("guarded").await.to_string();
-        assert!(!Gatehouse::is_token(&(sealed + &gateway.log() + &shown + &text(&done))));
+        assert!(!OAuthServer::is_token(&(sealed + &gateway.log() + &shown + &text(&done))));
         gateway.stop().await;
 
         let gateway = home.start().await;
         gateway.connected(&["guarded"]).await;
-        assert_eq!(house.tally(), expected, "the tokens of before still serve");
-        house.expire();
+        assert_eq!(oauth.counts(), expected, "the stored tokens are used");
+        oauth.expire();
         assert_eq!(call(&gateway).await.0, 200, "{}", gateway.log());
-        assert_eq!(house.tally(), Tally { renewals: 1, ..expected });
+        assert_eq!(oauth.counts(), OAuthCounts { renewals: 1, ..expected });
 
         let gone = tokio::process::Command::from(servers(&home, "logout")).output().await.unwrap();
         assert!(gone.status.success(), "{}", text(&gone));
@@ -121,39 +125,39 @@ async fn a_sign_in_connects_the_server_outlives_the_gateway_is_renewed_and_can_b
         assert_ne!(call(&gateway).await.0, 200);
         assert!(!home.data().join("oauth/guarded.sealed").exists());
         assert_eq!(sign_in_rows(&gateway).await, [outcome("signed-out", ""), outcome("signed-in", "")]);
-        assert!(!Gatehouse::is_token(&gateway.log()));
+        assert!(!OAuthServer::is_token(&gateway.log()));
         gateway.stop().await;
     }
 }
 
 #[tokio::test]
-async fn a_sign_in_without_a_gateway_is_there_when_one_starts() {
-    let house = Gatehouse::start(Era::Modern).await;
-    let home = Home::new(&[("guarded", house.entry())]);
+async fn sign_in_without_a_gateway_is_used_at_the_next_start() {
+    let oauth = OAuthServer::start(TestEra::Modern).await;
+    let home = Home::new(&[("guarded", oauth.entry())]);
     let done = login(&home).await;
     assert!(done.status.success(), "{}", text(&done));
     let gateway = home.start().await;
     gateway.connected(&["guarded"]).await;
-    assert_eq!(house.tally(), Tally { registrations: 1, logins: 1, renewals: 0 });
-    // Signing in once more, to another account for example, works on a server that is connected.
+    assert_eq!(oauth.counts(), OAuthCounts { registrations: 1, logins: 1, renewals: 0 });
+    // A second sign-in, for example to another account, works while the server is connected.
     let again = login(&home).await;
     assert!(again.status.success(), "{}", text(&again));
-    assert_eq!(house.tally().logins, 2);
+    assert_eq!(oauth.counts().logins, 2);
     assert_eq!(call(&gateway).await.0, 200);
 }
 
 #[tokio::test]
-async fn a_sign_in_that_is_denied_or_cannot_be_says_so() {
-    let house = Gatehouse::start(Era::Modern).await;
+async fn failed_sign_in_is_reported() {
+    let oauth = OAuthServer::start(TestEra::Modern).await;
     let open = json!({ "bundled": "demo" });
-    let home = Home::new(&[("guarded", house.entry()), ("open", open)]);
+    let home = Home::new(&[("guarded", oauth.entry()), ("open", open)]);
     let gateway = home.start().await;
-    house.deny();
+    oauth.deny();
     let denied = login(&home).await;
     assert_eq!(denied.status.code(), Some(1), "{}", text(&denied));
     assert!(text(&denied).contains("oauth.denied"), "{}", text(&denied));
     assert_eq!(sign_in_rows(&gateway).await, [outcome("failed", "oauth.denied")]);
-    gateway.reaches("guarded", "needs_auth").await;
+    gateway.wait_for_state("guarded", "needs_auth").await;
     let cases = [
         ("/servers/open/login", r#"{"redirect_uri":"http://127.0.0.1:1/callback"}"#, "server.no-sign-in"),
         (

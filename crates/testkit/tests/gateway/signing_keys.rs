@@ -1,20 +1,20 @@
-//! The keys of an identity provider: kept while it does not answer, fetched again when they change, and not fetched
-//! without end.
+//! Signing keys of an identity provider: cached while it does not answer, fetched again when they change, at a
+//! limited rate.
 
 use crate::callers::http_as;
 use crate::issuer::{Answering, Provider, Signer};
-use crate::known::{bearer, recorded};
+use crate::token_users::{bearer, recorded};
 use ::http::Method;
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 use std::time::Instant;
-use toolbooth_testkit::world::{Gateway, Home, PATIENCE, poll};
+use toolbooth_testkit::world::{Gateway, Home, TEST_TIMEOUT, poll};
 
-/// How many fetches of the keys may follow each other, and after how many seconds one more may.
+/// The burst of key fetches, and the seconds until one more is allowed.
 const FETCHES_AT_ONCE: usize = 4;
 const SECONDS_PER_FETCH: u64 = 5;
 
-/// A gateway that takes the tokens of this provider.
+/// Starts a gateway that accepts the tokens of this provider.
 async fn start(provider: &Provider) -> (Home, Gateway) {
     let jwt = json!({ "issuer": provider.url, "audience": "booth" });
     let home = Home::with_settings(json!({ "auth": { "mode": "jwt", "jwt": jwt } }), &[]);
@@ -32,7 +32,7 @@ async fn known_keys_are_used_while_the_key_endpoint_is_down_or_slow() {
     let (first, second) = (Signer::new("one"), Signer::new("two"));
     let provider = Provider::start(&first).await;
     let (_home, gateway) = start(&provider).await;
-    // Each token differs: one that was checked a moment ago is not checked again.
+    // Each token differs, because checked tokens are cached.
     let token = |number: usize| first.token(&provider.url, json!({ "jti": number.to_string() }));
     assert_eq!(status(&gateway, &token(0)).await, 200);
     assert_eq!(provider.fetches(), 1);
@@ -44,7 +44,7 @@ async fn known_keys_are_used_while_the_key_endpoint_is_down_or_slow() {
         let unknown = first.token_naming("unknown", &provider.url, json!({ "jti": number.to_string() }));
         let http = http_as(&gateway, &unknown);
         let waiting = tokio::spawn(async move { http.send(Method::GET, "/me", &[], "").await.status });
-        let begun = poll(PATIENCE, || async { (provider.fetches() > fetches).then_some(()) });
+        let begun = poll(TEST_TIMEOUT, || async { (provider.fetches() > fetches).then_some(()) });
         begun.await.unwrap_or_else(|| panic!("{outage:?}: the keys are not fetched"));
         assert_eq!(status(&gateway, &token(number)).await, 200, "{outage:?}");
         if outage == Answering::Stalling {
@@ -59,14 +59,14 @@ async fn known_keys_are_used_while_the_key_endpoint_is_down_or_slow() {
     provider.publish(&second);
     provider.answer(Answering::Promptly);
     let rotated = second.token(&provider.url, json!({}));
-    let accepted = poll(PATIENCE, || async { (status(&gateway, &rotated).await == 200).then_some(()) });
+    let accepted = poll(TEST_TIMEOUT, || async { (status(&gateway, &rotated).await == 200).then_some(()) });
     assert!(accepted.await.is_some(), "the new key is not accepted: {}", gateway.log());
     assert_eq!(status(&gateway, &token(30)).await, 401, "a token of the withdrawn key");
 }
 
-// Without keys no token can be checked: none is accepted, and a later fetch mends it.
+// Without keys no token can be checked: all are refused until a later fetch succeeds.
 #[tokio::test]
-async fn a_gateway_that_could_not_fetch_keys_accepts_no_token_until_it_has() {
+async fn tokens_are_refused_until_the_keys_are_fetched() {
     let signer = Signer::new("one");
     let provider = Provider::start(&signer).await;
     provider.answer(Answering::Closing);
@@ -77,7 +77,7 @@ async fn a_gateway_that_could_not_fetch_keys_accepts_no_token_until_it_has() {
     let problem = reply.json().await;
     assert_eq!(problem["code"], "auth.unavailable", "{problem}");
     provider.answer(Answering::Promptly);
-    let accepted = poll(PATIENCE, || async { (status(&gateway, &token).await == 200).then_some(()) });
+    let accepted = poll(TEST_TIMEOUT, || async { (status(&gateway, &token).await == 200).then_some(()) });
     assert!(accepted.await.is_some(), "{}", gateway.log());
 }
 

@@ -1,26 +1,26 @@
-//! Spoofing: whatever is tried, at whatever door, a server is told who really calls.
+//! Spoofing: over every interface, a server receives the true identity of the caller.
 
 use crate::forgeries::{ENVELOPES, forgeries};
-use crate::impostor::{SERVERS, Stage, TOOLS, VICTIM};
-use crate::known::{bearer, make_token, run};
 use crate::ledger::over;
+use crate::spoofing_setup::{SERVERS, SpoofingSetup, TOOLS, VICTIM};
+use crate::token_users::{bearer, make_token, run};
 use futures_util::stream::{self, StreamExt};
 use serde_json::{Value, json};
-use toolbooth_testkit::fixture::{Era, LEGACY, MODERN};
+use toolbooth_testkit::fixture::{LEGACY, MODERN, TestEra};
 use toolbooth_testkit::world::home::fixture_on_stdio;
 use toolbooth_testkit::world::http::Headers;
-use toolbooth_testkit::world::upstream::Answer;
-use toolbooth_testkit::world::{Client, Home, Http, PATIENCE, Upstream, poll};
+use toolbooth_testkit::world::scripted_server::ScriptedAnswer;
+use toolbooth_testkit::world::{Home, Http, ScriptedServer, TEST_TIMEOUT, TestClient, poll};
 
-/// A door through which a call comes with arguments as any text.
+/// An interface for calls with arbitrary argument text.
 #[derive(Clone)]
-enum Entrance {
-    Mcp(Client),
-    Batch(Client),
+enum CallInterface {
+    Mcp(TestClient),
+    Batch(TestClient),
     Rest(Http),
 }
 
-impl Entrance {
+impl CallInterface {
     async fn call(&self, tool: &str, arguments: &str) {
         match self {
             Self::Mcp(client) => drop(client.call_text(tool, arguments).await),
@@ -40,32 +40,33 @@ impl Entrance {
     }
 }
 
-async fn entrances(stage: &Stage) -> Vec<Entrance> {
-    let address = stage.gateway.address;
-    let shown = bearer(&stage.ann);
-    let client = async |revision| Client::showing(revision, address, "/mcp", &shown, json!({})).await;
+async fn interfaces(setup: &SpoofingSetup) -> Vec<CallInterface> {
+    let address = setup.gateway.address;
+    let shown = bearer(&setup.ann);
+    let client =
+        async |revision| TestClient::with_revision(revision, address, "/mcp", &shown, json!({})).await;
     vec![
-        Entrance::Mcp(client(MODERN).await),
-        Entrance::Mcp(client(LEGACY).await),
-        Entrance::Batch(client("2025-03-26").await),
-        Entrance::Rest(stage.http(&stage.ann)),
+        CallInterface::Mcp(client(MODERN).await),
+        CallInterface::Mcp(client(LEGACY).await),
+        CallInterface::Batch(client("2025-03-26").await),
+        CallInterface::Rest(setup.http(&setup.ann)),
     ]
 }
 
-/// The tools that anybody may call unasked, and that are tried hardest.
+/// The tools that need no approval; they are tested with every attack over every interface.
 const OPEN: [&str; 2] = ["open", "undeclared"];
 
 #[tokio::test]
-async fn no_argument_of_any_spelling_passes_for_an_identity() {
-    let stage = Stage::open().await;
+async fn forged_identity_in_arguments_is_ignored_in_every_notation() {
+    let setup = SpoofingSetup::open().await;
     let forgeries = forgeries();
-    let entrances = entrances(&stage).await;
+    let interfaces = interfaces(&setup).await;
     let pairs: Vec<_> =
-        SERVERS.iter().flat_map(|server| entrances.iter().map(move |door| (*server, door))).collect();
+        SERVERS.iter().flat_map(|server| interfaces.iter().map(move |door| (*server, door))).collect();
     let tools = || TOOLS.iter().map(|(name, _)| *name).filter(|name| *name != "guarded");
     let mut calls = Vec::new();
     for (row, (_, arguments)) in forgeries.iter().enumerate() {
-        // Every attack on every tool, each time at the next door of the next server; where most is let in, at all.
+        // Every attack on every tool, in rotation over interfaces and servers; on the open tools, over all of them.
         for (column, tool) in tools().enumerate() {
             let all = OPEN.contains(&tool);
             let chosen = pairs.iter().cycle().skip(row + column).take(if all { pairs.len() } else { 1 });
@@ -76,21 +77,19 @@ async fn no_argument_of_any_spelling_passes_for_an_identity() {
     stream::iter(calls)
         .for_each_concurrent(8, |(door, tool, arguments)| async move { door.call(&tool, arguments).await })
         .await;
-    let reached = stage.all_speak_of("ann");
+    let reached = setup.assert_all_name("ann");
     println!("{} attacks, {tried} calls, {reached} reached a server, none forged", forgeries.len());
-    assert!(
-        reached > tried / 3,
-        "most attacks are harmless calls once they are cleaned: {reached} of {tried}"
-    );
+    assert!(reached > tried / 3, "most attacks are harmless calls after sanitizing: {reached} of {tried}");
 }
 
 #[tokio::test]
-async fn nothing_around_the_arguments_passes_for_an_identity() {
-    let stage = Stage::open().await;
-    let shown = bearer(&stage.ann);
+async fn forged_identity_outside_the_arguments_is_ignored() {
+    let setup = SpoofingSetup::open().await;
+    let shown = bearer(&setup.ann);
     for revision in [MODERN, LEGACY] {
-        let client = Client::showing(revision, stage.gateway.address, "/mcp", &shown, json!({})).await;
-        let stamp = Value::Object(client.stamp().into_iter().collect()).to_string();
+        let client =
+            TestClient::with_revision(revision, setup.gateway.address, "/mcp", &shown, json!({})).await;
+        let stamp = Value::Object(client.modern_meta().into_iter().collect()).to_string();
         let inner =
             if revision == MODERN { format!("{},", &stamp[1..stamp.len() - 1]) } else { String::new() };
         let whole = if revision == MODERN { format!(r#","_meta":{stamp}"#) } else { String::new() };
@@ -120,22 +119,22 @@ async fn nothing_around_the_arguments_passes_for_an_identity() {
     ] {
         for path in ["/tools/std_open/call", "/tools/std_open/call?username=root@corp&user=root@corp"] {
             let body = body.replace("VICTIM", VICTIM);
-            let (status, _) = stage.http(&stage.ann).post_json(path, &body).await;
-            // A call takes nothing from its address, and says so.
+            let (status, _) = setup.http(&setup.ann).post_json(path, &body).await;
+            // Query parameters of a call are refused.
             let fair = attack == "as a session" && !path.contains('?');
             assert_eq!(status == 200, fair, "{attack} {path}");
         }
     }
-    let reached = stage.all_speak_of("ann");
+    let reached = setup.assert_all_name("ann");
     println!("{} envelopes in two eras, {reached} reached a server, none forged", ENVELOPES.len());
     assert!(reached > 40, "{reached}");
 }
 
-// The commands block their thread, and servers inside the test answer on another.
+// The commands block their thread; the servers inside the test run on another one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_edit_of_an_approver_passes_for_an_identity() {
-    let stage = Stage::open().await;
-    let (ann, bob) = (stage.http(&stage.ann), stage.http(&stage.bob));
+async fn approver_edits_cannot_change_the_identity() {
+    let setup = SpoofingSetup::open().await;
+    let (ann, bob) = (setup.http(&setup.ann), setup.http(&setup.bob));
     let hold = async |server: &str, note: usize| {
         let body = json!({ "arguments": { "note": note }, "wait": 0 }).to_string();
         let (status, answer) = ann.post_json(&format!("/tools/{server}_guarded/call"), &body).await;
@@ -161,28 +160,28 @@ async fn no_edit_of_an_approver_passes_for_an_identity() {
             status => panic!("{attack}: {status} {answer}"),
         }
     }
-    // The command line is one more door for edits.
+    // The command line can edit arguments too.
     for (server, held) in SERVERS.iter().zip(&held) {
         for edit in [format!(r#"{{"username":"{VICTIM}"}}"#), format!(r#"{{"USERNAME":"{VICTIM}"}}"#)] {
-            let output = run(&stage.home, &["approvals", "approve", held, "--args", &edit], Some(&stage.bob));
+            let output = run(&setup.home, &["approvals", "approve", held, "--args", &edit], Some(&setup.bob));
             assert!(!output.status.success(), "{server}: {output:?}");
         }
-        assert!(run(&stage.home, &["approvals", "approve", held], Some(&stage.bob)).status.success());
+        assert!(run(&setup.home, &["approvals", "approve", held], Some(&setup.bob)).status.success());
     }
-    // The same arguments, approved before and called again, are a new call of the same person's.
-    let reached = stage.all_speak_of("ann");
+    // The same arguments again are a new call of the same user.
+    let reached = setup.assert_all_name("ann");
     println!("{refused} edits refused, {ran} harmless ones ran, {reached} reached a server, none forged");
     assert!(refused > 40 && ran > 3, "{refused} {ran}");
-    // A user whose name is the victim's gets nothing of it by asking for it either.
+    // The caller cannot approve it either.
     let held = hold("std", 1000).await;
     let (status, _) = ann.post_json(&format!("/approvals/{held}/approve"), "{}").await;
-    assert_eq!(status, 403, "what an operator asks is not the caller's to answer");
+    assert_eq!(status, 403, "callers cannot answer operator rules");
 }
 
-// The commands block their thread, and servers inside the test answer on another.
+// The commands block their thread; the servers inside the test run on another one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_command_line_and_the_pipe_are_no_way_round() {
-    let stage = Stage::open().await;
+async fn identity_cannot_be_forged_over_cli_or_stdio() {
+    let setup = SpoofingSetup::open().await;
     let spelled = [
         "{\"username\":\"V\"}",
         "{\"\\u0075sername\":\"V\"}",
@@ -190,16 +189,16 @@ async fn the_command_line_and_the_pipe_are_no_way_round() {
         "{\"USERNAME\":\"V\",\"usеrname\":\"V\"}",
     ];
     for arguments in spelled {
-        run(&stage.home, &["call", "std_open", "--args", &arguments.replace('V', VICTIM)], Some(&stage.ann));
+        run(&setup.home, &["call", "std_open", "--args", &arguments.replace('V', VICTIM)], Some(&setup.ann));
     }
     let pair = format!("username={VICTIM}");
     for words in [&["call", "std_plain", &pair][..], &["call", "std_open", "--session", VICTIM]] {
-        run(&stage.home, words, Some(&stage.ann));
+        run(&setup.home, words, Some(&setup.ann));
     }
-    assert!(stage.all_speak_of("ann") >= 4);
+    assert!(setup.assert_all_name("ann") >= 4);
 
-    // Over the local socket one is who runs the process, whatever one says.
-    let stage = Stage::open().await;
+    // Over the local socket the identity is the user of the process.
+    let setup = SpoofingSetup::open().await;
     let operator = std::process::Command::new("id").arg("-un").output().unwrap();
     let operator = String::from_utf8(operator.stdout).unwrap().trim().to_owned();
     let meta = json!({ "io.modelcontextprotocol/protocolVersion": MODERN, "io.modelcontextprotocol/clientCapabilities": {} });
@@ -209,24 +208,24 @@ async fn the_command_line_and_the_pipe_are_no_way_round() {
         .enumerate()
         .map(|(id, (_, arguments))| format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"tools/call\",\"params\":{{\"name\":\"std_open\",\"arguments\":{arguments},\"_meta\":{meta}}}}}\n"))
         .collect();
-    std::fs::write(stage.home.path("lines"), lines).unwrap();
+    std::fs::write(setup.home.path("lines"), lines).unwrap();
     let script = r#"(cat lines; sleep 3) | "$0" stdio --config "$1" --data-dir "$2""#;
     let mut command = std::process::Command::new("sh");
     command.args(["-c", script]).arg(toolbooth_testkit::world::binaries::toolbooth());
     command
-        .arg(stage.home.config())
-        .arg(stage.home.data())
-        .current_dir(stage.home.path(""))
-        .env("HOME", stage.home.path(""));
+        .arg(setup.home.config())
+        .arg(setup.home.data())
+        .current_dir(setup.home.path(""))
+        .env("HOME", setup.home.path(""));
     let output = command.output().unwrap();
     let answers = String::from_utf8(output.stdout).unwrap().lines().count();
-    let reached = stage.all_speak_of(&operator);
+    let reached = setup.assert_all_name(&operator);
     println!("{answers} answers over the pipe, {reached} reached a server, none forged");
     assert!(reached > 30 && answers >= forgeries().len() - 3, "{answers} {reached}");
 }
 
 #[tokio::test]
-async fn what_one_caller_was_given_serves_no_other() {
+async fn request_states_and_sessions_are_bound_to_their_caller() {
     let mut entries = ["modern", "legacy"].map(fixture_on_stdio);
     entries.iter_mut().for_each(|entry| entry["inject"] = true.into());
     let [srv, old] = entries;
@@ -235,11 +234,11 @@ async fn what_one_caller_was_given_serves_no_other() {
     let (root, _) = make_token(&home, None, VICTIM, &["--groups", "admin"]);
     let (ann, _) = make_token(&home, None, "ann", &[]);
     let mut gateway = home.start().await;
-    gateway.showing = bearer(&root);
+    gateway.headers = bearer(&root);
     gateway.connected(&["srv", "old"]).await;
     let open = async |revision: &str, token: &str| {
         let asked = json!({ "elicitation": {}, "sampling": {} });
-        Client::showing(revision, gateway.address, "/mcp", &bearer(token), asked).await
+        TestClient::with_revision(revision, gateway.address, "/mcp", &bearer(token), asked).await
     };
     let (victim, impostor) = (open(MODERN, &root).await, open(MODERN, &ann).await);
     for tool in ["srv_ask_name", "old_ask_name"] {
@@ -249,7 +248,7 @@ async fn what_one_caller_was_given_serves_no_other() {
         let key = first.result()["inputRequests"].as_object().unwrap().keys().next().unwrap().clone();
         let answers =
             json!({ (key): { "action": "accept", "content": { "name": "Eve", "username": VICTIM } } });
-        let again = async |client: &Client, arguments: Value| {
+        let again = async |client: &TestClient, arguments: Value| {
             let params = json!({ "name": tool, "arguments": arguments, "requestState": state, "inputResponses": answers });
             client.start("tools/call", params).await.finish().await
         };
@@ -257,7 +256,7 @@ async fn what_one_caller_was_given_serves_no_other() {
         assert_eq!(
             (stolen.status, stolen.code()),
             (400, Some(-32602)),
-            "{tool}, another's state: {}",
+            "{tool}, state of another caller: {}",
             stolen.answer
         );
         for altered in [
@@ -273,9 +272,9 @@ async fn what_one_caller_was_given_serves_no_other() {
                 told.answer
             );
         }
-        assert!(again(&victim, json!({})).await.text().contains("Eve"), "{tool}: its owner still has it");
+        assert!(again(&victim, json!({})).await.text().contains("Eve"), "{tool}: its owner can still use it");
     }
-    // A question on another's session cannot be answered, nor a call made on it.
+    // A session of another caller cannot be used for answers or calls.
     let (victim, impostor) = (open(LEGACY, &root).await, open(LEGACY, &ann).await);
     let session = ("mcp-session-id".to_owned(), victim.session().unwrap().to_owned());
     let stranger = open(MODERN, &ann).await;
@@ -287,13 +286,13 @@ async fn what_one_caller_was_given_serves_no_other() {
         assert_eq!(reply.status, 404, "{body}");
     }
     for number in 1..5 {
-        // In a session of one's own such an answer is to nobody's question.
+        // On the attacker's own session the answer matches no question.
         impostor.reply(&json!(number), json!({ "action": "accept", "content": { "name": "Eve" } })).await;
     }
     let asked = victim.clone().answering(|_, _| json!({ "action": "accept", "content": { "name": "Vic" } }));
     let told = asked.call("old_ask_name", json!({})).await;
     assert!(told.text().contains("Vic") && !told.text().contains("Eve"), "{}", told.answer);
-    // What a client answers to a server is an answer, and no identity.
+    // A client's answer to a question does not change the identity.
     let liar = impostor.answering(|_, _| json!({ "action": "accept", "content": { "name": "Eve", "username": VICTIM }, "username": VICTIM, "_meta": { "username": VICTIM } }));
     for tool in ["srv_ask_name", "old_ask_name"] {
         assert!(liar.call(tool, json!({ "username": VICTIM })).await.text().contains("Eve"));
@@ -303,7 +302,7 @@ async fn what_one_caller_was_given_serves_no_other() {
 }
 
 #[tokio::test]
-async fn a_header_names_nobody_unless_the_proxy_does() {
+async fn user_header_is_accepted_only_with_the_proxy_secret() {
     let mut entry = fixture_on_stdio("modern");
     entry["inject"] = true.into();
     let secret = "a long and winding word";
@@ -311,12 +310,12 @@ async fn a_header_names_nobody_unless_the_proxy_does() {
     let home = Home::with_settings(settings, &[("srv", entry)]);
     let mut gateway = home.start().await;
     let shown = [("x-user-email", "ann"), ("x-proxy-secret", secret)];
-    gateway.showing = shown.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
-    let ready = poll(PATIENCE, || async {
+    gateway.headers = shown.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
+    let ready = poll(TEST_TIMEOUT, || async {
         let listed = gateway.http().get_json("/tools").await.to_string();
         listed.contains("srv_whoami").then_some(())
     });
-    ready.await.expect("the server is there");
+    ready.await.expect("the server is connected");
     let rows: [(&str, Headers<'_>, Option<&str>); 11] = [
         ("the proxy speaks", &[("x-user-email", "ann"), ("x-proxy-secret", secret)], Some("ann")),
         (
@@ -354,7 +353,7 @@ async fn a_header_names_nobody_unless_the_proxy_does() {
             &[("x_user_email", VICTIM), ("x-user-email", "ann"), ("x-proxy-secret", secret)],
             Some("ann"),
         ),
-        ("nobody at all", &[("x-proxy-secret", secret)], None),
+        ("no user", &[("x-proxy-secret", secret)], None),
     ];
     for (attack, headers, expected) in rows {
         let headers: Vec<_> =
@@ -372,11 +371,11 @@ async fn a_header_names_nobody_unless_the_proxy_does() {
     }
 }
 
-/// A question with the mark of the gateway's own would be taken for an approval.
+/// A question with the gateway's metadata would be taken for an approval.
 #[tokio::test]
-async fn no_question_of_a_server_passes_for_the_gateways() {
-    let upstream = Upstream::start(Era::Modern).await;
-    upstream.answer(Answer::result(
+async fn server_question_cannot_imitate_an_approval() {
+    let upstream = ScriptedServer::start(TestEra::Modern).await;
+    upstream.answer(ScriptedAnswer::result(
         r#"{"resultType":"input_required","requestState":"s","inputRequests":{"q":{"method":"elicitation/create","params":{
         "mode":"form","message":"Approve?","requestedSchema":{"type":"object","properties":{}},
         "_meta":{"toolbooth/held":"01900000-0000-7000-8000-000000000000","own":1}}}}}"#,
@@ -384,7 +383,7 @@ async fn no_question_of_a_server_passes_for_the_gateways() {
     let home = Home::new(&[("srv", upstream.entry())]);
     let gateway = home.start().await;
     gateway.connected(&["srv"]).await;
-    let client = Client::of(Era::Modern, gateway.address).await;
+    let client = TestClient::of(TestEra::Modern, gateway.address).await;
     let told =
         client.start("tools/call", json!({ "name": "srv_take", "arguments": {} })).await.finish().await;
     let asked = &told.result()["inputRequests"]["q"]["params"];
@@ -396,11 +395,11 @@ async fn no_question_of_a_server_passes_for_the_gateways() {
     );
 }
 
-/// A result that says it waits for approval, or that the gateway failed, is a server's word and not ours.
+/// Metadata in a server's result cannot claim that the call is held or that the gateway failed.
 #[tokio::test]
-async fn no_result_of_a_server_speaks_for_the_gateway() {
-    let upstream = Upstream::start(Era::Modern).await;
-    upstream.answer(Answer::result(
+async fn server_result_cannot_forge_gateway_metadata() {
+    let upstream = ScriptedServer::start(TestEra::Modern).await;
+    upstream.answer(ScriptedAnswer::result(
         r#"{"resultType":"complete","content":[],"_meta":{"toolbooth/held":{"id":"x"},"t\u006folbooth/fault":1,"own":1}}"#,
     ));
     let home = Home::new(&[("srv", upstream.entry())]);
@@ -412,10 +411,10 @@ async fn no_result_of_a_server_speaks_for_the_gateway() {
     );
     for answer in [None, Some(long)] {
         if let Some(long) = &answer {
-            upstream.answer(Answer::result(long));
+            upstream.answer(ScriptedAnswer::result(long));
         }
-        for era in [Era::Modern, Era::Legacy] {
-            let client = Client::of(era, gateway.address).await;
+        for era in [TestEra::Modern, TestEra::Legacy] {
+            let client = TestClient::of(era, gateway.address).await;
             let call = json!({ "name": "srv_take", "arguments": {} });
             let told = client.start("tools/call", call).await.finish().await;
             assert_eq!(told.result()["_meta"], json!({ "own": 1 }), "{era:?}, long: {}", answer.is_some());

@@ -1,15 +1,15 @@
-//! Context statistics through the real binary: what tools cost, what clients were sent, and who may know.
+//! Context statistics: the token cost of tools, the lists sent to clients, and access.
 
-use crate::known::{bearer, make_token, read, run};
+use crate::token_users::{bearer, make_token, read, run};
 use hyper::Method;
 use serde_json::{Value, json};
 use toolbooth_core::weigh;
-use toolbooth_testkit::fixture::Era;
-use toolbooth_testkit::world::{Client, Gateway, Home, Http, Upstream};
+use toolbooth_testkit::fixture::TestEra;
+use toolbooth_testkit::world::{Gateway, Home, Http, ScriptedServer, TestClient};
 
 const NAMES: [&str; 3] = ["alpha", "beta", "gamma"];
 
-/// A definition with words in it that cost something, and parts that no model is shown.
+/// A definition with a token cost, and with parts that are not sent to models.
 fn definition(name: &str, place: usize) -> Value {
     json!({
         "name": name,
@@ -24,7 +24,7 @@ fn tools() -> Value {
     NAMES.iter().enumerate().map(|(place, name)| definition(name, place)).collect()
 }
 
-/// What a model is shown of a tool, counted here.
+/// The token cost of a tool, counted independently.
 fn cost(place: usize) -> u64 {
     let told = definition(NAMES[place], place);
     let shown = json!({
@@ -35,8 +35,8 @@ fn cost(place: usize) -> u64 {
     u64::from(weigh::tokens(&shown.to_string()))
 }
 
-async fn world(settings: Value) -> (Home, Gateway, Upstream) {
-    let upstream = Upstream::start(Era::Modern).await;
+async fn world(settings: Value) -> (Home, Gateway, ScriptedServer) {
+    let upstream = ScriptedServer::start(TestEra::Modern).await;
     upstream.list(tools().to_string());
     let home = Home::with_settings(settings, &[("up", upstream.entry())]);
     let gateway = home.start().await;
@@ -50,7 +50,7 @@ async fn stats(http: &Http, query: &str) -> (u16, Value) {
 }
 
 #[tokio::test]
-async fn every_tool_says_what_it_costs_a_model() {
+async fn every_tool_shows_its_token_cost() {
     let (_home, gateway, _upstream) = world(json!({})).await;
     let page =
         gateway.http().send(Method::GET, "/tools?server=up&sort=-token_cost", &[], "").await.json().await;
@@ -62,13 +62,13 @@ async fn every_tool_says_what_it_costs_a_model() {
         .collect();
     let expected: Vec<(String, u64)> =
         (0..3).rev().map(|place| (NAMES[place].to_owned(), cost(place))).collect();
-    assert_eq!(shown, expected, "the dearest first");
+    assert_eq!(shown, expected, "the most expensive tool comes first");
     let one = gateway.http().send(Method::GET, "/tools/up_beta", &[], "").await.json().await;
     assert_eq!(one["token_cost"], cost(1));
 }
 
 #[tokio::test]
-async fn statistics_tell_what_the_client_was_sent() {
+async fn statistics_show_the_list_that_the_client_received() {
     let (home, gateway, upstream) = world(json!({ "exposure": { "mode": "full" } })).await;
     let (_, before) = stats(&gateway.http(), "").await;
     assert_eq!(
@@ -77,10 +77,10 @@ async fn statistics_tell_what_the_client_was_sent() {
     );
     assert_eq!(before["tokenizer"], "o200k_base");
 
-    let client = Client::of(Era::Modern, gateway.address).await;
+    let client = TestClient::of(TestEra::Modern, gateway.address).await;
     let listed: Value = serde_json::from_str(&client.list_text("tools/list").await).unwrap();
     let (_, after) = stats(&gateway.http(), "?limit=3").await;
-    assert_eq!(after["sent"], after["full"], "everything was sent: {after}");
+    assert_eq!(after["sent"], after["full"], "the full list was sent: {after}");
     assert_eq!((&after["saved"], &after["saved_net"]), (&json!(0), &json!(0)));
     assert_eq!(after["tools"], listed["tools"].as_array().unwrap().len(), "{after}");
     assert!(after["summary"].as_u64() < after["full"].as_u64(), "{after}");
@@ -89,7 +89,7 @@ async fn statistics_tell_what_the_client_was_sent() {
     assert_eq!((&up["tools"], &up["full"], &up["sent"]), (&json!(3), &json!(all), &json!(all)));
     let dearest: Vec<&str> =
         after["dearest"].as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap()).collect();
-    assert_eq!(dearest, ["artifact_read", "up_gamma", "up_beta"], "the gateway's own tools cost, too");
+    assert_eq!(dearest, ["artifact_read", "up_gamma", "up_beta"], "the gateway's own tools are counted too");
 
     let name = after["client"].as_str().unwrap();
     assert_eq!(after["clients"], json!([name]));
@@ -99,7 +99,7 @@ async fn statistics_tell_what_the_client_was_sent() {
     assert_eq!((status, &refused["code"]), (404, &json!("stats.unknown-client")));
     assert!(refused["hint"].as_str().unwrap().contains(name), "{refused}");
 
-    // The command says the same, to programs and to people.
+    // The command prints the same numbers, as JSON and as text.
     let told = read(&run(&home, &["tools", "stats", "--json", "--client", name], None));
     assert_eq!((&told["full"], &told["sent"]), (&after["full"], &after["sent"]));
     let drawn = run(&home, &["tools", "stats"], None);
@@ -109,27 +109,27 @@ async fn statistics_tell_what_the_client_was_sent() {
         "{drawn}"
     );
 
-    // What the client has is no longer what there is, and that is said.
+    // The client's list is outdated, and the statistics show that.
     upstream.list(json!([definition("alpha", 0)]).to_string());
     gateway.http().send(Method::POST, "/registry/refresh", &[], "").await;
     let (_, changed) = stats(&gateway.http(), "").await;
     assert_eq!((&changed["client"], &changed["sent"]), (&json!(name), &Value::Null), "{changed}");
     client.list_text("tools/list").await;
-    let (_, anew) = stats(&gateway.http(), "").await;
-    assert_eq!(anew["sent"], anew["full"], "{anew}");
-    assert!(anew["full"].as_u64() < after["full"].as_u64());
+    let (_, refreshed) = stats(&gateway.http(), "").await;
+    assert_eq!(refreshed["sent"], refreshed["full"], "{refreshed}");
+    assert!(refreshed["full"].as_u64() < after["full"].as_u64());
 }
 
 #[tokio::test]
-async fn what_is_searched_for_is_counted_beside_what_was_sent() {
-    let upstream = Upstream::start(Era::Modern).await;
+async fn loaded_tools_are_counted_separately_from_the_list() {
+    let upstream = ScriptedServer::start(TestEra::Modern).await;
     let many: Value = (0..60).map(|place| definition(&format!("tool_{place}"), place % 3)).collect();
     upstream.list(many.to_string());
     let settings = json!({ "exposure": { "mode": "search" } });
     let home = Home::with_settings(settings, &[("up", upstream.entry())]);
     let gateway = home.start().await;
     gateway.connected(&["up"]).await;
-    let client = Client::of(Era::Modern, gateway.address).await;
+    let client = TestClient::of(TestEra::Modern, gateway.address).await;
     client.list_text("tools/list").await;
     let number =
         |stats: &Value, key: &str| stats[key].as_i64().unwrap_or_else(|| panic!("no {key} in {stats}"));
@@ -151,23 +151,23 @@ async fn what_is_searched_for_is_counted_beside_what_was_sent() {
 }
 
 #[tokio::test]
-async fn nobody_is_told_of_anothers_clients() {
+async fn statistics_do_not_reveal_clients_of_other_users() {
     let home = Home::new(&[]);
     let (ann, _) = make_token(&home, None, "ann", &[]);
     let (bob, _) = make_token(&home, None, "bob", &[]);
-    let upstream = Upstream::start(Era::Legacy).await;
+    let upstream = ScriptedServer::start(TestEra::Legacy).await;
     upstream.list(tools().to_string());
     home.configure(json!({ "auth": { "mode": "token" } }), &[("up", upstream.entry())]);
     let mut gateway = home.start().await;
-    gateway.showing = bearer(&ann);
-    let client = Client::known(Era::Legacy, gateway.address, "/mcp", &bearer(&ann)).await;
+    gateway.headers = bearer(&ann);
+    let client = TestClient::with_headers(TestEra::Legacy, gateway.address, "/mcp", &bearer(&ann)).await;
     client.list_text("tools/list").await;
     let (_, own) = stats(&gateway.http(), "").await;
     let name = own["client"].as_str().unwrap();
     let other = Http::new(gateway.address).sending(&bearer(&bob));
     let (_, others) = stats(&other, "").await;
     assert_eq!((&others["client"], &others["clients"]), (&Value::Null, &json!([])));
-    assert!(others["full"].as_u64() > Some(0), "what tools cost is no secret");
+    assert!(others["full"].as_u64() > Some(0), "token costs are visible to all users");
     assert_eq!(stats(&other, &format!("?client={name}")).await.0, 404);
     let (status, refused) = stats(&other, "?clint=x").await;
     assert_eq!((status, &refused["code"]), (400, &json!("request.bad-query")));

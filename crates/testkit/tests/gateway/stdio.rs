@@ -7,17 +7,17 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
-use toolbooth_testkit::fixture::{Era, LEGACY, MODERN};
+use toolbooth_testkit::fixture::{LEGACY, MODERN, TestEra};
 use toolbooth_testkit::world::home::{fixture_on_stdio, hostile};
-use toolbooth_testkit::world::{Home, PATIENCE, client, eyes, poll, token};
+use toolbooth_testkit::world::{Home, TEST_TIMEOUT, client, poll, processes, token};
 
-/// A client that started the gateway's stdio face as its server.
+/// A client of `toolbooth stdio`.
 struct LineClient {
     child: Child,
     stdin: ChildStdin,
     lines: Lines<BufReader<ChildStdout>>,
     next_id: u64,
-    /// What a modern client puts into `_meta`.
+    /// The `_meta` of a modern client.
     stamp: Option<Value>,
     /// The ids of all answers so far.
     answered: Vec<Value>,
@@ -43,7 +43,7 @@ impl LineClient {
     }
 
     async fn receive(&mut self) -> Value {
-        let line = tokio::time::timeout(PATIENCE, self.lines.next_line()).await;
+        let line = tokio::time::timeout(TEST_TIMEOUT, self.lines.next_line()).await;
         let message: Value =
             serde_json::from_str(&line.expect("a line in time").unwrap().expect("a line")).unwrap();
         if message.get("method").is_none() {
@@ -52,7 +52,7 @@ impl LineClient {
         message
     }
 
-    /// Asks and reads up to the answer.
+    /// Sends a request and reads until its answer.
     async fn ask(&mut self, id: u64, method: &str, params: Value) -> Value {
         self.send(json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params })).await;
         loop {
@@ -63,7 +63,7 @@ impl LineClient {
         }
     }
 
-    /// Sends a request under a fresh id, which it gives.
+    /// Sends a request with a new id; returns the id.
     async fn start_asking(&mut self, method: &str, mut params: Value) -> u64 {
         self.next_id += 1;
         let id = self.next_id;
@@ -74,7 +74,7 @@ impl LineClient {
         id
     }
 
-    /// Asks, answers what is asked back, and gives the answer and the notifications before it.
+    /// Sends a request and answers questions; returns the answer and the notifications before it.
     async fn converse(&mut self, method: &str, params: Value) -> (Value, Vec<Value>) {
         let mut params = params;
         let mut before = Vec::new();
@@ -84,7 +84,7 @@ impl LineClient {
                 let message = self.receive().await;
                 match (message.get("method").and_then(Value::as_str), message.get("id")) {
                     (Some(asked), Some(question)) => {
-                        let answer = client::usual_answer(asked);
+                        let answer = client::default_answer(asked);
                         self.send(json!({ "jsonrpc": "2.0", "id": question, "result": answer })).await;
                     }
                     (Some(_), None) => before.push(message),
@@ -101,7 +101,7 @@ impl LineClient {
             }
             let mut given = json!({});
             for (key, asked) in result["inputRequests"].as_object().unwrap() {
-                given[key] = client::usual_answer(asked["method"].as_str().unwrap());
+                given[key] = client::default_answer(asked["method"].as_str().unwrap());
             }
             params["inputResponses"] = given;
             params["requestState"] = result["requestState"].clone();
@@ -119,11 +119,11 @@ impl LineClient {
         self.send(json!({ "jsonrpc": "2.0", "method": "notifications/initialized" })).await;
     }
 
-    /// Closes its input, as clients do, and waits until the process has left.
+    /// Closes its input, as clients do, and waits until the process exits.
     async fn leave(mut self) {
         drop(self.stdin);
         let left = tokio::time::timeout(Duration::from_secs(10), self.child.wait()).await;
-        assert!(left.expect("it leaves with its client").unwrap().success());
+        assert!(left.expect("it exits with its client").unwrap().success());
     }
 }
 
@@ -131,14 +131,14 @@ fn modern_meta() -> Value {
     json!({ "io.modelcontextprotocol/protocolVersion": MODERN, "io.modelcontextprotocol/clientCapabilities": {} })
 }
 
-/// Ends the gateway that nobody would wait thirty seconds for.
-struct Presence(Value);
+/// The background gateway of a home; dropping it ends the gateway, which would otherwise linger.
+struct GatewayPresence(Value);
 
-impl Presence {
+impl GatewayPresence {
     async fn of(home: &Home) -> Self {
         let file = home.data().join("gateway.json");
-        let found = poll(PATIENCE, || async { serde_json::from_slice(&std::fs::read(&file).ok()?).ok() });
-        Self(found.await.expect("the gateway notes where it is"))
+        let found = poll(TEST_TIMEOUT, || async { serde_json::from_slice(&std::fs::read(&file).ok()?).ok() });
+        Self(found.await.expect("the gateway writes `gateway.json`"))
     }
 
     fn pid(&self) -> u32 {
@@ -146,7 +146,7 @@ impl Presence {
     }
 }
 
-impl Drop for Presence {
+impl Drop for GatewayPresence {
     fn drop(&mut self) {
         let _ = kill(Pid::from_raw(i32::try_from(self.pid()).unwrap()), Signal::SIGKILL);
     }
@@ -156,7 +156,7 @@ impl Drop for Presence {
 async fn clients_share_one_gateway_and_one_server() {
     let token = token("shared");
     let home = Home::new(&[("srv", hostile(&["echo", &token]))]);
-    // Both at once: whoever is second must find the first one's gateway.
+    // Both at once: the second client must find the first one's gateway.
     let (mut ann, mut bob) = (LineClient::start(&home), LineClient::start(&home));
     ann.open_legacy().await;
     let discovered = bob.ask(1, "server/discover", json!({ "_meta": modern_meta() })).await;
@@ -164,9 +164,9 @@ async fn clients_share_one_gateway_and_one_server() {
         discovered["result"]["supportedVersions"].as_array().unwrap().contains(&json!(MODERN)),
         "{discovered}"
     );
-    let presence = Presence::of(&home).await;
+    let presence = GatewayPresence::of(&home).await;
 
-    // The server may still be on its way up; calls wait for it once it is known.
+    // The server may still be starting; calls wait for it once it is known.
     let call = json!({ "name": "srv_echo", "arguments": { "who": "ann" } });
     let mut id = 10;
     let answer = loop {
@@ -187,54 +187,58 @@ async fn clients_share_one_gateway_and_one_server() {
     let mut cleo = LineClient::start(&home);
     cleo.open_legacy().await;
     let listed = cleo.ask(2, "tools/list", json!({})).await;
-    assert_eq!(listed["result"]["tools"].as_array().unwrap().len(), 3, "with our own: {listed}");
-    assert_eq!(Presence::of(&home).await.pid_only(), presence.pid(), "one gateway");
+    assert_eq!(
+        listed["result"]["tools"].as_array().unwrap().len(),
+        3,
+        "including the gateway's own tool: {listed}"
+    );
+    assert_eq!(GatewayPresence::of(&home).await.pid_only(), presence.pid(), "one gateway");
     // The server and its reaper.
-    assert_eq!(eyes::marked(&token).len(), 2, "one server");
-    // A second gateway may have been started in the same moment; it finds the first one and leaves.
+    assert_eq!(processes::marked(&token).len(), 2, "one server");
+    // A second gateway may have been started at the same time; it finds the first one and exits.
     let alone =
         poll(Duration::from_secs(10), || async { (gateways(&home) == [presence.pid()]).then_some(()) });
     assert!(alone.await.is_some(), "{:?} instead of {}", gateways(&home), presence.pid());
 
-    // A client that leaves disturbs nobody.
+    // A client that exits does not affect others.
     ann.leave().await;
     let call = json!({ "name": "srv_ok", "arguments": {}, "_meta": modern_meta() });
     assert_eq!(bob.ask(3, "tools/call", call).await["result"]["content"][0]["text"], "ok");
     bob.leave().await;
     cleo.leave().await;
-    assert_eq!(gateways(&home), [presence.pid()], "it lingers for the next client");
+    assert_eq!(gateways(&home), [presence.pid()], "it lingers after its last client");
     let mut dora = LineClient::start(&home);
     dora.open_legacy().await;
-    assert_eq!(gateways(&home), [presence.pid()], "which joins it");
+    assert_eq!(gateways(&home), [presence.pid()], "the next client joins it");
 }
 
-/// The gateway stays for its whole time after its last client has left, and each client begins that anew.
+/// The linger time begins again whenever the last client disconnects.
 #[tokio::test]
-async fn a_gateway_lingers_from_when_its_last_client_left() {
+async fn gateway_exits_after_the_linger_time_of_its_last_client() {
     const LINGER: Duration = Duration::from_secs(3);
     let home = Home::new(&[("srv", hostile(&["echo"]))]);
     let mut ann = LineClient::start_with(&home, &["--linger", "3"]);
     ann.open_legacy().await;
-    let presence = Presence::of(&home).await;
+    let presence = GatewayPresence::of(&home).await;
     ann.leave().await;
     tokio::time::sleep(LINGER / 2).await;
     let mut bob = LineClient::start(&home);
     bob.open_legacy().await;
-    // Longer than the first client's time, and not in step with any second since the start.
+    // Longer than the linger time of the first client, and not a whole number of seconds since the start.
     tokio::time::sleep(LINGER / 2 + Duration::from_millis(900)).await;
     assert_eq!(bob.ask(2, "ping", json!({})).await["result"], json!({}));
     bob.leave().await;
     let left = Instant::now();
-    let gone = poll(PATIENCE, || async { gateways(&home).is_empty().then_some(()) });
-    assert!(gone.await.is_some(), "it ends by itself");
+    let gone = poll(TEST_TIMEOUT, || async { gateways(&home).is_empty().then_some(()) });
+    assert!(gone.await.is_some(), "it exits after the linger time");
     let stayed = left.elapsed();
     assert!(stayed > LINGER - Duration::from_millis(200), "it stayed only {stayed:?}");
     presence.pid_only();
-    assert!(!home.data().join("gateway.json").exists(), "it says that it is gone");
+    assert!(!home.data().join("gateway.json").exists(), "it removes `gateway.json`");
 }
 
-impl Presence {
-    /// The process id, leaving the process alone.
+impl GatewayPresence {
+    /// The process id; the process is not ended.
     fn pid_only(self) -> u32 {
         let pid = self.pid();
         std::mem::forget(self);
@@ -242,19 +246,19 @@ impl Presence {
     }
 }
 
-/// The `serve` processes of a home.
+/// The `serve` processes of this configuration.
 fn gateways(home: &Home) -> Vec<u32> {
     let config = home.config().display().to_string();
     let is_serving = |pid: &u32| {
         let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         String::from_utf8_lossy(&line).split('\0').nth(1) == Some("serve")
     };
-    eyes::marked(&config).into_iter().filter(is_serving).collect()
+    processes::marked(&config).into_iter().filter(is_serving).collect()
 }
 
-/// A client may join a gateway that a person started.
+/// A client joins a gateway that was started with `serve`.
 #[tokio::test]
-async fn a_client_joins_a_gateway_that_runs_already() {
+async fn stdio_client_joins_a_running_gateway() {
     let home = Home::new(&[("srv", hostile(&["echo"]))]);
     let gateway = home.start().await;
     gateway.connected(&["srv"]).await;
@@ -263,7 +267,7 @@ async fn a_client_joins_a_gateway_that_runs_already() {
     let answer = client.ask(2, "tools/call", json!({ "name": "srv_ok", "arguments": {} })).await;
     assert_eq!(answer["result"]["content"][0]["text"], "ok", "{answer}");
     assert_eq!(gateways(&home), [gateway.pid()]);
-    // Wrong lines are answered and the next one is read.
+    // Invalid lines are answered with an error, and the next line is read.
     client
         .stdin
         .write_all(b"nonsense\n{\"jsonrpc\":\"2.0\",\"id\":3,\"id\":4,\"method\":\"ping\"}\n")
@@ -275,9 +279,9 @@ async fn a_client_joins_a_gateway_that_runs_already() {
     client.leave().await;
 }
 
-/// One revision has batches, over lines too; and what is no message at all is told in our own words.
+/// Batches over stdio are accepted in one revision; lines that are not messages get a fixed error message.
 #[tokio::test]
-async fn batches_come_over_lines_in_their_one_revision() {
+async fn batches_over_stdio_are_accepted_in_one_revision_only() {
     let home = Home::new(&[("srv", hostile(&["echo"]))]);
     let gateway = home.start().await;
     gateway.connected(&["srv"]).await;
@@ -306,38 +310,38 @@ async fn batches_come_over_lines_in_their_one_revision() {
             assert_eq!(answer["error"]["code"], -32600, "{revision:?}: {answer}");
         }
         client.send(json!(7)).await;
-        let expected = "Invalid Request: a message is an object, this is a number";
+        let expected = "Invalid Request: a message must be an object, not a number";
         let answer = client.receive().await;
         assert_eq!((&answer["error"]["message"], &answer["id"]), (&json!(expected), &Value::Null));
         client.leave().await;
     }
 }
 
-/// What both eras can do over HTTP they can do over lines.
+/// All features of both eras over HTTP are also available over stdio.
 #[tokio::test]
-async fn lines_carry_everything_in_both_eras() {
+async fn stdio_supports_all_features_in_both_eras() {
     let home = Home::new(&[("srv", fixture_on_stdio("modern")), ("old", fixture_on_stdio("legacy"))]);
     let gateway = home.start().await;
     gateway.connected(&["srv", "old"]).await;
     for server in ["srv", "old"] {
-        for era in [Era::Legacy, Era::Modern] {
+        for era in [TestEra::Legacy, TestEra::Modern] {
             let mut client = LineClient::start(&home);
-            if era == Era::Legacy {
-                client.open_legacy_with(client::everything()).await;
+            if era == TestEra::Legacy {
+                client.open_legacy_with(client::all_capabilities()).await;
             }
-            client.stamp = (era == Era::Modern).then(|| {
+            client.stamp = (era == TestEra::Modern).then(|| {
                 let mut meta = modern_meta();
-                meta["io.modelcontextprotocol/clientCapabilities"] = client::everything();
+                meta["io.modelcontextprotocol/clientCapabilities"] = client::all_capabilities();
                 meta
             });
             let what = format!("{era:?} client, {server}");
-            everything_works(&mut client, server, era, &what).await;
+            assert_all_features(&mut client, server, era, &what).await;
             client.leave().await;
         }
     }
 }
 
-async fn everything_works(client: &mut LineClient, server: &str, era: Era, what: &str) {
+async fn assert_all_features(client: &mut LineClient, server: &str, era: TestEra, what: &str) {
     let tool = |name: &str| format!("{server}_{name}");
     let (answer, _) =
         client.converse("tools/call", json!({ "name": tool("add"), "arguments": { "a": 1, "b": 2 } })).await;
@@ -351,7 +355,7 @@ async fn everything_works(client: &mut LineClient, server: &str, era: Era, what:
     let steps = before.iter().filter(|message| message["params"]["progressToken"] == "p").count();
     assert_eq!(steps, 3, "{what}: {before:?}");
 
-    // A cancelled call is never answered, and its server hears of it.
+    // A cancelled call is never answered, and its server is notified.
     let count = async |client: &mut LineClient| {
         let (answer, _) =
             client.converse("tools/call", json!({ "name": tool("cancelled_calls"), "arguments": {} })).await;
@@ -367,15 +371,15 @@ async fn everything_works(client: &mut LineClient, server: &str, era: Era, what:
     let mut rounds = 0;
     while count(client).await == cancelled {
         rounds += 1;
-        assert!(rounds < 200, "{what}: the server was not told");
+        assert!(rounds < 200, "{what}: the server was not notified");
         tokio::time::sleep(Duration::from_millis(15)).await;
     }
     assert!(!client.answered.contains(&json!(id)), "{what}: a cancelled call was answered");
 
-    // Changes are told on the same line; modern clients ask for them.
+    // Change notifications arrive on the same connection; modern clients subscribe to them.
     let tag = match era {
-        Era::Legacy => Value::Null,
-        Era::Modern => {
+        TestEra::Legacy => Value::Null,
+        TestEra::Modern => {
             let wanted = json!({ "notifications": { "toolsListChanged": true } });
             let id = client.start_asking("subscriptions/listen", wanted).await;
             let first = client.receive().await;
@@ -393,5 +397,5 @@ async fn everything_works(client: &mut LineClient, server: &str, era: Era, what:
     assert_eq!(told["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], tag, "{what}: {told}");
     let (answer, _) = client.converse("tools/list", json!({})).await;
     let tools = answer["result"]["tools"].as_array().unwrap();
-    assert!(tools.iter().any(|entry| entry["name"] == tool(&extra)), "{what}: the list is new");
+    assert!(tools.iter().any(|entry| entry["name"] == tool(&extra)), "{what}: the list has changed");
 }

@@ -1,15 +1,15 @@
-//! Nothing in a message says what runs: neither arguments nor metadata choose a server, a command or a record.
+//! Arguments and metadata cannot choose a server, start a command or forge a record.
 
-use crate::known::{bearer, make_token, read, run};
+use crate::token_users::{bearer, make_token, read, run};
 use hyper::Method;
 use serde_json::{Value, json};
-use toolbooth_testkit::fixture::Era;
+use toolbooth_testkit::fixture::TestEra;
 use toolbooth_testkit::world::home::hostile;
+use toolbooth_testkit::world::scripted_server::ScriptedAnswer;
 use toolbooth_testkit::world::terminal::Terminal;
-use toolbooth_testkit::world::upstream::Answer;
-use toolbooth_testkit::world::{Client, Home, Http, PATIENCE, Upstream, eyes, poll};
+use toolbooth_testkit::world::{Home, Http, ScriptedServer, TEST_TIMEOUT, TestClient, poll, processes};
 
-fn calls(upstream: &Upstream) -> Vec<String> {
+fn calls(upstream: &ScriptedServer) -> Vec<String> {
     upstream.seen("tools/call").into_iter().map(|seen| seen.body).collect()
 }
 
@@ -21,12 +21,12 @@ fn manifests(home: &Home, entries: &Value) {
 /// T21: arguments that name another target.
 #[tokio::test]
 async fn arguments_never_choose_the_target() {
-    let (a, b) = (Upstream::start(Era::Modern).await, Upstream::start(Era::Modern).await);
+    let (a, b) = (ScriptedServer::start(TestEra::Modern).await, ScriptedServer::start(TestEra::Modern).await);
     let open = json!([{ "name": "take", "description": "Takes.",
         "inputSchema": { "type": "object", "additionalProperties": true } }]);
     for upstream in [&a, &b] {
         upstream.list(open.to_string());
-        upstream.answer(Answer::Echo);
+        upstream.answer(ScriptedAnswer::Echo);
     }
     let home = Home::new(&[("a", a.entry()), ("b", b.entry())]);
     let provider = |arguments: Value| {
@@ -49,8 +49,8 @@ async fn arguments_never_choose_the_target() {
         "config": { "server": "b", "tool": "take" }, "method": "tools/list",
         "params": { "name": "b_take" }, "_meta": { "toolbooth/server": "b" }, "url": b.url, "jsonrpc": "1.0", "id": 7,
     });
-    for era in [Era::Legacy, Era::Modern] {
-        let client = Client::of(era, gateway.address).await;
+    for era in [TestEra::Legacy, TestEra::Modern] {
+        let client = TestClient::of(era, gateway.address).await;
         for tool in ["a_take", "whole", "parts", "mcp.a.take"] {
             let before = calls(&a).len();
             let told = client.call(tool, arguments.clone()).await;
@@ -59,7 +59,10 @@ async fn arguments_never_choose_the_target() {
             assert_eq!(reached.len(), before + 1, "{tool}");
             let sent: Value = serde_json::from_str(reached.last().unwrap()).unwrap();
             assert_eq!((&sent["method"], &sent["params"]["name"]), (&json!("tools/call"), &json!("take")));
-            assert_eq!(sent["params"]["arguments"]["server"], "b", "they are data: {sent}");
+            assert_eq!(
+                sent["params"]["arguments"]["server"], "b",
+                "the arguments are passed as data: {sent}"
+            );
         }
     }
     let body = json!({ "arguments": arguments, "server": "b", "tool": "b_take", "provider": "mcp:b" });
@@ -67,7 +70,7 @@ async fn arguments_never_choose_the_target() {
     assert_eq!(calls(&b), Vec::<String>::new(), "no call reached the other server");
 }
 
-/// T39: what a shell would run stays text.
+/// T39: shell syntax in arguments is not executed.
 #[tokio::test]
 async fn no_argument_reaches_a_shell() {
     let home = Home::new(&[]);
@@ -82,12 +85,12 @@ async fn no_argument_reaches_a_shell() {
         "--help".to_owned(),
         "${HOME}".to_owned(),
     ];
-    // The operator's own words are words, too: `args` is a list, and no shell reads it.
+    // The operator's `args` is a list that no shell interprets.
     let entry = hostile(&["echo", &tricks[0], &tricks[2]]);
     home.configure(json!({}), &[("good", entry)]);
     let gateway = home.start().await;
     gateway.connected(&["good"]).await;
-    let client = Client::of(Era::Modern, gateway.address).await;
+    let client = TestClient::of(TestEra::Modern, gateway.address).await;
     for trick in &tricks {
         let arguments = json!({ "text": trick });
         let told = client.call("good_echo", arguments.clone()).await;
@@ -101,21 +104,21 @@ async fn no_argument_reaches_a_shell() {
         }
         run(&home, &["tools", "show", "--", trick], None);
     }
-    assert!(!home.path("mark").exists(), "something ran");
+    assert!(!home.path("mark").exists(), "a command was executed");
 }
 
 /// A forged log record.
 const FORGED: &str =
     "{\"timestamp\":\"2026-01-01T00:00:00Z\",\"level\":\"INFO\",\"fields\":{\"message\":\"forged\"}}";
 
-/// Says things with line breaks in every place that is logged or written down.
+/// Sends text with line breaks in every place that is logged or recorded.
 async fn speak(address: std::net::SocketAddr) {
     let lines = format!("evil\n{FORGED}\r\nforged: by a client\u{2028}{FORGED}");
-    for era in [Era::Legacy, Era::Modern] {
-        let client = Client::called(&lines, era, address).await.sending("user-agent", "evil\tagent");
+    for era in [TestEra::Legacy, TestEra::Modern] {
+        let client = TestClient::named(&lines, era, address).await.sending("user-agent", "evil\tagent");
         client.call("good_echo", json!({ "text": lines })).await;
-        if era == Era::Modern {
-            continue; // A modern client says the rest in headers, too, where no line break can stand.
+        if era == TestEra::Modern {
+            continue; // A modern client also sends the rest in headers, which cannot contain line breaks.
         }
         client.call(&lines, json!({})).await;
         client.ask(&lines, json!({})).await;
@@ -127,9 +130,9 @@ async fn speak(address: std::net::SocketAddr) {
     http.post_json("/tools/evil%0A%7B%22forged%22%3A1%7D/call", "{}").await;
 }
 
-/// T42: text with line breaks gives one record, in the log for programs, in the log for people and in the audit.
+/// T42: text with line breaks gives one record in the JSON log, in the text log and in the audit.
 #[tokio::test]
-async fn no_text_forges_a_log_or_audit_record() {
+async fn line_breaks_cannot_forge_log_or_audit_records() {
     let home = Home::new(&[("good", hostile(&["echo"]))]);
     let mut command = home.command("serve");
     command.env("TOOLBOOTH_LOG", "trace");
@@ -141,27 +144,27 @@ async fn no_text_forges_a_log_or_audit_record() {
     assert!(of_calls >= 4, "{rows:?}");
     let verified = run(&home, &["audit", "verify"], None);
     assert!(verified.status.success(), "{verified:?}");
-    // For people, one line a row and a header.
+    // The text output has a header and one line per row.
     let told = String::from_utf8(run(&home, &["audit", "--limit", "1000"], None).stdout).unwrap();
     assert!(told.lines().all(|line| !line.starts_with('{') && !line.starts_with("forged")), "{told}");
     gateway.stop().await;
     let log = std::fs::read_to_string(home.path("gateway.log")).unwrap();
     for line in log.lines() {
-        let record: Value = serde_json::from_str(line).unwrap_or_else(|_| panic!("no record: {line:?}"));
+        let record: Value = serde_json::from_str(line).unwrap_or_else(|_| panic!("not a record: {line:?}"));
         assert_ne!(record["fields"]["message"], "forged", "{line}");
     }
 
     let mut command = home.command("serve");
     command.env("TOOLBOOTH_LOG", "trace").args(["--listen", "127.0.0.1:0"]);
     let terminal = Terminal::run(command).unwrap();
-    let address = poll(PATIENCE, || async {
+    let address = poll(TEST_TIMEOUT, || async {
         let shown = terminal.shown();
         let (_, after) = shown.split_once("http://")?;
         after.split_once(['\r', '\n', '/', ' '])?.0.parse().ok()
     });
     let address: std::net::SocketAddr = address.await.expect("an address");
     let http = Http::new(address);
-    let up = poll(PATIENCE, || async {
+    let up = poll(TEST_TIMEOUT, || async {
         (http.get_json("/servers/good").await["state"] == "connected").then_some(())
     });
     up.await.expect("the server is connected");
@@ -172,10 +175,10 @@ async fn no_text_forges_a_log_or_audit_record() {
     }
 }
 
-/// T47: only the operator's configuration says what is started.
+/// T47: only the operator's configuration determines the commands that run.
 #[tokio::test]
-async fn metadata_of_servers_and_tools_starts_no_process() {
-    let upstream = Upstream::start(Era::Modern).await;
+async fn metadata_of_servers_and_tools_cannot_start_a_process() {
+    let upstream = ScriptedServer::start(TestEra::Modern).await;
     let home = Home::new(&[("up", upstream.entry())]);
     let mark = home.path("mark").display().to_string();
     let run_this = json!({ "command": "touch", "args": [mark], "env": { "LD_PRELOAD": "x" } });
@@ -187,7 +190,7 @@ async fn metadata_of_servers_and_tools_starts_no_process() {
     upstream.list(tools.to_string());
     let result =
         json!({ "content": [{ "type": "text", "text": "ok" }], "_meta": meta, "resultType": "complete" });
-    upstream.answer(Answer::result(&result.to_string()));
+    upstream.answer(ScriptedAnswer::result(&result.to_string()));
     manifests(
         &home,
         &json!([
@@ -202,22 +205,22 @@ async fn metadata_of_servers_and_tools_starts_no_process() {
     let file = home.path("tools/all.json").display().to_string();
     let checked =
         String::from_utf8(run(&home, &["manifest", "check", "--json", &file], None).stdout).unwrap();
-    assert!(checked.contains("`command` is not understood"), "it is not reported: {checked}");
+    assert!(checked.contains("`command` is unknown and ignored"), "it is not reported: {checked}");
     let gateway = home.start().await;
     gateway.connected(&["up"]).await;
-    let client = Client::of(Era::Modern, gateway.address).await;
+    let client = TestClient::of(TestEra::Modern, gateway.address).await;
     for tool in ["up_take", "runs"] {
         client.call(tool, json!({})).await;
     }
     let _ = run(&home, &["doctor"], None);
-    assert!(!home.path("mark").exists(), "something ran");
-    let children = eyes::children(gateway.pid()).living;
+    assert!(!home.path("mark").exists(), "a command was executed");
+    let children = processes::children(gateway.pid()).living;
     assert!(children.is_empty(), "{children:?}");
 }
 
-/// T18: no route starts what is posted to it.
+/// T18: no route executes a posted command.
 #[tokio::test]
-async fn no_request_body_starts_a_process() {
+async fn request_bodies_cannot_start_a_process() {
     let home = Home::new(&[("good", hostile(&["echo"]))]);
     let gateway = home.start().await;
     gateway.connected(&["good"]).await;
@@ -251,13 +254,13 @@ async fn no_request_body_starts_a_process() {
         }
     }
     assert!(tried > 100, "{tried}");
-    assert!(!home.path("mark").exists(), "something ran");
+    assert!(!home.path("mark").exists(), "a command was executed");
     let listed = http.get_json("/servers").await;
     let names: Vec<&str> =
         listed["servers"].as_array().unwrap().iter().map(|server| server["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["good"], "no server was added");
-    // Nor does any method of the protocol.
-    let client = Client::of(Era::Legacy, gateway.address).await;
+    // No method of the protocol does either.
+    let client = TestClient::of(TestEra::Legacy, gateway.address).await;
     for method in
         ["servers/add", "servers/connect", "initialize", "tools/call", "logging/setLevel", "roots/list"]
     {
@@ -268,12 +271,12 @@ async fn no_request_body_starts_a_process() {
             )
             .await;
     }
-    assert!(!home.path("mark").exists(), "something ran");
+    assert!(!home.path("mark").exists(), "a command was executed");
 }
 
-/// Audit: callers saw which variables of the gateway are set.
+/// Audit: callers saw which environment variables of the gateway are set.
 #[tokio::test]
-async fn which_variables_are_set_is_shown_to_administrators_only() {
+async fn set_variables_are_shown_to_administrators_only() {
     let settings = json!({ "auth": { "mode": "token" } });
     let home = Home::with_settings(settings, &[("good", hostile(&["echo"]))]);
     let auth = json!({ "required": true, "envs": { "SECRET_BANK_KEY": { "required": true } } });
@@ -295,7 +298,7 @@ async fn which_variables_are_set_is_shown_to_administrators_only() {
         let (status, answer) = http.post_json("/tools/pay/call", r#"{"arguments":{}}"#).await;
         assert!(status >= 400 && answer.to_string().contains("not set"), "{answer}");
         assert_eq!(answer.to_string().contains("SECRET_BANK_KEY"), knows, "{answer}");
-        let client = Client::known(Era::Modern, gateway.address, "/mcp", &bearer(token)).await;
+        let client = TestClient::with_headers(TestEra::Modern, gateway.address, "/mcp", &bearer(token)).await;
         let told = client.call("pay", json!({})).await;
         assert_eq!(told.answer.to_string().contains("SECRET_BANK_KEY"), knows, "{}", told.answer);
     }

@@ -1,6 +1,6 @@
 //! Limits per user: a client that takes all it can get does not keep the gateway from serving others.
 
-use crate::known::{bearer, make_token};
+use crate::token_users::{bearer, make_token};
 use ::http::Method;
 use futures_util::future::join_all;
 use serde_json::{Value, json};
@@ -8,14 +8,14 @@ use std::io;
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
-use toolbooth_testkit::fixture::Era;
+use toolbooth_testkit::fixture::TestEra;
 use toolbooth_testkit::world::client::{modern_body, modern_headers};
-use toolbooth_testkit::world::{Client, Gateway, Home, Http, PATIENCE, eyes, poll};
+use toolbooth_testkit::world::{Gateway, Home, Http, TEST_TIMEOUT, TestClient, poll, processes};
 
 /// Descriptors of the gateway: enough for 128 connections, at most 32 of one user.
 const DESCRIPTORS: usize = 256;
 const OF_USER: usize = DESCRIPTORS / 8;
-/// How long an answer may take on a loaded machine.
+/// The longest answer time on a loaded machine.
 const BRISK: Duration = Duration::from_secs(5);
 
 struct LimitedGateway {
@@ -38,12 +38,12 @@ impl LimitedGateway {
         let (ann, _) = make_token(&home, None, "ann", &[]);
         let (bob, _) = make_token(&home, None, "bob", &[]);
         let mut gateway = home.start_with_descriptors(descriptors).await;
-        gateway.showing = bearer(&root);
+        gateway.headers = bearer(&root);
         gateway.connected(&["demo"]).await;
         Self { _home: home, gateway, ann, bob }
     }
 
-    /// Calls a tool as bob, over a connection of its own.
+    /// Calls a tool as bob, over a new connection.
     async fn bob_is_served(&self) {
         let start = Instant::now();
         let http = Http::new(self.gateway.address).sending(&bearer(&self.bob));
@@ -67,7 +67,7 @@ async fn is_closed(stream: &mut TcpStream) -> bool {
 
 // audit: one user's 10,000 `subscriptions/listen` streams were all accepted, and another user's calls timed out.
 #[tokio::test]
-async fn one_users_streams_leave_room_for_others() {
+async fn streams_are_limited_per_user() {
     let limited = LimitedGateway::start(json!({})).await;
     let http = Http::new(limited.gateway.address).sending(&bearer(&limited.ann));
     let headers = modern_headers("subscriptions/listen");
@@ -87,9 +87,9 @@ async fn one_users_streams_leave_room_for_others() {
     }
     assert_eq!((open.len(), refused), (OF_USER / 2, 60 - OF_USER / 2));
     limited.bob_is_served().await;
-    // A stream that ends makes room for another.
+    // A closed stream frees its place.
     open.clear();
-    let again = poll(PATIENCE, || async {
+    let again = poll(TEST_TIMEOUT, || async {
         let reply = http.send(Method::POST, "/mcp", &headers, body.clone()).await;
         (reply.status == 200).then_some(())
     });
@@ -112,11 +112,11 @@ async fn unidentified_connections_do_not_block_other_clients() {
             limited.bob_is_served().await;
         }
     }
-    assert!(eyes::open_files(limited.gateway.pid()) < DESCRIPTORS * 3 / 4);
+    assert!(processes::open_files(limited.gateway.pid()) < DESCRIPTORS * 3 / 4);
     // Connections without a request are closed after a short time.
     let start = Instant::now();
     while !idle.is_empty() {
-        assert!(start.elapsed() < PATIENCE, "{} are open", idle.len());
+        assert!(start.elapsed() < TEST_TIMEOUT, "{} are open", idle.len());
         let mut open = Vec::new();
         for mut stream in idle {
             if !is_closed(&mut stream).await {
@@ -129,7 +129,7 @@ async fn unidentified_connections_do_not_block_other_clients() {
 }
 
 #[tokio::test]
-async fn one_users_connections_leave_room_for_others() {
+async fn connections_are_limited_per_user() {
     let limited = LimitedGateway::start(json!({})).await;
     let request =
         format!("GET /me HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {}\r\n\r\n", limited.ann);
@@ -138,7 +138,7 @@ async fn one_users_connections_leave_room_for_others() {
         let mut stream = TcpStream::connect(limited.gateway.address).await.unwrap();
         stream.write_all(request.as_bytes()).await.unwrap();
         let mut answer = [0; 4096];
-        let length = tokio::time::timeout(PATIENCE, stream.read(&mut answer)).await.unwrap().unwrap();
+        let length = tokio::time::timeout(TEST_TIMEOUT, stream.read(&mut answer)).await.unwrap().unwrap();
         let answer = String::from_utf8_lossy(&answer[..length]).into_owned();
         assert!(answer.starts_with("HTTP/1.1 200"), "the newest connection is not served: {answer}");
         of_ann.push(stream);
@@ -151,9 +151,9 @@ async fn one_users_connections_leave_room_for_others() {
     assert!(open <= OF_USER, "{open} connections of ann are open");
 }
 
-/// Opens a hundred connections of one client and asks once on each; all of them are answered and stay open.
+/// Opens a hundred connections of one client and sends one request on each; all are answered and stay open.
 async fn answers_a_burst(gateway: &Gateway, headers: &str) {
-    // All are open before the first request, so that none makes room for another.
+    // All are open before the first request, so that none replaces another.
     let opening = (0..100).map(|_| TcpStream::connect(gateway.address));
     let opened: io::Result<Vec<TcpStream>> = join_all(opening).await.into_iter().collect();
     let mut streams = opened.expect("every connection is accepted");
@@ -166,7 +166,7 @@ async fn answers_a_burst(gateway: &Gateway, headers: &str) {
                 stream.write_all(request).await?;
                 stream.read_exact(&mut start).await
             };
-            let asked = tokio::time::timeout(PATIENCE, asked).await.expect("an answer in time");
+            let asked = tokio::time::timeout(TEST_TIMEOUT, asked).await.expect("an answer in time");
             asked.unwrap_or_else(|error| panic!("connection {number} was cut off: {error}"));
             assert_eq!(&start, b"HTTP/1.1 200", "connection {number}");
         }
@@ -177,9 +177,9 @@ async fn answers_a_burst(gateway: &Gateway, headers: &str) {
     }
 }
 
-// A burst of one client is within the bounds that a common limit of 1,024 descriptors leads to.
+// A burst of one client is within the limits for 1,024 descriptors, a common default.
 #[tokio::test]
-async fn a_burst_of_one_clients_connections_is_answered() {
+async fn burst_of_connections_of_one_client_is_answered() {
     let home = Home::new(&[]);
     let gateway = home.start_with_descriptors(1_024).await;
     answers_a_burst(&gateway, "").await;
@@ -190,12 +190,12 @@ async fn a_burst_of_one_clients_connections_is_answered() {
 
 // M6: one user who opened all sessions evicted another's.
 #[tokio::test]
-async fn one_users_sessions_evict_their_own() {
+async fn sessions_over_the_user_limit_evict_that_users_oldest() {
     let limited = LimitedGateway::start(json!({ "limits": { "sessions": 16 } })).await;
     let address = limited.gateway.address;
-    let bob = Client::known(Era::Legacy, address, "/mcp", &bearer(&limited.bob)).await;
+    let bob = TestClient::with_headers(TestEra::Legacy, address, "/mcp", &bearer(&limited.bob)).await;
     for _ in 0..40 {
-        Client::known(Era::Legacy, address, "/mcp", &bearer(&limited.ann)).await;
+        TestClient::with_headers(TestEra::Legacy, address, "/mcp", &bearer(&limited.ann)).await;
     }
     let listed = bob.ask("tools/list", json!({})).await;
     assert!(listed.code().is_none(), "{}", listed.answer);
@@ -205,7 +205,7 @@ async fn one_users_sessions_evict_their_own() {
 
 // M6: 60 sessions with 3.9 MiB of `clientInfo` kept 230 MiB.
 #[tokio::test]
-async fn a_session_keeps_few_bytes_of_client_info() {
+async fn session_stores_a_bounded_client_info() {
     let home = Home::new(&[]);
     let gateway = home.start().await;
     let open = async |info: Value, capabilities: Value| {
@@ -223,16 +223,16 @@ async fn a_session_keeps_few_bytes_of_client_info() {
         let (status, answer) = open(big.clone(), json!({})).await;
         assert_eq!(status, 200, "{answer}");
         if number == 9 {
-            before = eyes::resident_mib(gateway.pid());
+            before = processes::resident_mib(gateway.pid());
         }
     }
-    let after = eyes::resident_mib(gateway.pid());
+    let after = processes::resident_mib(gateway.pid());
     assert!(after < before + 60, "{before} MiB became {after} MiB with 50 sessions more");
     let (status, answer) = open(json!({ "name": "n" }), json!({ "x": "y".repeat(20_000) })).await;
     assert_eq!((status, answer["error"]["code"].as_i64()), (400, Some(-32602)), "{answer}");
 }
 
-/// Sends a request with an unfinished body: how long it was kept open, and the answer.
+/// Sends a request with an unfinished body; returns how long it was kept open, and the answer.
 async fn unfinished(gateway: &Gateway, head: &str) -> (Duration, String) {
     let mut stream = TcpStream::connect(gateway.address).await.unwrap();
     let request = format!(
@@ -248,7 +248,7 @@ async fn unfinished(gateway: &Gateway, head: &str) -> (Duration, String) {
 
 // M7: request bodies had neither a total nor an idle deadline.
 #[tokio::test]
-async fn an_unfinished_request_body_times_out() {
+async fn unfinished_request_body_times_out() {
     let home = Home::new(&[("demo", json!({ "bundled": "demo" }))]);
     let gateway = home.start().await;
     gateway.connected(&["demo"]).await;
@@ -270,7 +270,7 @@ async fn an_unfinished_request_body_times_out() {
 
 // audit: an unread stream was never closed.
 #[tokio::test]
-async fn a_client_that_does_not_read_is_disconnected() {
+async fn client_that_does_not_read_is_disconnected() {
     let home = Home::new(&[]);
     let gateway = home.start().await;
     let socket = TcpSocket::new_v4().unwrap();

@@ -1,4 +1,4 @@
-//! What the tests share: launches of the hostile executable, a small client, and eyes on `/proc`.
+//! Shared parts of the process tests: launches of `toolbooth-hostile`, a minimal client, and `/proc` queries.
 
 use serde_json::{Value, json};
 use std::fs;
@@ -11,15 +11,15 @@ use tokio::process::{ChildStdin, ChildStdout};
 use tokio::time::{sleep, timeout};
 use toolbooth_core::secret::SecretText;
 use toolbooth_testkit::world::binaries;
-use toolbooth_upstream::process::{Frame, Launch, LineReader, Process, Reaper, StderrTail};
+use toolbooth_upstream::process::{Launch, LineFrame, LineReader, Reaper, ServerProcess, StderrTail};
 
 /// The path of the hostile executable.
 pub fn program() -> &'static str {
     static PROGRAM: OnceLock<String> = OnceLock::new();
-    PROGRAM.get_or_init(|| binaries::hostile().to_str().expect("a path in plain letters").to_owned())
+    PROGRAM.get_or_init(|| binaries::hostile().to_str().expect("the path is UTF-8").to_owned())
 }
 
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub const TEST_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A launch of any program under the hostile executable's reaper.
 pub fn launch(command: &str, args: &[&str]) -> Launch {
@@ -33,22 +33,22 @@ pub fn launch(command: &str, args: &[&str]) -> Launch {
 }
 
 /// Starts the hostile executable in a mode.
-pub fn hostile(args: &[&str]) -> Process {
+pub fn hostile(args: &[&str]) -> ServerProcess {
     launch(program(), args).spawn().unwrap()
 }
 
 /// Starts a shell script as a server.
-pub fn shell(script: &str) -> Process {
+pub fn shell(script: &str) -> ServerProcess {
     launch("sh", &["-c", script]).spawn().unwrap()
 }
 
-/// A text that no other process of this machine carries.
+/// A text that is unique on this machine.
 pub fn token() -> String {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     format!("marked-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
-/// The living processes whose command line holds the token.
+/// The running processes whose command line contains the token.
 pub fn marked(token: &str) -> Vec<i32> {
     let processes = fs::read_dir("/proc").unwrap().flatten();
     processes
@@ -60,34 +60,34 @@ pub fn marked(token: &str) -> Vec<i32> {
         .collect()
 }
 
-/// Waits until as many processes carry the token.
-pub async fn marked_reach(token: &str, count: usize) {
+/// Waits until `count` processes have the token in their command line.
+pub async fn wait_for_marked(token: &str, count: usize) {
     let start = Instant::now();
     while marked(token).len() < count {
-        assert!(start.elapsed() < PATIENCE, "only {:?} of {count} processes came up", marked(token));
+        assert!(start.elapsed() < TEST_TIMEOUT, "only {:?} of {count} processes started", marked(token));
         sleep(Duration::from_millis(5)).await;
     }
 }
 
-/// Waits until no process carries the token, and tells how long that took.
-pub async fn marked_vanish(token: &str) -> Duration {
+/// Waits until no process has the token in its command line; returns the time that took.
+pub async fn wait_until_gone(token: &str) -> Duration {
     let start = Instant::now();
     while !marked(token).is_empty() {
-        assert!(start.elapsed() < Duration::from_secs(5), "left after 5 s: {:?}", marked(token));
+        assert!(start.elapsed() < Duration::from_secs(5), "still running after 5 s: {:?}", marked(token));
         sleep(Duration::from_millis(5)).await;
     }
     start.elapsed()
 }
 
-/// One field of `/proc/PID/stat`, counted from the state, which is 0.
+/// One field of `/proc/PID/stat`; the state is field 0.
 pub fn stat(pid: u32, field: usize) -> String {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
     stat.rsplit_once(") ").unwrap().1.split(' ').nth(field).unwrap().to_owned()
 }
 
-/// The id of a server that is about to run.
-pub async fn server_pid(process: &Process) -> u32 {
-    timeout(PATIENCE, async {
+/// Waits for the process id of a server that is starting.
+pub async fn server_pid(process: &ServerProcess) -> u32 {
+    timeout(TEST_TIMEOUT, async {
         loop {
             if let Some(pid) = process.server_pid() {
                 return pid;
@@ -99,17 +99,17 @@ pub async fn server_pid(process: &Process) -> u32 {
     .unwrap()
 }
 
-/// A client of one server, as simple as it gets.
-pub struct Client {
-    pub process: Process,
+/// A minimal client of one server.
+pub struct LineProtocolClient {
+    pub process: ServerProcess,
     pub stdin: ChildStdin,
     pub lines: LineReader<ChildStdout>,
     pub stderr: StderrTail,
     next_id: u64,
 }
 
-impl Client {
-    pub fn new(mut process: Process) -> Self {
+impl LineProtocolClient {
+    pub fn new(mut process: ServerProcess) -> Self {
         let stderr = StderrTail::new();
         stderr.follow("hostile", process.stderr.take().unwrap());
         let stdin = process.stdin.take().unwrap();
@@ -154,7 +154,7 @@ impl Client {
         answer["result"]["content"][0]["text"].as_str().unwrap_or_else(|| panic!("{answer}")).to_owned()
     }
 
-    /// The names of all readable tools.
+    /// The names of all valid tools.
     pub async fn tools(&mut self) -> Vec<String> {
         let answer = self.request("tools/list", json!({})).await;
         let tools = answer["result"]["tools"].as_array().unwrap();
@@ -164,7 +164,7 @@ impl Client {
     /// The next message that is JSON and an object.
     pub async fn message(&mut self) -> Value {
         loop {
-            if let Frame::Line(line) = self.frame().await
+            if let LineFrame::Line(line) = self.frame().await
                 && let Ok(message @ Value::Object(_)) = serde_json::from_slice(&line)
             {
                 return message;
@@ -181,8 +181,8 @@ impl Client {
         }
     }
 
-    pub async fn frame(&mut self) -> Frame {
-        let frame = timeout(PATIENCE, self.lines.next()).await;
-        frame.expect("an answer in time").unwrap().expect("the server still speaks")
+    pub async fn frame(&mut self) -> LineFrame {
+        let frame = timeout(TEST_TIMEOUT, self.lines.next()).await;
+        frame.expect("an answer in time").unwrap().expect("the server has not closed its output")
     }
 }

@@ -1,12 +1,13 @@
-//! A small HTTP/1.1 client: kept-alive connections to one origin, and nothing it was not asked for.
+//! A small HTTP/1.1 client with keep-alive connections to one origin.
 //!
-//! No redirects, no cookies, no proxies: each would send a credential somewhere it was not meant for.
+//! It follows no redirects and uses no cookies or proxies: each would send a credential to an unintended
+//! place.
 
-use super::head::AnswerHead;
-use super::heading::Outgoing;
-use super::inbound::Inbound;
-use super::line::{Io, Line};
-use super::shelf::Shelf;
+use super::connection::{HttpConnection, Io};
+use super::idle_pool::IdlePool;
+use super::incoming_body::IncomingBody;
+use super::request_headers::RawRequest;
+use super::response_head::ResponseHead;
 use super::tls;
 use ::http::uri::{Authority, Scheme};
 use ::http::{Request, Response, Uri};
@@ -21,35 +22,35 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::net::TcpStream;
 
-/// Idle connections older than this are not used again: servers close them about then.
+/// Maximum age of an idle connection: servers close them at about that age.
 pub(super) const IDLE_LIMIT: Duration = Duration::from_secs(60);
-/// How many idle connections are kept to one origin.
+/// Maximum number of idle connections per origin.
 pub(super) const MAX_IDLE: usize = 256;
 
-/// Where requests go.
+/// The target of requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Origin {
+pub struct HttpOrigin {
     /// `http` or `https`.
     pub scheme: Scheme,
-    /// Host and port, as sent in `Host`.
+    /// Host and port, as in the `Host` header.
     pub authority: Authority,
     /// Path and query.
     pub path: String,
 }
 
-/// A URL that cannot be dialled.
+/// An unusable URL.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum OriginError {
-    /// It is of another kind.
+    /// The scheme is not supported.
     #[error("`{0}` is not an http or https URL")]
     OtherKind(String),
-    /// It holds a user name or a password. The URL is not repeated, for that reason.
-    #[error("the URL holds user info (`user:password@`), which is not allowed")]
+    /// The URL contains a user name or a password, and is therefore not repeated in the message.
+    #[error("the URL contains user info (`user:password@`), which is not allowed")]
     UserInfo,
 }
 
-impl Origin {
-    /// Reads a URL.
+impl HttpOrigin {
+    /// Parses a URL.
     pub fn parse(url: &str) -> Result<Self, OriginError> {
         let wrong = || OriginError::OtherKind(url.to_owned());
         let uri: Uri = url.parse().map_err(|_| wrong())?;
@@ -68,23 +69,23 @@ impl Origin {
     }
 }
 
-/// Why a request was not answered.
+/// Why a request got no response.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Failure {
-    /// Nothing was sent.
+pub enum SendError {
+    /// The request was not sent.
     NotSent(String),
-    /// The server may have seen it.
+    /// The server may have received it.
     Broken(String),
 }
 
 type Sender = SendRequest<Full<Bytes>>;
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// How many shards the idle connections are kept in.
+/// Number of shards of idle connections.
 const SHARDS: usize = 16;
 
-/// The shard of this thread. A connection is driven by the runtime that dialled it, so it is kept for the
-/// thread of that runtime: using it from another would wake threads across for every call.
+/// The shard of this thread. A connection is driven by the runtime that opened it, so it is kept for that
+/// runtime's thread: using it from another would wake a thread across runtimes for every call.
 fn shard() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     thread_local! {
@@ -93,113 +94,120 @@ fn shard() -> usize {
     SHARD.with(|shard| *shard)
 }
 
-/// Connections to one origin.
+/// A client with connections to one origin.
 #[derive(Debug)]
-pub struct Client {
-    origin: Origin,
-    idle: [Mutex<Vec<(Sender, Instant)>>; SHARDS],
-    lines: [Shelf; SHARDS],
+pub struct OriginClient {
+    origin: HttpOrigin,
+    idle_senders: [Mutex<Vec<(Sender, Instant)>>; SHARDS],
+    idle_pools: [IdlePool; SHARDS],
     connect_timeout: Duration,
-    /// The only addresses to dial, where the host's name was resolved and judged before.
+    /// The only addresses to connect to, if the host name was resolved and checked before.
     pinned: Option<Vec<SocketAddr>>,
 }
 
-/// A connection in use; give it back when its answer has been read to the end.
+/// A connection in use. Return it to the pool after its response has been read to the end.
 #[derive(Debug)]
 pub struct PooledConnection {
     sender: Sender,
-    client: Arc<Client>,
+    client: Arc<OriginClient>,
 }
 
 impl PooledConnection {
-    /// Makes the connection free for the next request.
+    /// Returns the connection to the pool.
     pub fn give_back(self) {
         if self.sender.is_closed() {
             return;
         }
-        let mut idle = self.client.idle[shard()].lock().unwrap_or_else(PoisonError::into_inner);
-        if idle.len() < MAX_IDLE {
-            idle.push((self.sender, Instant::now()));
+        let mut idle_senders =
+            self.client.idle_senders[shard()].lock().unwrap_or_else(PoisonError::into_inner);
+        if idle_senders.len() < MAX_IDLE {
+            idle_senders.push((self.sender, Instant::now()));
         }
     }
 }
 
-impl Client {
-    /// A client for one origin.
-    pub fn new(origin: Origin, connect_timeout: Duration) -> Arc<Self> {
+impl OriginClient {
+    /// Creates a client for one origin.
+    pub fn new(origin: HttpOrigin, connect_timeout: Duration) -> Arc<Self> {
         Arc::new(Self {
             origin,
-            idle: Default::default(),
-            lines: Default::default(),
+            idle_senders: Default::default(),
+            idle_pools: Default::default(),
             connect_timeout,
             pinned: None,
         })
     }
 
-    /// A client that dials these addresses, whatever the host's name resolves to by then.
-    pub(super) fn pinned(origin: Origin, addresses: Vec<SocketAddr>, connect_timeout: Duration) -> Arc<Self> {
+    /// Creates a client that connects only to these addresses, even if the host name resolves to others
+    /// later.
+    pub(super) fn pinned(
+        origin: HttpOrigin,
+        addresses: Vec<SocketAddr>,
+        connect_timeout: Duration,
+    ) -> Arc<Self> {
         Arc::new(Self {
             origin,
-            idle: Default::default(),
-            lines: Default::default(),
+            idle_senders: Default::default(),
+            idle_pools: Default::default(),
             connect_timeout,
             pinned: Some(addresses),
         })
     }
 
-    /// Where it goes.
-    pub fn origin(&self) -> &Origin {
+    /// The target origin.
+    pub fn origin(&self) -> &HttpOrigin {
         &self.origin
     }
 
-    /// Closes what is idle.
+    /// Closes all idle connections.
     pub fn close_idle(&self) {
-        for idle in &self.idle {
-            idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        for idle_senders in &self.idle_senders {
+            idle_senders.lock().unwrap_or_else(PoisonError::into_inner).clear();
         }
-        self.lines.iter().for_each(Shelf::clear);
+        self.idle_pools.iter().for_each(IdlePool::clear);
     }
 
-    /// Sends a request on a line of its own. What was not sent on a kept line goes out on another.
+    /// Sends a request on a pooled connection. A request that could not be sent on an idle connection is sent
+    /// on another.
     pub(super) async fn exchange(
         self: &Arc<Self>,
-        request: Outgoing,
-    ) -> Result<(AnswerHead, Inbound), Failure> {
-        while let Some(mut line) = self.lines[shard()].take() {
-            match line.exchange(request.clone()).await {
+        request: RawRequest,
+    ) -> Result<(ResponseHead, IncomingBody), SendError> {
+        while let Some(mut connection) = self.idle_pools[shard()].take() {
+            match connection.exchange(request.clone()).await {
                 Ok(head) => {
-                    let body = Inbound::new(&head, line, self.clone());
+                    let body = IncomingBody::new(&head, connection, self.clone());
                     return Ok((head, body));
                 }
-                Err(Failure::NotSent(_)) => {}
+                Err(SendError::NotSent(_)) => {}
                 Err(broken) => return Err(broken),
             }
         }
-        // Boxed, as dialling is rare: every request would carry the room for it.
-        let mut line = Line::new(Box::pin(self.connect()).await?);
-        let head = line.exchange(request).await?;
-        let body = Inbound::new(&head, line, self.clone());
+        // Boxed: connecting is rare, and its large future would be part of every request.
+        let mut connection = HttpConnection::new(Box::pin(self.connect()).await?);
+        let head = connection.exchange(request).await?;
+        let body = IncomingBody::new(&head, connection, self.clone());
         Ok((head, body))
     }
 
-    /// Keeps a line for the next request.
-    pub(super) fn put_back(self: &Arc<Self>, line: Line) {
-        let place = shard();
-        self.lines[place].put(line, self, place);
+    /// Returns a connection to the pool.
+    pub(super) fn return_connection(self: &Arc<Self>, connection: HttpConnection) {
+        let index = shard();
+        self.idle_pools[index].put(connection, self, index);
     }
 
-    pub(super) fn shelf(&self, place: usize) -> &Shelf {
-        &self.lines[place]
+    pub(super) fn idle_pool(&self, index: usize) -> &IdlePool {
+        &self.idle_pools[index]
     }
 
-    /// Sends a request. A kept-alive connection that turns out closed costs nothing: the request
-    /// was not sent and goes out on another.
+    /// Sends a request. If a keep-alive connection turns out to be closed, the request was not sent and uses
+    /// another connection.
     pub async fn send(
         self: &Arc<Self>,
         mut request: Request<Full<Bytes>>,
-    ) -> Result<(Response<Incoming>, PooledConnection), Failure> {
+    ) -> Result<(Response<Incoming>, PooledConnection), SendError> {
         while let Some(mut sender) = self.idle_sender() {
-            // Ready as soon as its last answer has been put away, which may be a moment off.
+            // Ready once its previous response has been read, which may take a moment.
             if sender.ready().await.is_err() {
                 continue;
             }
@@ -207,64 +215,64 @@ impl Client {
                 Ok(response) => return Ok((response, PooledConnection { sender, client: self.clone() })),
                 Err(mut refused) => match refused.take_message() {
                     Some(unsent) => request = unsent,
-                    None => return Err(Failure::Broken(describe(refused.error()))),
+                    None => return Err(SendError::Broken(describe(refused.error()))),
                 },
             }
         }
-        // Boxed, as dialling is rare: every request would carry the room for it.
-        Box::pin(self.send_anew(request)).await
+        // Boxed: connecting is rare, and its large future would be part of every request.
+        Box::pin(self.send_on_new(request)).await
     }
 
     /// Sends a request on a new connection.
-    async fn send_anew(
+    async fn send_on_new(
         self: &Arc<Self>,
         request: Request<Full<Bytes>>,
-    ) -> Result<(Response<Incoming>, PooledConnection), Failure> {
+    ) -> Result<(Response<Incoming>, PooledConnection), SendError> {
         let mut sender = self.fresh().await?;
         match sender.try_send_request(request).await {
             Ok(response) => Ok((response, PooledConnection { sender, client: self.clone() })),
             Err(mut refused) => {
                 let why = describe(refused.error());
                 Err(if refused.take_message().is_some() {
-                    Failure::NotSent(why)
+                    SendError::NotSent(why)
                 } else {
-                    Failure::Broken(why)
+                    SendError::Broken(why)
                 })
             }
         }
     }
 
-    /// Sends a request whose body comes piece by piece, on a connection of its own.
-    pub async fn send_streaming<B>(&self, request: Request<B>) -> Result<Response<Incoming>, Failure>
+    /// Sends a request with a streaming body on its own connection.
+    pub async fn send_streaming<B>(&self, request: Request<B>) -> Result<Response<Incoming>, SendError>
     where
         B: Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
     {
         let mut sender = self.fresh::<B>().await?;
-        sender.send_request(request).await.map_err(|error| Failure::Broken(describe(&error)))
+        sender.send_request(request).await.map_err(|error| SendError::Broken(describe(&error)))
     }
 
-    async fn fresh<B>(&self) -> Result<SendRequest<B>, Failure>
+    async fn fresh<B>(&self) -> Result<SendRequest<B>, SendError>
     where
         B: Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
     {
-        shake(TokioIo::new(self.connect().await?)).await.map_err(Failure::NotSent)
+        http_handshake(TokioIo::new(self.connect().await?)).await.map_err(SendError::NotSent)
     }
 
-    async fn connect(&self) -> Result<Box<dyn Io>, Failure> {
+    async fn connect(&self) -> Result<Box<dyn Io>, SendError> {
         match tokio::time::timeout(self.connect_timeout, self.dial()).await {
-            Ok(dialled) => dialled.map_err(Failure::NotSent),
+            Ok(dialled) => dialled.map_err(SendError::NotSent),
             Err(_) => {
                 let waited = self.connect_timeout.as_secs();
-                Err(Failure::NotSent(format!("no connection within {waited} s")))
+                Err(SendError::NotSent(format!("no connection within {waited} s")))
             }
         }
     }
 
     fn idle_sender(&self) -> Option<Sender> {
-        let mut idle = self.idle[shard()].lock().unwrap_or_else(PoisonError::into_inner);
-        while let Some((sender, since)) = idle.pop() {
+        let mut idle_senders = self.idle_senders[shard()].lock().unwrap_or_else(PoisonError::into_inner);
+        while let Some((sender, since)) = idle_senders.pop() {
             if since.elapsed() > IDLE_LIMIT {
-                idle.clear(); // The rest are older still.
+                idle_senders.clear(); // The rest are older.
                 return None;
             }
             if !sender.is_closed() {
@@ -284,7 +292,7 @@ impl Client {
         let _ = stream.set_nodelay(true);
         if self.origin.scheme == Scheme::HTTPS {
             let name = rustls::pki_types::ServerName::try_from(host.to_owned())
-                .map_err(|_| format!("`{host}` is no host name"))?;
+                .map_err(|_| format!("`{host}` is not a host name"))?;
             let stream = tls::connector()
                 .connect(name, stream)
                 .await
@@ -296,7 +304,7 @@ impl Client {
     }
 }
 
-async fn shake<I, B>(io: I) -> Result<SendRequest<B>, String>
+async fn http_handshake<I, B>(io: I) -> Result<SendRequest<B>, String>
 where
     B: Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
     I: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static,
@@ -310,13 +318,13 @@ where
 
 fn plain_reason(error: &std::io::Error) -> String {
     match error.kind() {
-        std::io::ErrorKind::ConnectionRefused => "nobody listens there (connection refused)".into(),
+        std::io::ErrorKind::ConnectionRefused => "connection refused".into(),
         std::io::ErrorKind::TimedOut => "the connection timed out".into(),
         _ => error.to_string(),
     }
 }
 
-/// hyper's words, with what lies beneath them.
+/// hyper's error message with its source.
 fn describe(error: &hyper::Error) -> String {
     match std::error::Error::source(error) {
         Some(source) => format!("{error}: {source}"),

@@ -1,7 +1,7 @@
-//! The gateway's own credential toward a server. Nothing a caller sent can become one.
+//! The gateway's own credential for a server. Nothing a caller sent can become one.
 
 use crate::error::Remedy;
-use crate::oauth::{Authorizer, Next, OAuthError};
+use crate::oauth::{Authorizer, OAuthError, RetryDecision};
 use ::http::header::AUTHORIZATION;
 use ::http::{HeaderMap, HeaderName, HeaderValue};
 use std::fmt;
@@ -9,19 +9,19 @@ use std::sync::Arc;
 use toolbooth_core::secret::KnownSecrets;
 use toolbooth_core::server::OutboundAuth;
 
-/// What is shown to a server.
+/// The credential for a server.
 #[derive(Clone, Default)]
-pub enum Credential {
-    /// Nothing.
+pub enum ServerCredential {
+    /// No credential.
     #[default]
     None,
-    /// The same header every time.
+    /// A fixed header.
     Fixed(HeaderName, HeaderValue),
-    /// Tokens that are obtained, refreshed and renewed after a challenge.
+    /// OAuth tokens, renewed when they expire or are refused.
     OAuth(Arc<Authorizer>),
 }
 
-impl fmt::Debug for Credential {
+impl fmt::Debug for ServerCredential {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::None => "None",
@@ -31,9 +31,9 @@ impl fmt::Debug for Credential {
     }
 }
 
-impl Credential {
-    /// The credential of a configuration; `None` for a value no header can hold. OAuth is set up
-    /// elsewhere, as it needs a vault.
+impl ServerCredential {
+    /// The credential of a configuration; `None` if the value is not valid in a header. OAuth is set up
+    /// elsewhere because it needs a vault.
     pub fn fixed(auth: &OutboundAuth) -> Option<Self> {
         let (name, text) = match auth {
             OutboundAuth::None | OutboundAuth::OAuth(_) => return Some(Self::None),
@@ -47,13 +47,13 @@ impl Credential {
         Some(Self::Fixed(name, value))
     }
 
-    /// The header that shows the credential; nothing, where there is none to show.
+    /// The header with the credential, if there is one.
     pub async fn header(&self) -> Option<(HeaderName, HeaderValue)> {
         match self {
             Self::None => None,
             Self::Fixed(name, value) => Some((name.clone(), value.clone())),
             Self::OAuth(authorizer) => {
-                // Boxed, as most servers want no token: every call would carry the room for getting one.
+                // Boxed: most servers need no token, and the large future would be part of every call.
                 let token = Box::pin(authorizer.bearer()).await?;
                 let mut value = HeaderValue::from_str(&format!("Bearer {}", token.expose())).ok()?;
                 value.set_sensitive(true);
@@ -62,7 +62,7 @@ impl Credential {
         }
     }
 
-    /// What a server must not repeat of it, beyond what its configuration says.
+    /// OAuth tokens to mask in everything the server sends. Configured secrets are masked separately.
     pub(crate) fn secrets(&self) -> [KnownSecrets; 2] {
         match self {
             Self::None | Self::Fixed(..) => Default::default(),
@@ -70,19 +70,19 @@ impl Credential {
         }
     }
 
-    /// Puts the credential on a request.
+    /// Adds the credential to a request.
     pub async fn apply(&self, headers: &mut HeaderMap) {
         if let Some((name, value)) = self.header().await {
             headers.insert(name, value);
         }
     }
 
-    /// Whether a challenge can be answered at all.
-    pub fn can_ask(&self) -> bool {
+    /// Whether a challenge can be answered.
+    pub fn can_renew(&self) -> bool {
         matches!(self, Self::OAuth(_))
     }
 
-    /// What would help against a refusal.
+    /// What fixes a refused credential.
     pub fn remedy(&self) -> Remedy {
         match self {
             Self::OAuth(_) => Remedy::SignIn,
@@ -90,15 +90,15 @@ impl Credential {
         }
     }
 
-    /// Answers a challenge; `None` when there is no way to.
-    pub async fn challenged(&self, status: u16, challenge: Option<&str>) -> Option<Next> {
+    /// Answers a challenge; `None` if that is not possible.
+    pub async fn challenged(&self, status: u16, challenge: Option<&str>) -> Option<RetryDecision> {
         match self {
             Self::OAuth(authorizer) => match Box::pin(authorizer.challenged(status, challenge)).await {
                 Ok(next) => Some(next),
-                // That is no failure but a state, and the state is shown.
+                // This is a state rather than a failure, and the state is shown.
                 Err(OAuthError::NeedsLogin { .. }) => None,
                 Err(error) => {
-                    tracing::warn!("authorisation failed: {error}");
+                    tracing::warn!("authorization failed: {error}");
                     None
                 }
             },

@@ -1,10 +1,11 @@
-//! Single requests to authorization servers: bounded, within their reach, and followed nowhere else.
+//! Single requests to authorization servers, with limits and without redirects.
 //!
-//! A name is resolved here, every address is held against the request's [`Reach`], and only addresses that passed
-//! are dialled: a name that resolves to something else a moment later leads nowhere new.
+//! Host names are resolved here, each address is checked against the request's [`NetworkReach`], and only
+//! checked addresses are connected to, so that a name that resolves differently a moment later cannot be
+//! abused.
 
-use super::client::{Client, Failure, Origin};
-use crate::oauth::{Http, HttpError, Reach};
+use super::client::{HttpOrigin, OriginClient, SendError};
+use crate::oauth::{HttpError, HttpFetch, NetworkReach};
 use ::http::header::{CONTENT_LENGTH, HOST, HeaderValue};
 use ::http::uri::{Authority, Scheme};
 use ::http::{Request, Response, Uri};
@@ -16,37 +17,37 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// How long one request may take, from the name to the last byte.
-const DEADLINE: Duration = Duration::from_secs(20);
-/// How long connecting may take.
-const CONNECT: Duration = Duration::from_secs(10);
-/// The longest answer taken; metadata and tokens are far shorter.
-const LONGEST_BODY: usize = 256 * 1024;
-/// How many origins are remembered before all are forgotten.
-const MOST_ORIGINS: usize = 64;
+/// Total timeout of one request, including name resolution and the body.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(20);
+/// Connect timeout.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Maximum response size; metadata and tokens are far smaller.
+const MAX_BODY_BYTES: usize = 256 * 1024;
+/// Number of cached clients at which the cache is cleared.
+const MAX_CLIENTS: usize = 64;
 
-/// An origin, and the addresses it had when it was last judged.
-type Key = (Scheme, Authority, Vec<SocketAddr>);
+/// An origin and the addresses that were checked for it.
+type ClientKey = (Scheme, Authority, Vec<SocketAddr>);
 
-/// Sends the requests that OAuth makes, with a client for each origin.
+/// Sends OAuth requests, with a cached client per origin.
 #[derive(Debug, Default)]
 pub struct Fetch {
-    clients: Mutex<HashMap<Key, Arc<Client>>>,
+    clients: Mutex<HashMap<ClientKey, Arc<OriginClient>>>,
 }
 
 #[async_trait]
-impl Http for Fetch {
+impl HttpFetch for Fetch {
     async fn fetch(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
         let exchange = self.exchange(request);
-        tokio::time::timeout(DEADLINE, exchange).await.unwrap_or(Err(HttpError::TimedOut))
+        tokio::time::timeout(REQUEST_TIMEOUT, exchange).await.unwrap_or(Err(HttpError::TimedOut))
     }
 }
 
 impl Fetch {
     async fn exchange(&self, mut request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
-        let origin = Origin::parse(&request.uri().to_string()).map_err(|_| HttpError::Unreachable)?;
-        // A request without a reach was not judged by anybody: it gets the narrowest.
-        let reach = request.extensions().get::<Reach>().copied().unwrap_or(Reach::Public);
+        let origin = HttpOrigin::parse(&request.uri().to_string()).map_err(|_| HttpError::Unreachable)?;
+        // A request without a reach was not checked, and gets the narrowest.
+        let reach = request.extensions().get::<NetworkReach>().copied().unwrap_or(NetworkReach::Public);
         let client = self.within_reach(&origin, reach).await?;
         let host = HeaderValue::from_str(origin.authority.as_str()).map_err(|_| HttpError::Unreachable)?;
         request.headers_mut().insert(HOST, host);
@@ -55,10 +56,10 @@ impl Fetch {
         let (parts, body) = response.into_parts();
         let length =
             parts.headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
-        if length.is_some_and(|length| length > LONGEST_BODY) {
+        if length.is_some_and(|length| length > MAX_BODY_BYTES) {
             return Err(HttpError::TooLarge);
         }
-        let body = match Limited::new(body, LONGEST_BODY).collect().await {
+        let body = match Limited::new(body, MAX_BODY_BYTES).collect().await {
             Ok(body) => body.to_bytes(),
             Err(error) if error.is::<LengthLimitError>() => return Err(HttpError::TooLarge),
             Err(_) => return Err(HttpError::Unreachable),
@@ -67,8 +68,12 @@ impl Fetch {
         Ok(Response::from_parts(parts, body))
     }
 
-    /// The client for an origin, at the addresses that the request may reach now.
-    pub(crate) async fn within_reach(&self, origin: &Origin, reach: Reach) -> Result<Arc<Client>, HttpError> {
+    /// The client for an origin, limited to the addresses that the request may reach now.
+    pub(crate) async fn within_reach(
+        &self,
+        origin: &HttpOrigin,
+        reach: NetworkReach,
+    ) -> Result<Arc<OriginClient>, HttpError> {
         let host = origin.authority.host().trim_start_matches('[').trim_end_matches(']');
         let resolved =
             tokio::net::lookup_host((host, origin.port())).await.map_err(|_| HttpError::Unreachable)?;
@@ -81,16 +86,18 @@ impl Fetch {
         judged.sort_unstable();
         let key = (origin.scheme.clone(), origin.authority.clone(), judged);
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
-        if clients.len() >= MOST_ORIGINS && !clients.contains_key(&key) {
+        if clients.len() >= MAX_CLIENTS && !clients.contains_key(&key) {
             clients.clear();
         }
-        let client = clients.entry(key).or_insert_with(|| Client::pinned(origin.clone(), allowed, CONNECT));
+        let client = clients
+            .entry(key)
+            .or_insert_with(|| OriginClient::pinned(origin.clone(), allowed, CONNECT_TIMEOUT));
         Ok(client.clone())
     }
 }
 
-fn unreachable(failure: Failure) -> HttpError {
-    let (Failure::NotSent(reason) | Failure::Broken(reason)) = failure;
+fn unreachable(failure: SendError) -> HttpError {
+    let (SendError::NotSent(reason) | SendError::Broken(reason)) = failure;
     tracing::debug!("an authorization server did not answer: {reason}");
     HttpError::Unreachable
 }
@@ -103,7 +110,7 @@ mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpListener;
 
-    /// A server that gives one answer to every request, and says where it is and how often it was dialled.
+    /// Starts a server with a fixed response; returns its URL and the number of connections it accepted.
     async fn answering(answer: String) -> (String, Arc<Mutex<usize>>) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -124,21 +131,21 @@ mod tests {
         (format!("http://localhost:{}/doc?x=1", address.port()), dialled)
     }
 
-    fn get(url: &str, reach: Option<Reach>) -> Request<Bytes> {
+    fn get(url: &str, reach: Option<NetworkReach>) -> Request<Bytes> {
         let mut request = Request::get(url).body(Bytes::new()).unwrap();
         reach.map(|reach| request.extensions_mut().insert(reach));
         request
     }
 
     #[tokio::test]
-    async fn a_redirect_is_an_answer_like_any_other() {
+    async fn a_redirect_is_returned_and_not_followed() {
         let (url, dialled) = answering(
             "HTTP/1.1 302 Found\r\nlocation: http://127.0.0.1:1/\r\ncontent-length: 2\r\n\r\nok".into(),
         )
         .await;
         let fetch = Fetch::default();
         for _ in 0..2 {
-            let response = fetch.fetch(get(&url, Some(Reach::Loopback))).await.unwrap();
+            let response = fetch.fetch(get(&url, Some(NetworkReach::Loopback))).await.unwrap();
             assert_eq!((response.status(), &response.body()[..]), (StatusCode::FOUND, &b"ok"[..]));
         }
         assert_eq!(*dialled.lock().unwrap(), 1, "the connection is kept for the next request");
@@ -150,12 +157,12 @@ mod tests {
         let fetch = Fetch::default();
         let cases = [
             (None, Err(HttpError::Blocked)),
-            (Some(Reach::Public), Err(HttpError::Blocked)),
-            (Some(Reach::Site), Err(HttpError::Blocked)),
-            (Some(Reach::Loopback), Ok(StatusCode::OK)),
-            (Some(Reach::Configured), Ok(StatusCode::OK)),
-            // What another request was allowed is not allowed to this one.
-            (Some(Reach::Public), Err(HttpError::Blocked)),
+            (Some(NetworkReach::Public), Err(HttpError::Blocked)),
+            (Some(NetworkReach::Site), Err(HttpError::Blocked)),
+            (Some(NetworkReach::Loopback), Ok(StatusCode::OK)),
+            (Some(NetworkReach::Configured), Ok(StatusCode::OK)),
+            // Another request's wider reach does not apply to this one.
+            (Some(NetworkReach::Public), Err(HttpError::Blocked)),
         ];
         for (reach, expected) in cases {
             let status = fetch.fetch(get(&url, reach)).await.map(|response| response.status());
@@ -165,8 +172,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_long_answer_is_refused_whether_or_not_it_says_so() {
-        let long = "x".repeat(LONGEST_BODY + 1);
+    async fn a_long_response_is_refused_with_and_without_a_content_length() {
+        let long = "x".repeat(MAX_BODY_BYTES + 1);
         let announced = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{long}", long.len());
         let chunked = format!(
             "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n{:x}\r\n{long}\r\n0\r\n\r\n",
@@ -174,7 +181,7 @@ mod tests {
         );
         for answer in [announced, chunked] {
             let (url, _) = answering(answer).await;
-            let refused = Fetch::default().fetch(get(&url, Some(Reach::Loopback))).await;
+            let refused = Fetch::default().fetch(get(&url, Some(NetworkReach::Loopback))).await;
             assert_eq!(refused.map(|_| ()), Err(HttpError::TooLarge));
         }
     }

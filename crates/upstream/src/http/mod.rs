@@ -1,22 +1,22 @@
-//! Servers reached over Streamable HTTP, in both eras.
+//! Streamable HTTP, in both eras.
 
-mod answer;
 mod client;
+mod connection;
 mod credential;
 mod fetch;
-mod head;
-mod heading;
-mod inbound;
-mod line;
+mod idle_pool;
+mod incoming_body;
 mod notices;
 mod peer;
-mod postbox;
-mod shelf;
+mod post_target;
+mod request_headers;
+mod response_head;
+mod response_reader;
 mod tls;
 
-pub use client::{Client, Failure, Origin, OriginError, PooledConnection};
-pub use credential::Credential;
+pub use client::{HttpOrigin, OriginClient, OriginError, PooledConnection, SendError};
+pub use credential::ServerCredential;
 pub use fetch::Fetch;
 pub use peer::{HttpParts, HttpPeer};
-pub use postbox::{PostError, Postbox};
+pub use post_target::{PostError, PostTarget};
 pub use tls::connector;

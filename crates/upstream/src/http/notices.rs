@@ -1,42 +1,43 @@
 //! The stream of a legacy server's own messages: notices, and questions that name no call.
 
-use super::answer::Reader;
 use super::peer::HttpPeer;
+use super::response_reader::ResponseReader;
 use crate::duplex::note_unsolicited;
-use crate::listening::Returns;
-use crate::peer::Notice;
+use crate::list_changes::ReconnectBackoff;
+use crate::peer::ServerNotice;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use tokio::time::Instant;
 use toolbooth_wire::Message;
 
-/// Follows the stream, coming back when it breaks, until the peer is gone or has no such stream.
+/// Follows the stream and reopens it when it breaks, until the peer is gone or the server has no such stream.
 pub(super) async fn follow(peer: Weak<HttpPeer>) {
-    let (mut returns, mut returning) = (Returns::default(), false);
+    let (mut backoff, mut is_reopened) = (ReconnectBackoff::default(), false);
     let mut last_id: Option<String> = None;
     loop {
         let Some(peer) = peer.upgrade().filter(|peer| !peer.closed.load(Ordering::Relaxed)) else { return };
-        let asked = peer.open_stream(last_id.as_deref()).await;
+        let response = peer.open_stream(last_id.as_deref()).await;
         let late = peer.own_stream.settle();
         let mut opened = None;
-        if let Ok((head, body)) = asked {
+        if let Ok((head, body)) = response {
             if !head.status.is_success() {
-                return; // 405: the server has nothing to say of its own.
+                return; // 405: the server has no such stream.
             }
             opened = Some(Instant::now());
-            // With the id of the last event a server knows where to go on.
-            if late || (returning && last_id.is_none()) {
-                Notice::Missed.pass_on(&peer.parts.notices);
+            // With the id of the last event the server can resume.
+            if late || (is_reopened && last_id.is_none()) {
+                ServerNotice::Missed.pass_on(&peer.parts.notices);
             }
-            let mut reader = Reader::new(&head, body, peer.parts.body_limit, peer.parts.server.clone());
+            let mut reader =
+                ResponseReader::new(&head, body, peer.parts.body_limit, peer.parts.server.clone());
             let weak = Arc::downgrade(&peer);
             drop(peer);
             while let Ok(Some(message)) = reader.next_message(None).await {
                 let Some(peer) = weak.upgrade() else { return };
                 match message {
-                    Message::Notification(notification) => peer.noticed(notification, None),
+                    Message::Notification(notification) => peer.handle_notification(notification, None),
                     Message::Request(request) => {
-                        if peer.asked(request, peer.only_askable()).is_err() {
+                        if peer.handle_request(request, peer.only_askable()).is_err() {
                             return;
                         }
                     }
@@ -47,17 +48,17 @@ pub(super) async fn follow(peer: Weak<HttpPeer>) {
         } else {
             drop(peer);
         }
-        tokio::time::sleep(returns.pause(opened)).await;
-        returning = true;
+        tokio::time::sleep(backoff.pause(opened)).await;
+        is_reopened = true;
     }
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use crate::http::{Client, Credential, HttpParts, HttpPeer, Origin};
+    use crate::http::{HttpOrigin, HttpParts, HttpPeer, OriginClient, ServerCredential};
     use crate::link::{CallLink, LinkEvent};
-    use crate::peer::{Asking, Outbound, Peer, PeerAnswer, Reading};
+    use crate::peer::{EncodedRequest, Peer, PeerAnswer, QuestionPolicy, ResultReading};
     use std::sync::{Arc, Mutex};
     use std::time::Duration;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -70,13 +71,13 @@ mod tests {
     const QUESTION: &str = r#"{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{}}"#;
     const STREAM: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n";
 
-    /// A server that asks on its own stream, and answers its calls with the answer it got.
+    /// A server that asks on its own stream and answers its calls with the answer it received.
     #[derive(Default)]
     struct Server {
         stream: Mutex<Option<OwnedWriteHalf>>,
-        /// Calls that have not been answered, by id.
+        /// Unanswered calls, by id.
         calls: Mutex<Vec<(u64, OwnedWriteHalf)>>,
-        /// How many calls it gathers before it asks.
+        /// Number of calls after which it asks.
         asks_after: usize,
     }
 
@@ -85,7 +86,7 @@ mod tests {
             let (mut read, mut write) = socket.into_split();
             let mut text = String::new();
             let mut chunk = [0; 4096];
-            // Every request of this test comes whole once its braces, or its head, are closed.
+            // In this test a request is complete when its braces, or its head, are closed.
             let is_whole = |text: &str| match text.starts_with("GET") {
                 true => text.ends_with("\r\n\r\n"),
                 false => text.ends_with('}'),
@@ -142,9 +143,9 @@ mod tests {
         });
         let peer = HttpPeer::new(HttpParts {
             server: "s".into(),
-            client: Client::new(Origin::parse(&url).unwrap(), Duration::from_secs(5)),
+            client: OriginClient::new(HttpOrigin::parse(&url).unwrap(), Duration::from_secs(5)),
             headers: Vec::new(),
-            credential: Credential::None,
+            credential: ServerCredential::None,
             notices: mpsc::channel(4).0,
             roots: None,
             body_limit: 65536,
@@ -155,17 +156,17 @@ mod tests {
         peer
     }
 
-    /// Calls with a client who says yes, and gives what the server heard.
+    /// Makes a call whose client accepts every question, and returns the answer that the server received.
     async fn call(peer: &Arc<HttpPeer>, id: u64) -> String {
         let (link, mut events) = CallLink::new();
-        let outbound = Outbound {
+        let outbound = EncodedRequest {
             id,
             method: "tools/call",
             text: toolbooth_wire::envelope::write_request(id, "tools/call", None),
             name: None,
             headers: Vec::new(),
-            reading: Reading::Whole,
-            asking: Asking::Allowed,
+            reading: ResultReading::Whole,
+            question_policy: QuestionPolicy::Allowed,
         };
         let agreeing = async {
             while let Some(event) = events.recv().await {
@@ -174,26 +175,26 @@ mod tests {
                 }
             }
         };
-        let asked = async {
+        let call = async {
             tokio::select! {
                 answer = peer.request(outbound, &link) => answer.unwrap(),
                 () = agreeing => unreachable!("events never end"),
             }
         };
-        match tokio::time::timeout(Duration::from_secs(10), asked).await.unwrap() {
+        match tokio::time::timeout(Duration::from_secs(10), call).await.unwrap() {
             PeerAnswer::Whole(Ok(result)) => result.member("heard").unwrap().to_string(),
             other => panic!("{other:?}"),
         }
     }
 
     #[tokio::test]
-    async fn a_question_on_the_own_stream_goes_to_the_only_call() {
+    async fn a_question_on_the_servers_own_stream_goes_to_the_only_call() {
         let peer = peer(1).await;
         assert_eq!(call(&peer, 10).await, r#"{"action":"accept"}"#);
     }
 
     #[tokio::test]
-    async fn a_question_that_could_be_of_two_calls_is_put_to_neither() {
+    async fn a_question_that_could_belong_to_two_calls_is_refused() {
         let peer = peer(2).await;
         let (one, other) = tokio::join!(call(&peer, 10), call(&peer, 11));
         assert!(one.contains("-32601") && other.contains("-32601"), "{one} {other}");

@@ -1,18 +1,18 @@
-//! A server over Streamable HTTP: every request its own POST, answered as JSON or as a stream.
+//! A server over Streamable HTTP: each request is a POST, answered with JSON or an event stream.
 
-use super::answer::{Reader, Received};
-use super::client::{Client, Failure};
-use super::credential::Credential;
-use super::head::AnswerHead;
-use super::heading::{Common, Heading};
-use super::inbound::Inbound;
+use super::client::{OriginClient, SendError};
+use super::credential::ServerCredential;
+use super::incoming_body::IncomingBody;
+use super::request_headers::{CommonHeaders, RequestHeaders};
+use super::response_head::ResponseHead;
+use super::response_reader::{Received, ResponseReader};
 use crate::boxed::boxed;
-use crate::duplex::Answering;
-use crate::error::{HTML_PAGE, Sent, UpstreamError};
+use crate::duplex::QuestionAnswer;
+use crate::error::{HTML_PAGE, SentStatus, UpstreamError};
 use crate::link::CallLink;
-use crate::listening::Listening;
-use crate::oauth::Next;
-use crate::peer::{Asking, Notice, Outbound, Peer, PeerAnswer};
+use crate::list_changes::StreamState;
+use crate::oauth::RetryDecision;
+use crate::peer::{EncodedRequest, Peer, PeerAnswer, QuestionPolicy, ServerNotice};
 use crate::process::preview;
 use crate::server_requests::ServerRequests;
 use ::http::header::{ACCEPT, CONTENT_TYPE, HOST};
@@ -30,49 +30,49 @@ use toolbooth_wire::envelope::{write_error, write_notification, write_result};
 use toolbooth_wire::mirror;
 use toolbooth_wire::{Era, Notification, Revision};
 
-/// How often a refused request is repeated after new authorisation.
-const AUTH_ROUNDS: usize = 3;
-/// Where a broken stream is taken up again.
+/// Maximum number of retries with a new credential.
+const MAX_AUTH_RETRIES: usize = 3;
+/// The header that resumes a broken stream.
 static LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
-/// How many messages without an answer are under way at once.
+/// Maximum number of concurrent POSTs of messages without an answer.
 const MAX_POSTS: usize = 8;
-/// How long one of them may take.
-const POST_PATIENCE: Duration = Duration::from_secs(30);
-/// How long a call that may lead to questions waits for the stream they may come on.
-const STREAM_PATIENCE: Duration = Duration::from_secs(1);
+/// Timeout of such a POST.
+const POST_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long a call whose client can be asked waits for the server's own stream, where questions may arrive.
+const STREAM_OPEN_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What an HTTP server is opened with.
+/// Parameters for opening an HTTP server.
 #[derive(Debug)]
 pub struct HttpParts {
-    /// The server's name, for messages.
+    /// The server's name in messages.
     pub server: Arc<str>,
-    /// Connections to it.
-    pub client: Arc<Client>,
-    /// Headers of the configuration, sent with every request.
+    /// The HTTP client.
+    pub client: Arc<OriginClient>,
+    /// Configured headers, sent with every request.
     pub headers: Vec<(HeaderName, HeaderValue)>,
     /// The gateway's own credential.
-    pub credential: Credential,
-    /// Where its notices go.
-    pub notices: mpsc::Sender<Notice>,
-    /// What unasked `roots/list` is answered with.
+    pub credential: ServerCredential,
+    /// Receives the server's notices.
+    pub notices: mpsc::Sender<ServerNotice>,
+    /// The answer to `roots/list` outside a call.
     pub roots: Option<RawJson>,
-    /// The largest answer taken.
+    /// Maximum response size.
     pub body_limit: usize,
-    /// How long a long answer may stand still on its way.
+    /// The read timeout of a long response.
     pub stall: Duration,
 }
 
-/// What the handshake settled.
+/// The protocol parameters agreed in the handshake.
 #[derive(Debug)]
-pub(super) struct Agreed {
+pub(super) struct AgreedProtocol {
     pub(super) era: Era,
     pub(super) version: HeaderValue,
     pub(super) session: Option<HeaderValue>,
-    /// What every POST says as long as this is agreed, once it was said.
-    common: OnceLock<Arc<Common>>,
+    /// The common headers of every POST, serialised on first use.
+    common: OnceLock<Arc<CommonHeaders>>,
 }
 
-impl Agreed {
+impl AgreedProtocol {
     fn new(era: Era, version: HeaderValue, session: Option<HeaderValue>) -> Self {
         Self { era, version, session, common: OnceLock::new() }
     }
@@ -82,39 +82,39 @@ impl Agreed {
 #[derive(Debug)]
 pub struct HttpPeer {
     pub(super) parts: HttpParts,
-    pub(super) agreed: ArcSwap<Agreed>,
+    pub(super) agreed: ArcSwap<AgreedProtocol>,
     pub(super) closed: AtomicBool,
     host: HeaderValue,
     /// The stream of a legacy server's own messages.
-    pub(super) own_stream: Listening,
-    /// The calls under way whose clients may be asked something.
+    pub(super) own_stream: StreamState,
+    /// The calls in flight whose clients can be asked.
     askable: Mutex<Vec<(u64, CallLink)>>,
     requests: ServerRequests,
-    /// Messages without an answer that are under way: each takes a connection.
+    /// Limits the messages without an answer: each takes a connection.
     posts: Semaphore,
-    /// Unsolicited answers.
+    /// Number of unsolicited answers.
     pub(super) unsolicited: AtomicU64,
-    /// Why the gateway has given the server up.
+    /// Why the gateway gave the server up.
     lost: OnceLock<String>,
 }
 
-/// A call whose client may be asked, for as long as it is under way.
-struct Askable<'a> {
+/// Registers a call whose client can be asked while it is in flight.
+struct AskableCall<'a> {
     peer: &'a HttpPeer,
     id: u64,
 }
 
-impl Drop for Askable<'_> {
+impl Drop for AskableCall<'_> {
     fn drop(&mut self) {
         self.peer.askable().retain(|(id, _)| *id != self.id);
     }
 }
 
 impl HttpPeer {
-    /// A peer that has not shaken hands yet.
+    /// Creates a peer before the handshake.
     pub fn new(parts: HttpParts) -> Arc<Self> {
         let newest = HeaderValue::from_static(Revision::NEWEST_MODERN.as_str());
-        let agreed = Agreed::new(Era::Modern, newest, None);
+        let agreed = AgreedProtocol::new(Era::Modern, newest, None);
         let host = HeaderValue::from_str(parts.client.origin().authority.as_str())
             .unwrap_or_else(|_| HeaderValue::from_static(""));
         Arc::new(Self {
@@ -122,7 +122,7 @@ impl HttpPeer {
             agreed: ArcSwap::from_pointee(agreed),
             closed: AtomicBool::new(false),
             host,
-            own_stream: Listening::default(),
+            own_stream: StreamState::default(),
             askable: Mutex::default(),
             requests: ServerRequests::default(),
             posts: Semaphore::new(MAX_POSTS),
@@ -131,9 +131,9 @@ impl HttpPeer {
         })
     }
 
-    /// What every request says.
-    fn heading(&self, agreed: &Agreed) -> Heading {
-        let mut heading = Heading::with_capacity(8 + self.parts.headers.len());
+    /// The headers of every request.
+    fn heading(&self, agreed: &AgreedProtocol) -> RequestHeaders {
+        let mut heading = RequestHeaders::with_capacity(8 + self.parts.headers.len());
         heading.set(HOST, self.host.clone());
         heading.set(mirror::PROTOCOL_VERSION.clone(), agreed.version.clone());
         if let Some(session) = &agreed.session {
@@ -145,15 +145,15 @@ impl HttpPeer {
         heading
     }
 
-    /// What a POST with a message says.
-    fn post_heading(&self, outbound: Option<&Outbound>, agreed: &Agreed) -> Heading {
+    /// The headers of a POST with a message.
+    fn post_heading(&self, outbound: Option<&EncodedRequest>, agreed: &AgreedProtocol) -> RequestHeaders {
         let common = agreed.common.get_or_init(|| {
             let mut heading = self.heading(agreed);
             heading.set(CONTENT_TYPE, HeaderValue::from_static("application/json"));
             heading.set(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
             heading.common()
         });
-        let mut heading = Heading::of(common.clone());
+        let mut heading = RequestHeaders::of(common.clone());
         if let Some(outbound) = outbound {
             if outbound.method == "initialize" {
                 heading.remove(&mirror::PROTOCOL_VERSION);
@@ -170,13 +170,13 @@ impl HttpPeer {
         heading
     }
 
-    /// Sends a request with the credential, again after a challenge that could be met.
+    /// Sends a request with the credential, and again after a challenge that could be answered.
     async fn send(
         &self,
         method: Method,
-        mut heading: Heading,
+        mut heading: RequestHeaders,
         body: Option<&Bytes>,
-    ) -> Result<(AnswerHead, Inbound), UpstreamError> {
+    ) -> Result<(ResponseHead, IncomingBody), UpstreamError> {
         let mut round = 0;
         loop {
             let credential = pin!(self.parts.credential.header()).await;
@@ -191,11 +191,11 @@ impl HttpPeer {
             }
             round += 1;
             let credential = &self.parts.credential;
-            if head.status == StatusCode::FORBIDDEN && head.challenge.is_none() && !credential.can_ask() {
+            if head.status == StatusCode::FORBIDDEN && head.challenge.is_none() && !credential.can_renew() {
                 return Ok((head, body));
             }
             let next = credential.challenged(head.status.as_u16(), head.challenge.as_deref()).await;
-            if round > AUTH_ROUNDS || !matches!(next, Some(Next::Retry)) {
+            if round > MAX_AUTH_RETRIES || !matches!(next, Some(RetryDecision::Retry)) {
                 return Err(UpstreamError::NeedsAuth {
                     server: self.name(),
                     challenge: head.challenge,
@@ -206,14 +206,16 @@ impl HttpPeer {
         }
     }
 
-    fn failed(&self, failure: Failure) -> UpstreamError {
+    fn failed(&self, failure: SendError) -> UpstreamError {
         match failure {
-            Failure::NotSent(reason) => UpstreamError::Unreachable { server: self.name(), reason },
-            Failure::Broken(reason) => UpstreamError::Lost { server: self.name(), reason, sent: Sent::Maybe },
+            SendError::NotSent(reason) => UpstreamError::Unreachable { server: self.name(), reason },
+            SendError::Broken(reason) => {
+                UpstreamError::Lost { server: self.name(), reason, sent: SentStatus::Maybe }
+            }
         }
     }
 
-    /// The era that was agreed on.
+    /// The negotiated era.
     pub(super) fn era(&self) -> Era {
         self.agreed.load().era
     }
@@ -226,11 +228,11 @@ impl HttpPeer {
         UpstreamError::BadAnswer { server: self.name(), what: what.into() }
     }
 
-    /// A GET that opens a stream of the server's own: its notices, or the rest of a broken answer.
+    /// Opens one of the server's streams with a GET: its notices, or the rest of a broken response.
     pub(super) async fn open_stream(
         &self,
         last_id: Option<&str>,
-    ) -> Result<(AnswerHead, Inbound), UpstreamError> {
+    ) -> Result<(ResponseHead, IncomingBody), UpstreamError> {
         let mut heading = self.heading(&self.agreed.load());
         heading.set(ACCEPT, HeaderValue::from_static("text/event-stream"));
         if let Some(id) = last_id.and_then(|id| HeaderValue::from_str(id).ok()) {
@@ -239,30 +241,30 @@ impl HttpPeer {
         self.send(Method::GET, heading, None).await
     }
 
-    /// Sends a message that has no answer: a few at a time, and none for long.
+    /// Sends a message that has no answer, with limits on concurrency and time.
     pub(super) async fn post_message(&self, body: Bytes) -> Result<(), UpstreamError> {
-        let posted = tokio::time::timeout(POST_PATIENCE, async {
+        let posted = tokio::time::timeout(POST_TIMEOUT, async {
             let Ok(_place) = self.posts.acquire().await else {
                 let reason = self.lost.get().cloned().unwrap_or_default();
-                return Err(UpstreamError::Lost { server: self.name(), reason, sent: Sent::No });
+                return Err(UpstreamError::Lost { server: self.name(), reason, sent: SentStatus::No });
             };
             self.post_now(body).await
         });
-        let overdue = || UpstreamError::Timeout { server: self.name(), after: POST_PATIENCE };
+        let overdue = || UpstreamError::Timeout { server: self.name(), after: POST_TIMEOUT };
         posted.await.unwrap_or_else(|_| Err(overdue()))
     }
 
     async fn post_now(&self, body: Bytes) -> Result<(), UpstreamError> {
         let heading = self.post_heading(None, &self.agreed.load());
         let (head, answer) = self.send(Method::POST, heading, Some(&body)).await?;
-        let reader = Reader::new(&head, answer, self.parts.body_limit, self.parts.server.clone());
+        let reader = ResponseReader::new(&head, answer, self.parts.body_limit, self.parts.server.clone());
         let _ = reader.gather().await;
         let status = head.status;
         if status.is_success() { Ok(()) } else { Err(self.bad(format!("HTTP {status} to a notification"))) }
     }
 
-    /// A notification that came with no call of its own, or beside one.
-    pub(super) fn noticed(&self, notification: Notification, call: Option<(u64, &CallLink)>) {
+    /// Handles a notification, on a call's stream or on the server's own.
+    pub(super) fn handle_notification(&self, notification: Notification, call: Option<(u64, &CallLink)>) {
         let Notification { method, params } = notification;
         match (method.as_str(), params, call) {
             ("notifications/progress", Some(params), Some((id, link)))
@@ -278,10 +280,10 @@ impl HttpPeer {
                 links.iter().for_each(|link| link.elicited(params.clone()));
             }
             ("notifications/resources/updated", Some(params), _) => {
-                Notice::ResourceUpdated(params).pass_on(&self.parts.notices);
+                ServerNotice::ResourceUpdated(params).pass_on(&self.parts.notices);
             }
             (method, _, _) if method.ends_with("/list_changed") => {
-                Notice::ListChanged(method.to_owned()).pass_on(&self.parts.notices);
+                ServerNotice::ListChanged(method.to_owned()).pass_on(&self.parts.notices);
             }
             _ => {}
         }
@@ -291,8 +293,8 @@ impl HttpPeer {
         self.askable.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The call that a question on no call's stream must be about: the only one under way. With several of
-    /// them nobody can tell, and a guess might put one person's question to another.
+    /// The call that a question on the server's own stream belongs to: the only one in flight. With several,
+    /// a guess might show one user's question to another.
     pub(super) fn only_askable(&self) -> Option<CallLink> {
         match self.askable().as_slice() {
             [(_, link)] => Some(link.clone()),
@@ -300,31 +302,35 @@ impl HttpPeer {
         }
     }
 
-    /// Prepares for questions that come on the server's own stream: servers built on common SDKs put them there,
-    /// and lose them when it is not open yet.
-    async fn expect_questions(&self, id: u64, link: &CallLink) -> Askable<'_> {
-        self.own_stream.settled(STREAM_PATIENCE).await;
+    /// Prepares for questions on the server's own stream: servers built on common SDKs send them there and
+    /// lose them if it is not open yet.
+    async fn expect_questions(&self, id: u64, link: &CallLink) -> AskableCall<'_> {
+        self.own_stream.settled(STREAM_OPEN_TIMEOUT).await;
         self.askable().push((id, link.clone()));
-        Askable { peer: self, id }
+        AskableCall { peer: self, id }
     }
 
-    /// Answers a legacy server's question: the call's client where there is one, else by policy. A server that
-    /// asks without end is given up.
-    pub(super) fn asked(
+    /// Answers a legacy server's question: asks the call's client if there is one, otherwise applies the
+    /// defaults. A server that exceeds the limits is given up.
+    pub(super) fn handle_request(
         self: &Arc<Self>,
         request: toolbooth_wire::Request,
         link: Option<CallLink>,
     ) -> Result<(), UpstreamError> {
         let admitted = self.requests.admit(&request).map_err(|flood| self.flooded(&flood.to_string()))?;
         let peer = self.clone();
-        // Put before anything else is read, so that questions keep their order.
+        // Asked before anything else is read, so that questions keep their order.
         let answer = match (request.method.as_str(), link, &self.parts.roots) {
-            ("ping", _, _) => Answering::Ready(Ok(RawJson::empty_object())),
+            ("ping", _, _) => QuestionAnswer::Ready(Ok(RawJson::empty_object())),
             ("elicitation/create" | "sampling/createMessage" | "roots/list", Some(link), _) => {
-                Answering::Asked(link.question_of(&self.parts.server, &request.method, request.params))
+                QuestionAnswer::Asked(link.server_question(
+                    &self.parts.server,
+                    &request.method,
+                    request.params,
+                ))
             }
-            ("roots/list", None, Some(roots)) => Answering::Ready(Ok(roots.clone())),
-            (method, _, _) => Answering::unknown(method),
+            ("roots/list", None, Some(roots)) => QuestionAnswer::Ready(Ok(roots.clone())),
+            (method, _, _) => QuestionAnswer::unknown(method),
         };
         tokio::spawn(async move {
             let answer = answer.settle().await;
@@ -340,47 +346,55 @@ impl HttpPeer {
         Ok(())
     }
 
-    /// Gives the server up. Calls that are answered without a stream end as they would have.
+    /// Gives the server up. Calls that are answered without a stream finish normally.
     fn flooded(&self, reason: &str) -> UpstreamError {
         if self.lost.set(reason.to_owned()).is_ok() {
             tracing::warn!(server.name = %self.parts.server, "server `{}` is disconnected: {reason}", self.parts.server);
-            // Nothing more is sent on its behalf, answers that wait included.
+            // Nothing more is sent to it, including queued answers.
             self.posts.close();
             if !self.closed.swap(true, Ordering::Relaxed) {
-                Notice::Flooded(reason.to_owned()).pass_on(&self.parts.notices);
+                ServerNotice::Flooded(reason.to_owned()).pass_on(&self.parts.notices);
             }
         }
         UpstreamError::Flooded { server: self.name(), reason: reason.to_owned() }
     }
 
-    async fn ask(
+    async fn exchange(
         self: &Arc<Self>,
-        outbound: &Outbound,
+        outbound: &EncodedRequest,
         link: &CallLink,
     ) -> Result<PeerAnswer, UpstreamError> {
         if let Some(reason) = self.lost.get() {
-            return Err(UpstreamError::Lost { server: self.name(), reason: reason.clone(), sent: Sent::No });
+            return Err(UpstreamError::Lost {
+                server: self.name(),
+                reason: reason.clone(),
+                sent: SentStatus::No,
+            });
         }
         let agreed = self.agreed.load_full();
-        let _askable = match outbound.asking {
-            Asking::Allowed => Some(Box::pin(self.expect_questions(outbound.id, link)).await),
-            Asking::Refused | Asking::No => None,
+        let _askable = match outbound.question_policy {
+            QuestionPolicy::Allowed => Some(Box::pin(self.expect_questions(outbound.id, link)).await),
+            QuestionPolicy::Refused | QuestionPolicy::No => None,
         };
         let heading = self.post_heading(Some(outbound), &agreed);
         let (mut head, body) = pin!(self.send(Method::POST, heading, Some(&outbound.text))).await?;
         if outbound.method == "initialize"
             && let Some(session) = head.session.take()
         {
-            self.agreed.store(Arc::new(Agreed::new(agreed.era, agreed.version.clone(), Some(session))));
+            self.agreed.store(Arc::new(AgreedProtocol::new(
+                agreed.era,
+                agreed.version.clone(),
+                Some(session),
+            )));
         }
         let status = head.status;
         if status == StatusCode::NOT_FOUND && agreed.session.is_some() {
             return Err(UpstreamError::SessionExpired { server: self.name() });
         }
-        let reader = Reader::new(&head, body, self.parts.body_limit, self.parts.server.clone())
+        let reader = ResponseReader::new(&head, body, self.parts.body_limit, self.parts.server.clone())
             .stalling(self.parts.stall);
-        let questions =
-            (outbound.asking == Asking::Allowed || agreed.era == Era::Legacy).then(|| link.clone());
+        let questions = (outbound.question_policy == QuestionPolicy::Allowed || agreed.era == Era::Legacy)
+            .then(|| link.clone());
         let location = head.location.take();
         let received = pin!(reader.receive(self, outbound, link, questions)).await?;
         match received {
@@ -388,24 +402,24 @@ impl HttpPeer {
             Received::NotAMessage(text) => {
                 if status.is_server_error() {
                     let reason = format!("it answered HTTP {status}");
-                    return Err(UpstreamError::Lost { server: self.name(), reason, sent: Sent::Maybe });
+                    return Err(UpstreamError::Lost { server: self.name(), reason, sent: SentStatus::Maybe });
                 }
-                Err(self.bad(no_message(status, location.as_deref(), &text)))
+                Err(self.bad(describe_non_message(status, location.as_deref(), &text)))
             }
         }
     }
 }
 
-/// What a server said that is no message, as far as it tells anything.
-fn no_message(status: StatusCode, location: Option<&[u8]>, text: &str) -> String {
+/// Describes a response that is not a message.
+fn describe_non_message(status: StatusCode, location: Option<&[u8]>, text: &str) -> String {
     let start = text.trim_start().get(..14).unwrap_or(text).to_ascii_lowercase();
     if let Some(location) = location {
-        // A query may hold what only this client should know.
+        // A query may hold secrets of this client.
         let place = location.split(|byte| *byte == b'?').next().unwrap_or_default();
         return format!("HTTP {status}, a redirect to {}", preview(place, 200));
     }
     match text.trim() {
-        "" => format!("HTTP {status} and nothing else"),
+        "" => format!("HTTP {status} and an empty body"),
         _ if start.starts_with("<!doctype html") || start.starts_with("<html") => {
             format!("HTTP {status} with {HTML_PAGE}")
         }
@@ -413,14 +427,14 @@ fn no_message(status: StatusCode, location: Option<&[u8]>, text: &str) -> String
     }
 }
 
-/// Tells a legacy server that nobody waits any more. A modern one sees it: its stream was closed.
-struct CancelOnDrop {
+/// Cancels a request on a legacy server when it is dropped. A modern server sees its stream close.
+struct CancelRequestOnDrop {
     peer: Arc<HttpPeer>,
     id: u64,
     armed: bool,
 }
 
-impl Drop for CancelOnDrop {
+impl Drop for CancelRequestOnDrop {
     fn drop(&mut self) {
         if !self.armed
             || self.peer.agreed.load().era == Era::Modern
@@ -443,10 +457,10 @@ impl Drop for CancelOnDrop {
 
 #[async_trait]
 impl Peer for Arc<HttpPeer> {
-    // As `async_trait` would write it, but made in its box.
+    // Like the expansion of `async_trait`, but constructed inside its box.
     fn request<'a, 'b, 'async_trait>(
         &'a self,
-        outbound: Outbound,
+        outbound: EncodedRequest,
         link: &'b CallLink,
     ) -> Pin<Box<dyn Future<Output = Result<PeerAnswer, UpstreamError>> + Send + 'async_trait>>
     where
@@ -456,8 +470,8 @@ impl Peer for Arc<HttpPeer> {
     {
         boxed(move || async move {
             let armed = !matches!(outbound.method, "initialize" | "server/discover");
-            let mut guard = CancelOnDrop { peer: self.clone(), id: outbound.id, armed };
-            let answer = pin!(self.ask(&outbound, link)).await;
+            let mut guard = CancelRequestOnDrop { peer: self.clone(), id: outbound.id, armed };
+            let answer = pin!(self.exchange(&outbound, link)).await;
             guard.armed = false;
             answer
         })
@@ -470,7 +484,7 @@ impl Peer for Arc<HttpPeer> {
     fn agreed(&self, era: Era, revision: Revision) {
         let version = HeaderValue::from_static(revision.as_str());
         let session = self.agreed.load().session.clone();
-        self.agreed.store(Arc::new(Agreed::new(era, version, session)));
+        self.agreed.store(Arc::new(AgreedProtocol::new(era, version, session)));
     }
 
     fn listen(&self) {
@@ -488,8 +502,8 @@ impl Peer for Arc<HttpPeer> {
         self.lost.get().is_some()
     }
 
-    async fn listening(&self) {
-        self.own_stream.before_reading().await;
+    async fn wait_for_stream(&self) {
+        self.own_stream.wait_before_listing().await;
     }
 
     async fn close(&self) {

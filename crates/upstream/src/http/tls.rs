@@ -1,10 +1,10 @@
-//! TLS toward servers: one set of trusted roots, read when the first `https` server is dialled.
+//! TLS for outgoing connections, with one set of root certificates, loaded on the first use.
 
 use rustls::ClientConfig;
 use std::sync::{Arc, OnceLock};
 use tokio_rustls::TlsConnector;
 
-/// The connector every connection shares.
+/// The connector shared by all connections.
 pub fn connector() -> TlsConnector {
     static CONFIG: OnceLock<Arc<ClientConfig>> = OnceLock::new();
     let config = CONFIG.get_or_init(|| {

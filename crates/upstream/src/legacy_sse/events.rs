@@ -1,4 +1,4 @@
-//! The server's stream, event by event. An event over the limit is passed over, not the end of the stream.
+//! Reads the server's event stream. An event over the size limit is skipped; the stream continues.
 
 use crate::http::PooledConnection;
 use crate::unreadable::answered_id;
@@ -6,35 +6,35 @@ use bytes::Bytes;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use memchr::memchr2;
-use toolbooth_wire::sse::{Decoder, Event};
+use toolbooth_wire::sse::{Decoder, SseEvent};
 
-/// How much of an event is kept to find the id in, should it grow too long.
+/// How many bytes of an event are kept to find the id in, in case it exceeds the limit.
 const HEAD_BYTES: usize = 512;
 
-/// What came on the stream.
+/// An item of the stream.
 #[derive(Debug)]
-pub(super) enum Item {
+pub(super) enum SseItem {
     /// An event.
-    Event(Event),
-    /// An event over the limit, and the id of the answer it held if that could be told.
+    Event(SseEvent),
+    /// An event over the limit, and the id of the answer in it if it could be found.
     TooLong(Option<u64>),
 }
 
-/// Events as they come.
-pub(super) struct Events {
+/// The event stream of a server.
+pub(super) struct SseStream {
     body: Incoming,
-    /// The stream's own connection; it is never given back.
+    /// The stream's own connection; it is never returned to the pool.
     _connection: PooledConnection,
     cutter: Cutter,
 }
 
-impl Events {
+impl SseStream {
     pub(super) fn new(body: Incoming, connection: PooledConnection, limit: usize) -> Self {
         Self { body, _connection: connection, cutter: Cutter::new(limit) }
     }
 
-    /// The next event; `None` at the end of the stream, a reason when it broke.
-    pub(super) async fn next(&mut self) -> Result<Option<Item>, String> {
+    /// Reads the next item; `None` at the end of the stream, an error if it breaks.
+    pub(super) async fn next(&mut self) -> Result<Option<SseItem>, String> {
         loop {
             if let Some(item) = self.cutter.next_item() {
                 return Ok(Some(item));
@@ -51,90 +51,91 @@ impl Events {
     }
 }
 
-/// Hands the stream to the decoder in pieces that end where events end, so that one bad event can be left out.
+/// Passes the stream to the decoder in pieces that end where events end, so that one overlong event can be
+/// skipped.
 struct Cutter {
     rest: Bytes,
     decoder: Decoder,
     limit: usize,
-    lines: Lines,
-    /// The first bytes of the event that is being read.
+    lines: BlankLineFinder,
+    /// The first bytes of the current event.
     head: Vec<u8>,
-    /// Where the piece before ended.
-    at: At,
+    /// Where the previous piece ended.
+    at: CutPosition,
 }
 
 #[derive(PartialEq, Eq)]
-enum At {
+enum CutPosition {
     /// Between two events.
-    Seam,
+    Boundary,
     /// Inside an event that is read.
     Event,
-    /// Inside an event that is passed over.
-    Refused,
+    /// Inside an event that is skipped.
+    Skipping,
 }
 
 impl Cutter {
     fn new(limit: usize) -> Self {
-        let lines = Lines { empty: true, after_cr: false };
+        let lines = BlankLineFinder { empty: true, after_cr: false };
         Self {
             rest: Bytes::new(),
             decoder: Decoder::new(limit),
             limit,
             lines,
             head: Vec::new(),
-            at: At::Seam,
+            at: CutPosition::Boundary,
         }
     }
 
-    /// The next item of what has come; `None` when more is needed.
-    fn next_item(&mut self) -> Option<Item> {
+    /// The next item in the received data; `None` if more is needed.
+    fn next_item(&mut self) -> Option<SseItem> {
         loop {
             match self.decoder.next_event() {
-                Ok(Some(event)) => return Some(Item::Event(event)),
+                Ok(Some(event)) => return Some(SseItem::Event(event)),
                 Ok(None) if self.rest.is_empty() => return None,
                 Ok(None) => self.take_piece(),
                 Err(_) => {
                     self.decoder = Decoder::new(self.limit);
-                    if self.at == At::Event {
-                        self.at = At::Refused;
+                    if self.at == CutPosition::Event {
+                        self.at = CutPosition::Skipping;
                     }
-                    return Some(Item::TooLong(answered_id(&self.head)));
+                    return Some(SseItem::TooLong(answered_id(&self.head)));
                 }
             }
         }
     }
 
     fn take_piece(&mut self) {
-        if self.at == At::Seam {
+        if self.at == CutPosition::Boundary {
             self.head.clear();
         }
-        let seam = self.lines.seam_in(&self.rest);
-        let piece = self.rest.split_to(seam.unwrap_or(self.rest.len()));
-        if self.at != At::Refused {
+        let event_end = self.lines.end_of_event(&self.rest);
+        let piece = self.rest.split_to(event_end.unwrap_or(self.rest.len()));
+        if self.at != CutPosition::Skipping {
             let kept = piece.len().min(HEAD_BYTES - self.head.len());
             self.head.extend_from_slice(&piece[..kept]);
             self.decoder.push(&piece);
-            self.at = At::Event;
+            self.at = CutPosition::Event;
         }
-        if seam.is_some() {
-            self.at = At::Seam;
+        if event_end.is_some() {
+            self.at = CutPosition::Boundary;
         }
     }
 }
 
-/// Finds the blank lines that end events, whichever way lines end.
-struct Lines {
+/// Finds the blank lines that end events, for all line endings.
+struct BlankLineFinder {
     empty: bool,
     after_cr: bool,
 }
 
-impl Lines {
-    /// Where the next event ends in what came, if it does.
-    fn seam_in(&mut self, text: &[u8]) -> Option<usize> {
+impl BlankLineFinder {
+    /// The position after the next event in `text`, if it ends there.
+    fn end_of_event(&mut self, text: &[u8]) -> Option<usize> {
         let mut at = 0;
         while let Some(found) = memchr2(b'\n', b'\r', &text[at..]).map(|found| found + at) {
             self.empty &= found == at;
-            // The second half of a line end is no line.
+            // The second half of a CRLF does not end another line.
             let halved = text[found] == b'\n' && self.after_cr && found == at;
             self.after_cr = text[found] == b'\r';
             at = found + 1;
@@ -165,8 +166,8 @@ mod tests {
             cutter.rest = Bytes::copy_from_slice(chunk);
             while let Some(item) = cutter.next_item() {
                 found.push(match item {
-                    Item::Event(event) => Ok(String::from_utf8_lossy(&event.data).into_owned()),
-                    Item::TooLong(id) => Err(id),
+                    SseItem::Event(event) => Ok(String::from_utf8_lossy(&event.data).into_owned()),
+                    SseItem::TooLong(id) => Err(id),
                 });
             }
         }
@@ -180,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_over_the_limit_is_left_out_and_told_of() {
+    fn an_event_over_the_limit_is_skipped_and_reported() {
         for end in ["\n", "\r\n", "\r"] {
             let text = three_events(end);
             let expected = [Ok("a".to_owned()), Err(Some(7)), Ok("b".to_owned())];
@@ -189,13 +190,13 @@ mod tests {
     }
 
     #[test]
-    fn the_id_is_that_of_the_answer_and_no_other() {
+    fn only_the_answers_own_id_is_found() {
         let cases: [(&str, Option<u64>); 5] = [
             (r#"data: {"jsonrpc":"2.0","id":17,"result":{"content"#, Some(17)),
             (r#"data: { "id" : 3 , "jsonrpc":"2.0""#, Some(3)),
             (r#"data: {"jsonrpc":"2.0","result":{"content":[{"id":5,"#, None),
             (r#"data: {"jsonrpc":"2.0","id":"x","result":{"#, None),
-            (r#"data: {"jsonrpc":"2.0","id":12"#, None), // It may go on.
+            (r#"data: {"jsonrpc":"2.0","id":12"#, None), // Digits may follow.
         ];
         for (head, id) in cases {
             assert_eq!(answered_id(head.as_bytes()), id, "{head}");
@@ -204,7 +205,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn cuts_make_no_difference(cuts in prop::collection::vec(1_usize..60, 0..60), end in "\n|\r\n|\r") {
+        fn chunk_boundaries_make_no_difference(cuts in prop::collection::vec(1_usize..60, 0..60), end in "\n|\r\n|\r") {
             let text = three_events(&end);
             let mut rest = text.as_bytes();
             let mut chunks = Vec::new();

@@ -1,16 +1,16 @@
-//! A server over the older HTTP+SSE transport: it speaks on one stream, and is spoken to by POSTs.
+//! The older HTTP+SSE transport: the server sends on one event stream and receives by POST.
 
 mod events;
 mod posts;
 
-use crate::duplex::{DuplexPeer, OUTGOING_BACKLOG, Taken};
-use crate::error::{Sent, UpstreamError};
-use crate::http::{Client, Credential, Failure, Origin};
-use crate::peer::Notice;
-use crate::refusal::Refusals;
+use crate::auth_refusals::AuthRefusals;
+use crate::duplex::{DuplexPeer, OUTGOING_BACKLOG, ReceiveOutcome};
+use crate::error::{SentStatus, UpstreamError};
+use crate::http::{HttpOrigin, OriginClient, SendError, ServerCredential};
+use crate::peer::ServerNotice;
 use ::http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, HOST};
 use ::http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response};
-use events::{Events, Item};
+use events::{SseItem, SseStream};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use posts::Posts;
@@ -20,31 +20,31 @@ use tokio::sync::{mpsc, oneshot};
 use toolbooth_core::json::RawJson;
 use url::Url;
 
-/// The longest address that messages may be sent to.
+/// Maximum length of the endpoint URL.
 const MAX_ENDPOINT_BYTES: usize = 8 * 1024;
 
-/// What an HTTP+SSE server is opened with.
+/// Parameters for opening an HTTP+SSE server.
 #[derive(Debug)]
 pub struct SseParts {
-    /// The server's name, for messages.
+    /// The server's name in messages.
     pub server: String,
-    /// Where its stream is.
-    pub origin: Origin,
-    /// Headers of the configuration, sent with every request.
+    /// The origin of its stream.
+    pub origin: HttpOrigin,
+    /// Configured headers, sent with every request.
     pub headers: Vec<(HeaderName, HeaderValue)>,
     /// The gateway's own credential.
-    pub credential: Credential,
-    /// Where its notices go.
-    pub notices: mpsc::Sender<Notice>,
-    /// What unasked `roots/list` is answered with.
+    pub credential: ServerCredential,
+    /// Receives the server's notices.
+    pub notices: mpsc::Sender<ServerNotice>,
+    /// The answer to `roots/list` outside a call.
     pub roots: Option<RawJson>,
-    /// The longest message taken.
+    /// Maximum message size.
     pub message_limit: usize,
-    /// How long it may take until the server has said where messages go.
+    /// Timeout until the server has named its endpoint.
     pub connect_timeout: Duration,
 }
 
-/// Opens the server's stream, learns where messages go, and speaks to it.
+/// Opens the server's stream, waits for its endpoint, and connects a peer to it.
 pub async fn open(parts: SseParts) -> Result<Arc<DuplexPeer>, UpstreamError> {
     let mut events = listen(&parts).await?;
     let timeout = UpstreamError::Timeout { server: parts.server.clone(), after: parts.connect_timeout };
@@ -56,9 +56,10 @@ pub async fn open(parts: SseParts) -> Result<Arc<DuplexPeer>, UpstreamError> {
     let (outgoing, queue) = mpsc::channel(OUTGOING_BACKLOG);
     let (on_close, closing) = oneshot::channel();
     let peer = DuplexPeer::new(&server, outgoing, notices, roots, on_close);
-    // A peer that everybody dropped unclosed, as after a failed handshake, must not keep its stream.
+    // A peer that was dropped without being closed, as after a failed handshake, must not keep its stream
+    // open.
     let weak = Arc::downgrade(&peer);
-    let client = Client::new(target, connect_timeout);
+    let client = OriginClient::new(target, connect_timeout);
     let posts = Posts { server, client, headers, credential, peer: weak.clone() };
     tokio::spawn(async move {
         let (reason, confirm) = tokio::select! {
@@ -69,7 +70,7 @@ pub async fn open(parts: SseParts) -> Result<Arc<DuplexPeer>, UpstreamError> {
         if let (Some(reason), Some(peer)) = (reason, weak.upgrade()) {
             peer.lost(&reason);
         }
-        // Hanging up is the only goodbye this transport has.
+        // This transport has no other way to say goodbye than to disconnect.
         drop(events);
         posts.client.close_idle();
         if let Some(confirm) = confirm {
@@ -79,33 +80,33 @@ pub async fn open(parts: SseParts) -> Result<Arc<DuplexPeer>, UpstreamError> {
     Ok(peer)
 }
 
-/// Passes the server's messages on until its stream ends; says why it did.
-async fn read(peer: &Weak<DuplexPeer>, events: &mut Events, limit: usize) -> String {
+/// Passes the server's messages on until its stream ends, and returns why it ended.
+async fn read(peer: &Weak<DuplexPeer>, events: &mut SseStream, limit: usize) -> String {
     loop {
         let item = match events.next().await {
             Ok(Some(item)) => item,
             Ok(None) => return "its stream ended".into(),
             Err(reason) => return reason,
         };
-        let Some(peer) = peer.upgrade() else { return "nobody listens any more".into() };
+        let Some(peer) = peer.upgrade() else { return "the connection is no longer in use".into() };
         let taken = match item {
-            Item::Event(event) if event.kind.as_deref().is_none_or(|kind| kind == "message") => {
+            SseItem::Event(event) if event.kind.as_deref().is_none_or(|kind| kind == "message") => {
                 peer.receive(&event.data)
             }
-            // Keep-alives under a name of their own, and a second endpoint, which means nothing.
-            Item::Event(_) => Taken::No,
-            Item::TooLong(id) => peer.oversized(id, limit),
+            // Keep-alives with a name of their own, and a second endpoint event, are ignored.
+            SseItem::Event(_) => ReceiveOutcome::No,
+            SseItem::TooLong(id) => peer.oversized(id, limit),
         };
-        if taken == Taken::Last {
+        if taken == ReceiveOutcome::Last {
             return "the gateway ended the connection".into();
         }
     }
 }
 
-/// Opens the stream, again after a challenge that could be met.
-async fn listen(parts: &SseParts) -> Result<Events, UpstreamError> {
-    let client = Client::new(parts.origin.clone(), parts.connect_timeout);
-    let mut refusals = Refusals::default();
+/// Opens the stream, again after a challenge that could be answered.
+async fn listen(parts: &SseParts) -> Result<SseStream, UpstreamError> {
+    let client = OriginClient::new(parts.origin.clone(), parts.connect_timeout);
+    let mut refusals = AuthRefusals::default();
     loop {
         let mut request = head(Method::GET, &parts.origin, &parts.headers).map(|()| Full::default());
         request.headers_mut().insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
@@ -121,13 +122,13 @@ async fn listen(parts: &SseParts) -> Result<Events, UpstreamError> {
                 });
             }
         };
-        if Refusals::is_one(response.status()) {
+        if AuthRefusals::is_one(response.status()) {
             let (status, headers) = (response.status(), response.headers());
             refusals.answer(&parts.server, &parts.credential, status, headers).await?;
             continue;
         }
         check_stream(&parts.server, &response)?;
-        return Ok(Events::new(response.into_body(), connection, parts.message_limit));
+        return Ok(SseStream::new(response.into_body(), connection, parts.message_limit));
     }
 }
 
@@ -138,7 +139,7 @@ fn check_stream(server: &str, response: &Response<Incoming>) -> Result<(), Upstr
         return Err(UpstreamError::Unreachable { server: server.to_owned(), reason });
     }
     if !status.is_success() || !is_event_stream(response.headers()) {
-        return Err(bad(server, format!("HTTP {status} where an event stream was expected")));
+        return Err(bad(server, format!("HTTP {status} instead of an event stream")));
     }
     Ok(())
 }
@@ -148,14 +149,14 @@ fn is_event_stream(headers: &HeaderMap) -> bool {
     kind.get(..17).is_some_and(|kind| kind.eq_ignore_ascii_case("text/event-stream"))
 }
 
-/// Waits for the event that says where messages go.
-async fn endpoint(parts: &SseParts, events: &mut Events) -> Result<Origin, UpstreamError> {
+/// Waits for the event that names the endpoint.
+async fn endpoint(parts: &SseParts, events: &mut SseStream) -> Result<HttpOrigin, UpstreamError> {
     loop {
         match events.next().await {
-            Ok(Some(Item::Event(event))) if event.kind.as_deref() == Some("endpoint") => {
+            Ok(Some(SseItem::Event(event))) if event.kind.as_deref() == Some("endpoint") => {
                 let text =
                     std::str::from_utf8(&event.data).ok().filter(|text| text.len() <= MAX_ENDPOINT_BYTES);
-                let text = text.ok_or_else(|| bad(&parts.server, "an endpoint that is no address".into()))?;
+                let text = text.ok_or_else(|| bad(&parts.server, "an invalid endpoint URL".into()))?;
                 return target(&parts.origin, text).map_err(|what| bad(&parts.server, what.into()));
             }
             Ok(Some(_)) => {}
@@ -163,30 +164,35 @@ async fn endpoint(parts: &SseParts, events: &mut Events) -> Result<Origin, Upstr
                 return Err(bad(&parts.server, "its stream ended before it named an endpoint".into()));
             }
             Err(reason) => {
-                return Err(UpstreamError::Lost { server: parts.server.clone(), reason, sent: Sent::No });
+                return Err(UpstreamError::Lost {
+                    server: parts.server.clone(),
+                    reason,
+                    sent: SentStatus::No,
+                });
             }
         }
     }
 }
 
-/// Where messages go. Only the origin of the stream will do: the credential is meant for no other.
-fn target(stream: &Origin, endpoint: &str) -> Result<Origin, &'static str> {
-    let wrong = "an endpoint that is no address";
-    let Origin { scheme, authority, path } = stream;
+/// Resolves the endpoint URL. It must have the origin of the stream: the credential is meant for that origin
+/// only.
+fn target(stream: &HttpOrigin, endpoint: &str) -> Result<HttpOrigin, &'static str> {
+    let wrong = "an invalid endpoint URL";
+    let HttpOrigin { scheme, authority, path } = stream;
     let base = Url::parse(&format!("{scheme}://{authority}{path}")).map_err(|_| wrong)?;
     let mut url = base.join(endpoint.trim()).map_err(|_| wrong)?;
     if url.origin() != base.origin() {
         return Err("an endpoint on another origin");
     }
     url.set_fragment(None);
-    Origin::parse(url.as_str()).map_err(|_| wrong)
+    HttpOrigin::parse(url.as_str()).map_err(|_| wrong)
 }
 
-/// What every request has: its target, and the configured headers.
-fn head(method: Method, origin: &Origin, configured: &[(HeaderName, HeaderValue)]) -> Request<()> {
+/// The target and the configured headers of a request.
+fn head(method: Method, origin: &HttpOrigin, configured: &[(HeaderName, HeaderValue)]) -> Request<()> {
     let mut request = Request::new(());
     *request.method_mut() = method;
-    // The origin was a URI once, so its path is one too.
+    // The origin was parsed from a URI, so its path is valid.
     *request.uri_mut() = origin.path.parse().unwrap_or_default();
     let headers = request.headers_mut();
     if let Ok(host) = HeaderValue::from_str(origin.authority.as_str()) {
@@ -198,9 +204,9 @@ fn head(method: Method, origin: &Origin, configured: &[(HeaderName, HeaderValue)
     request
 }
 
-fn failed(server: &str, failure: Failure) -> UpstreamError {
-    let (Failure::NotSent(reason) | Failure::Broken(reason)) = failure;
-    // A GET changes nothing, so whether it was seen does not matter.
+fn failed(server: &str, failure: SendError) -> UpstreamError {
+    let (SendError::NotSent(reason) | SendError::Broken(reason)) = failure;
+    // A GET changes nothing, so it does not matter whether it was received.
     UpstreamError::Unreachable { server: server.to_owned(), reason }
 }
 
@@ -225,10 +231,10 @@ mod tests {
             ("//other.test:8000/m", Err("an endpoint on another origin")),
             (r"\\other.test:8000\m", Err("an endpoint on another origin")),
             ("file:///etc/passwd", Err("an endpoint on another origin")),
-            ("http://someone@tools.test:8000/m", Err("an endpoint that is no address")),
-            ("http://", Err("an endpoint that is no address")),
+            ("http://someone@tools.test:8000/m", Err("an invalid endpoint URL")),
+            ("http://", Err("an invalid endpoint URL")),
         ];
-        let stream = Origin::parse("http://tools.test:8000/v1/sse").expect("a URL");
+        let stream = HttpOrigin::parse("http://tools.test:8000/v1/sse").expect("a URL");
         for (endpoint, expected) in cases {
             let found = target(&stream, endpoint);
             assert_eq!(

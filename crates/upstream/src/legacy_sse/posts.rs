@@ -1,9 +1,9 @@
-//! Our messages to an HTTP+SSE server, each a POST, in the order they were written.
+//! The gateway's messages to an HTTP+SSE server, each as a POST, in the order they were written.
 
 use super::head;
+use crate::auth_refusals::AuthRefusals;
 use crate::duplex::DuplexPeer;
-use crate::http::{Client, Credential, Failure};
-use crate::refusal::Refusals;
+use crate::http::{OriginClient, SendError, ServerCredential};
 use ::http::header::CONTENT_TYPE;
 use ::http::{HeaderName, HeaderValue, Method, StatusCode};
 use bytes::Bytes;
@@ -18,53 +18,53 @@ use toolbooth_wire::codes::UPSTREAM_FAILED;
 use toolbooth_wire::envelope::write_error;
 use toolbooth_wire::{Message, RpcError};
 
-/// How long a message waits for the one before it to be accepted. Some servers accept a call only when it is
-/// done; then the answer to their question, or a cancellation, has to overtake it.
-const TURN: Duration = Duration::from_millis(250);
-/// How many messages may wait to be accepted.
-const MAX_UNDER_WAY: usize = 64;
-/// How much of what a POST is answered with is read.
+/// How long a message waits for the previous one to be accepted. Some servers accept a call only when it is
+/// finished; then the answer to their question, or a cancellation, has to overtake it.
+const ACCEPT_WAIT: Duration = Duration::from_millis(250);
+/// Maximum number of POSTs in flight.
+const MAX_IN_FLIGHT: usize = 64;
+/// How much of a POST response is read.
 const MAX_ANSWER_BYTES: usize = 64 * 1024;
 
-/// Sends messages.
+/// Sends messages by POST.
 #[derive(Debug)]
 pub(super) struct Posts {
     pub(super) server: String,
-    /// Connections to where messages go.
-    pub(super) client: Arc<Client>,
+    /// The HTTP client for the endpoint.
+    pub(super) client: Arc<OriginClient>,
     pub(super) headers: Vec<(HeaderName, HeaderValue)>,
-    pub(super) credential: Credential,
+    pub(super) credential: ServerCredential,
     pub(super) peer: Weak<DuplexPeer>,
 }
 
 /// Why no more messages can be sent.
-type End = String;
+type StopReason = String;
 
 impl Posts {
-    /// Sends what is queued until nothing more can be sent; says why.
-    pub(super) async fn write(&self, mut queue: mpsc::Receiver<Bytes>) -> End {
-        let mut under_way: FuturesUnordered<BoxFuture<'_, Result<(), End>>> = FuturesUnordered::new();
+    /// Sends queued messages until no more can be sent, and returns why.
+    pub(super) async fn write(&self, mut queue: mpsc::Receiver<Bytes>) -> StopReason {
+        let mut in_flight: FuturesUnordered<BoxFuture<'_, Result<(), StopReason>>> = FuturesUnordered::new();
         loop {
             let message = tokio::select! {
-                Some(done) = under_way.next() => match done {
+                Some(done) = in_flight.next() => match done {
                     Ok(()) => continue,
                     Err(end) => return end,
                 },
-                message = queue.recv(), if under_way.len() < MAX_UNDER_WAY => message,
+                message = queue.recv(), if in_flight.len() < MAX_IN_FLIGHT => message,
             };
-            let Some(message) = message else { return "nobody listens any more".into() };
+            let Some(message) = message else { return "the connection is no longer in use".into() };
             let mut post: BoxFuture<'_, _> = Box::pin(self.post(message));
-            match tokio::time::timeout(TURN, &mut post).await {
+            match tokio::time::timeout(ACCEPT_WAIT, &mut post).await {
                 Ok(Ok(())) => {}
                 Ok(Err(end)) => return end,
-                Err(_) => under_way.push(post),
+                Err(_) => in_flight.push(post),
             }
         }
     }
 
-    /// Sends one message. A refusal of this one is told to whoever waits for its answer.
-    async fn post(&self, message: Bytes) -> Result<(), End> {
-        let mut refusals = Refusals::default();
+    /// Sends one message. If the server refuses it, the call that waits for its answer fails.
+    async fn post(&self, message: Bytes) -> Result<(), StopReason> {
+        let mut refusals = AuthRefusals::default();
         let (response, connection) = loop {
             let origin = self.client.origin();
             let mut request = head(Method::POST, origin, &self.headers).map(|()| Full::new(message.clone()));
@@ -72,14 +72,16 @@ impl Posts {
             self.credential.apply(request.headers_mut()).await;
             let (response, connection) =
                 self.client.send(request).await.map_err(|failure| match failure {
-                    Failure::NotSent(reason) => format!("a message could not be sent: {reason}"),
-                    Failure::Broken(reason) => format!("the connection broke under a message: {reason}"),
+                    SendError::NotSent(reason) => format!("a message could not be sent: {reason}"),
+                    SendError::Broken(reason) => {
+                        format!("the connection broke while a message was sent: {reason}")
+                    }
                 })?;
             let status = response.status();
-            if !Refusals::is_one(status) {
+            if !AuthRefusals::is_one(status) {
                 break (response, connection);
             }
-            // Connecting anew meets the same refusal, and that one is shown as what it is.
+            // A reconnect meets the same refusal and reports it as such.
             let answered = refusals.answer(&self.server, &self.credential, status, response.headers()).await;
             answered.map_err(|error| error.to_string())?;
         };
@@ -93,13 +95,14 @@ impl Posts {
             return Ok(());
         }
         if matches!(status, StatusCode::NOT_FOUND | StatusCode::GONE) {
-            return Err(format!("it has forgotten our session (HTTP {status})"));
+            return Err(format!("it ended the session (HTTP {status})"));
         }
         self.refused(&message, status, body.unwrap_or_default());
         Ok(())
     }
 
-    /// Nobody waits in vain: a refused request is answered with the server's error, or one of ours.
+    /// Answers a refused request with the server's error or one of the gateway's, so that its call does not
+    /// wait until the deadline.
     fn refused(&self, message: &Bytes, status: StatusCode, body: Bytes) {
         tracing::debug!(server.name = %self.server, "server `{}` refused a message: HTTP {status}", self.server);
         let (Ok(Message::Request(request)), Some(peer)) = (Message::parse(message), self.peer.upgrade())

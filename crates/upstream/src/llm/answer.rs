@@ -1,89 +1,89 @@
-//! The answer of a model, put together from its pieces.
+//! Assembles a model's answer from its chunks.
 
-use super::calls::{CallPiece, Calls};
-use super::conversation::{Conversation, Said as SaidAloud};
+use super::calls::{CallPiece, ToolCallBuilder};
+use super::conversation::{AssistantTurn, ChatRequest};
 use super::error::LlmError;
 use serde::Deserialize;
 use toolbooth_core::sampling::Prompt;
 
-/// The longest text taken.
-const LONGEST_TEXT: usize = 1 << 20;
+/// Maximum text length.
+const MAX_TEXT_BYTES: usize = 1 << 20;
 
 /// Why a model stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Finish {
-    /// It had said everything.
+    /// The answer is complete.
     End,
-    /// It reached the limit.
+    /// The token limit was reached.
     Length,
 }
 
-/// What an answer has cost, in tokens.
+/// The token usage of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Usage {
-    /// The question.
+    /// Prompt tokens.
     pub prompt: u64,
-    /// The answer.
+    /// Completion tokens.
     pub completion: u64,
 }
 
-/// A finished answer.
+/// A complete answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Completion {
-    /// What was said.
+    /// The text.
     pub text: String,
-    /// The model that said it.
+    /// The model that answered.
     pub model: String,
     /// Why it stopped.
     pub finish: Finish,
-    /// What it has cost; counted roughly where the endpoint does not say.
+    /// The token usage, estimated if the endpoint does not report it.
     pub usage: Usage,
 }
 
-/// Whether more is to come.
+/// Whether more chunks follow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Progress {
+pub(super) enum StreamProgress {
     More,
     Done,
 }
 
-/// An answer that is coming.
+/// An answer that is being received.
 #[derive(Debug, Default)]
-pub(super) struct Answer {
+pub(super) struct AnswerBuilder {
     text: String,
     model: Option<String>,
     finish: Option<Finish>,
     usage: Option<Usage>,
-    said_something: bool,
-    calls: Calls,
+    has_content: bool,
+    calls: ToolCallBuilder,
 }
 
 #[derive(Deserialize)]
-struct Piece {
+struct CompletionChunk {
     #[serde(default)]
     model: Option<String>,
     #[serde(default)]
-    choices: Vec<Choice>,
+    choices: Vec<CompletionChoice>,
     #[serde(default)]
-    usage: Option<Counted>,
+    usage: Option<UsageCounts>,
     #[serde(default)]
     error: Option<serde::de::IgnoredAny>,
 }
 
 #[derive(Deserialize)]
-struct Choice {
+struct CompletionChoice {
     /// In a stream.
     #[serde(default)]
-    delta: Option<Said>,
-    /// In one piece.
+    delta: Option<MessageDelta>,
+    /// In a response that is not streamed.
     #[serde(default)]
-    message: Option<Said>,
+    message: Option<MessageDelta>,
     #[serde(default)]
     finish_reason: Option<String>,
 }
 
 #[derive(Default, Deserialize)]
-struct Said {
+struct MessageDelta {
     #[serde(default)]
     content: Option<String>,
     #[serde(default)]
@@ -91,72 +91,76 @@ struct Said {
 }
 
 #[derive(Deserialize)]
-struct Counted {
+struct UsageCounts {
     #[serde(default)]
     prompt_tokens: u64,
     #[serde(default)]
     completion_tokens: u64,
 }
 
-impl Answer {
-    /// Takes a piece: the data of an event, or a whole answer.
-    pub(super) fn take(&mut self, data: &[u8], told: &mut impl FnMut(&str)) -> Result<Progress, LlmError> {
+impl AnswerBuilder {
+    /// Adds a chunk: the data of an event, or a whole response.
+    pub(super) fn take(
+        &mut self,
+        data: &[u8],
+        on_text: &mut impl FnMut(&str),
+    ) -> Result<StreamProgress, LlmError> {
         if data.trim_ascii() == b"[DONE]" {
-            return Ok(Progress::Done);
+            return Ok(StreamProgress::Done);
         }
-        let piece: Piece = serde_json::from_slice(data).map_err(|_| LlmError::BadAnswer)?;
+        let piece: CompletionChunk = serde_json::from_slice(data).map_err(|_| LlmError::BadAnswer)?;
         if piece.error.is_some() {
             return Err(LlmError::GaveUp);
         }
         if let Some(model) = piece.model.filter(|model| !model.is_empty()) {
             self.model.get_or_insert(model.chars().take(100).collect());
         }
-        if let Some(Counted { prompt_tokens, completion_tokens }) = piece.usage {
+        if let Some(UsageCounts { prompt_tokens, completion_tokens }) = piece.usage {
             self.usage = Some(Usage { prompt: prompt_tokens, completion: completion_tokens });
         }
-        if let Some(Choice { delta, message, finish_reason }) = piece.choices.into_iter().next() {
-            self.said_something = true;
-            let Said { content, tool_calls } = delta.or(message).unwrap_or_default();
+        if let Some(CompletionChoice { delta, message, finish_reason }) = piece.choices.into_iter().next() {
+            self.has_content = true;
+            let MessageDelta { content, tool_calls } = delta.or(message).unwrap_or_default();
             for call in tool_calls.into_iter().flatten() {
                 self.calls.take(call)?;
             }
             if let Some(text) = content {
-                if self.text.len() + text.len() > LONGEST_TEXT {
+                if self.text.len() + text.len() > MAX_TEXT_BYTES {
                     return Err(LlmError::TooLong);
                 }
-                told(&text);
+                on_text(&text);
                 self.text.push_str(&text);
             }
             if let Some(reason) = finish_reason {
                 self.finish = Some(if reason == "length" { Finish::Length } else { Finish::End });
             }
         }
-        Ok(Progress::More)
+        Ok(StreamProgress::More)
     }
 
-    /// The answer to a question.
+    /// Completes the answer to a prompt.
     pub(super) fn finish(self, prompt: &Prompt) -> Result<Completion, LlmError> {
-        if !self.said_something {
+        if !self.has_content {
             return Err(LlmError::BadAnswer);
         }
-        let usage = self.usage.unwrap_or_else(|| self.rough(prompt.weight()));
+        let usage = self.usage.unwrap_or_else(|| self.estimated_usage(prompt.weight()));
         let model = self.model.unwrap_or_else(|| prompt.model.clone());
         Ok(Completion { text: self.text, model, finish: self.finish.unwrap_or(Finish::End), usage })
     }
 
-    /// The next turn of a conversation.
-    pub(super) fn said(self, conversation: &Conversation<'_>) -> Result<SaidAloud, LlmError> {
-        if !self.said_something {
+    /// Completes the next turn of a conversation.
+    pub(super) fn into_turn(self, conversation: &ChatRequest<'_>) -> Result<AssistantTurn, LlmError> {
+        if !self.has_content {
             return Err(LlmError::BadAnswer);
         }
-        let usage = self.usage.unwrap_or_else(|| self.rough(conversation.weight()));
+        let usage = self.usage.unwrap_or_else(|| self.estimated_usage(conversation.weight()));
         let model = self.model.unwrap_or_else(|| conversation.model.to_owned());
         let finish = self.finish.unwrap_or(Finish::End);
-        Ok(SaidAloud { text: self.text, calls: self.calls.finish()?, model, finish, usage })
+        Ok(AssistantTurn { text: self.text, calls: self.calls.finish()?, model, finish, usage })
     }
 
-    /// What it has cost, where nobody says.
-    fn rough(&self, prompt: u64) -> Usage {
+    /// Estimates the usage if the endpoint does not report it.
+    fn estimated_usage(&self, prompt: u64) -> Usage {
         let completion = u64::try_from(self.text.len() / 3 + 1).unwrap_or(u64::MAX);
         Usage { prompt, completion }
     }

@@ -1,24 +1,24 @@
-//! Calls that a model asks for, put together from their pieces.
+//! Assembles the tool calls that a model requests from their chunks.
 
 use super::error::LlmError;
 use serde::Deserialize;
 use serde_json::Value;
 
-/// The most calls of one turn.
-const MOST: usize = 64;
-/// The longest arguments of one call.
-const LONGEST: usize = 1 << 20;
-/// The longest name or id that is taken.
-const LONGEST_NAME: usize = 256;
+/// Maximum number of calls per turn.
+const MAX_CALLS: usize = 64;
+/// Maximum length of one call's arguments.
+const MAX_ARGUMENT_BYTES: usize = 1 << 20;
+/// Maximum length of a name or id.
+const MAX_NAME_BYTES: usize = 256;
 
-/// A call that a model asks for.
+/// A tool call that a model requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolCall {
-    /// What the answer is to refer to.
+    /// The id that the result refers to.
     pub id: String,
     /// The tool.
     pub name: String,
-    /// Its arguments as the model wrote them: meant to be a JSON object, but nobody has looked.
+    /// The arguments as the model wrote them. They should be a JSON object, but are not checked.
     pub arguments: String,
 }
 
@@ -36,41 +36,41 @@ pub(super) struct CallPiece {
 struct FunctionPiece {
     #[serde(default)]
     name: Option<String>,
-    /// A text; some endpoints give the object itself.
+    /// A string; some endpoints send the object itself.
     #[serde(default)]
     arguments: Option<Value>,
 }
 
-/// Calls that are coming.
+/// Tool calls that are being received.
 #[derive(Debug, Default)]
-pub(super) struct Calls {
-    coming: Vec<(Option<u64>, ToolCall)>,
+pub(super) struct ToolCallBuilder {
+    partial: Vec<(Option<u64>, ToolCall)>,
 }
 
-impl Calls {
-    /// Takes a piece. Endpoints differ: some number the calls, some repeat one number, some give neither.
+impl ToolCallBuilder {
+    /// Adds a chunk. Some endpoints number the calls, some repeat the same number, and some send none.
     pub(super) fn take(&mut self, piece: CallPiece) -> Result<(), LlmError> {
         let CallPiece { index, id, function } = piece;
         let id = id.filter(|id| !id.is_empty());
         let name = function.as_ref().and_then(|function| function.name.as_deref()).unwrap_or_default();
         let place = match (index, &id) {
-            (Some(_), id) => self.coming.iter().rposition(|(known, call)| {
+            (Some(_), id) => self.partial.iter().rposition(|(known, call)| {
                 *known == index && id.as_ref().is_none_or(|id| call.id.is_empty() || call.id == *id)
             }),
-            (None, Some(id)) => self.coming.iter().position(|(_, call)| call.id == *id),
-            (None, None) if name.is_empty() => self.coming.len().checked_sub(1),
+            (None, Some(id)) => self.partial.iter().position(|(_, call)| call.id == *id),
+            (None, None) if name.is_empty() => self.partial.len().checked_sub(1),
             (None, None) => None,
         };
         let place = match place {
             Some(place) => place,
-            None if self.coming.len() >= MOST => return Err(LlmError::TooLong),
+            None if self.partial.len() >= MAX_CALLS => return Err(LlmError::TooLong),
             None => {
                 let call = ToolCall { id: String::new(), name: String::new(), arguments: String::new() };
-                self.coming.push((index, call));
-                self.coming.len() - 1
+                self.partial.push((index, call));
+                self.partial.len() - 1
             }
         };
-        let call = &mut self.coming[place].1;
+        let call = &mut self.partial[place].1;
         if let Some(id) = id {
             call.id = id;
         }
@@ -80,13 +80,14 @@ impl Calls {
             Some(Value::String(text)) => call.arguments.push_str(&text),
             Some(whole) => call.arguments = whole.to_string(),
         }
-        let too_long = call.id.len().max(call.name.len()) > LONGEST_NAME || call.arguments.len() > LONGEST;
+        let too_long =
+            call.id.len().max(call.name.len()) > MAX_NAME_BYTES || call.arguments.len() > MAX_ARGUMENT_BYTES;
         if too_long { Err(LlmError::TooLong) } else { Ok(()) }
     }
 
-    /// The calls, each with a name and an id.
+    /// The complete calls, each with a name and an id.
     pub(super) fn finish(self) -> Result<Vec<ToolCall>, LlmError> {
-        let calls = self.coming.into_iter().enumerate().map(|(number, (_, mut call))| {
+        let calls = self.partial.into_iter().enumerate().map(|(number, (_, mut call))| {
             if call.name.is_empty() {
                 return Err(LlmError::BadAnswer);
             }
@@ -103,8 +104,8 @@ impl Calls {
 mod tests {
     use super::*;
 
-    fn put_together(pieces: &[&str]) -> String {
-        let mut calls = Calls::default();
+    fn assemble(pieces: &[&str]) -> String {
+        let mut calls = ToolCallBuilder::default();
         for piece in pieces {
             calls.take(serde_json::from_str(piece).expect("JSON")).expect("a piece");
         }
@@ -117,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn endpoints_stream_calls_in_their_own_ways() {
+    fn chunks_of_different_endpoints_are_assembled() {
         let cases: [(&[&str], &str); 5] = [
             (
                 &[
@@ -128,7 +129,7 @@ mod tests {
                 ],
                 r#"a x({"n":1}); b y({})"#,
             ),
-            // Every call has the same number.
+            // All calls have the same number.
             (
                 &[
                     r#"{"index":0,"id":"a","function":{"name":"x","arguments":"{}"}}"#,
@@ -136,7 +137,7 @@ mod tests {
                 ],
                 "a x({}); b y({})",
             ),
-            // None has a number, and the arguments are an object.
+            // No numbers, and the arguments are an object.
             (
                 &[
                     r#"{"id":"a","function":{"name":"x","arguments":{"n":1}}}"#,
@@ -144,12 +145,12 @@ mod tests {
                 ],
                 r#"a x({"n":1}); b y()"#,
             ),
-            // Neither number nor id.
+            // Neither numbers nor ids.
             (
                 &[r#"{"function":{"name":"x","arguments":"{"}}"#, r#"{"function":{"arguments":"}"}}"#],
                 "call_0 x({})",
             ),
-            // The id is repeated with every piece.
+            // The id is repeated in every chunk.
             (
                 &[
                     r#"{"index":0,"id":"a","function":{"name":"x","arguments":"{"}}"#,
@@ -159,19 +160,19 @@ mod tests {
             ),
         ];
         for (pieces, expected) in cases {
-            assert_eq!(put_together(pieces), expected);
+            assert_eq!(assemble(pieces), expected);
         }
     }
 
     #[test]
-    fn calls_are_bounded() {
-        let mut calls = Calls::default();
+    fn the_number_of_calls_is_limited() {
+        let mut calls = ToolCallBuilder::default();
         let piece = |number: usize| {
             serde_json::from_str(&format!(r#"{{"index":{number},"function":{{"name":"x"}}}}"#)).expect("JSON")
         };
-        for number in 0..MOST {
+        for number in 0..MAX_CALLS {
             assert_eq!(calls.take(piece(number)), Ok(()));
         }
-        assert_eq!(calls.take(piece(MOST)), Err(LlmError::TooLong));
+        assert_eq!(calls.take(piece(MAX_CALLS)), Err(LlmError::TooLong));
     }
 }

@@ -1,38 +1,38 @@
-//! A conversation in which the model may ask for tools.
+//! A conversation in which the model may call tools.
 
 use super::answer::{Finish, Usage};
 use super::calls::ToolCall;
 use serde_json::{Value, json};
 
-/// Everything that was said so far, as the endpoint is to see it.
+/// A chat request with all previous messages.
 #[derive(Debug, Clone, Copy)]
-pub struct Conversation<'a> {
+pub struct ChatRequest<'a> {
     /// The model.
     pub model: &'a str,
-    /// The messages, in the endpoint's own form.
+    /// The messages in the endpoint's format.
     pub messages: &'a [Value],
-    /// The tools that it may ask for, in the endpoint's own form.
+    /// The available tools in the endpoint's format.
     pub tools: &'a [Value],
-    /// The most tokens of the next turn.
+    /// Maximum number of tokens in the next turn.
     pub max_tokens: u32,
 }
 
-/// What the model said in its turn.
+/// The model's turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Said {
+pub struct AssistantTurn {
     /// The text.
     pub text: String,
-    /// The tools it wants to be called, in order.
+    /// The requested tool calls, in order.
     pub calls: Vec<ToolCall>,
-    /// The model that said it.
+    /// The model that answered.
     pub model: String,
     /// Why it stopped.
     pub finish: Finish,
-    /// What it has cost; counted roughly where the endpoint does not say.
+    /// The token usage, estimated if the endpoint does not report it.
     pub usage: Usage,
 }
 
-impl Said {
+impl AssistantTurn {
     /// The turn as a message of the conversation.
     pub fn message(&self) -> Value {
         let content = if self.text.is_empty() { Value::Null } else { self.text.as_str().into() };
@@ -48,7 +48,7 @@ impl Said {
     }
 }
 
-impl Conversation<'_> {
+impl ChatRequest<'_> {
     pub(super) fn body(&self) -> Value {
         let mut body = json!({
             "model": self.model, "messages": self.messages, "max_tokens": self.max_tokens,
@@ -60,7 +60,7 @@ impl Conversation<'_> {
         body
     }
 
-    /// Roughly how many tokens it has.
+    /// An estimate of its number of tokens.
     pub(super) fn weight(&self) -> u64 {
         let bytes: usize = self.messages.iter().chain(self.tools).map(|part| part.to_string().len()).sum();
         u64::try_from(bytes / 3 + 1).unwrap_or(u64::MAX)

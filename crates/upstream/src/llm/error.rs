@@ -1,47 +1,47 @@
-//! What can go wrong between the gateway and a language model.
+//! Errors between the gateway and a language model.
 
 use serde_json::Value;
 use std::time::Duration;
 use toolbooth_core::fault::{Blame, Fault};
 use toolbooth_core::redact;
 
-/// The longest reason that is passed on.
-const LONGEST_REASON: usize = 300;
+/// Maximum length of a reason that is passed on.
+const MAX_REASON_CHARS: usize = 300;
 
-/// A model that was asked has not answered.
+/// A request to a language model failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LlmError {
-    /// It could not be reached.
+    /// The endpoint could not be reached.
     #[error("the language model cannot be reached: {reason}")]
     Unreachable {
-        /// Why, in our words.
+        /// The reason.
         reason: String,
     },
-    /// It wants to be asked less.
-    #[error("the language model is asked too often just now (HTTP 429)")]
+    /// The rate limit was exceeded.
+    #[error("the language model limits the request rate (HTTP 429)")]
     RateLimited,
-    /// It said no.
-    #[error("the language model refused (HTTP {status})")]
+    /// The endpoint refused the request.
+    #[error("the language model refused the request (HTTP {status})")]
     Refused {
-        /// With which status.
+        /// The HTTP status.
         status: u16,
     },
-    /// It said something else than an answer.
-    #[error("the language model answered with something that is no answer")]
+    /// The response could not be parsed.
+    #[error("the language model sent an unreadable answer")]
     BadAnswer,
-    /// Its answer broke off.
-    #[error("the language model's answer broke off")]
+    /// The response ended early.
+    #[error("the language model's answer ended early")]
     CutOff,
-    /// It said in the middle of its answer that it cannot go on.
-    #[error("the language model gave up in the middle of its answer")]
+    /// The endpoint reported an error in the middle of the response.
+    #[error("the language model reported an error in the middle of its answer")]
     GaveUp,
-    /// Its answer is too long.
+    /// The response is too long.
     #[error("the language model's answer is too long")]
     TooLong,
-    /// It took too long.
-    #[error("the language model said nothing for {} s", after.as_secs_f64())]
+    /// The request timed out.
+    #[error("the language model did not answer within {} s", after.as_secs_f64())]
     Timeout {
-        /// How long it was given.
+        /// The timeout.
         after: Duration,
     },
 }
@@ -64,11 +64,15 @@ impl Fault for LlmError {
 
     fn hint(&self) -> Option<String> {
         let hint = match self {
-            Self::Unreachable { .. } => "look at `llm.base_url`",
-            Self::RateLimited => "wait a while, or ask for a higher limit there",
-            Self::Refused { status: 401 | 403 } => "look at `llm.api_key`",
-            Self::Refused { status: 404 } => "look at `llm.base_url` (it ends with /v1) and `llm.model`",
-            Self::Refused { .. } | Self::BadAnswer | Self::TooLong => "the gateway's log holds what it said",
+            Self::Unreachable { .. } => "check `llm.base_url`",
+            Self::RateLimited => "wait, or request a higher limit from its operator",
+            Self::Refused { status: 401 | 403 } => "check `llm.api_key`",
+            Self::Refused { status: 404 } => {
+                "check `llm.base_url` (it usually ends with /v1) and `llm.model`"
+            }
+            Self::Refused { .. } | Self::BadAnswer | Self::TooLong => {
+                "the gateway's log contains the response"
+            }
             Self::CutOff | Self::GaveUp => return None,
             Self::Timeout { .. } => "`llm.timeout_seconds` sets how long an answer may take",
         };
@@ -76,22 +80,23 @@ impl Fault for LlmError {
     }
 }
 
-/// An answer that did not come, with what the endpoint said about it: for the person who asked, not for a message.
+/// A failed request with the endpoint's own reason, which is shown to the person but not part of the message.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unanswered {
+pub struct LlmFailure {
     /// What went wrong.
     pub error: LlmError,
-    /// The endpoint's own words, without secrets; they are not ours.
+    /// The endpoint's reason with secrets masked.
     pub said: Option<String>,
 }
 
-impl From<LlmError> for Unanswered {
+impl From<LlmError> for LlmFailure {
     fn from(error: LlmError) -> Self {
         Self { error, said: None }
     }
 }
 
-/// The reason in the body of a refusal. Endpoints repeat keys in it, so what looks like one is masked.
+/// The reason in the body of an error response. Endpoints repeat keys in it, so anything that looks like one
+/// is masked.
 pub(super) fn reason_in(body: &[u8], key: Option<&str>) -> Option<String> {
     let body: Value = serde_json::from_slice(body).ok()?;
     let error = &body["error"];
@@ -104,7 +109,7 @@ pub(super) fn reason_in(body: &[u8], key: Option<&str>) -> Option<String> {
         let bare = word.trim_matches(|letter: char| !letter.is_alphanumeric());
         if redact::is_secret("", bare) { "[redacted]" } else { word }
     });
-    let reason: String = masked.collect::<Vec<_>>().join(" ").chars().take(LONGEST_REASON).collect();
+    let reason: String = masked.collect::<Vec<_>>().join(" ").chars().take(MAX_REASON_CHARS).collect();
     (!reason.is_empty()).then_some(reason)
 }
 
@@ -113,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reason_holds_no_key() {
+    fn keys_in_a_reason_are_masked() {
         let cases = [
             (
                 r#"{"error":{"message":"Incorrect API key provided: sk-abc***."}}"#,

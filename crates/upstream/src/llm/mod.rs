@@ -1,8 +1,8 @@
-//! A language model behind an OpenAI-compatible endpoint: one question, one answer, streamed. In a conversation an answer
-//! may also be a wish to call tools.
+//! Client of a language model behind an OpenAI-compatible endpoint, with streaming. In a conversation the
+//! model may also request tool calls.
 //!
-//! The answer is bounded in time and length, and a stream that stands still is given up. What the endpoint
-//! says in an error goes to the log: it may repeat the question, or a key.
+//! Responses have limits on time and size, and a stalled stream is given up. Error bodies go to the log: they
+//! may repeat the prompt or a key.
 
 mod answer;
 mod calls;
@@ -11,47 +11,47 @@ mod error;
 
 pub use answer::{Completion, Finish, Usage};
 pub use calls::ToolCall;
-pub use conversation::{Conversation, Said};
-pub use error::{LlmError, Unanswered};
+pub use conversation::{AssistantTurn, ChatRequest};
+pub use error::{LlmError, LlmFailure};
 
-use crate::http::{Client, Failure, Origin, PooledConnection};
+use crate::http::{HttpOrigin, OriginClient, PooledConnection, SendError};
 use ::http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue};
 use ::http::{Request, Response, StatusCode};
-use answer::{Answer, Progress};
+use answer::{AnswerBuilder, StreamProgress};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
-use toolbooth_core::sampling::{Prompt, Role};
+use toolbooth_core::sampling::{MessageRole, Prompt};
 use toolbooth_core::secret::SecretText;
 use toolbooth_wire::sse::Decoder;
 
-/// How long connecting may take.
-const CONNECT: Duration = Duration::from_secs(10);
-/// The longest answer, in bytes of its JSON or of one event.
-const LONGEST: usize = 4 << 20;
-/// How much of an error is read.
-const LONGEST_ERROR: usize = 16 << 10;
+/// Connect timeout.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Maximum size of a JSON response or of one event.
+const MAX_RESPONSE_BYTES: usize = 4 << 20;
+/// How much of an error body is read.
+const MAX_ERROR_BYTES: usize = 16 << 10;
 
-/// An endpoint.
+/// A client for one endpoint.
 #[derive(Debug)]
-pub struct Llm {
-    client: Arc<Client>,
+pub struct LlmClient {
+    client: Arc<OriginClient>,
     key: Option<HeaderValue>,
-    /// How long one answer may take.
+    /// Total timeout of a response.
     deadline: Duration,
-    /// How long it may stand still.
+    /// Read timeout.
     stall: Duration,
 }
 
-impl Llm {
-    /// An endpoint at an address that ends where `/chat/completions` is to follow.
+impl LlmClient {
+    /// Creates a client. `/chat/completions` is appended to `base_url`.
     pub fn new(base_url: &str, key: Option<&SecretText>, deadline: Duration) -> Result<Self, LlmError> {
         let wrong = |reason: &str| LlmError::Unreachable { reason: reason.to_owned() };
         let mut origin =
-            Origin::parse(base_url).map_err(|_| wrong("`llm.base_url` is no http or https address"))?;
+            HttpOrigin::parse(base_url).map_err(|_| wrong("`llm.base_url` is not an http or https URL"))?;
         origin.path = format!("{}/chat/completions", origin.path.trim_end_matches('/'));
         let header = |key: &SecretText| {
             let mut value = HeaderValue::from_str(&format!("Bearer {}", key.expose())).ok()?;
@@ -61,36 +61,46 @@ impl Llm {
         let key = match key.map(header) {
             None => None,
             Some(Some(value)) => Some(value),
-            Some(None) => return Err(wrong("`llm.api_key` holds what a header may not")),
+            Some(None) => {
+                return Err(wrong("`llm.api_key` contains characters that are not allowed in a header"));
+            }
         };
         let stall = deadline.min(Duration::from_secs(45));
-        Ok(Self { client: Client::new(origin, CONNECT), key, deadline, stall })
+        Ok(Self { client: OriginClient::new(origin, CONNECT_TIMEOUT), key, deadline, stall })
     }
 
-    /// The same, with another patience for an answer that stands still.
+    /// Sets the read timeout.
     pub fn stalling(mut self, stall: Duration) -> Self {
         self.stall = stall;
         self
     }
 
-    /// Asks. Each piece of the answer is told as it comes.
-    pub async fn ask(&self, prompt: &Prompt, told: impl FnMut(&str) + Send) -> Result<Completion, LlmError> {
-        let answer = self.exchange(&body(prompt), told).await.map_err(|unanswered| unanswered.error)?;
+    /// Sends a prompt. `on_text` receives each piece of the answer as it arrives.
+    pub async fn ask(
+        &self,
+        prompt: &Prompt,
+        on_text: impl FnMut(&str) + Send,
+    ) -> Result<Completion, LlmError> {
+        let answer = self.exchange(&body(prompt), on_text).await.map_err(|unanswered| unanswered.error)?;
         answer.finish(prompt)
     }
 
-    /// Goes on with a conversation. Each piece of what is said is told as it comes.
+    /// Continues a conversation. `on_text` receives each piece of the text as it arrives.
     pub async fn converse(
         &self,
-        conversation: &Conversation<'_>,
-        told: impl FnMut(&str) + Send,
-    ) -> Result<Said, Unanswered> {
-        let answer = self.exchange(&conversation.body(), told).await?;
-        Ok(answer.said(conversation)?)
+        conversation: &ChatRequest<'_>,
+        on_text: impl FnMut(&str) + Send,
+    ) -> Result<AssistantTurn, LlmFailure> {
+        let answer = self.exchange(&conversation.body(), on_text).await?;
+        Ok(answer.into_turn(conversation)?)
     }
 
-    async fn exchange(&self, body: &Value, told: impl FnMut(&str) + Send) -> Result<Answer, Unanswered> {
-        match tokio::time::timeout(self.deadline, self.exchange_in_time(body, told)).await {
+    async fn exchange(
+        &self,
+        body: &Value,
+        on_text: impl FnMut(&str) + Send,
+    ) -> Result<AnswerBuilder, LlmFailure> {
+        match tokio::time::timeout(self.deadline, self.exchange_in_time(body, on_text)).await {
             Ok(answer) => answer,
             Err(_) => Err(LlmError::Timeout { after: self.deadline }.into()),
         }
@@ -99,12 +109,12 @@ impl Llm {
     async fn exchange_in_time(
         &self,
         body: &Value,
-        told: impl FnMut(&str) + Send,
-    ) -> Result<Answer, Unanswered> {
+        on_text: impl FnMut(&str) + Send,
+    ) -> Result<AnswerBuilder, LlmFailure> {
         let sent = tokio::time::timeout(self.stall, self.client.send(self.request(body)?)).await;
         let (response, connection) = match sent {
             Ok(sent) => sent.map_err(|failure| {
-                let (Failure::NotSent(reason) | Failure::Broken(reason)) = failure;
+                let (SendError::NotSent(reason) | SendError::Broken(reason)) = failure;
                 LlmError::Unreachable { reason }
             })?,
             Err(_) => return Err(LlmError::Timeout { after: self.stall }.into()),
@@ -114,8 +124,8 @@ impl Llm {
         }
         let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
         match kind.is_some_and(|kind| kind.starts_with("text/event-stream")) {
-            true => Ok(self.follow(response, connection, told).await?),
-            false => Ok(whole(response, connection, told).await?),
+            true => Ok(self.follow(response, connection, on_text).await?),
+            false => Ok(whole(response, connection, on_text).await?),
         }
     }
 
@@ -129,19 +139,19 @@ impl Llm {
             request = request.header(AUTHORIZATION, key);
         }
         let request = request.body(Full::new(Bytes::from(body.to_string())));
-        request.map_err(|_| LlmError::Unreachable { reason: "its address cannot be asked".into() })
+        request.map_err(|_| LlmError::Unreachable { reason: "its URL is not a valid request URL".into() })
     }
 
-    /// Reads a stream of pieces.
+    /// Reads a streamed response.
     async fn follow(
         &self,
         response: Response<Incoming>,
         connection: PooledConnection,
-        mut told: impl FnMut(&str) + Send,
-    ) -> Result<Answer, LlmError> {
+        mut on_text: impl FnMut(&str) + Send,
+    ) -> Result<AnswerBuilder, LlmError> {
         let mut body = response.into_body();
-        let mut decoder = Decoder::new(LONGEST);
-        let mut answer = Answer::default();
+        let mut decoder = Decoder::new(MAX_RESPONSE_BYTES);
+        let mut answer = AnswerBuilder::default();
         loop {
             let frame = match tokio::time::timeout(self.stall, body.frame()).await {
                 Ok(Some(frame)) => frame.map_err(|_| LlmError::CutOff)?,
@@ -151,11 +161,11 @@ impl Llm {
             let Some(data) = frame.data_ref() else { continue };
             decoder.push(data);
             while let Some(event) = decoder.next_event().map_err(|_| LlmError::TooLong)? {
-                match answer.take(&event.data, &mut told)? {
-                    Progress::More => {}
-                    Progress::Done => {
-                        // Nothing but the end may follow; a connection that has more to say is not used again.
-                        if matches!(tokio::time::timeout(CONNECT, body.frame()).await, Ok(None)) {
+                match answer.take(&event.data, &mut on_text)? {
+                    StreamProgress::More => {}
+                    StreamProgress::Done => {
+                        // Only the end may follow; a connection with more data is not reused.
+                        if matches!(tokio::time::timeout(CONNECT_TIMEOUT, body.frame()).await, Ok(None)) {
                             connection.give_back();
                         }
                         return Ok(answer);
@@ -165,10 +175,10 @@ impl Llm {
         }
     }
 
-    async fn refusal(&self, response: Response<Incoming>) -> Unanswered {
+    async fn refusal(&self, response: Response<Incoming>) -> LlmFailure {
         let status = response.status().as_u16();
-        let body = Limited::new(response.into_body(), LONGEST_ERROR).collect();
-        let body = tokio::time::timeout(CONNECT, body).await.ok().and_then(Result::ok);
+        let body = Limited::new(response.into_body(), MAX_ERROR_BYTES).collect();
+        let body = tokio::time::timeout(CONNECT_TIMEOUT, body).await.ok().and_then(Result::ok);
         let body = body.map(|body| body.to_bytes()).unwrap_or_default();
         tracing::warn!("the language model answered HTTP {status}: {}", crate::process::preview(&body, 500));
         let error = match status {
@@ -176,15 +186,15 @@ impl Llm {
             status => LlmError::Refused { status },
         };
         let key = self.key.as_ref().and_then(|key| key.to_str().ok()?.strip_prefix("Bearer "));
-        Unanswered { error, said: error::reason_in(&body, key) }
+        LlmFailure { error, said: error::reason_in(&body, key) }
     }
 }
 
-/// A question without a conversation around it.
+/// The request body for a single prompt.
 fn body(prompt: &Prompt) -> Value {
     let system = prompt.system.iter().map(|text| json!({"role": "system", "content": text}));
     let turns = prompt.turns.iter().map(|turn| {
-        let role = if turn.role == Role::User { "user" } else { "assistant" };
+        let role = if turn.role == MessageRole::User { "user" } else { "assistant" };
         json!({"role": role, "content": turn.text})
     });
     let mut body = json!({
@@ -200,16 +210,16 @@ fn body(prompt: &Prompt) -> Value {
     body
 }
 
-/// Reads an answer that came in one piece: some endpoints do not stream.
+/// Reads a response that is not streamed: some endpoints do not stream.
 async fn whole(
     response: Response<Incoming>,
     connection: PooledConnection,
-    mut told: impl FnMut(&str) + Send,
-) -> Result<Answer, LlmError> {
-    let body = Limited::new(response.into_body(), LONGEST).collect().await;
+    mut on_text: impl FnMut(&str) + Send,
+) -> Result<AnswerBuilder, LlmError> {
+    let body = Limited::new(response.into_body(), MAX_RESPONSE_BYTES).collect().await;
     let body = body.map_err(|_| LlmError::CutOff)?.to_bytes();
     connection.give_back();
-    let mut answer = Answer::default();
-    answer.take(&body, &mut told)?;
+    let mut answer = AnswerBuilder::default();
+    answer.take(&body, &mut on_text)?;
     Ok(answer)
 }

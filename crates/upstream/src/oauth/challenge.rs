@@ -1,13 +1,13 @@
-//! Reads `WWW-Authenticate`: what a server says when it refuses a request.
+//! Parses `WWW-Authenticate` headers of refused requests.
 //!
-//! Written by hand because real servers leave out quotes around URLs, which strict parsers refuse whole.
+//! Written by hand because real servers omit the quotes around URLs, which strict parsers reject.
 
-const LONGEST_HEADER: usize = 8 * 1024;
+const MAX_HEADER_BYTES: usize = 8 * 1024;
 
-/// The parameters of the first Bearer challenge; all absent when there is none.
+/// The parameters of the first Bearer challenge; all absent if there is none.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Challenge {
-    /// Where the protected resource's metadata is.
+pub(super) struct BearerChallenge {
+    /// The URL of the protected resource's metadata.
     pub(super) resource_metadata: Option<String>,
     /// The scopes that the refused request needs.
     pub(super) scope: Option<String>,
@@ -15,11 +15,11 @@ pub(super) struct Challenge {
     pub(super) error: Option<String>,
 }
 
-impl Challenge {
-    /// Reads a header; several headers may be joined with commas.
+impl BearerChallenge {
+    /// Parses a header; several headers may be joined with commas.
     pub(super) fn parse(header: &str) -> Self {
         let mut challenge = Self::default();
-        if header.len() > LONGEST_HEADER {
+        if header.len() > MAX_HEADER_BYTES {
             return challenge;
         }
         let mut in_bearer = false;
@@ -28,12 +28,12 @@ impl Challenge {
         while let Some((item, after)) = next_item(rest) {
             rest = after;
             match item {
-                Item::Scheme(scheme) => {
+                ChallengeItem::Scheme(scheme) => {
                     in_bearer = !met_bearer && scheme.eq_ignore_ascii_case("bearer");
                     met_bearer |= in_bearer;
                 }
-                Item::Parameter(name, value) if in_bearer => challenge.take(name, value),
-                Item::Parameter(..) => {}
+                ChallengeItem::Parameter(name, value) if in_bearer => challenge.take(name, value),
+                ChallengeItem::Parameter(..) => {}
             }
         }
         challenge
@@ -46,30 +46,31 @@ impl Challenge {
             "error" => &mut self.error,
             _ => return,
         };
-        // A repeated parameter is malformed; the first is kept so that nothing appended can override it.
+        // A repeated parameter is malformed. The first one is kept, so that an appended one cannot override
+        // it.
         slot.get_or_insert(value);
     }
 }
 
-enum Item<'a> {
+enum ChallengeItem<'a> {
     Scheme(&'a str),
     Parameter(&'a str, String),
 }
 
 /// The next scheme or parameter, and the text after it.
-fn next_item(text: &str) -> Option<(Item<'_>, &str)> {
+fn next_item(text: &str) -> Option<(ChallengeItem<'_>, &str)> {
     let text = text.trim_start_matches([' ', '\t', ',']);
     let end = text.find([' ', '\t', ',', '=']).unwrap_or(text.len());
     let (word, after) = text.split_at(end);
     match after.trim_start_matches([' ', '\t']).strip_prefix('=') {
-        // `=` without a word: skip it, or the loop would stand still.
-        Some(after) if word.is_empty() => Some((Item::Parameter("", String::new()), after)),
+        // `=` without a name: skip it, or the loop would not advance.
+        Some(after) if word.is_empty() => Some((ChallengeItem::Parameter("", String::new()), after)),
         Some(after) => {
             let (value, after) = value(after.trim_start_matches([' ', '\t']));
-            Some((Item::Parameter(word, value), after))
+            Some((ChallengeItem::Parameter(word, value), after))
         }
         None if word.is_empty() => None,
-        None => Some((Item::Scheme(word), after)),
+        None => Some((ChallengeItem::Scheme(word), after)),
     }
 }
 
@@ -94,9 +95,9 @@ fn value(text: &str) -> (String, &str) {
 mod tests {
     use super::*;
 
-    fn challenge(resource_metadata: &str, scope: &str, error: &str) -> Challenge {
+    fn challenge(resource_metadata: &str, scope: &str, error: &str) -> BearerChallenge {
         let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
-        Challenge { resource_metadata: some(resource_metadata), scope: some(scope), error: some(error) }
+        BearerChallenge { resource_metadata: some(resource_metadata), scope: some(scope), error: some(error) }
     }
 
     #[test]
@@ -119,15 +120,15 @@ mod tests {
             (r#"Bearer =, ==x scope="a""#, challenge("", "", "")), // `x` ended the challenge
         ];
         for (header, expected) in cases {
-            assert_eq!(Challenge::parse(header), expected, "{header}");
+            assert_eq!(BearerChallenge::parse(header), expected, "{header}");
         }
     }
 
     #[test]
-    fn noise_ends_and_is_bounded() {
+    fn malformed_headers_terminate() {
         for header in ["=".repeat(100), ",".repeat(100), "\"".repeat(99), "é=\"\\".into(), "a".repeat(9000)]
         {
-            assert_eq!(Challenge::parse(&header), Challenge::default());
+            assert_eq!(BearerChallenge::parse(&header), BearerChallenge::default());
         }
     }
 }

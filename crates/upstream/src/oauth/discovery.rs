@@ -1,19 +1,20 @@
-//! Finds where tokens for a server come from: resource metadata first, then the authorization server's own.
+//! Discovers where tokens for a server come from: resource metadata first, then authorization server
+//! metadata.
 
 use super::error::{OAuthError, clip};
 use super::fetch::Fetcher;
-use super::guard::Guard;
+use super::guard::UrlGuard;
 use super::scopes::Scopes;
 use serde::Deserialize;
 use tracing::debug;
 use url::Url;
 
-/// The most authorization servers of one resource that are tried.
-const MOST_ISSUERS: usize = 4;
+/// Maximum number of authorization servers tried per resource.
+const MAX_ISSUERS: usize = 4;
 
-/// What is known about the way to a token.
+/// The authorization server and parameters for a resource.
 #[derive(Debug, Clone)]
-pub(super) struct Route {
+pub(super) struct TokenRoute {
     /// The resource, exactly as published; the token's audience.
     pub(super) resource: String,
     /// The scopes that the resource lists, if it lists any.
@@ -27,25 +28,25 @@ pub(super) struct Route {
 pub(super) struct AuthServer {
     /// Its issuer identifier, compared byte by byte.
     pub(super) issuer: String,
-    /// Where people agree; absent on servers that only talk to machines.
+    /// Where people give consent; absent on servers for machine clients only.
     pub(super) authorization_endpoint: Option<String>,
     /// Where tokens are issued.
     pub(super) token_endpoint: String,
-    /// Where clients register themselves.
+    /// Where clients register.
     pub(super) registration_endpoint: Option<String>,
-    /// Whether S256 is offered.
+    /// Whether PKCE with S256 is supported.
     pub(super) pkce: bool,
-    /// Whether it takes a URL as client id.
+    /// Whether it accepts a URL as client id.
     pub(super) client_documents: bool,
     /// Whether its authorization responses carry `iss`.
     pub(super) answers_with_issuer: bool,
-    /// How clients may authenticate; absent means HTTP Basic.
+    /// Supported client authentication methods; absent means HTTP Basic.
     pub(super) auth_methods: Option<Vec<String>>,
-    /// Which grants it offers; absent means the authorization code.
+    /// Supported grants; absent means the authorization code.
     pub(super) grants: Option<Vec<String>>,
-    /// Whether `offline_access` may be asked for.
+    /// Whether `offline_access` may be requested.
     pub(super) offline_access: bool,
-    /// Whether its endpoints are the fixed ones of old because nothing was published.
+    /// Whether its endpoints are the fixed ones of the 2025-03-26 revision because it publishes no metadata.
     pub(super) guessed: bool,
 }
 
@@ -72,18 +73,18 @@ struct ServerDocument {
     scopes_supported: Option<Vec<String>>,
 }
 
-/// Finds the way to a token for the guarded server. `named` is the metadata address of the challenge;
-/// `known` is the issuer used before, kept when the resource still lists it.
+/// Discovers the authorization server of the guarded server. `named` is the metadata URL of the challenge;
+/// `known` is the previously used issuer, preferred if the resource still lists it.
 pub(super) async fn find_route(
     fetcher: &Fetcher<'_>,
     named: Option<&str>,
     known: Option<&str>,
-) -> Result<Route, OAuthError> {
+) -> Result<TokenRoute, OAuthError> {
     let guard = fetcher.guard;
     let Some(document) = resource_document(fetcher, named).await? else {
-        let server = server_of_old(fetcher).await?;
+        let server = legacy_auth_server(fetcher).await?;
         let resource = guard.canonical_resource();
-        return Ok(Route { resource, resource_scopes: Scopes::default(), server });
+        return Ok(TokenRoute { resource, resource_scopes: Scopes::default(), server });
     };
     let resource = document.resource.unwrap_or_default();
     if !guard.is_covered_by(&resource) {
@@ -99,12 +100,12 @@ pub(super) async fn find_route(
     // The one that already knows this gateway goes first; the rest stay in the resource's order.
     issuers.sort_by_key(|issuer| Some(issuer.as_str()) != known);
     let mut failure = OAuthError::NoAuthorizationServer { server: guard.origin() };
-    for (position, issuer) in issuers.iter().take(MOST_ISSUERS).enumerate() {
+    for (position, issuer) in issuers.iter().take(MAX_ISSUERS).enumerate() {
         match describe(fetcher, issuer).await {
-            Ok(server) => return Ok(Route { resource, resource_scopes, server }),
+            Ok(server) => return Ok(TokenRoute { resource, resource_scopes, server }),
             Err(error) => {
                 debug!(%issuer, %error, "an authorization server is not usable");
-                // The first failure is about the server that should have been used.
+                // The first failure concerns the server that should have been used.
                 failure = if position == 0 { error } else { failure };
             }
         }
@@ -120,9 +121,9 @@ async fn resource_document(
     if let Some(url) = named {
         match fetcher.metadata(WHAT, url).await {
             Ok(Some(document)) => return Ok(Some(document)),
-            // Servers behind a proxy often name their inner http address; the well-known places still hold.
-            Ok(None) => debug!(url, "the challenge names metadata that is not there"),
-            Err(error) => debug!(url, %error, "the challenge names metadata that cannot be fetched"),
+            // Servers behind a proxy often publish an internal http URL; the well-known URLs still work.
+            Ok(None) => debug!(url, "the metadata URL of the challenge does not exist"),
+            Err(error) => debug!(url, %error, "the metadata URL of the challenge cannot be fetched"),
         }
     }
     let server = fetcher.guard.server();
@@ -136,20 +137,20 @@ async fn resource_document(
     fetcher.metadata(WHAT, &at(server, "/.well-known/oauth-protected-resource")).await
 }
 
-/// The authorization server of the 2025-03-26 revision: the server's own origin, at fixed paths when it
+/// The authorization server of the 2025-03-26 revision: the server's own origin, with fixed paths if it
 /// publishes no metadata.
-async fn server_of_old(fetcher: &Fetcher<'_>) -> Result<AuthServer, OAuthError> {
+async fn legacy_auth_server(fetcher: &Fetcher<'_>) -> Result<AuthServer, OAuthError> {
     let server = fetcher.guard.server();
     let issuer = server.origin().ascii_serialization();
     match describe(fetcher, &issuer).await {
-        Err(OAuthError::BadMetadata { what: NOT_THERE, .. }) => {}
+        Err(OAuthError::BadMetadata { what: NOT_FOUND, .. }) => {}
         described => return described,
     }
     Ok(AuthServer {
         authorization_endpoint: Some(at(server, "/authorize")),
         token_endpoint: at(server, "/token"),
         registration_endpoint: Some(at(server, "/register")),
-        pkce: true, // not advertised anywhere in that revision, but required by it
+        pkce: true, // not advertised in that revision, but required by it
         client_documents: false,
         answers_with_issuer: false,
         auth_methods: Some(vec!["none".into(), "client_secret_basic".into()]),
@@ -160,12 +161,12 @@ async fn server_of_old(fetcher: &Fetcher<'_>) -> Result<AuthServer, OAuthError> 
     })
 }
 
-const NOT_THERE: &str = "none of the well-known addresses has it";
+const NOT_FOUND: &str = "it was not found at any well-known URL";
 
 /// Fetches and validates the metadata of `issuer`.
 pub(super) async fn describe(fetcher: &Fetcher<'_>, issuer: &str) -> Result<AuthServer, OAuthError> {
     let (url, _) = fetcher.guard.admit("authorization server", issuer)?;
-    let mut failure = OAuthError::BadMetadata { issuer: clip(issuer), what: NOT_THERE };
+    let mut failure = OAuthError::BadMetadata { issuer: clip(issuer), what: NOT_FOUND };
     for candidate in candidates(&url) {
         let document: Option<ServerDocument> =
             fetcher.metadata("authorization server metadata", &candidate).await?;
@@ -178,7 +179,7 @@ pub(super) async fn describe(fetcher: &Fetcher<'_>, issuer: &str) -> Result<Auth
     Err(failure)
 }
 
-/// The well-known addresses of an issuer's metadata, in the order that the specification gives.
+/// The well-known metadata URLs of an issuer, in the order of the specification.
 fn candidates(issuer: &Url) -> Vec<String> {
     let path = issuer.path().trim_end_matches('/');
     if path.is_empty() {
@@ -202,7 +203,7 @@ fn at(base: &Url, path: &str) -> String {
     url.into()
 }
 
-fn validate(guard: &Guard, issuer: &str, document: ServerDocument) -> Result<AuthServer, OAuthError> {
+fn validate(guard: &UrlGuard, issuer: &str, document: ServerDocument) -> Result<AuthServer, OAuthError> {
     let found = document.issuer.unwrap_or_default();
     if found != issuer {
         return Err(OAuthError::IssuerMismatch { expected: clip(issuer), found: clip(&found) });
@@ -229,9 +230,9 @@ fn validate(guard: &Guard, issuer: &str, document: ServerDocument) -> Result<Aut
     })
 }
 
-impl Route {
-    /// The scopes to ask for: what the challenge needs, else what the resource lists; with what was asked for
-    /// before and what is configured.
+impl TokenRoute {
+    /// The scopes to request: those of the challenge or else of the resource, plus those requested before and
+    /// the configured ones.
     pub(super) fn scopes(
         &self,
         challenged: Scopes,
@@ -242,7 +243,7 @@ impl Route {
         let configured: Scopes = configured.iter().map(String::as_str).collect();
         let discovered = earlier.cloned().unwrap_or_default().union(&needed).without(OFFLINE_ACCESS);
         let scopes = discovered.union(&configured);
-        // On its own it would replace the server's default scopes instead of adding to them.
+        // Alone it would replace the server's default scopes instead of adding to them.
         if self.server.offline_access && !scopes.is_empty() {
             return scopes.union(&Scopes::parse(OFFLINE_ACCESS));
         }
@@ -250,19 +251,19 @@ impl Route {
     }
 }
 
-/// The scope that asks for a refresh token.
+/// The scope that requests a refresh token.
 pub(super) const OFFLINE_ACCESS: &str = "offline_access";
 
 impl AuthServer {
-    /// Whether clients may authenticate by `method`.
-    pub(super) fn takes(&self, method: &str) -> bool {
+    /// Whether clients may authenticate with `method`.
+    pub(super) fn supports(&self, method: &str) -> bool {
         match &self.auth_methods {
             Some(methods) => methods.iter().any(|known| known == method),
             None => method == "client_secret_basic",
         }
     }
 
-    /// Whether it is made for machines alone: it offers client credentials and no authorization code.
+    /// Whether it is for machine clients only: it offers client credentials but no authorization code.
     pub(super) fn is_for_machines(&self) -> bool {
         let offers = |grant: &str| self.grants.iter().flatten().any(|known| known == grant);
         offers("client_credentials") && !offers("authorization_code")
@@ -275,7 +276,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn well_known_addresses_come_in_order() {
+    fn well_known_urls_follow_the_specification() {
         let cases: [(&str, &[&str]); 3] = [
             (
                 "https://a.example",

@@ -1,11 +1,11 @@
-//! A company's identity provider vouches for its people: an ID token is traded for an assertion to a server's
-//! authorization server (Enterprise-Managed Authorization).
+//! Enterprise-Managed Authorization: exchanges an ID token at a company's identity provider for an assertion
+//! to a server's authorization server.
 
-use super::Http;
+use super::HttpFetch;
 use super::error::AuthorizeError;
-use super::fetch::{Body, Fetcher};
-use super::guard::{Guard, Reach};
-use super::means::Assertions;
+use super::fetch::{Fetcher, PostBody};
+use super::guard::{NetworkReach, UrlGuard};
+use super::method::Assertions;
 use async_trait::async_trait;
 use serde::Deserialize;
 use std::sync::Arc;
@@ -17,18 +17,18 @@ const ASSERTION_TYPE: &str = "urn:ietf:params:oauth:token-type:id-jag";
 
 /// An identity provider that knows the person on whose behalf the gateway acts.
 pub struct IdentityProvider {
-    /// Where it exchanges tokens.
+    /// Its token exchange endpoint.
     pub token_endpoint: String,
     /// The gateway's client id there.
     pub client_id: String,
     /// The person's ID token, issued to that client.
     pub id_token: SecretText,
-    /// What carries the request.
-    pub http: Arc<dyn Http>,
+    /// The HTTP client.
+    pub http: Arc<dyn HttpFetch>,
 }
 
 #[derive(Deserialize)]
-struct Exchanged {
+struct TokenExchangeResponse {
     access_token: String,
     issued_token_type: String,
 }
@@ -45,16 +45,18 @@ impl Assertions for IdentityProvider {
             .append_pair("subject_token_type", "urn:ietf:params:oauth:token-type:id_token")
             .append_pair("client_id", &self.client_id)
             .finish();
-        // The operator configured the provider, so its own place is the measure of what is allowed.
+        // The operator configured the provider, so its own location determines the allowed addresses.
         let refused = |error: &dyn std::fmt::Display| {
-            debug!(%error, "the identity provider gave no assertion");
+            debug!(%error, "the identity provider issued no assertion");
             AuthorizeError::NoAssertion
         };
-        let guard = Guard::new(&self.token_endpoint, Some(Reach::Public)).map_err(|error| refused(&error))?;
+        let guard = UrlGuard::new(&self.token_endpoint, Some(NetworkReach::Public))
+            .map_err(|error| refused(&error))?;
         let fetcher = Fetcher { http: &*self.http, guard: &guard };
-        let answer = fetcher.post("identity provider", &self.token_endpoint, Body::Form(form), None).await;
+        let answer =
+            fetcher.post("identity provider", &self.token_endpoint, PostBody::Form(form), None).await;
         let answer = answer.map_err(|error| refused(&error))?;
-        match answer.json::<Exchanged>() {
+        match answer.json::<TokenExchangeResponse>() {
             Some(exchanged)
                 if answer.status.is_success() && exchanged.issued_token_type == ASSERTION_TYPE =>
             {

@@ -1,49 +1,49 @@
-//! What can go wrong between the gateway and an authorization server.
+//! Errors between the gateway and an authorization server.
 
 use toolbooth_core::fault::{Blame, Fault};
 
-/// A request got no usable answer. Details of the failure belong in the log of whoever sent it.
+/// A request got no usable response. Details of the failure are logged by the sender.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HttpError {
-    /// No connection, or it broke.
+    /// No connection, or it was lost.
     #[error("no connection")]
     Unreachable,
-    /// The deadline passed.
-    #[error("no answer in time")]
+    /// The request timed out.
+    #[error("the request timed out")]
     TimedOut,
-    /// The body was longer than allowed.
+    /// The body exceeds the size limit.
     #[error("the answer is too long")]
     TooLarge,
-    /// It is out of order for now: a server error, or too many requests.
+    /// The server is temporarily unavailable: a server error, or too many requests.
     #[error("it answered with status {0}")]
     Failing(u16),
-    /// The host's address lies outside the request's [`Reach`](super::Reach).
+    /// The host's address is outside the request's [`NetworkReach`](super::NetworkReach).
     #[error("the address is not allowed")]
     Blocked,
 }
 
-/// Nothing came back from the authorization page, or from whoever stands in for a person.
+/// The authorization page or the assertion source returned nothing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AuthorizeError {
     /// The page could not be shown.
     #[error("the browser could not be opened")]
     NoBrowser,
-    /// The person did not finish.
-    #[error("nobody finished the login in time")]
+    /// The person did not finish in time.
+    #[error("the login was not finished in time")]
     TimedOut,
     /// The person closed the page or stopped the command.
     #[error("the login was cancelled")]
     Cancelled,
-    /// Whoever vouches for the gateway did not.
-    #[error("no assertion was given for the gateway")]
+    /// No assertion was issued for the gateway.
+    #[error("no assertion was issued for the gateway")]
     NoAssertion,
 }
 
-/// Authorization toward a server failed.
+/// Authorization for a server failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum OAuthError {
-    /// A URL that is not HTTPS, or not usable at all.
-    #[error("the {what} `{url}` is not an https address")]
+    /// A URL that is not HTTPS or is invalid.
+    #[error("the {what} `{url}` is not an https URL")]
     InsecureUrl {
         /// Which URL.
         what: &'static str,
@@ -58,15 +58,15 @@ pub enum OAuthError {
         /// Its host.
         host: String,
     },
-    /// No usable HTTP answer.
+    /// No usable HTTP response.
     #[error("`{host}` did not answer: {cause}")]
     Unreachable {
-        /// Who was asked.
+        /// The host.
         host: String,
-        /// Why there is no answer.
+        /// The cause.
         cause: HttpError,
     },
-    /// The server's metadata speaks for another resource.
+    /// The server's metadata describes another resource.
     #[error("the server `{server}` published the metadata of another resource, `{resource}`")]
     ResourceMismatch {
         /// The server as configured.
@@ -74,13 +74,13 @@ pub enum OAuthError {
         /// The resource it named.
         resource: String,
     },
-    /// Nothing says where tokens come from.
-    #[error("the server `{server}` asks for a token but names no authorization server")]
+    /// The server does not name an authorization server.
+    #[error("the server `{server}` requires a token but names no authorization server")]
     NoAuthorizationServer {
         /// The server as configured.
         server: String,
     },
-    /// Authorization server metadata that is missing or unusable.
+    /// The authorization server's metadata is missing or unusable.
     #[error("the authorization server `{issuer}` publishes no usable metadata: {what}")]
     BadMetadata {
         /// The authorization server.
@@ -88,22 +88,22 @@ pub enum OAuthError {
         /// What is missing.
         what: &'static str,
     },
-    /// Metadata that speaks for another issuer.
+    /// The metadata describes another issuer.
     #[error("the metadata of the authorization server `{expected}` names another issuer, `{found}`")]
     IssuerMismatch {
-        /// Whose metadata was asked for.
+        /// The requested issuer.
         expected: String,
-        /// Whose it says it is.
+        /// The issuer in the metadata.
         found: String,
     },
-    /// PKCE with S256 is not offered.
+    /// PKCE with S256 is not supported.
     #[error("the authorization server `{issuer}` does not support PKCE with S256")]
     NoPkce {
         /// The authorization server.
         issuer: String,
     },
-    /// The gateway has no client id there and cannot get one.
-    #[error("the authorization server `{issuer}` accepts only clients that it knows, and none is configured")]
+    /// The gateway has no client id there and cannot register.
+    #[error("the authorization server `{issuer}` accepts only registered clients, and none is configured")]
     NoClient {
         /// The authorization server.
         issuer: String,
@@ -121,25 +121,25 @@ pub enum OAuthError {
     IssuerChanged {
         /// The authorization server that knows the client.
         was: String,
-        /// The one named now.
+        /// The current authorization server.
         now: String,
     },
-    /// Only a person can go on, and there is no way to ask one.
+    /// A person is required, and there is no way to ask one.
     #[error("the server `{server}` needs a login")]
     NeedsLogin {
         /// The server as configured.
         server: String,
     },
-    /// The login page brought nothing back.
+    /// The login page returned nothing.
     #[error("the login did not finish: {0}")]
     LoginFailed(#[from] AuthorizeError),
-    /// An authorization response that is not an answer to our request.
-    #[error("the login's answer was rejected: {what}")]
+    /// The authorization response does not match the request.
+    #[error("the login's response was rejected: {what}")]
     BadResponse {
         /// What is wrong with it.
         what: &'static str,
     },
-    /// The authorization server said no.
+    /// The authorization server denied the request.
     #[error("the authorization server `{issuer}` denied the login ({error})")]
     Denied {
         /// The authorization server.
@@ -147,7 +147,7 @@ pub enum OAuthError {
         /// Its error code.
         error: String,
     },
-    /// The token endpoint said no.
+    /// The token endpoint refused the request.
     #[error("the authorization server `{issuer}` issued no token ({error})")]
     TokenRefused {
         /// The authorization server.
@@ -155,11 +155,11 @@ pub enum OAuthError {
         /// Its error code.
         error: String,
     },
-    /// The page was to come back to somewhere else than the machine of whoever signs in.
-    #[error("`{0}` is no address on the machine of whoever signs in")]
+    /// The redirect URI is not on the machine of the person who signs in.
+    #[error("the redirect URI `{0}` is not on the local machine")]
     BadRedirect(String),
-    /// A sign-in was to be finished that nobody began, or that ended meanwhile.
-    #[error("no sign-in to this server is under way")]
+    /// No sign-in was started, or it has ended.
+    #[error("no sign-in to this server is in progress")]
     NoSignIn,
     /// The operating system gave no randomness.
     #[error("no randomness is available")]
@@ -205,25 +205,21 @@ impl Fault for OAuthError {
 
     fn hint(&self) -> Option<String> {
         let hint = match self {
-            Self::InsecureUrl { .. } => "tokens travel over https only, except to this machine itself",
+            Self::InsecureUrl { .. } => "tokens are sent over https only, except to this machine itself",
             Self::BlockedAddress { .. } => {
-                "a server on the open network may not send the gateway into a private one"
+                "a server on a public network may not direct the gateway into a private one"
             }
-            Self::ResourceMismatch { .. } => {
-                "check that `url` is the address that the server was published under"
-            }
-            Self::NoClient { .. } => "register a client there and give its id as `oauth.client_id`",
-            Self::RegistrationRefused { .. } => {
-                "register a client by hand and give its id as `oauth.client_id`"
-            }
+            Self::ResourceMismatch { .. } => "check that `url` is the published address of the server",
+            Self::NoClient { .. } => "register a client there and set `oauth.client_id`",
+            Self::RegistrationRefused { .. } => "register a client manually and set `oauth.client_id`",
             Self::IssuerChanged { .. } => {
-                "if the move is real, register a client at the new one, give its id, and log in again"
+                "if the change is intended, register a client at the new one, set its id, and log in again"
             }
             Self::NeedsLogin { .. } | Self::LoginFailed(_) | Self::Denied { .. } => {
                 "`toolbooth servers login NAME` signs in"
             }
-            Self::NoSignIn => "`toolbooth servers login NAME` begins one",
-            Self::BadRedirect(_) => "give an http address on 127.0.0.1",
+            Self::NoSignIn => "`toolbooth servers login NAME` starts one",
+            Self::BadRedirect(_) => "use an http URL on 127.0.0.1",
             Self::TokenRefused { .. } => "check the client id and secret, then log in again",
             _ => return None,
         };
@@ -231,7 +227,7 @@ impl Fault for OAuthError {
     }
 }
 
-/// Foreign text made fit for a message: one line, of bounded length.
+/// Makes foreign text fit for a message: one line of limited length.
 pub(super) fn clip(text: &str) -> String {
     const LIMIT: usize = 160;
     let mut shown: String = text.chars().filter(|c| !c.is_control()).take(LIMIT).collect();
@@ -241,7 +237,7 @@ pub(super) fn clip(text: &str) -> String {
     shown
 }
 
-/// A foreign error code; whatever does not look like one is not repeated.
+/// A foreign error code, or a fixed text if it does not look like one.
 pub(super) fn error_code(text: &str) -> String {
     let looks_like_one = (1..=64).contains(&text.len())
         && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-.".contains(&b));

@@ -1,8 +1,8 @@
-//! The requests that OAuth makes: guarded, bounded, JSON in the answer.
+//! OAuth requests: checked URLs, limited sizes, JSON responses.
 
-use super::Http;
+use super::HttpFetch;
 use super::error::{HttpError, OAuthError, clip};
-use super::guard::{Guard, Reach};
+use super::guard::{NetworkReach, UrlGuard};
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderValue, LOCATION};
 use http::{Method, Request, Response, StatusCode};
@@ -11,45 +11,46 @@ use toolbooth_core::secret::SecretText;
 use tracing::debug;
 use url::Url;
 
-const LONGEST_ANSWER: usize = 256 * 1024;
-const MOST_REDIRECTS: usize = 3;
+const MAX_RESPONSE_BYTES: usize = 256 * 1024;
+const MAX_REDIRECTS: usize = 3;
 
-/// An [`Http`] that stays within a [`Guard`].
+/// An [`HttpFetch`] that stays within a [`UrlGuard`].
 pub(super) struct Fetcher<'a> {
-    pub(super) http: &'a dyn Http,
-    pub(super) guard: &'a Guard,
+    pub(super) http: &'a dyn HttpFetch,
+    pub(super) guard: &'a UrlGuard,
 }
 
-/// A body to send.
-pub(super) enum Body {
+/// A request body.
+pub(super) enum PostBody {
     Form(String),
     Json(Vec<u8>),
 }
 
-/// What a POST brought back: the status and the body as received.
-pub(super) struct Answer {
+/// The status and body of a POST response.
+pub(super) struct PostResponse {
     pub(super) status: StatusCode,
     body: Bytes,
 }
 
-impl Answer {
-    /// The body as JSON, if it is that.
+impl PostResponse {
+    /// The body as JSON, if it is valid.
     pub(super) fn json<T: DeserializeOwned>(&self) -> Option<T> {
         serde_json::from_slice(&self.body).ok()
     }
 }
 
 impl Fetcher<'_> {
-    /// Fetches a metadata document; `None` when there is none at `url`.
+    /// Fetches a metadata document; `None` if `url` has none.
     ///
-    /// Metadata is public and is checked after it came, so a redirect may be followed, each hop guarded anew.
+    /// Metadata is public and validated after it was received, so redirects may be followed; each hop is
+    /// checked.
     pub(super) async fn metadata<T: DeserializeOwned>(
         &self,
         what: &'static str,
         url: &str,
     ) -> Result<Option<T>, OAuthError> {
         let mut next = url.to_owned();
-        for _ in 0..=MOST_REDIRECTS {
+        for _ in 0..=MAX_REDIRECTS {
             let (url, reach) = self.guard.admit(what, &next)?;
             let response = self.send(Method::GET, &url, reach, None, None).await?;
             let target = response.headers().get(LOCATION).and_then(|value| value.to_str().ok());
@@ -68,39 +69,39 @@ impl Fetcher<'_> {
         Ok(None)
     }
 
-    /// Posts to an endpoint. Redirects are not followed: the body holds credentials.
+    /// Posts to an endpoint. Redirects are not followed, because the body contains credentials.
     pub(super) async fn post(
         &self,
         what: &'static str,
         url: &str,
-        body: Body,
+        body: PostBody,
         authorization: Option<&SecretText>,
-    ) -> Result<Answer, OAuthError> {
+    ) -> Result<PostResponse, OAuthError> {
         let (url, reach) = self.guard.admit(what, url)?;
         let response = self.send(Method::POST, &url, reach, Some(body), authorization).await?;
         let status = response.status();
-        // An outage is not a refusal: nothing may be given up because of it.
+        // An outage is not a refusal: no token may be discarded because of it.
         if status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS {
             let host = clip(url.host_str().unwrap_or_default());
             return Err(OAuthError::Unreachable { host, cause: HttpError::Failing(status.as_u16()) });
         }
-        Ok(Answer { status: response.status(), body: response.into_body() })
+        Ok(PostResponse { status: response.status(), body: response.into_body() })
     }
 
     async fn send(
         &self,
         method: Method,
         url: &Url,
-        reach: Reach,
-        body: Option<Body>,
+        reach: NetworkReach,
+        body: Option<PostBody>,
         authorization: Option<&SecretText>,
     ) -> Result<Response<Bytes>, OAuthError> {
         let unreachable =
             |cause| OAuthError::Unreachable { host: clip(url.host_str().unwrap_or_default()), cause };
         let (content_type, bytes) = match body {
             None => (None, Bytes::new()),
-            Some(Body::Form(form)) => (Some("application/x-www-form-urlencoded"), form.into()),
-            Some(Body::Json(json)) => (Some("application/json"), json.into()),
+            Some(PostBody::Form(form)) => (Some("application/x-www-form-urlencoded"), form.into()),
+            Some(PostBody::Json(json)) => (Some("application/json"), json.into()),
         };
         let mut request = Request::new(bytes);
         *request.method_mut() = method;
@@ -117,7 +118,7 @@ impl Fetcher<'_> {
         }
         request.extensions_mut().insert(reach);
         let response = self.http.fetch(request).await.map_err(unreachable)?;
-        if response.body().len() > LONGEST_ANSWER {
+        if response.body().len() > MAX_RESPONSE_BYTES {
             return Err(unreachable(HttpError::TooLarge));
         }
         Ok(response)

@@ -1,4 +1,4 @@
-//! Keeps discovery on the road: which URLs a server may send the gateway to.
+//! Checks the URLs that discovery leads to.
 
 use super::error::{OAuthError, clip};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -6,22 +6,22 @@ use url::{Host, Url};
 
 /// How far into private networks a request may go.
 ///
-/// It follows from where the server itself is: a server on this machine may name others on this machine, a
-/// server on the open network may name only what the open network can reach.
+/// Determined by the server's own address: a server on this machine may refer to others on this machine, and
+/// a server on a public network only to public addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Reach {
-    /// Addresses of the open network.
+pub enum NetworkReach {
+    /// Public addresses.
     Public,
-    /// Those, and private networks.
+    /// Public addresses and private networks.
     Site,
-    /// Those, and this machine.
+    /// Public addresses, private networks and this machine.
     Loopback,
-    /// Wherever the name leads: the host is the one that the operator configured.
+    /// Any address: the operator configured the host.
     Configured,
 }
 
-impl Reach {
-    /// The reach of a server whose address is `address`.
+impl NetworkReach {
+    /// The reach of a server with this address.
     pub fn of(address: IpAddr) -> Self {
         match lowest_reach(address) {
             Some(reach) => reach,
@@ -29,7 +29,7 @@ impl Reach {
         }
     }
 
-    /// Whether a request of this reach may connect to `address`.
+    /// Whether a request with this reach may connect to `address`.
     pub fn allows(self, address: IpAddr) -> bool {
         match self {
             Self::Configured => true,
@@ -38,9 +38,9 @@ impl Reach {
     }
 }
 
-/// The reach it takes to connect to `address`; none suffices for link-local (cloud metadata lives there),
-/// multicast and reserved addresses.
-fn lowest_reach(address: IpAddr) -> Option<Reach> {
+/// The reach required to connect to `address`. `None` for link-local (cloud metadata), multicast and reserved
+/// addresses.
+fn lowest_reach(address: IpAddr) -> Option<NetworkReach> {
     match address {
         IpAddr::V4(v4) => reach_of_v4(v4),
         IpAddr::V6(v6) => match embedded_v4(v6) {
@@ -50,7 +50,7 @@ fn lowest_reach(address: IpAddr) -> Option<Reach> {
     }
 }
 
-fn reach_of_v4(v4: Ipv4Addr) -> Option<Reach> {
+fn reach_of_v4(v4: Ipv4Addr) -> Option<NetworkReach> {
     let [a, b, c, _] = v4.octets();
     let never = a == 0
         || v4.is_link_local()
@@ -62,29 +62,29 @@ fn reach_of_v4(v4: Ipv4Addr) -> Option<Reach> {
     if never {
         None
     } else if v4.is_loopback() {
-        Some(Reach::Loopback)
+        Some(NetworkReach::Loopback)
     } else if v4.is_private() || carrier_grade {
-        Some(Reach::Site)
+        Some(NetworkReach::Site)
     } else {
-        Some(Reach::Public)
+        Some(NetworkReach::Public)
     }
 }
 
-fn reach_of_v6(v6: Ipv6Addr) -> Option<Reach> {
+fn reach_of_v6(v6: Ipv6Addr) -> Option<NetworkReach> {
     let first = v6.segments()[0];
     let site_local = (first & 0xffc0) == 0xfec0; // deprecated, still routed in places
     if v6.is_unspecified() || v6.is_multicast() || v6.is_unicast_link_local() {
         None
     } else if v6.is_loopback() {
-        Some(Reach::Loopback)
+        Some(NetworkReach::Loopback)
     } else if v6.is_unique_local() || site_local {
-        Some(Reach::Site)
+        Some(NetworkReach::Site)
     } else {
-        Some(Reach::Public)
+        Some(NetworkReach::Public)
     }
 }
 
-/// The IPv4 address that a mapped, compatible, NAT64 or 6to4 address stands for.
+/// The IPv4 address in a mapped, compatible, NAT64 or 6to4 address.
 fn embedded_v4(v6: Ipv6Addr) -> Option<Ipv4Addr> {
     let last = |segments: [u16; 2]| {
         let ([a, b], [c, d]) = (segments[0].to_be_bytes(), segments[1].to_be_bytes());
@@ -98,24 +98,24 @@ fn embedded_v4(v6: Ipv6Addr) -> Option<Ipv4Addr> {
     }
 }
 
-/// The server's place in the network, and with it the rules for every URL met on the way to a token.
+/// The server's URL and reach, which determine the rules for every other URL.
 #[derive(Debug, Clone)]
-pub(super) struct Guard {
+pub(super) struct UrlGuard {
     server: Url,
-    reach: Reach,
+    reach: NetworkReach,
 }
 
-impl Guard {
-    /// The rules that follow from `server`; `widened` is what the transport knows from resolving its name.
-    pub(super) fn new(server: &str, widened: Option<Reach>) -> Result<Self, OAuthError> {
-        // The configured address may hold secrets, so only its origin is ever shown.
+impl UrlGuard {
+    /// Derives the rules from `server`; `widened` is what the transport knows from resolving its name.
+    pub(super) fn new(server: &str, widened: Option<NetworkReach>) -> Result<Self, OAuthError> {
+        // The configured URL may contain secrets, so only its origin is shown.
         let url = usable("server url", server)
             .map_err(|_| OAuthError::InsecureUrl { what: "server url", url: origin_of(server) })?;
         let own = match url.host() {
-            Some(Host::Domain(name)) if is_localhost(name) => Reach::Loopback,
-            Some(Host::Ipv4(v4)) => Reach::of(v4.into()),
-            Some(Host::Ipv6(v6)) => Reach::of(v6.into()),
-            _ => Reach::Public,
+            Some(Host::Domain(name)) if is_localhost(name) => NetworkReach::Loopback,
+            Some(Host::Ipv4(v4)) => NetworkReach::of(v4.into()),
+            Some(Host::Ipv6(v6)) => NetworkReach::of(v6.into()),
+            _ => NetworkReach::Public,
         };
         Ok(Self { server: url, reach: widened.map_or(own, |widened| widened.max(own)) })
     }
@@ -125,20 +125,20 @@ impl Guard {
         &self.server
     }
 
-    /// The server's name for messages.
+    /// The server's origin for messages.
     pub(super) fn origin(&self) -> String {
         clip(&self.server.origin().ascii_serialization())
     }
 
-    /// Admits `url`, with the reach that its request must carry, or says why not.
-    pub(super) fn admit(&self, what: &'static str, url: &str) -> Result<(Url, Reach), OAuthError> {
+    /// Checks `url` and returns it with the reach for its request.
+    pub(super) fn admit(&self, what: &'static str, url: &str) -> Result<(Url, NetworkReach), OAuthError> {
         let url = usable(what, url)?;
         if url.origin() == self.server.origin() {
-            return Ok((url, Reach::Configured));
+            return Ok((url, NetworkReach::Configured));
         }
         let allowed = match url.host() {
-            Some(Host::Domain(name)) if is_localhost(name) => self.reach >= Reach::Loopback,
-            Some(Host::Domain(_)) => true, // decided on the resolved address
+            Some(Host::Domain(name)) if is_localhost(name) => self.reach >= NetworkReach::Loopback,
+            Some(Host::Domain(_)) => true, // decided by the resolved address
             Some(Host::Ipv4(v4)) => self.reach.allows(v4.into()),
             Some(Host::Ipv6(v6)) => self.reach.allows(v6.into()),
             None => false,
@@ -150,8 +150,8 @@ impl Guard {
         }
     }
 
-    /// Whether a token for `resource` is a token for this server: same origin, and the server's path lies
-    /// within the resource's.
+    /// Whether a token for `resource` is valid for this server: the origin is the same, and the server's path
+    /// is within the resource's.
     pub(super) fn is_covered_by(&self, resource: &str) -> bool {
         let Some(resource) = Url::parse(resource).ok().filter(|_| is_one_word(resource)) else {
             return false;
@@ -166,7 +166,7 @@ impl Guard {
         }
     }
 
-    /// The server's own name for itself, for the day it publishes none.
+    /// The resource identifier of a server that publishes none.
     pub(super) fn canonical_resource(&self) -> String {
         let mut url = self.server.clone();
         url.set_fragment(None);
@@ -178,7 +178,7 @@ impl Guard {
     }
 }
 
-/// Whether `uri` leads back to this machine, which makes the gateway a native application in OAuth's eyes.
+/// Whether `uri` points to this machine, which makes the gateway a native application in OAuth terms.
 pub(super) fn is_loopback(uri: &Url) -> bool {
     match uri.host() {
         Some(Host::Domain(name)) => is_localhost(name),
@@ -188,7 +188,7 @@ pub(super) fn is_loopback(uri: &Url) -> bool {
     }
 }
 
-/// The part of an address that holds no secrets.
+/// The origin of a URL, which contains no secrets.
 pub(super) fn origin_of(url: &str) -> String {
     Url::parse(url).map_or_else(|_| "(not a URL)".into(), |url| clip(&url.origin().ascii_serialization()))
 }
@@ -197,7 +197,7 @@ fn is_localhost(name: &str) -> bool {
     name == "localhost" || name.ends_with(".localhost")
 }
 
-/// Parsers drop or escape blanks; text that is compared and stored as it came must not have any.
+/// Parsers drop or escape whitespace; text that is compared and stored unchanged must not contain any.
 fn is_one_word(text: &str) -> bool {
     text.len() <= 2048 && !text.contains(|c: char| c.is_whitespace() || c.is_control())
 }
@@ -217,7 +217,7 @@ mod tests {
 
     #[test]
     fn reach_follows_from_the_address() {
-        use Reach::{Loopback, Public, Site};
+        use NetworkReach::{Loopback, Public, Site};
         let cases = [
             ("93.184.216.34", Some(Public)),
             ("10.1.2.3", Some(Site)),
@@ -228,7 +228,7 @@ mod tests {
             ("::ffff:127.0.0.1", Some(Loopback)),
             ("::ffff:192.168.0.1", Some(Site)),
             ("64:ff9b::a00:1", Some(Site)),    // 10.0.0.1 behind NAT64
-            ("2002:7f00:1::", Some(Loopback)), // 127.0.0.1 behind 6to4
+            ("2002:7f00:1::", Some(Loopback)), // 127.0.0.1 in a 6to4 address
             ("2606:4700::1111", Some(Public)),
             ("169.254.169.254", None),
             ("::ffff:169.254.169.254", None),
@@ -243,8 +243,8 @@ mod tests {
     }
 
     #[test]
-    fn a_public_server_cannot_send_the_gateway_inside() {
-        let guard = Guard::new("https://mcp.example.com/mcp", None).unwrap();
+    fn a_public_server_cannot_direct_the_gateway_into_a_private_network() {
+        let guard = UrlGuard::new("https://mcp.example.com/mcp", None).unwrap();
         let cases = [
             ("https://auth.example.com/token", true),
             ("http://auth.example.com/token", false),
@@ -262,17 +262,17 @@ mod tests {
     }
 
     #[test]
-    fn a_local_server_may_name_local_ones_but_not_cloud_metadata() {
-        let guard = Guard::new("http://localhost:3000/mcp", None).unwrap();
-        assert_eq!(guard.admit("url", "http://127.0.0.1:4000/").unwrap().1, Reach::Loopback);
-        assert_eq!(guard.admit("url", "http://localhost:3000/x").unwrap().1, Reach::Configured);
+    fn a_local_server_may_refer_to_local_ones_but_not_cloud_metadata() {
+        let guard = UrlGuard::new("http://localhost:3000/mcp", None).unwrap();
+        assert_eq!(guard.admit("url", "http://127.0.0.1:4000/").unwrap().1, NetworkReach::Loopback);
+        assert_eq!(guard.admit("url", "http://localhost:3000/x").unwrap().1, NetworkReach::Configured);
         assert!(guard.admit("url", "https://169.254.169.254/").is_err());
-        assert!(Guard::new("http://mcp.example.com/mcp", None).is_err());
+        assert!(UrlGuard::new("http://mcp.example.com/mcp", None).is_err());
     }
 
     #[test]
     fn a_resource_covers_its_own_paths_only() {
-        let guard = Guard::new("https://mcp.example.com/team/mcp", None).unwrap();
+        let guard = UrlGuard::new("https://mcp.example.com/team/mcp", None).unwrap();
         let cases = [
             ("https://mcp.example.com/team/mcp", true),
             ("https://mcp.example.com", true),

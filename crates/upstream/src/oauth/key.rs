@@ -1,4 +1,4 @@
-//! A client's own signing key, for authorization servers that take signatures instead of secrets.
+//! A client's own signing key, for authorization servers that accept signatures instead of secrets.
 
 use super::error::OAuthError;
 use super::login::random_text;
@@ -11,10 +11,10 @@ use serde_json::{Value, json};
 use toolbooth_core::fault::{Blame, Fault};
 use toolbooth_core::secret::SecretText;
 
-/// An assertion is used at once; a minute allows for clocks that differ.
+/// Lifetime of an assertion. It is used immediately; a minute allows for clock differences.
 const ASSERTION_SECONDS: u64 = 60;
 
-/// A private key that signs as ES256 or RS256.
+/// A private key that signs with ES256 or RS256.
 pub struct SigningKey(Pair);
 
 enum Pair {
@@ -22,12 +22,12 @@ enum Pair {
     Rs256(Box<RsaKeyPair>),
 }
 
-/// The text is not a key that can sign.
+/// The text is not a valid signing key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the signing key is not a PKCS#8 PEM of a P-256 or RSA key")]
-pub struct KeyError;
+pub struct SigningKeyError;
 
-impl Fault for KeyError {
+impl Fault for SigningKeyError {
     fn code(&self) -> &'static str {
         "oauth.bad-key"
     }
@@ -40,23 +40,24 @@ impl Fault for KeyError {
 }
 
 impl SigningKey {
-    /// Reads a PKCS#8 key in PEM.
-    pub fn from_pem(pem: &SecretText) -> Result<Self, KeyError> {
+    /// Parses a PKCS#8 key in PEM format.
+    pub fn from_pem(pem: &SecretText) -> Result<Self, SigningKeyError> {
         let body = pem.expose().trim().strip_prefix("-----BEGIN PRIVATE KEY-----");
-        let body = body.and_then(|body| body.strip_suffix("-----END PRIVATE KEY-----")).ok_or(KeyError)?;
+        let body =
+            body.and_then(|body| body.strip_suffix("-----END PRIVATE KEY-----")).ok_or(SigningKeyError)?;
         let compact: String = body.split_whitespace().collect();
-        let der = STANDARD.decode(compact).map_err(|_| KeyError)?;
+        let der = STANDARD.decode(compact).map_err(|_| SigningKeyError)?;
         let random = SystemRandom::new();
         match EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &der, &random) {
             Ok(pair) => Ok(Self(Pair::Es256(Box::new(pair)))),
             Err(_) => {
-                let pair = RsaKeyPair::from_pkcs8(&der).map_err(|_| KeyError)?;
+                let pair = RsaKeyPair::from_pkcs8(&der).map_err(|_| SigningKeyError)?;
                 Ok(Self(Pair::Rs256(Box::new(pair))))
             }
         }
     }
 
-    /// A JWT by which the client `id` proves itself to `issuer`.
+    /// A JWT with which the client `id` authenticates to `issuer`.
     pub(super) fn client_assertion(&self, id: &str, issuer: &str) -> Result<SecretText, OAuthError> {
         let now = unix_now();
         self.sign(json!({
@@ -78,7 +79,7 @@ impl SigningKey {
         let head = json!({"alg": algorithm, "typ": "JWT"});
         let message = format!("{}.{}", encode(&head), encode(&claims));
         let random = SystemRandom::new();
-        // Signing fails only for want of randomness.
+        // Signing fails only if randomness is unavailable.
         let signature = match &self.0 {
             Pair::Es256(pair) => {
                 let signature =

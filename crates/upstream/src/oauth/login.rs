@@ -1,9 +1,9 @@
-//! One authorization request and the check of its answer: PKCE, state, issuer.
+//! An authorization request and the validation of its response: PKCE, state, issuer.
 
 use super::Browser;
 use super::discovery::{AuthServer, OFFLINE_ACCESS};
 use super::error::{AuthorizeError, OAuthError, clip, error_code};
-use super::record::Client;
+use super::record::OAuthClient;
 use super::scopes::Scopes;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -11,23 +11,23 @@ use sha2::{Digest, Sha256};
 use std::time::Duration;
 use url::Url;
 
-/// How long a person may take; a browser may well give up sooner.
-const LONGEST_LOGIN: Duration = Duration::from_secs(600);
+/// Timeout of a login; a browser may give up sooner.
+const LOGIN_TIMEOUT: Duration = Duration::from_secs(600);
 
-/// The code that a login brought, with the verifier that redeems it.
-pub(super) struct Code {
+/// An authorization code with its PKCE verifier.
+pub(super) struct AuthorizationCode {
     pub(super) code: String,
     pub(super) verifier: String,
 }
 
-/// Sends a person to `server` to agree to `scopes` for `resource`.
+/// Asks a person for consent at `server` to `scopes` for `resource`.
 pub(super) async fn ask(
     browser: &dyn Browser,
     server: &AuthServer,
-    client: &Client,
+    client: &OAuthClient,
     resource: &str,
     scopes: &Scopes,
-) -> Result<Code, OAuthError> {
+) -> Result<AuthorizationCode, OAuthError> {
     let bad = |what| OAuthError::BadMetadata { issuer: clip(&server.issuer), what };
     let endpoint =
         server.authorization_endpoint.as_deref().ok_or_else(|| bad("no authorization endpoint"))?;
@@ -51,19 +51,19 @@ pub(super) async fn ask(
             query.append_pair("scope", &scopes.joined());
         }
         if scopes.contains(OFFLINE_ACCESS) {
-            // OpenID Connect ignores the scope unless the person is asked.
+            // OpenID Connect ignores the scope without this prompt.
             query.append_pair("prompt", "consent");
         }
     }
     let login = browser.authorize(url.as_str(), &client.redirect_uri);
-    let redirect = match tokio::time::timeout(LONGEST_LOGIN, login).await {
+    let redirect = match tokio::time::timeout(LOGIN_TIMEOUT, login).await {
         Ok(redirect) => redirect?,
         Err(_) => return Err(AuthorizeError::TimedOut.into()),
     };
-    Ok(Code { code: read_answer(server, &redirect, &state)?, verifier })
+    Ok(AuthorizationCode { code: read_answer(server, &redirect, &state)?, verifier })
 }
 
-/// The code in an authorization response, once state and issuer are what they must be.
+/// The code in an authorization response, after state and issuer are validated.
 fn read_answer(server: &AuthServer, redirect: &str, state: &str) -> Result<String, OAuthError> {
     let bad = |what| OAuthError::BadResponse { what };
     let url = Url::parse(redirect).map_err(|_| bad("it is not a URL"))?;
@@ -72,13 +72,13 @@ fn read_answer(server: &AuthServer, redirect: &str, state: &str) -> Result<Strin
             url.query_pairs().filter(|(key, _)| key == name).map(|(_, value)| value.into_owned());
         match (values.next(), values.next()) {
             (value, None) => Ok(value),
-            _ => Err(bad("a parameter comes twice")),
+            _ => Err(bad("a parameter is repeated")),
         }
     };
     if single("state")?.as_deref() != Some(state) {
-        return Err(bad("its state is not ours"));
+        return Err(bad("its state does not match"));
     }
-    // Before the issuer is known to be right, nothing else in the answer may be believed, errors included.
+    // Nothing else in the response, including errors, is trusted before the issuer is validated.
     match single("iss")? {
         Some(issuer) if issuer != server.issuer => return Err(bad("it names another issuer")),
         None if server.answers_with_issuer => return Err(bad("it does not name its issuer")),
@@ -87,10 +87,10 @@ fn read_answer(server: &AuthServer, redirect: &str, state: &str) -> Result<Strin
     if let Some(error) = single("error")? {
         return Err(OAuthError::Denied { issuer: clip(&server.issuer), error: error_code(&error) });
     }
-    single("code")?.ok_or_else(|| bad("it carries no code"))
+    single("code")?.ok_or_else(|| bad("it contains no code"))
 }
 
-/// 256 random bits in 43 characters, the shortest verifier that PKCE allows.
+/// 256 random bits in 43 characters, the minimum length of a PKCE verifier.
 pub(super) fn random_text() -> Result<String, OAuthError> {
     let mut bytes = [0; 32];
     getrandom::fill(&mut bytes).map_err(|_| OAuthError::NoRandomness)?;

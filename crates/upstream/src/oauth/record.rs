@@ -1,7 +1,7 @@
-//! What is kept between runs, and under which keys.
+//! The records that are stored between runs, and their keys.
 //!
-//! Registrations are keyed by issuer and tokens by issuer and resource, so nothing issued by one authorization
-//! server, or for one resource, can be taken for another's.
+//! Registrations are keyed by issuer, and tokens by issuer and resource, so that nothing issued by one
+//! authorization server, or for one resource, can be used for another.
 
 use super::TokenVault;
 use super::guard::origin_of;
@@ -15,35 +15,35 @@ use sha2::{Digest, Sha256};
 use std::fmt;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Where a server's tokens came from last.
+/// The origin of a server's current tokens.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Trail {
     pub(super) issuer: String,
     pub(super) resource: String,
     /// The client id that was used; a configured one stays bound to `issuer`.
     pub(super) client_id: String,
-    /// Every scope asked for so far.
+    /// All scopes requested so far.
     pub(super) requested: Scopes,
-    /// Whether the tokens can be had again at any time without anyone's attention.
+    /// Whether the tokens can be obtained again at any time without a person.
     #[serde(default)]
     pub(super) unattended: bool,
 }
 
-/// A client as one authorization server knows it.
+/// A client registration at one authorization server.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Client {
+pub(super) struct OAuthClient {
     pub(super) id: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) secret: Option<String>,
     pub(super) auth: ClientAuth,
-    /// The redirect that was registered with it.
+    /// The registered redirect URI.
     pub(super) redirect_uri: String,
-    /// When the secret ends, in Unix seconds.
+    /// Expiry of the secret, in Unix seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) expires_at: Option<u64>,
 }
 
-/// How a client proves itself at the token endpoint.
+/// How a client authenticates at the token endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum ClientAuth {
@@ -55,42 +55,42 @@ pub(super) enum ClientAuth {
     Post,
 }
 
-/// Tokens of one issuer for one resource.
+/// The tokens of one issuer for one resource.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Tokens {
+pub(super) struct TokenSet {
     pub(super) access: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) refresh: Option<String>,
-    /// When the access token is to be renewed, in Unix seconds; absent means it is used until refused.
+    /// When to renew the access token, in Unix seconds; absent means that it is used until refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) renew_at: Option<u64>,
 }
 
-impl Tokens {
-    /// Whether the access token may still be sent.
+impl TokenSet {
+    /// Whether the access token may still be used.
     pub(super) fn is_fresh(&self) -> bool {
         self.renew_at.is_none_or(|renew_at| unix_now() < renew_at)
     }
 }
 
-impl fmt::Debug for Tokens {
+impl fmt::Debug for TokenSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Tokens").field("renew_at", &self.renew_at).finish_non_exhaustive()
+        f.debug_struct("TokenSet").field("renew_at", &self.renew_at).finish_non_exhaustive()
     }
 }
 
-impl fmt::Debug for Client {
+impl fmt::Debug for OAuthClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Client").field("id", &self.id).field("auth", &self.auth).finish_non_exhaustive()
+        f.debug_struct("OAuthClient").field("id", &self.id).field("auth", &self.auth).finish_non_exhaustive()
     }
 }
 
-/// Seconds since 1970, the only time that means the same after a restart.
+/// Seconds since 1970, which stay meaningful after a restart.
 pub(super) fn unix_now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
-/// A vault with typed drawers.
+/// Typed access to a vault.
 pub(super) struct Records<'a>(pub(super) &'a dyn TokenVault);
 
 impl Records<'_> {
@@ -106,11 +106,11 @@ impl Records<'_> {
         self.0.save(&trail_key(server), Bytes::new()).await;
     }
 
-    pub(super) async fn client(&self, issuer: &str) -> Option<Client> {
+    pub(super) async fn client(&self, issuer: &str) -> Option<OAuthClient> {
         self.load(&client_key(issuer)).await
     }
 
-    pub(super) async fn keep_client(&self, issuer: &str, client: &Client) {
+    pub(super) async fn keep_client(&self, issuer: &str, client: &OAuthClient) {
         self.keep(&client_key(issuer), client).await;
     }
 
@@ -118,11 +118,11 @@ impl Records<'_> {
         self.0.save(&client_key(issuer), Bytes::new()).await;
     }
 
-    pub(super) async fn tokens(&self, issuer: &str, resource: &str) -> Option<Tokens> {
+    pub(super) async fn tokens(&self, issuer: &str, resource: &str) -> Option<TokenSet> {
         self.load(&tokens_key(issuer, resource)).await
     }
 
-    pub(super) async fn keep_tokens(&self, issuer: &str, resource: &str, tokens: &Tokens) {
+    pub(super) async fn keep_tokens(&self, issuer: &str, resource: &str, tokens: &TokenSet) {
         self.keep(&tokens_key(issuer, resource), tokens).await;
     }
 
@@ -131,7 +131,7 @@ impl Records<'_> {
     }
 
     async fn load<T: DeserializeOwned>(&self, key: &str) -> Option<T> {
-        // An unreadable record counts as none: the worst that follows is another login.
+        // An unreadable record counts as absent: the worst consequence is another login.
         self.0.load(key).await.and_then(|bytes| serde_json::from_slice(&bytes).ok())
     }
 
@@ -142,9 +142,9 @@ impl Records<'_> {
     }
 }
 
-// A space cannot occur in a URL, so no two keys can run together.
+// URLs contain no spaces, so keys are unambiguous.
 pub(super) fn trail_key(server: &str) -> String {
-    // The address may hold secrets and keys are not kept as carefully as values.
+    // The URL may contain secrets, and keys are less protected than values.
     let digest = Sha256::digest(server.as_bytes());
     format!("oauth/trail {} {}", origin_of(server), URL_SAFE_NO_PAD.encode(&digest[..16]))
 }

@@ -1,24 +1,24 @@
-//! Who the gateway is to an authorization server: a configured client, a published document, or a registration.
+//! The gateway's client at an authorization server: configured, described by a document, or registered.
 
 use super::ClientIdentity;
 use super::discovery::AuthServer;
 use super::error::{OAuthError, clip, error_code};
-use super::fetch::{Body, Fetcher};
+use super::fetch::{Fetcher, PostBody};
 use super::guard::is_loopback;
-use super::record::{Client, ClientAuth, Records, unix_now};
+use super::record::{ClientAuth, OAuthClient, Records, unix_now};
 use serde::Deserialize;
 use serde_json::json;
 use toolbooth_core::server::OAuthEntry;
 use url::Url;
 
-/// The client to use at `server`, by the specification's order: configured, document, registration.
+/// The client to use at `server`, in the order of the specification: configured, document, registration.
 pub(super) async fn client_for(
     server: &AuthServer,
     entry: &OAuthEntry,
     identity: &ClientIdentity,
     fetcher: &Fetcher<'_>,
     records: &Records<'_>,
-) -> Result<Client, OAuthError> {
+) -> Result<OAuthClient, OAuthError> {
     if let Some(client) = known_beforehand(server, entry, identity) {
         return Ok(client);
     }
@@ -33,14 +33,14 @@ pub(super) async fn client_for(
     Ok(client)
 }
 
-/// The client that tokens of `server` were issued to, for a renewal: no redirect is made then, so it does not matter
-/// which one was registered.
+/// The client that the tokens of `server` were issued to, for a renewal. A renewal uses no redirect, so the
+/// registered redirect URI does not matter.
 pub(super) async fn client_of(
     server: &AuthServer,
     entry: &OAuthEntry,
     identity: &ClientIdentity,
     records: &Records<'_>,
-) -> Option<Client> {
+) -> Option<OAuthClient> {
     match known_beforehand(server, entry, identity) {
         Some(client) => Some(client),
         None => records.client(&server.issuer).await.filter(is_alive),
@@ -48,13 +48,17 @@ pub(super) async fn client_of(
 }
 
 /// A client that needs no registration: configured, or described by a document.
-fn known_beforehand(server: &AuthServer, entry: &OAuthEntry, identity: &ClientIdentity) -> Option<Client> {
+fn known_beforehand(
+    server: &AuthServer,
+    entry: &OAuthEntry,
+    identity: &ClientIdentity,
+) -> Option<OAuthClient> {
     if let Some(client) = configured(server, entry, identity) {
         return Some(client);
     }
     let document = identity.cimd_url.as_deref();
     let document = document.filter(|url| server.client_documents && is_document(url))?;
-    Some(Client {
+    Some(OAuthClient {
         id: document.into(),
         secret: None,
         auth: ClientAuth::None,
@@ -63,35 +67,35 @@ fn known_beforehand(server: &AuthServer, entry: &OAuthEntry, identity: &ClientId
     })
 }
 
-/// The client that the operator registered by hand.
-fn configured(server: &AuthServer, entry: &OAuthEntry, identity: &ClientIdentity) -> Option<Client> {
+/// The client that the operator registered manually.
+fn configured(server: &AuthServer, entry: &OAuthEntry, identity: &ClientIdentity) -> Option<OAuthClient> {
     let id = entry.client_id.as_ref()?.expose().to_owned();
     let secret = entry.client_secret.as_ref().map(|secret| secret.expose().to_owned());
     let auth = match &secret {
         None => ClientAuth::None,
-        Some(_) if !server.takes("client_secret_basic") && server.takes("client_secret_post") => {
+        Some(_) if !server.supports("client_secret_basic") && server.supports("client_secret_post") => {
             ClientAuth::Post
         }
         Some(_) => ClientAuth::Basic,
     };
-    Some(Client { id, secret, auth, redirect_uri: identity.redirect_uri.clone(), expires_at: None })
+    Some(OAuthClient { id, secret, auth, redirect_uri: identity.redirect_uri.clone(), expires_at: None })
 }
 
-/// A client id that is a URL must be https and have a path.
+/// A client id that is a URL must use https and have a path.
 fn is_document(url: &str) -> bool {
     Url::parse(url).is_ok_and(|url| url.scheme() == "https" && url.path().len() > 1)
 }
 
-fn is_usable(client: &Client, identity: &ClientIdentity) -> bool {
+fn is_usable(client: &OAuthClient, identity: &ClientIdentity) -> bool {
     client.redirect_uri == identity.redirect_uri && is_alive(client)
 }
 
-fn is_alive(client: &Client) -> bool {
+fn is_alive(client: &OAuthClient) -> bool {
     client.expires_at.is_none_or(|end| unix_now() < end)
 }
 
 #[derive(Deserialize)]
-struct Registered {
+struct RegistrationResponse {
     client_id: String,
     client_secret: Option<String>,
     client_secret_expires_at: Option<serde_json::Value>,
@@ -99,7 +103,7 @@ struct Registered {
 }
 
 #[derive(Deserialize)]
-struct Refusal {
+struct RegistrationErrorBody {
     error: String,
 }
 
@@ -108,53 +112,56 @@ async fn register(
     endpoint: &str,
     identity: &ClientIdentity,
     fetcher: &Fetcher<'_>,
-) -> Result<Client, OAuthError> {
-    let wanted = wanted_auth(server);
+) -> Result<OAuthClient, OAuthError> {
+    let requested_auth = preferred_auth(server);
     let local = Url::parse(&identity.redirect_uri).is_ok_and(|uri| is_loopback(&uri));
     let document = json!({
         "client_name": identity.name,
         "redirect_uris": [identity.redirect_uri],
         "grant_types": ["authorization_code", "refresh_token"],
         "response_types": ["code"],
-        "token_endpoint_auth_method": method(wanted),
-        // Left out, it means `web`, and those may not come back to this machine.
+        "token_endpoint_auth_method": method(requested_auth),
+        // The default is `web`, and web clients may not redirect to this machine.
         "application_type": if local { "native" } else { "web" },
     });
-    let body = Body::Json(document.to_string().into_bytes());
+    let body = PostBody::Json(document.to_string().into_bytes());
     let answer = fetcher.post("registration endpoint", endpoint, body, None).await?;
     let refused = |error: String| match server.guessed {
-        // Nothing at the fixed address of old: the server does not speak OAuth at all.
+        // Nothing exists at the fixed URL: the server does not support OAuth.
         true => OAuthError::NoAuthorizationServer { server: clip(&server.issuer) },
         false => OAuthError::RegistrationRefused { issuer: clip(&server.issuer), error },
     };
     if !answer.status.is_success() {
-        let code = answer.json::<Refusal>().map_or_else(|| answer.status.as_u16().to_string(), |r| r.error);
+        let code = answer
+            .json::<RegistrationErrorBody>()
+            .map_or_else(|| answer.status.as_u16().to_string(), |r| r.error);
         return Err(refused(error_code(&code)));
     }
-    let registered: Registered = answer.json().ok_or_else(|| refused("an unreadable answer".into()))?;
+    let registered: RegistrationResponse =
+        answer.json().ok_or_else(|| refused("an unreadable response".into()))?;
     let auth = match registered.token_endpoint_auth_method.as_deref() {
         _ if registered.client_secret.is_none() => ClientAuth::None,
         Some("none") => ClientAuth::None,
         Some("client_secret_post") => ClientAuth::Post,
         Some(_) => ClientAuth::Basic,
-        None => wanted,
+        None => requested_auth,
     };
-    Ok(Client {
+    Ok(OAuthClient {
         id: registered.client_id,
         secret: registered.client_secret,
         auth,
         redirect_uri: identity.redirect_uri.clone(),
-        // Zero means never.
+        // Zero means that it does not expire.
         expires_at: registered.client_secret_expires_at.and_then(|end| end.as_u64()).filter(|end| *end != 0),
     })
 }
 
-/// A gateway on someone's machine cannot keep a shared secret better than PKCE keeps the code, so it asks for
-/// none where that is allowed.
-fn wanted_auth(server: &AuthServer) -> ClientAuth {
-    if server.takes("none") {
+/// A gateway on a personal machine cannot protect a shared secret better than PKCE protects the code, so it
+/// requests none if that is allowed.
+fn preferred_auth(server: &AuthServer) -> ClientAuth {
+    if server.supports("none") {
         ClientAuth::None
-    } else if server.takes("client_secret_post") && !server.takes("client_secret_basic") {
+    } else if server.supports("client_secret_post") && !server.supports("client_secret_basic") {
         ClientAuth::Post
     } else {
         ClientAuth::Basic

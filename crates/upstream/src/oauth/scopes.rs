@@ -1,22 +1,22 @@
-//! Scope sets: small, ordered as they were first met, and made of well-formed tokens only.
+//! Ordered sets of valid OAuth scopes.
 
 use serde::{Deserialize, Serialize};
 
-const MOST_SCOPES: usize = 64;
-const LONGEST_SCOPE: usize = 256;
+const MAX_SCOPES: usize = 64;
+const MAX_SCOPE_BYTES: usize = 256;
 
-/// A set of scopes that keeps the order in which they came.
+/// A set of scopes in insertion order.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(super) struct Scopes(Vec<String>);
 
 impl Scopes {
-    /// The scopes in a space-separated list, as challenges and tokens carry them.
+    /// Parses a space-separated list of scopes.
     pub(super) fn parse(list: &str) -> Self {
         list.split(' ').collect()
     }
 
-    /// The scopes as a request carries them.
+    /// The scopes as a space-separated list.
     pub(super) fn joined(&self) -> String {
         self.0.join(" ")
     }
@@ -48,7 +48,7 @@ impl Scopes {
 
     fn extend<'a>(&mut self, scopes: impl Iterator<Item = &'a str>) {
         for scope in scopes {
-            if self.0.len() < MOST_SCOPES && is_scope(scope) && !self.contains(scope) {
+            if self.0.len() < MAX_SCOPES && is_scope(scope) && !self.contains(scope) {
                 self.0.push(scope.into());
             }
         }
@@ -65,7 +65,7 @@ impl<'a> FromIterator<&'a str> for Scopes {
 
 /// RFC 6749's scope-token: printable ASCII without space, quote and backslash.
 fn is_scope(text: &str) -> bool {
-    (1..=LONGEST_SCOPE).contains(&text.len())
+    (1..=MAX_SCOPE_BYTES).contains(&text.len())
         && text.bytes().all(|b| b.is_ascii_graphic() && b != b'"' && b != b'\\')
 }
 
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn union_keeps_order_and_drops_what_is_no_scope() {
+    fn union_keeps_order_and_drops_invalid_scopes() {
         let scopes = Scopes::parse("read  write read").union(&Scopes::parse("admin \"x write"));
         assert_eq!(scopes.joined(), "read write admin");
         assert!(scopes.covers(&Scopes::parse("admin read")));
@@ -82,8 +82,8 @@ mod tests {
     }
 
     #[test]
-    fn a_flood_of_scopes_is_cut() {
+    fn the_number_of_scopes_is_limited() {
         let flood: Vec<String> = (0..1000).map(|n| format!("s{n}")).collect();
-        assert_eq!(flood.iter().map(String::as_str).collect::<Scopes>().0.len(), MOST_SCOPES);
+        assert_eq!(flood.iter().map(String::as_str).collect::<Scopes>().0.len(), MAX_SCOPES);
     }
 }

@@ -1,9 +1,9 @@
-//! Talks to token endpoints: a grant goes in, tokens come out.
+//! Requests tokens from token endpoints.
 
 use super::discovery::AuthServer;
 use super::error::{OAuthError, clip, error_code};
-use super::fetch::{Body, Fetcher};
-use super::record::{Client, ClientAuth, Tokens, unix_now};
+use super::fetch::{Fetcher, PostBody};
+use super::record::{ClientAuth, OAuthClient, TokenSet, unix_now};
 use super::scopes::Scopes;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -11,26 +11,26 @@ use serde::Deserialize;
 use toolbooth_core::secret::SecretText;
 use url::form_urlencoded::{Serializer, byte_serialize};
 
-const LONGEST_TOKEN: usize = 16 * 1024;
-/// An access token is renewed this long before its end, or at three quarters of a short life.
+const MAX_TOKEN_BYTES: usize = 16 * 1024;
+/// How long before its expiry an access token is renewed; at most a quarter of its lifetime.
 const MARGIN_SECONDS: u64 = 30;
 
-/// What is given for a token.
-pub(super) enum Grant<'a> {
-    /// The code that an authorization response carried.
+/// The grant that is exchanged for a token.
+pub(super) enum TokenGrant<'a> {
+    /// An authorization code.
     Code { code: &'a str, verifier: &'a str },
     /// A refresh token.
     Refresh(&'a str),
-    /// The client's own secret.
+    /// The client's secret.
     Credentials(&'a Scopes),
-    /// The client's own signature.
+    /// The client's signature.
     SignedCredentials { scopes: &'a Scopes, assertion: &'a str },
-    /// Someone else's signature.
+    /// A third party's assertion.
     Assertion { scopes: &'a Scopes, assertion: &'a str },
 }
 
 #[derive(Deserialize)]
-struct Issued {
+struct TokenResponse {
     access_token: String,
     token_type: Option<String>,
     expires_in: Option<serde_json::Value>,
@@ -38,54 +38,55 @@ struct Issued {
 }
 
 #[derive(Deserialize)]
-struct Refusal {
+struct TokenErrorBody {
     error: String,
 }
 
-/// Asks `server` for tokens that are good for `resource` and nothing else.
+/// Requests tokens from `server` for `resource`.
 pub(super) async fn request(
     fetcher: &Fetcher<'_>,
     server: &AuthServer,
-    client: &Client,
+    client: &OAuthClient,
     resource: &str,
-    grant: Grant<'_>,
-) -> Result<Tokens, OAuthError> {
+    grant: TokenGrant<'_>,
+) -> Result<TokenSet, OAuthError> {
     // The form cannot be held across an await.
     let (body, authorization) = {
         let mut form = Serializer::new(String::new());
         fill(&mut form, &grant, client);
         form.append_pair("resource", resource);
         let authorization = authenticate(client, &mut form);
-        (Body::Form(form.finish()), authorization)
+        (PostBody::Form(form.finish()), authorization)
     };
     let answer = fetcher.post("token endpoint", &server.token_endpoint, body, authorization.as_ref()).await?;
     let refused = |error: String| OAuthError::TokenRefused { issuer: clip(&server.issuer), error };
     if !answer.status.is_success() {
-        let code = answer.json::<Refusal>().map_or_else(|| answer.status.as_u16().to_string(), |r| r.error);
+        let code =
+            answer.json::<TokenErrorBody>().map_or_else(|| answer.status.as_u16().to_string(), |r| r.error);
         return Err(refused(error_code(&code)));
     }
-    let issued: Issued = answer.json().ok_or_else(|| refused("an unreadable answer".into()))?;
-    accept(issued).ok_or_else(|| refused("a token that cannot be used as bearer".into()))
+    let issued: TokenResponse = answer.json().ok_or_else(|| refused("an unreadable response".into()))?;
+    accept(issued).ok_or_else(|| refused("a token that cannot be used as a bearer token".into()))
 }
 
-fn fill(form: &mut Serializer<'_, String>, grant: &Grant<'_>, client: &Client) {
+fn fill(form: &mut Serializer<'_, String>, grant: &TokenGrant<'_>, client: &OAuthClient) {
     let scopes = match grant {
-        Grant::Code { code, verifier } => {
+        TokenGrant::Code { code, verifier } => {
             form.append_pair("grant_type", "authorization_code")
                 .append_pair("code", code)
                 .append_pair("redirect_uri", &client.redirect_uri)
                 .append_pair("code_verifier", verifier);
             return;
         }
-        Grant::Refresh(token) => {
+        TokenGrant::Refresh(token) => {
             form.append_pair("grant_type", "refresh_token").append_pair("refresh_token", token);
             return;
         }
-        Grant::Credentials(scopes) => {
+        TokenGrant::Credentials(scopes) => {
             form.append_pair("grant_type", "client_credentials");
             scopes
         }
-        Grant::SignedCredentials { scopes, assertion } => {
+        TokenGrant::SignedCredentials { scopes, assertion } => {
             form.append_pair("grant_type", "client_credentials")
                 .append_pair(
                     "client_assertion_type",
@@ -94,7 +95,7 @@ fn fill(form: &mut Serializer<'_, String>, grant: &Grant<'_>, client: &Client) {
                 .append_pair("client_assertion", assertion);
             scopes
         }
-        Grant::Assertion { scopes, assertion } => {
+        TokenGrant::Assertion { scopes, assertion } => {
             form.append_pair("grant_type", "urn:ietf:params:oauth:grant-type:jwt-bearer")
                 .append_pair("assertion", assertion);
             scopes
@@ -105,8 +106,8 @@ fn fill(form: &mut Serializer<'_, String>, grant: &Grant<'_>, client: &Client) {
     }
 }
 
-/// Adds the client's proof to the form, or gives the header that carries it.
-fn authenticate(client: &Client, form: &mut Serializer<'_, String>) -> Option<SecretText> {
+/// Adds the client's credentials to the form, or returns the header that carries them.
+fn authenticate(client: &OAuthClient, form: &mut Serializer<'_, String>) -> Option<SecretText> {
     match (client.auth, &client.secret) {
         (ClientAuth::Basic, Some(secret)) => {
             let encode = |text: &str| byte_serialize(text.as_bytes()).collect::<String>();
@@ -124,20 +125,20 @@ fn authenticate(client: &Client, form: &mut Serializer<'_, String>) -> Option<Se
     }
 }
 
-/// Keeps an answer only if its token can be sent as a bearer token.
-fn accept(issued: Issued) -> Option<Tokens> {
+/// Accepts a response only if its token can be sent as a bearer token.
+fn accept(issued: TokenResponse) -> Option<TokenSet> {
     let is_bearer = issued.token_type.is_none_or(|kind| kind.eq_ignore_ascii_case("bearer"));
-    let fits_a_header = (1..=LONGEST_TOKEN).contains(&issued.access_token.len())
+    let fits_a_header = (1..=MAX_TOKEN_BYTES).contains(&issued.access_token.len())
         && issued.access_token.bytes().all(|b| b.is_ascii_graphic());
-    let refresh = issued.refresh_token.filter(|token| (1..=LONGEST_TOKEN).contains(&token.len()));
+    let refresh = issued.refresh_token.filter(|token| (1..=MAX_TOKEN_BYTES).contains(&token.len()));
     let renew_at = issued.expires_in.and_then(seconds).map(|life| {
         let margin = MARGIN_SECONDS.min(life / 4);
         unix_now().saturating_add(life - margin)
     });
-    (is_bearer && fits_a_header).then_some(Tokens { access: issued.access_token, refresh, renew_at })
+    (is_bearer && fits_a_header).then_some(TokenSet { access: issued.access_token, refresh, renew_at })
 }
 
-/// Seconds, from a number or from the text that some servers send instead.
+/// Seconds, as a number or as the string that some servers send instead.
 fn seconds(value: serde_json::Value) -> Option<u64> {
     match value {
         serde_json::Value::Number(number) => number.as_f64().filter(|n| *n >= 0.0).map(|n| n as u64),

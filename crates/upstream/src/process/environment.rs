@@ -1,12 +1,12 @@
-//! The environment of a server: a few allowed names of the host, and what its entry declares. Nothing else.
+//! Builds a server's environment: a few allowed host variables and those that its entry declares.
 
 use std::collections::BTreeMap;
 use toolbooth_core::secret::SecretText;
 
-/// Builds a server's whole environment, sorted by name.
+/// Builds a server's complete environment, sorted by name.
 ///
-/// `allowed` holds names of the host's variables, a trailing `*` standing for any rest (`LC_*`).
-/// `own` is what the server's entry declares; it wins.
+/// `allowed` contains names of host variables; a trailing `*` matches any suffix (`LC_*`). `own` contains the
+/// variables of the server's entry, which take precedence.
 pub fn clean_environment(
     host: &BTreeMap<String, String>,
     allowed: &[String],
@@ -15,7 +15,7 @@ pub fn clean_environment(
     let inherited = host
         .iter()
         .filter(|(name, _)| allowed.iter().any(|pattern| admits(pattern, name)))
-        // Shells export functions this way; a server's shell would run what stands in them.
+        // Shells export functions this way; a server's shell would execute them.
         .filter(|(_, value)| !value.starts_with("()"))
         .map(|(name, value)| (name.clone(), SecretText::expanded(format!("${{{name}}}"), value)));
     let mut whole: BTreeMap<String, SecretText> = inherited.collect();

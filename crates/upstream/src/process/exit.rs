@@ -1,27 +1,28 @@
-//! How the life of a server process ended, and the words in which its reaper tells so.
+//! How a server process ended, and the report format of its reaper.
 
 use std::fmt;
 
 /// How a server process ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Exit {
-    /// It left with this code.
+pub enum ProcessExit {
+    /// It exited with this code.
     Code(i32),
-    /// This signal ended it; 0 where the system did not tell which.
+    /// It was ended by this signal; 0 if the signal is unknown.
     Signal(i32),
     /// The system refused to run it, with this error number.
     NotStarted(i32),
-    /// Its reaper ended without a word, most likely killed; what could be found of the tree was killed too.
+    /// Its reaper ended without a report, probably killed. All processes of the tree that could be found were
+    /// killed too.
     ReaperLost,
 }
 
-impl Exit {
-    /// Whether it left by itself and said that all was well.
+impl ProcessExit {
+    /// Whether it exited with code 0.
     pub fn is_clean(self) -> bool {
         self == Self::Code(0)
     }
 
-    /// The status a shell would show: the code, or 128 and the signal.
+    /// The status that a shell would show: the code, or 128 plus the signal number.
     pub fn shell_status(self) -> u8 {
         match self {
             Self::Code(code) => u8::try_from(code & 0xff).unwrap_or(u8::MAX),
@@ -32,7 +33,7 @@ impl Exit {
     }
 }
 
-impl fmt::Display for Exit {
+impl fmt::Display for ProcessExit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Code(code) => write!(f, "exited with code {code}"),
@@ -48,7 +49,7 @@ impl fmt::Display for Exit {
     }
 }
 
-impl From<std::process::ExitStatus> for Exit {
+impl From<std::process::ExitStatus> for ProcessExit {
     fn from(status: std::process::ExitStatus) -> Self {
         use std::os::unix::process::ExitStatusExt;
         match (status.code(), status.signal()) {
@@ -61,25 +62,25 @@ impl From<std::process::ExitStatus> for Exit {
 /// One line that a reaper writes to its gateway.
 #[cfg(target_os = "linux")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Report {
-    /// The server runs under this process id.
+pub(super) enum ReaperReport {
+    /// The server is running with this process id.
     Running(u32),
     /// The server ended.
-    Ended(Exit),
-    /// The reaper gives up on this many processes that it may not kill.
+    Ended(ProcessExit),
+    /// The reaper gave up on this number of processes that it could not kill.
     LeftBehind(usize),
 }
 
 #[cfg(target_os = "linux")]
-impl Report {
-    /// Reads a line; what is not understood is nothing.
+impl ReaperReport {
+    /// Parses a line; `None` for an unknown one.
     pub fn parse(line: &str) -> Option<Self> {
         let (word, number) = line.split_once(' ')?;
         Some(match word {
             "pid" => Self::Running(number.parse().ok()?),
-            "code" => Self::Ended(Exit::Code(number.parse().ok()?)),
-            "signal" => Self::Ended(Exit::Signal(number.parse().ok()?)),
-            "refused" => Self::Ended(Exit::NotStarted(number.parse().ok()?)),
+            "code" => Self::Ended(ProcessExit::Code(number.parse().ok()?)),
+            "signal" => Self::Ended(ProcessExit::Signal(number.parse().ok()?)),
+            "refused" => Self::Ended(ProcessExit::NotStarted(number.parse().ok()?)),
             "left" => Self::LeftBehind(number.parse().ok()?),
             _ => return None,
         })
@@ -87,14 +88,14 @@ impl Report {
 }
 
 #[cfg(target_os = "linux")]
-impl fmt::Display for Report {
+impl fmt::Display for ReaperReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Running(pid) => write!(f, "pid {pid}"),
-            Self::Ended(Exit::Code(code)) => write!(f, "code {code}"),
-            Self::Ended(Exit::Signal(signal)) => write!(f, "signal {signal}"),
-            Self::Ended(Exit::NotStarted(number)) => write!(f, "refused {number}"),
-            Self::Ended(Exit::ReaperLost) => f.write_str("lost"),
+            Self::Ended(ProcessExit::Code(code)) => write!(f, "code {code}"),
+            Self::Ended(ProcessExit::Signal(signal)) => write!(f, "signal {signal}"),
+            Self::Ended(ProcessExit::NotStarted(number)) => write!(f, "refused {number}"),
+            Self::Ended(ProcessExit::ReaperLost) => f.write_str("lost"),
             Self::LeftBehind(count) => write!(f, "left {count}"),
         }
     }
@@ -105,13 +106,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn endings_read_as_sentences() {
+    fn exits_are_described_in_words() {
         let cases = [
-            (Exit::Code(3), "exited with code 3", 3),
-            (Exit::Signal(9), "was ended by SIGKILL", 137),
-            (Exit::Signal(40), "was ended by signal 40", 168),
-            (Exit::NotStarted(8), "could not be run: Exec format error", 126),
-            (Exit::ReaperLost, "was lost together with its reaper process", 137),
+            (ProcessExit::Code(3), "exited with code 3", 3),
+            (ProcessExit::Signal(9), "was ended by SIGKILL", 137),
+            (ProcessExit::Signal(40), "was ended by signal 40", 168),
+            (ProcessExit::NotStarted(8), "could not be run: Exec format error", 126),
+            (ProcessExit::ReaperLost, "was lost together with its reaper process", 137),
         ];
         for (exit, sentence, status) in cases {
             assert_eq!((exit.to_string().as_str(), exit.shell_status()), (sentence, status));
@@ -120,17 +121,17 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn reports_are_read_as_they_were_written() {
+    fn reports_survive_a_round_trip() {
         let reports = [
-            Report::Running(7),
-            Report::Ended(Exit::Code(1)),
-            Report::Ended(Exit::Signal(15)),
-            Report::Ended(Exit::NotStarted(13)),
-            Report::LeftBehind(2),
+            ReaperReport::Running(7),
+            ReaperReport::Ended(ProcessExit::Code(1)),
+            ReaperReport::Ended(ProcessExit::Signal(15)),
+            ReaperReport::Ended(ProcessExit::NotStarted(13)),
+            ReaperReport::LeftBehind(2),
         ];
         for report in reports {
-            assert_eq!(Report::parse(&report.to_string()), Some(report));
+            assert_eq!(ReaperReport::parse(&report.to_string()), Some(report));
         }
-        assert_eq!(Report::parse("pid x"), None);
+        assert_eq!(ReaperReport::parse("pid x"), None);
     }
 }

@@ -1,27 +1,27 @@
-//! Why a server process could not be started.
+//! Errors of starting a server process.
 
 use std::io;
 use std::path::PathBuf;
 use toolbooth_core::fault::{Blame, Fault};
 
-/// Why a server process could not be started; found before anything runs wherever that is possible.
+/// Why a server process could not be started. Detected before anything runs, if possible.
 #[derive(Debug, thiserror::Error)]
 pub enum LaunchError {
-    /// No folder of the server's `PATH` holds the command, or the path given does not exist.
+    /// No folder of the server's `PATH` contains the command, or the given path does not exist.
     #[error("`{command}` was not found")]
     CommandNotFound {
         /// The command as it was written.
         command: String,
-        /// Where it was looked for: the folders of `PATH`; empty for a command with a path of its own.
+        /// The searched folders of `PATH`; empty if the command is a path.
         searched: Vec<PathBuf>,
     },
-    /// The file is there and may not be run.
+    /// The file exists but is not executable.
     #[error("`{path}` is not executable", path = path.display())]
     NotExecutable {
         /// The file.
         path: PathBuf,
     },
-    /// The command is a script for a program that is missing.
+    /// The command is a script whose interpreter is missing.
     #[error("`{command}` is a script for `{interpreter}`, which was not found")]
     InterpreterNotFound {
         /// The command as it was written.
@@ -35,14 +35,14 @@ pub enum LaunchError {
         /// The folder.
         path: PathBuf,
     },
-    /// A value that no process can be given.
-    #[error("{what} holds a character that no process can be given")]
+    /// A value that cannot be passed to a process.
+    #[error("{what} contains a character that cannot be passed to a process")]
     Unpassable {
-        /// What it is: never its value.
+        /// Which value; never the value itself.
         what: String,
     },
-    /// The command line and the environment together are longer than the system allows.
-    #[error("the arguments and environment of `{command}` are longer than the system allows")]
+    /// The command line and the environment together exceed the system's limit.
+    #[error("the arguments and environment of `{command}` exceed the system's limit")]
     TooLong {
         /// The command as it was written.
         command: String,
@@ -52,15 +52,15 @@ pub enum LaunchError {
     NoReaper {
         /// The executable.
         path: PathBuf,
-        /// What the system said.
+        /// The system error.
         source: io::Error,
     },
-    /// The system had no room for another process or its pipes.
-    #[error("the system refused a process for `{command}`")]
+    /// The system could not create another process or its pipes.
+    #[error("the system could not create a process for `{command}`")]
     Refused {
         /// The command as it was written.
         command: String,
-        /// What the system said.
+        /// The system error.
         source: io::Error,
     },
 }
@@ -86,35 +86,35 @@ impl Fault for LaunchError {
     fn hint(&self) -> Option<String> {
         Some(match self {
             Self::CommandNotFound { command, .. } if command.trim().contains(' ') => {
-                "write the program alone in `command` and the rest as a list in `args`".into()
+                "put only the program in `command`, and its arguments as a list in `args`".into()
             }
             Self::CommandNotFound { command, .. } if command.starts_with('~') => {
                 "`~` is not expanded here; give the full path, or write `${HOME}`".into()
             }
             Self::CommandNotFound { searched, .. } if searched.is_empty() => {
-                "give a full path; a relative one counts from the server's `cwd`".into()
+                "give a full path; a relative path is resolved against the server's `cwd`".into()
             }
             Self::CommandNotFound { command, searched } => {
                 let folders: Vec<_> = searched.iter().map(|folder| folder.display().to_string()).collect();
                 format!(
-                    "install `{command}`, or give its full path in `command`; looked in {}",
+                    "install `{command}`, or give its full path in `command`; searched {}",
                     folders.join(":")
                 )
             }
             Self::NotExecutable { path } => {
-                format!("allow it with `chmod +x {}`, or name a program that runs it", path.display())
+                format!("run `chmod +x {}`, or set `command` to a program that runs it", path.display())
             }
             Self::InterpreterNotFound { interpreter, .. } => {
                 format!("install `{interpreter}`, or add its folder to `PATH` in the server's `env`")
             }
             Self::FolderMissing { .. } => "create the folder, or correct `cwd`".into(),
             Self::Unpassable { .. } => {
-                "remove the zero character; a variable's name must also be without `=` and not empty".into()
+                "remove the NUL character; a variable's name must also be non-empty and without `=`".into()
             }
             Self::TooLong { .. } => "pass large values in a file and give its path".into(),
             Self::NoReaper { .. } => "reinstall toolbooth, or check that its file may be run".into(),
             Self::Refused { .. } => {
-                "look at the limits on processes and open files (`ulimit -u`, `ulimit -n`) and at free memory"
+                "check the limits on processes and open files (`ulimit -u`, `ulimit -n`) and the free memory"
                     .into()
             }
         })

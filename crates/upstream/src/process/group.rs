@@ -1,19 +1,19 @@
-//! Where there is no subreaper: a server leads a process group, and ending means signals to that group.
+//! Systems without subreapers: a server leads a process group and is ended by signals to that group.
 //!
-//! A process that leaves the group, or the sudden death of the gateway, is beyond this; there the closing of its
-//! input is all that tells a server to leave.
+//! This does not cover processes that leave the group or a sudden death of the gateway; there, the closed
+//! input is the only request to exit that a server gets.
 
-use super::exit::Exit;
+use super::exit::ProcessExit;
 use super::fault::LaunchError;
-use super::launch::{Checked, refusal};
-use super::running::{Life, Order, Process};
+use super::launch::{CheckedLaunch, refusal};
+use super::running::{Life, ServerProcess, StopOrder};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use std::process::{ExitCode, Stdio};
 use tokio::process::{Child, Command};
 use tokio::sync::watch;
 
-/// Holds a process group; dropping it kills the group.
+/// Controls a process group; dropping it kills the group.
 #[derive(Debug)]
 pub(super) struct Control {
     group: Pid,
@@ -21,14 +21,14 @@ pub(super) struct Control {
 }
 
 impl Control {
-    pub fn order(&self, order: Order) {
-        // Once the group is gone its number may belong to somebody else.
+    pub fn order(&self, order: StopOrder) {
+        // Once the group is gone, its id may belong to another process.
         if matches!(*self.life.borrow(), Life::Gone(_)) {
             return;
         }
         let signal = match order {
-            Order::Terminate => Signal::SIGTERM,
-            Order::Kill => Signal::SIGKILL,
+            StopOrder::Terminate => Signal::SIGTERM,
+            StopOrder::Kill => Signal::SIGKILL,
         };
         let _ = killpg(self.group, signal);
     }
@@ -36,13 +36,13 @@ impl Control {
 
 impl Drop for Control {
     fn drop(&mut self) {
-        self.order(Order::Kill);
+        self.order(StopOrder::Kill);
     }
 }
 
 /// Starts a checked launch as the leader of its own group.
-pub(super) fn start(checked: Checked) -> Result<Process, LaunchError> {
-    let Checked { shown, file, name, args, folder, env, reaper: _ } = checked;
+pub(super) fn start(checked: CheckedLaunch) -> Result<ServerProcess, LaunchError> {
+    let CheckedLaunch { shown, file, name, args, folder, env, reaper: _ } = checked;
     let mut command = Command::new(file);
     command.arg0(name).args(args).current_dir(folder).env_clear().envs(env).process_group(0);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -53,16 +53,16 @@ pub(super) fn start(checked: Checked) -> Result<Process, LaunchError> {
     let (life, seen) = watch::channel(Life::Running(pid));
     tokio::spawn(follow(child, group, life));
     let control = Control { group, life: seen.clone() };
-    Ok(Process { stdin, stdout, stderr, pid, control, life: seen })
+    Ok(ServerProcess { stdin, stdout, stderr, pid, control, life: seen })
 }
 
 async fn follow(mut child: Child, group: Pid, life: watch::Sender<Life>) {
-    let exit = child.wait().await.map_or(Exit::Signal(0), Exit::from);
+    let exit = child.wait().await.map_or(ProcessExit::Signal(0), ProcessExit::from);
     let _ = killpg(group, Signal::SIGKILL);
     life.send_replace(Life::Gone(exit));
 }
 
-/// There is no reaper on this system; says so.
+/// Reports that this system has no reaper.
 pub fn reaper_main() -> ExitCode {
     eprintln!("error: `reaper` only works on Linux");
     ExitCode::from(2)

@@ -1,25 +1,25 @@
-//! What it takes to start a server process, checked before anything runs.
+//! The parameters for starting a server process, checked before anything runs.
 
 use super::fault::LaunchError;
 use super::platform;
-use super::resolve::Whereabouts;
-use super::running::Process;
+use super::resolve::CommandSearch;
+use super::running::ServerProcess;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::{env, io};
 use tokio::sync::Semaphore;
 use toolbooth_core::secret::SecretText;
 
-/// A server process that is to be started.
+/// A server process to start.
 #[derive(Debug, Clone)]
 pub struct Launch {
     /// The program: a name looked up in the `PATH` of `env`, or a path.
     pub command: SecretText,
     /// Its arguments.
     pub args: Vec<SecretText>,
-    /// Its working folder; absent means the gateway's.
+    /// The working folder; defaults to the gateway's.
     pub cwd: Option<PathBuf>,
-    /// Its whole environment, see [`clean_environment`](super::clean_environment).
+    /// The complete environment, see [`clean_environment`](super::clean_environment).
     pub env: Vec<(String, SecretText)>,
     /// How its reaper is run.
     pub reaper: Reaper,
@@ -30,14 +30,14 @@ pub struct Launch {
 pub struct Reaper {
     /// An executable that calls [`reaper_main`](super::reaper_main).
     pub program: PathBuf,
-    /// The arguments that make it do so; none of them begins with `--`.
+    /// The arguments that make it do so; none of them may begin with `--`.
     pub args: Vec<String>,
 }
 
 impl Reaper {
     /// This executable, as `reaper`.
     pub fn current_exe() -> Self {
-        // On Linux this path means the running executable even after an upgrade has replaced its file.
+        // On Linux this path refers to the running executable even after an upgrade has replaced its file.
         let program = match cfg!(target_os = "linux") {
             true => PathBuf::from("/proc/self/exe"),
             false => env::current_exe().unwrap_or_else(|_| PathBuf::from("toolbooth")),
@@ -46,16 +46,16 @@ impl Reaper {
     }
 }
 
-/// So many processes are started at once. More would only wait for each other inside the system.
+/// Limits how many processes are started concurrently. More would only wait for each other in the kernel.
 static STARTING: Semaphore = Semaphore::const_new(2);
 
 /// A launch whose command was found and whose values can be passed to a process.
-pub(super) struct Checked {
-    /// The command as it was written, for faults.
+pub(super) struct CheckedLaunch {
+    /// The command as it was written, for error messages.
     pub shown: String,
     /// The file to run.
     pub file: PathBuf,
-    /// The command's value, which the process sees as its own name.
+    /// The command's value, used as the process's `argv[0]`.
     pub name: OsString,
     pub args: Vec<OsString>,
     pub folder: PathBuf,
@@ -65,9 +65,9 @@ pub(super) struct Checked {
 }
 
 impl Launch {
-    /// Starts the process on a thread of its own: the system takes milliseconds to fork, and calls must not wait
-    /// for it. Whoever no longer waits for the process ends it.
-    pub async fn begin(self) -> Result<Process, LaunchError> {
+    /// Starts the process on a blocking thread: forking takes milliseconds, and calls must not wait for it.
+    /// If the caller drops the future, the process is ended.
+    pub async fn begin(self) -> Result<ServerProcess, LaunchError> {
         let command = self.command.shown().to_owned();
         let refused = |source| LaunchError::Refused { command, source };
         let turn = match STARTING.acquire().await {
@@ -84,18 +84,18 @@ impl Launch {
         }
     }
 
-    /// Starts the process; must be called within a tokio runtime.
-    pub fn spawn(self) -> Result<Process, LaunchError> {
+    /// Starts the process. Must be called within a tokio runtime.
+    pub fn spawn(self) -> Result<ServerProcess, LaunchError> {
         platform::start(self.check()?)
     }
 
-    fn check(self) -> Result<Checked, LaunchError> {
+    fn check(self) -> Result<CheckedLaunch, LaunchError> {
         let Self { command, args, cwd, env, reaper } = self;
         check_values(&command, &args, &env)?;
         let folder = working_folder(cwd, &command)?;
         let path = env.iter().rev().find(|(name, _)| name == "PATH").map(|(_, value)| value.expose());
-        let file = Whereabouts { folder: &folder, path }.find(&command)?;
-        Ok(Checked {
+        let file = CommandSearch { folder: &folder, path }.find(&command)?;
+        Ok(CheckedLaunch {
             shown: command.shown().into(),
             file,
             name: command.expose().into(),
@@ -144,7 +144,7 @@ fn check_values(
     Ok(())
 }
 
-/// Sorts a refusal of the system by what can be done about it.
+/// Classifies a system error by its remedy.
 pub(super) fn refusal(command: String, source: io::Error) -> LaunchError {
     match source.kind() {
         io::ErrorKind::ArgumentListTooLong => LaunchError::TooLong { command },
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn values_no_process_can_hold_are_refused_without_being_shown() {
+    fn values_that_cannot_be_passed_are_refused_and_not_shown() {
         let secret = || SecretText::expanded("${KEY}", "hun\0ter2");
         let cases = [
             Launch { command: secret(), ..launch() },

@@ -1,35 +1,35 @@
-//! Bounded newline framing: cuts a server's output into lines without copying them and without trusting their length.
+//! Newline framing with a length limit: splits a server's output into lines without copying them.
 
 use bytes::{Bytes, BytesMut};
 use memchr::memchr;
 use std::io;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-/// Room made for a read from a quiet server.
+/// Buffer space for a read from a quiet server.
 const QUIET_READ_BYTES: usize = 8 * 1024;
-/// Room made for a read from a busy one.
+/// Buffer space for a read from a busy server.
 const BUSY_READ_BYTES: usize = 64 * 1024;
-/// A line larger than this does not keep its buffer with the reader.
+/// A line longer than this does not leave its buffer with the reader.
 const LARGE_LINE_BYTES: usize = 256 * 1024;
-/// How much is told of both ends of a line that was too long.
+/// Number of bytes kept of each end of an overlong line.
 const EDGE_BYTES: usize = 256;
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// What a stream of lines consists of.
+/// An item of a stream of lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Frame {
-    /// A line, without its end and without a byte order mark; never empty.
+pub enum LineFrame {
+    /// A line without its line break and without a byte order mark; never empty.
     Line(Bytes),
-    /// A line has grown beyond the limit; told at once, while it may still be coming in.
+    /// A line exceeds the limit. Reported immediately, while it may still be arriving.
     TooLong {
         /// The limit in bytes.
         limit: usize,
         /// The first 256 bytes of the line.
         prefix: Bytes,
     },
-    /// The line that was too long has ended; it was read and dropped.
+    /// The overlong line has ended; it was read and dropped.
     Skipped {
-        /// Its whole length in bytes.
+        /// Its total length in bytes.
         discarded: u64,
         /// Its last 256 bytes, where some servers put the id.
         suffix: Bytes,
@@ -38,22 +38,22 @@ pub enum Frame {
     Partial(Bytes),
 }
 
-/// Cuts a stream into lines of bounded length. A cancelled [`next`](LineReader::next) loses nothing.
+/// Splits a stream into lines of limited length. [`next`](LineReader::next) is cancel safe.
 #[derive(Debug)]
 pub struct LineReader<R> {
     source: R,
     limit: usize,
     buffer: BytesMut,
-    /// How much of the buffer is known to hold no newline.
+    /// How much of the buffer is known to contain no newline.
     searched: usize,
     read_bytes: usize,
-    state: State,
+    state: LineState,
 }
 
 #[derive(Debug)]
-enum State {
+enum LineState {
     Reading,
-    /// Within a line that is too long.
+    /// Inside an overlong line.
     Skipping {
         discarded: u64,
         suffix: Vec<u8>,
@@ -70,17 +70,17 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
             buffer: BytesMut::new(),
             searched: 0,
             read_bytes: QUIET_READ_BYTES,
-            state: State::Reading,
+            state: LineState::Reading,
         }
     }
 
-    /// The next frame; `None` at the end of the stream. Empty lines are passed over.
-    pub async fn next(&mut self) -> io::Result<Option<Frame>> {
+    /// Reads the next frame; `None` at the end of the stream. Empty lines are skipped.
+    pub async fn next(&mut self) -> io::Result<Option<LineFrame>> {
         loop {
             if let Some(frame) = self.cut() {
                 return Ok(Some(frame));
             }
-            if let State::Ended = self.state {
+            if let LineState::Ended = self.state {
                 return Ok(None);
             }
             self.make_room();
@@ -93,9 +93,9 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         }
     }
 
-    /// Cuts the next frame out of what was read; `None` if more must be read.
-    fn cut(&mut self) -> Option<Frame> {
-        while let State::Reading = self.state {
+    /// Takes the next frame from the buffer; `None` if more must be read.
+    fn cut(&mut self) -> Option<LineFrame> {
+        while let LineState::Reading = self.state {
             let Some(length) = memchr(b'\n', &self.buffer[self.searched..]).map(|at| at + self.searched)
             else {
                 self.searched = self.buffer.len();
@@ -106,23 +106,23 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
             }
             let line = trimmed(self.take(length + 1).freeze().slice(..length));
             if !line.is_empty() {
-                return Some(Frame::Line(line));
+                return Some(LineFrame::Line(line));
             }
         }
         self.skip()
     }
 
-    fn too_long(&mut self) -> Frame {
-        // A copy, lest 256 bytes hold on to the whole buffer.
+    fn too_long(&mut self) -> LineFrame {
+        // A copy, so that 256 bytes do not keep the whole buffer alive.
         let prefix = Bytes::copy_from_slice(&self.buffer[..EDGE_BYTES.min(self.limit + 1)]);
         self.searched = 0;
-        self.state = State::Skipping { discarded: 0, suffix: Vec::new() };
-        Frame::TooLong { limit: self.limit, prefix }
+        self.state = LineState::Skipping { discarded: 0, suffix: Vec::new() };
+        LineFrame::TooLong { limit: self.limit, prefix }
     }
 
-    /// Drops what is there of a line that is too long.
-    fn skip(&mut self) -> Option<Frame> {
-        let State::Skipping { discarded, suffix } = &mut self.state else { return None };
+    /// Drops the buffered part of an overlong line.
+    fn skip(&mut self) -> Option<LineFrame> {
+        let LineState::Skipping { discarded, suffix } = &mut self.state else { return None };
         let end = memchr(b'\n', &self.buffer);
         let part = &self.buffer[..end.unwrap_or(self.buffer.len())];
         *discarded += part.len() as u64;
@@ -138,33 +138,33 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
             Some(end) => {
                 let frame = self.skipped();
                 let _ = self.take(end + 1);
-                self.state = State::Reading;
+                self.state = LineState::Reading;
                 frame
             }
         }
     }
 
-    fn skipped(&mut self) -> Option<Frame> {
-        let State::Skipping { discarded, suffix } = &mut self.state else { return None };
-        Some(Frame::Skipped { discarded: *discarded, suffix: std::mem::take(suffix).into() })
+    fn skipped(&mut self) -> Option<LineFrame> {
+        let LineState::Skipping { discarded, suffix } = &mut self.state else { return None };
+        Some(LineFrame::Skipped { discarded: *discarded, suffix: std::mem::take(suffix).into() })
     }
 
-    fn end(&mut self) -> Option<Frame> {
+    fn end(&mut self) -> Option<LineFrame> {
         let last = match self.state {
-            State::Reading => {
+            LineState::Reading => {
                 let line = trimmed(self.buffer.split().freeze());
-                (!line.is_empty()).then_some(Frame::Partial(line))
+                (!line.is_empty()).then_some(LineFrame::Partial(line))
             }
-            State::Skipping { .. } => self.skipped(),
-            State::Ended => None,
+            LineState::Skipping { .. } => self.skipped(),
+            LineState::Ended => None,
         };
-        self.state = State::Ended;
+        self.state = LineState::Ended;
         last
     }
 
-    /// Makes room for the next read.
+    /// Reserves buffer space for the next read.
     fn make_room(&mut self) {
-        // A line that keeps growing is read in steps that grow with it: few copies, few reads.
+        // A growing line is read in steps that grow with it, to limit copies and reads.
         let length = self.buffer.len();
         let step = self.read_bytes.max(length.min((self.limit + 1).saturating_sub(length)));
         if self.buffer.capacity() - length < QUIET_READ_BYTES {
@@ -172,19 +172,19 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         }
     }
 
-    /// Takes the first bytes out of the buffer.
+    /// Takes the first bytes from the buffer.
     fn take(&mut self, length: usize) -> BytesMut {
         let taken = self.buffer.split_to(length);
         self.searched = 0;
         if length > LARGE_LINE_BYTES {
-            // Its memory goes with the line, instead of staying with this server for good.
+            // The line takes its memory with it, instead of leaving it with this reader.
             self.buffer = BytesMut::from(&self.buffer[..]);
         }
         taken
     }
 }
 
-/// The line without carriage return and byte order mark.
+/// Removes the carriage return and the byte order mark.
 fn trimmed(mut line: Bytes) -> Bytes {
     if line.last() == Some(&b'\r') {
         line.truncate(line.len() - 1);
@@ -212,7 +212,7 @@ mod tests {
     use std::task::{Context, Poll};
     use tokio::io::ReadBuf;
 
-    /// Gives its bytes in the pieces they were cut into.
+    /// Yields its bytes in the given pieces.
     struct Pieces(VecDeque<Vec<u8>>);
 
     impl AsyncRead for Pieces {
@@ -232,7 +232,7 @@ mod tests {
         }
     }
 
-    fn frames(bytes: &[u8], sizes: &[usize], limit: usize) -> Vec<Frame> {
+    fn frames(bytes: &[u8], sizes: &[usize], limit: usize) -> Vec<LineFrame> {
         let mut pieces = VecDeque::new();
         let mut rest = bytes;
         let mut sizes = sizes.iter().cycle();
@@ -253,17 +253,17 @@ mod tests {
         })
     }
 
-    fn line(text: &'static str) -> Frame {
-        Frame::Line(Bytes::from_static(text.as_bytes()))
+    fn line(text: &'static str) -> LineFrame {
+        LineFrame::Line(Bytes::from_static(text.as_bytes()))
     }
 
     #[test]
     fn line_ends_and_marks_are_removed() {
-        let cases: [(&[u8], Vec<Frame>); 6] = [
+        let cases: [(&[u8], Vec<LineFrame>); 6] = [
             (b"a\nb\r\n\n\r\nc\n", vec![line("a"), line("b"), line("c")]),
             (b"\xef\xbb\xbfa\n\xef\xbb\xbfb\n", vec![line("a"), line("b")]),
             (b"a\rb\n", vec![line("a\rb")]),
-            (b"a\nhalf", vec![line("a"), Frame::Partial("half".into())]),
+            (b"a\nhalf", vec![line("a"), LineFrame::Partial("half".into())]),
             (b"", vec![]),
             (b"\n\n", vec![]),
         ];
@@ -273,9 +273,9 @@ mod tests {
     }
 
     #[test]
-    fn a_line_beyond_the_limit_is_told_and_skipped() {
-        let too_long = Frame::TooLong { limit: 4, prefix: "abcde".into() };
-        let skipped = Frame::Skipped { discarded: 7, suffix: "abcdefg".into() };
+    fn a_line_over_the_limit_is_reported_and_skipped() {
+        let too_long = LineFrame::TooLong { limit: 4, prefix: "abcde".into() };
+        let skipped = LineFrame::Skipped { discarded: 7, suffix: "abcdefg".into() };
         assert_eq!(
             frames(b"abcd\nabcdefg\nok\n", &[3], 4),
             [line("abcd"), too_long.clone(), skipped.clone(), line("ok")]
@@ -284,24 +284,26 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_endless_line_is_told_at_once_and_not_kept() {
+    async fn an_endless_line_is_reported_immediately_and_not_kept() {
         let length = 256 << 20;
         let mut reader = LineReader::new(tokio::io::repeat(b'x').take(length), 1 << 20);
-        assert!(matches!(reader.next().await.unwrap(), Some(Frame::TooLong { .. })));
-        assert!(reader.source.limit() > length - (3 << 20), "told before much more was read");
-        let Some(Frame::Skipped { discarded, .. }) = reader.next().await.unwrap() else { panic!("skipped") };
+        assert!(matches!(reader.next().await.unwrap(), Some(LineFrame::TooLong { .. })));
+        assert!(reader.source.limit() > length - (3 << 20), "reported before much more was read");
+        let Some(LineFrame::Skipped { discarded, .. }) = reader.next().await.unwrap() else {
+            panic!("skipped")
+        };
         assert_eq!(discarded, length);
         assert!(reader.buffer.capacity() <= LARGE_LINE_BYTES);
     }
 
     #[test]
-    fn large_lines_give_their_memory_back() {
+    fn large_lines_release_their_memory() {
         let mut bytes = vec![b'x'; 3 << 20];
         bytes.extend_from_slice(b"\nsmall\n");
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(async {
             let mut reader = LineReader::new(&bytes[..], 4 << 20);
-            let Some(Frame::Line(large)) = reader.next().await.unwrap() else { panic!("a line") };
+            let Some(LineFrame::Line(large)) = reader.next().await.unwrap() else { panic!("a line") };
             assert_eq!(large.len(), 3 << 20);
             drop(large);
             assert_eq!(reader.next().await.unwrap(), Some(line("small")));

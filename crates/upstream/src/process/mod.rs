@@ -1,11 +1,12 @@
-//! Servers that are processes of this machine: started clean, watched, and ended with everything they started.
+//! Servers that are local processes: started with a clean environment, watched, and ended with their whole
+//! tree.
 //!
-//! On Linux each server stands under a *reaper*, this same executable run again as `toolbooth reaper`:
+//! On Linux each server runs under a *reaper*, which is this executable started as `toolbooth reaper`:
 //! gateway → reaper → server. The reaper is the subreaper of the whole tree, so even a daemon that left its
-//! group and session stays its descendant. It holds the read end of a pipe whose only write end is in the gateway:
-//! an order or the end of file there, and so the death of the gateway in any manner, ends the tree.
+//! group and session remains its descendant. It holds the read end of a pipe whose only write end is in the
+//! gateway: an order or the end of file there, and therefore any death of the gateway, ends the tree.
 //!
-//! Elsewhere a server is the leader of a process group, and ending means signals to that group.
+//! On other systems a server leads a process group and is ended by signals to that group.
 
 mod environment;
 mod exit;
@@ -30,12 +31,12 @@ use group as platform;
 use supervised as platform;
 
 pub use environment::clean_environment;
-pub use exit::Exit;
+pub use exit::ProcessExit;
 pub use fault::LaunchError;
 pub use launch::{Launch, Reaper};
-pub use lines::{Frame, LineReader};
+pub use lines::{LineFrame, LineReader};
 pub use preview::preview;
-pub use running::{Process, StopPlan};
+pub use running::{ServerProcess, StopPlan};
 pub use stderr::StderrTail;
 
 #[cfg(not(target_os = "linux"))]

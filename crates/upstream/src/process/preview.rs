@@ -1,20 +1,20 @@
-//! Foreign bytes made fit for a terminal and a log: printable, on one line, cut.
+//! Makes foreign bytes safe for a terminal and a log: printable, on one line, truncated.
 
 use std::fmt::Write;
 
-/// Shows `bytes` on one line in at most `max_chars` characters, an ellipsis included when something was cut.
+/// Renders `bytes` on one line in at most `max_chars` characters, including an ellipsis if something was cut.
 ///
-/// Control characters, direction changes and bytes that are not UTF-8 come out as escapes; tabs stay.
+/// Control characters, direction changes and bytes that are not UTF-8 become escapes; tabs stay.
 pub fn preview(bytes: &[u8], max_chars: usize) -> String {
-    let mut shown = Shown { text: String::new(), left: max_chars, last: 0 };
+    let mut shown = PreviewBuffer { text: String::new(), left: max_chars, last: 0 };
     for chunk in bytes.utf8_chunks() {
         for character in chunk.valid().chars() {
-            if shown.push(Piece::Character(character)).is_none() {
+            if shown.push(PreviewPart::Character(character)).is_none() {
                 return shown.cut();
             }
         }
         for byte in chunk.invalid() {
-            if shown.push(Piece::Byte(*byte)).is_none() {
+            if shown.push(PreviewPart::Byte(*byte)).is_none() {
                 return shown.cut();
             }
         }
@@ -22,33 +22,33 @@ pub fn preview(bytes: &[u8], max_chars: usize) -> String {
     shown.text
 }
 
-enum Piece {
+enum PreviewPart {
     Character(char),
     Byte(u8),
 }
 
-struct Shown {
+struct PreviewBuffer {
     text: String,
     left: usize,
-    /// Where the last piece begins, to make room for the ellipsis.
+    /// Start of the last part, to make room for the ellipsis.
     last: usize,
 }
 
-impl Shown {
-    fn push(&mut self, piece: Piece) -> Option<()> {
+impl PreviewBuffer {
+    fn push(&mut self, piece: PreviewPart) -> Option<()> {
         let start = self.text.len();
         match piece {
-            Piece::Character(character) if !needs_escape(character) => {
+            PreviewPart::Character(character) if !needs_escape(character) => {
                 self.left = self.left.checked_sub(1)?;
                 self.text.push(character);
                 self.last = start;
                 return Some(());
             }
-            Piece::Character(character) if character.is_ascii() => self.escape(u32::from(character)),
-            Piece::Character(character) => {
+            PreviewPart::Character(character) if character.is_ascii() => self.escape(u32::from(character)),
+            PreviewPart::Character(character) => {
                 write!(self.text, "\\u{{{:x}}}", u32::from(character)).expect("a String takes every text");
             }
-            Piece::Byte(byte) => self.escape(u32::from(byte)),
+            PreviewPart::Byte(byte) => self.escape(u32::from(byte)),
         }
         let width = self.text.len() - start;
         match self.left.checked_sub(width) {
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn long_text_is_cut_to_the_measure() {
+    fn long_text_is_cut_to_the_limit() {
         let cases: [(&[u8], usize, &str); 5] = [
             (b"abcdef", 6, "abcdef"),
             (b"abcdefg", 6, "abcde…"),

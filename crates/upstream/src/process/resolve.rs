@@ -1,4 +1,4 @@
-//! Finds the file a command means, as the server's own process would, so that a fault can be told exactly.
+//! Finds the file of a command as the server's own process would, so that errors can be specific.
 
 use super::fault::LaunchError;
 use nix::unistd::{AccessFlags, access};
@@ -7,22 +7,22 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use toolbooth_core::secret::SecretText;
 
-/// What the system searches when an environment has no `PATH`.
+/// The default search path of the system if an environment has no `PATH`.
 const DEFAULT_PATH: &str = "/bin:/usr/bin";
-/// The system reads no more than this of a script's first line.
+/// The system reads at most this much of a script's first line.
 const FIRST_LINE_BYTES: usize = 256;
 
-/// Where a command is looked for.
+/// Where to search for a command.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Whereabouts<'a> {
+pub(super) struct CommandSearch<'a> {
     /// The working folder of the server.
     pub folder: &'a Path,
     /// `PATH` in the environment of the server.
     pub path: Option<&'a str>,
 }
 
-impl Whereabouts<'_> {
-    /// The executable file that `command` means.
+impl CommandSearch<'_> {
+    /// The executable file of `command`.
     pub fn find(&self, command: &SecretText) -> Result<PathBuf, LaunchError> {
         let file = self.file(command.expose(), command.shown())?;
         self.check_interpreter(&file, command.shown())?;
@@ -32,11 +32,11 @@ impl Whereabouts<'_> {
     fn file(&self, command: &str, shown: &str) -> Result<PathBuf, LaunchError> {
         if command.contains('/') {
             let path = self.folder.join(command);
-            return match standing(&path) {
-                Standing::Runs => Ok(path),
-                // The path may hold an expanded secret, so the fault shows what was written.
-                Standing::Idle => Err(LaunchError::NotExecutable { path: shown.into() }),
-                Standing::Absent => {
+            return match file_status(&path) {
+                FileStatus::Executable => Ok(path),
+                // The path may contain an expanded secret, so the error shows the text as written.
+                FileStatus::NotExecutable => Err(LaunchError::NotExecutable { path: shown.into() }),
+                FileStatus::Missing => {
                     Err(LaunchError::CommandNotFound { command: shown.into(), searched: Vec::new() })
                 }
             };
@@ -46,10 +46,10 @@ impl Whereabouts<'_> {
             .collect();
         let mut idle = None;
         for path in searched.iter().filter(|_| !command.is_empty()).map(|folder| folder.join(command)) {
-            match standing(&path) {
-                Standing::Runs => return Ok(path),
-                Standing::Idle => idle = idle.or(Some(path)),
-                Standing::Absent => {}
+            match file_status(&path) {
+                FileStatus::Executable => return Ok(path),
+                FileStatus::NotExecutable => idle = idle.or(Some(path)),
+                FileStatus::Missing => {}
             }
         }
         Err(match idle {
@@ -58,11 +58,11 @@ impl Whereabouts<'_> {
         })
     }
 
-    /// A missing interpreter looks to the system like a missing script, which sends people looking in the wrong place.
+    /// Reports a missing interpreter, which the system reports as a missing script.
     fn check_interpreter(&self, file: &Path, shown: &str) -> Result<(), LaunchError> {
         let Some(interpreter) = first_line(file).as_deref().and_then(interpreter) else { return Ok(()) };
         let missing = match &interpreter {
-            Interpreter::File(path) => matches!(standing(&self.folder.join(path)), Standing::Absent),
+            Interpreter::File(path) => matches!(file_status(&self.folder.join(path)), FileStatus::Missing),
             Interpreter::InPath(name) => self.file(name, name).is_err(),
         };
         let (Interpreter::File(name) | Interpreter::InPath(name)) = interpreter;
@@ -73,24 +73,24 @@ impl Whereabouts<'_> {
     }
 }
 
-enum Standing {
-    Runs,
-    Idle,
-    Absent,
+enum FileStatus {
+    Executable,
+    NotExecutable,
+    Missing,
 }
 
-fn standing(path: &Path) -> Standing {
+fn file_status(path: &Path) -> FileStatus {
     match path.metadata() {
-        Err(_) => Standing::Absent,
-        Ok(about) if about.is_file() && access(path, AccessFlags::X_OK).is_ok() => Standing::Runs,
-        Ok(_) => Standing::Idle,
+        Err(_) => FileStatus::Missing,
+        Ok(about) if about.is_file() && access(path, AccessFlags::X_OK).is_ok() => FileStatus::Executable,
+        Ok(_) => FileStatus::NotExecutable,
     }
 }
 
 #[derive(Debug, PartialEq, Eq)]
 enum Interpreter {
     File(String),
-    /// Named through `env`.
+    /// Given through `env`.
     InPath(String),
 }
 
@@ -108,7 +108,7 @@ fn interpreter(first_line: &str) -> Option<Interpreter> {
         return Some(Interpreter::File(program.into()));
     }
     let word = words.find(|word| *word != "-S" && !word.contains('='));
-    // Any other option of `env` may change where it looks; then only running it can tell.
+    // Other options of `env` may change where it searches; then only running it can tell.
     match word {
         Some(name) if !name.starts_with('-') => Some(Interpreter::InPath(name.into())),
         _ => Some(Interpreter::File(program.into())),
@@ -135,10 +135,10 @@ mod tests {
     }
 
     #[test]
-    fn commands_are_found_as_their_process_would_find_them() {
+    fn commands_are_found_like_execvp_would() {
         let folder = folder_with(&[("a/tool", 0o644, ""), ("b/tool", 0o755, ""), ("run", 0o755, "")]);
         let path = format!("{0}/missing:{0}/a:b", folder.path().display());
-        let places = Whereabouts { folder: folder.path(), path: Some(&path) };
+        let places = CommandSearch { folder: folder.path(), path: Some(&path) };
         let cases = [("tool", "b/tool"), ("./run", "./run"), ("b/tool", "b/tool")];
         for (command, expected) in cases {
             assert_eq!(places.find(&SecretText::plain(command)).unwrap(), folder.path().join(expected));
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_say_what_and_what_next() {
+    fn faults_have_a_message_and_a_hint() {
         let folder = folder_with(&[
             ("idle", 0o644, ""),
             ("bad", 0o755, "#!/no/such/python3\n"),
@@ -154,7 +154,7 @@ mod tests {
             ("env-odd", 0o755, "#!/usr/bin/env -i no-such-node\n"),
         ]);
         let path = folder.path().display().to_string();
-        let places = Whereabouts { folder: folder.path(), path: Some(&path) };
+        let places = CommandSearch { folder: folder.path(), path: Some(&path) };
         let cases = [
             ("nope", "server.command-not-found", "`nope` was not found", "install `nope`"),
             ("npx -y x", "server.command-not-found", "`npx -y x` was not found", "in `args`"),
@@ -176,7 +176,7 @@ mod tests {
 
     #[test]
     fn faults_show_templates_and_not_values() {
-        let places = Whereabouts { folder: Path::new("/"), path: Some("/bin") };
+        let places = CommandSearch { folder: Path::new("/"), path: Some("/bin") };
         let error = places.find(&SecretText::expanded("${TOOL}", "hunter2")).unwrap_err();
         assert!(!format!("{error} {error:?}").contains("hunter2"));
     }

@@ -1,42 +1,42 @@
-//! A server process that runs: its pipes, its ending, and the way to end it.
+//! A running server process: its pipes, its exit, and how to stop it.
 
-use super::exit::Exit;
+use super::exit::ProcessExit;
 use super::platform::Control;
 use std::time::Duration;
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout, timeout_at};
 
-/// A running server process and its tree. Dropping it ends the tree too, after a short grace.
+/// A running server process and its tree. Dropping it ends the tree after a short grace period.
 #[derive(Debug)]
-pub struct Process {
-    /// Where the server reads; may be taken.
+pub struct ServerProcess {
+    /// The server's standard input; may be taken.
     pub stdin: Option<ChildStdin>,
-    /// Where the server writes; may be taken.
+    /// The server's standard output; may be taken.
     pub stdout: Option<ChildStdout>,
-    /// Where the server complains; may be taken, and must be drained.
+    /// The server's standard error; may be taken, and must be drained.
     pub stderr: Option<ChildStderr>,
     pub(super) pid: u32,
     pub(super) control: Control,
     pub(super) life: watch::Receiver<Life>,
 }
 
-/// Where in its life a process stands.
+/// The life cycle of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "only a reaper tells the stages apart"))]
+#[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "only a reaper reports all stages"))]
 pub(super) enum Life {
-    /// On its way.
+    /// Starting.
     Starting,
-    /// Alive under this process id.
+    /// Running with this process id.
     Running(u32),
-    /// The server ended; others of its tree may still be about.
-    Ended(Exit),
-    /// Nothing of the tree is left that could be ended.
-    Gone(Exit),
+    /// The server ended; other processes of its tree may still be running.
+    Ended(ProcessExit),
+    /// No process of the tree is left that could be ended.
+    Gone(ProcessExit),
 }
 
 impl Life {
-    fn exit(self) -> Option<Exit> {
+    fn exit(self) -> Option<ProcessExit> {
         match self {
             Self::Starting | Self::Running(_) => None,
             Self::Ended(exit) | Self::Gone(exit) => Some(exit),
@@ -44,23 +44,23 @@ impl Life {
     }
 }
 
-/// An order to the tree of a process.
+/// An order to the process tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Order {
-    /// Ask the server's group to leave.
+pub(super) enum StopOrder {
+    /// Ask the server's group to exit.
     Terminate,
     /// Kill everything.
     Kill,
 }
 
-/// How patient a stop is. The whole takes no longer than `limit`.
+/// The timeouts of a stop. The whole takes at most `limit`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StopPlan {
-    /// How long the server may take to leave after its input was closed.
+    /// How long the server may take to exit after its input was closed.
     pub linger: Duration,
-    /// How long it may take after it was asked to leave by a signal.
+    /// How long it may take after it was asked to exit by a signal.
     pub grace: Duration,
-    /// When waiting ends even if something could not be killed.
+    /// When waiting ends even if a process could not be killed.
     pub limit: Duration,
 }
 
@@ -72,19 +72,19 @@ impl Default for StopPlan {
 }
 
 impl StopPlan {
-    /// Kills at once.
+    /// Kills immediately.
     pub fn at_once() -> Self {
         Self { linger: Duration::ZERO, grace: Duration::ZERO, limit: Duration::from_secs(5) }
     }
 }
 
-impl Process {
-    /// The id of the process that leads the tree: on Linux the reaper's, elsewhere the server's.
+impl ServerProcess {
+    /// The id of the process that leads the tree: the reaper on Linux, otherwise the server.
     pub fn pid(&self) -> u32 {
         self.pid
     }
 
-    /// The id of the server itself, as soon as it runs and until it ended.
+    /// The id of the server itself, while it is running.
     pub fn server_pid(&self) -> Option<u32> {
         match *self.life.borrow() {
             Life::Running(pid) => Some(pid),
@@ -92,44 +92,44 @@ impl Process {
         }
     }
 
-    /// Waits for the server's end. What it left behind is being ended by then, see [`Process::gone`].
-    pub async fn wait(&mut self) -> Exit {
+    /// Waits until the server ends. The rest of its tree is still being ended, see [`ServerProcess::gone`].
+    pub async fn wait(&mut self) -> ProcessExit {
         self.until(|life| life.exit().is_some()).await
     }
 
     /// Waits until nothing is left of the tree.
-    pub async fn gone(&mut self) -> Exit {
+    pub async fn gone(&mut self) -> ProcessExit {
         self.until(|life| matches!(life, Life::Gone(_))).await
     }
 
-    async fn until(&mut self, reached: impl FnMut(&Life) -> bool) -> Exit {
+    async fn until(&mut self, reached: impl FnMut(&Life) -> bool) -> ProcessExit {
         let mut reached = reached;
         let life = self.life.wait_for(|life| reached(life)).await.map(|life| *life);
-        // The watching task only ends early together with the whole runtime.
-        life.ok().and_then(Life::exit).unwrap_or(Exit::ReaperLost)
+        // The watching task ends early only together with the whole runtime.
+        life.ok().and_then(Life::exit).unwrap_or(ProcessExit::ReaperLost)
     }
 
-    /// Ends the server and its tree: closes its input, asks, then kills.
+    /// Ends the server and its tree: closes its input, asks it to exit, then kills it.
     ///
-    /// If `stdin` was taken, drop it first, or the first step is only a wait.
-    pub async fn stop(&mut self, plan: StopPlan) -> Exit {
+    /// If `stdin` was taken, drop it first; otherwise the first step is only a wait.
+    pub async fn stop(&mut self, plan: StopPlan) -> ProcessExit {
         let limit = Instant::now() + plan.limit;
         self.stdin = None;
         if let Ok(exit) = timeout(plan.linger, self.gone()).await {
             return exit;
         }
         if !plan.grace.is_zero() {
-            self.control.order(Order::Terminate);
+            self.control.order(StopOrder::Terminate);
             if let Ok(exit) = timeout_at(limit.min(Instant::now() + plan.grace), self.gone()).await {
                 return exit;
             }
         }
-        self.control.order(Order::Kill);
+        self.control.order(StopOrder::Kill);
         if let Ok(exit) = timeout_at(limit, self.gone()).await {
             return exit;
         }
-        tracing::warn!(process.pid = self.pid, "a process of a stopped server resists being killed");
+        tracing::warn!(process.pid = self.pid, "a process of a stopped server could not be killed");
         let life = *self.life.borrow();
-        life.exit().unwrap_or(Exit::Signal(nix::libc::SIGKILL))
+        life.exit().unwrap_or(ProcessExit::Signal(nix::libc::SIGKILL))
     }
 }

@@ -1,4 +1,4 @@
-//! The last lines a server complained with: always drained, never unbounded, safe to show.
+//! The last lines of a server's standard error: always drained, limited in size, and safe to show.
 
 use super::preview::preview;
 use memchr::memchr;
@@ -10,45 +10,45 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::time::Instant;
 use toolbooth_core::secret::KnownSecrets;
 
-/// How many lines are kept.
+/// Number of lines kept.
 const LINES: usize = 200;
-/// How much is kept of one line.
+/// Number of bytes kept per line.
 const LINE_BYTES: usize = 4096;
-/// How much is read at once; as much as a pipe holds.
+/// Read size for a busy server: the capacity of a pipe.
 const READ_BYTES: usize = 64 * 1024;
-/// How much is read at once from a server that says little.
+/// Read size for a quiet server.
 const QUIET_READ_BYTES: usize = 4 * 1024;
-/// How much of a line goes to the log.
+/// Number of characters of a line that are logged.
 const LOGGED_CHARS: usize = 400;
-/// How much is shown of a line that stood where only messages may stand, and how it begins.
+/// How many characters are shown of a standard output line that is not a message, and its prefix.
 const STRAY_CHARS: usize = 100;
-const ON_STDOUT: &str = "(standard output, no message) ";
-/// How many lines may go to the log at once, and how fast that allowance grows again.
+const ON_STDOUT: &str = "(standard output, not a message) ";
+/// Rate limit of logging: burst size and refill interval.
 const LOGGED_BURST: u32 = 20;
 const LOGGED_EVERY: Duration = Duration::from_millis(200);
 
-/// The last lines of a server's standard error, over all its lives. Clones share them.
+/// The last lines of a server's standard error, across restarts. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub struct StderrTail {
-    ring: Arc<Mutex<Ring>>,
-    /// What is kept and logged without these.
+    ring: Arc<Mutex<LineRing>>,
+    /// Secrets that are masked in kept and logged lines.
     secrets: KnownSecrets,
 }
 
 impl StderrTail {
-    /// An empty tail.
+    /// Creates an empty tail.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// An empty tail that keeps and logs nothing of these secrets.
+    /// Creates an empty tail that masks these secrets.
     pub fn without(secrets: KnownSecrets) -> Self {
         Self { secrets, ..Self::default() }
     }
 
-    /// The beginning of a text of the server's, fit to be shown.
+    /// A preview of a server's text that is safe to show.
     pub fn shown(&self, text: &[u8], max_chars: usize) -> String {
-        // A secret may begin inside what is shown and end after it.
+        // A secret may begin inside the preview and end after it.
         let looked_at = text.len().min(max_chars * 4 + self.secrets.longest_bytes());
         preview(&self.secrets.mask_bytes(&text[..looked_at]), max_chars)
     }
@@ -58,14 +58,14 @@ impl StderrTail {
         self.ring().push(line.as_bytes());
     }
 
-    /// The lines kept, oldest first, each escaped and cut.
+    /// The kept lines, oldest first, escaped and truncated.
     pub fn lines(&self) -> Vec<String> {
-        // Escaping waits until somebody looks: a flood must cost as little as possible.
+        // Escaping is deferred until the lines are read, so that a flood costs as little as possible.
         let kept: Vec<Vec<u8>> = self.ring().lines.iter().cloned().collect();
         kept.iter().map(|line| preview(line, LINE_BYTES)).collect()
     }
 
-    /// Keeps a preview of a line that stood where only messages may stand: on standard output.
+    /// Keeps a preview of a standard output line that is not a message.
     pub fn note_stray(&self, line: &[u8]) {
         if line.trim_ascii().is_empty() {
             return;
@@ -76,12 +76,12 @@ impl StderrTail {
         ring.push(shown.as_bytes());
     }
 
-    /// How many lines stood where only messages may stand.
+    /// Number of standard output lines that were not messages.
     pub fn strays(&self) -> u64 {
         self.ring().strays
     }
 
-    /// How many lines there were in all.
+    /// Total number of lines.
     pub fn total(&self) -> u64 {
         self.ring().total
     }
@@ -95,14 +95,14 @@ impl StderrTail {
         tokio::spawn(async move { tail.drain(&server, stderr).await })
     }
 
-    /// Drains `stderr` to its end. It never waits for anybody but the server.
+    /// Drains `stderr` to its end. Waits for nothing but the server.
     pub async fn drain<R: AsyncRead + Unpin>(&self, server: &str, mut stderr: R) {
         let mut chunk = vec![0; QUIET_READ_BYTES];
-        let mut line = Line { kept: Vec::new(), room: LINE_BYTES + 1 + self.secrets.longest_bytes() };
+        let mut line = PartialLine { kept: Vec::new(), room: LINE_BYTES + 1 + self.secrets.longest_bytes() };
         let mut log = Log::new();
         while let Ok(count @ 1..) = stderr.read(&mut chunk).await {
             self.take(&chunk[..count], &mut line, &mut |text| log.line(server, text));
-            // Most servers are silent for hours, some flood: the buffer follows.
+            // Most servers are silent for hours and some flood, so the buffer size adapts.
             if count == chunk.len() {
                 chunk.resize(READ_BYTES, 0);
             } else if count < QUIET_READ_BYTES {
@@ -118,7 +118,7 @@ impl StderrTail {
         log.close(server);
     }
 
-    fn take(&self, chunk: &[u8], line: &mut Line, log: &mut dyn FnMut(&[u8])) {
+    fn take(&self, chunk: &[u8], line: &mut PartialLine, log: &mut dyn FnMut(&[u8])) {
         let mut ring = self.ring();
         let mut rest = chunk;
         while let Some(end) = memchr(b'\n', rest) {
@@ -132,7 +132,7 @@ impl StderrTail {
         line.push(rest);
     }
 
-    /// What is kept of a line: no secrets, and not more than is shown but for one byte, so that the cut shows.
+    /// Masks and truncates a line. One byte more than is shown is kept, so that the truncation is visible.
     fn kept<'a>(&self, line: &'a [u8]) -> Cow<'a, [u8]> {
         match self.secrets.mask_bytes(line) {
             Cow::Borrowed(line) => Cow::Borrowed(&line[..line.len().min(LINE_BYTES + 1)]),
@@ -143,23 +143,23 @@ impl StderrTail {
         }
     }
 
-    fn ring(&self) -> MutexGuard<'_, Ring> {
-        // Lines are bytes; there is no state that a panic could have left half done.
+    fn ring(&self) -> MutexGuard<'_, LineRing> {
+        // Lines are bytes, so a panic cannot have left an inconsistent state.
         self.ring.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
 
 #[derive(Debug, Default)]
-struct Ring {
+struct LineRing {
     lines: VecDeque<Vec<u8>>,
     total: u64,
     strays: u64,
 }
 
-impl Ring {
+impl LineRing {
     fn push(&mut self, line: &[u8]) {
         self.total += 1;
-        // The oldest line's memory is used again, unless it was large for what comes now.
+        // The oldest line's memory is reused, unless it is much larger than needed.
         let mut slot = match self.lines.len() < LINES {
             true => Vec::new(),
             false => self.lines.pop_front().unwrap_or_default(),
@@ -171,30 +171,30 @@ impl Ring {
     }
 }
 
-/// A line that is still coming in.
-struct Line {
+/// A line that is still being received.
+struct PartialLine {
     kept: Vec<u8>,
-    /// How much is looked at: a secret may begin in what is kept and end after it.
+    /// How many bytes are examined: a secret may begin in the kept part and end after it.
     room: usize,
 }
 
-impl Line {
+impl PartialLine {
     fn push(&mut self, part: &[u8]) {
         let room = self.room.saturating_sub(self.kept.len());
         self.kept.extend_from_slice(&part[..part.len().min(room)]);
     }
 }
 
-/// Passes lines to the log within an allowance, and says how many it held back.
+/// Logs lines within a rate limit and reports how many were suppressed.
 struct Log {
     allowance: u32,
     refilled: Instant,
-    held_back: u64,
+    suppressed: u64,
 }
 
 impl Log {
     fn new() -> Self {
-        Self { allowance: LOGGED_BURST, refilled: Instant::now(), held_back: 0 }
+        Self { allowance: LOGGED_BURST, refilled: Instant::now(), suppressed: 0 }
     }
 
     fn line(&mut self, server: &str, line: &[u8]) {
@@ -202,13 +202,13 @@ impl Log {
             self.refill();
         }
         if self.allowance == 0 {
-            self.held_back += 1;
+            self.suppressed += 1;
             return;
         }
         self.allowance -= 1;
         self.close(server);
         let text = preview(line, LOGGED_CHARS);
-        tracing::debug!(server.name = server, "server `{server}` says: {text}");
+        tracing::debug!(server.name = server, "server `{server}` stderr: {text}");
     }
 
     fn refill(&mut self) {
@@ -220,11 +220,11 @@ impl Log {
     }
 
     fn close(&mut self, server: &str) {
-        let held_back = std::mem::take(&mut self.held_back);
-        if held_back > 0 {
+        let suppressed = std::mem::take(&mut self.suppressed);
+        if suppressed > 0 {
             tracing::debug!(
                 server.name = server,
-                "server `{server}` said {held_back} more lines, too fast to log"
+                "server `{server}` wrote {suppressed} more lines, too fast to log"
             );
         }
     }
@@ -270,23 +270,23 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_message_is_shown_cut_and_counted() {
+    fn stray_lines_are_truncated_and_counted() {
         let tail = StderrTail::new();
         tail.note_stray(b"  \r");
         tail.note_stray(b"Listening on \x1b[1m8080");
         tail.note_stray(&[b'x'; 5000]);
         let lines = tail.lines();
         assert_eq!((tail.strays(), tail.total(), lines.len()), (2, 2, 2));
-        assert_eq!(lines[0], r"(standard output, no message) Listening on \x1b[1m8080");
+        assert_eq!(lines[0], r"(standard output, not a message) Listening on \x1b[1m8080");
         assert!(lines[1].chars().count() < 140 && lines[1].ends_with('…'));
     }
 
     #[test]
-    fn the_log_is_bounded() {
+    fn logging_is_rate_limited() {
         let mut log = Log::new();
         for _ in 0..100_000 {
             log.line("mail", b"flood");
         }
-        assert!(log.held_back > 99_000, "{}", log.held_back);
+        assert!(log.suppressed > 99_000, "{}", log.suppressed);
     }
 }

@@ -1,10 +1,10 @@
-//! The gateway's side of a reaper: starting one, giving it orders, hearing its reports.
+//! The gateway's side of a reaper: starts it, sends orders, and reads its reports.
 
-use super::exit::{Exit, Report};
+use super::exit::{ProcessExit, ReaperReport};
 use super::fault::LaunchError;
-use super::launch::{Checked, refusal};
+use super::launch::{CheckedLaunch, refusal};
 use super::reaper::{CONTROL_FD, KILL, REPORT_FD, TERMINATE, WATCH, kill_session};
-use super::running::{Life, Order, Process};
+use super::running::{Life, ServerProcess, StopOrder};
 use command_fds::{CommandFdExt, FdMapping};
 use std::io::{self, PipeReader, PipeWriter, Write};
 use std::process::Stdio;
@@ -13,26 +13,27 @@ use tokio::net::unix::pipe::Receiver;
 use tokio::process::{Child, Command};
 use tokio::sync::watch;
 
-/// A reaper says a few short lines in its life; whatever exceeds this is not a reaper.
+/// Maximum total size of the reports. A reaper writes only a few short lines.
 const REPORT_LIMIT_BYTES: u64 = 4096;
 
-/// The only write end of a reaper's control pipe: closing it, in whatever way, ends the tree.
+/// The only write end of a reaper's control pipe. Closing it ends the tree.
 #[derive(Debug)]
 pub(super) struct Control(PipeWriter);
 
 impl Control {
-    pub fn order(&self, order: Order) {
+    pub fn order(&self, order: StopOrder) {
         let byte = match order {
-            Order::Terminate => TERMINATE,
-            Order::Kill => KILL,
+            StopOrder::Terminate => TERMINATE,
+            StopOrder::Kill => KILL,
         };
-        // A pipe that held a handful of bytes in its life never blocks; one without a reader has no tree either.
+        // The pipe never blocks, because it only ever holds a few bytes. Without a reader there is no tree
+        // either.
         let _ = (&self.0).write(&[byte]);
     }
 }
 
-/// Starts a checked launch under a reaper of its own.
-pub(super) fn start(checked: Checked) -> Result<Process, LaunchError> {
+/// Starts a checked launch under its own reaper.
+pub(super) fn start(checked: CheckedLaunch) -> Result<ServerProcess, LaunchError> {
     let shown = checked.shown.clone();
     let pipes = || -> io::Result<_> { Ok((io::pipe()?, io::pipe()?)) };
     let ((orders, control), (reports, report)) =
@@ -44,14 +45,14 @@ pub(super) fn start(checked: Checked) -> Result<Process, LaunchError> {
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let (life, seen) = watch::channel(Life::Starting);
     tokio::spawn(follow(child, reports, life));
-    Ok(Process { stdin, stdout, stderr, pid, control: Control(control), life: seen })
+    Ok(ServerProcess { stdin, stdout, stderr, pid, control: Control(control), life: seen })
 }
 
-fn command(checked: Checked, orders: PipeReader, report: PipeWriter) -> Result<Child, LaunchError> {
-    let Checked { shown, file, name, args, folder, env, reaper } = checked;
+fn command(checked: CheckedLaunch, orders: PipeReader, report: PipeWriter) -> Result<Child, LaunchError> {
+    let CheckedLaunch { shown, file, name, args, folder, env, reaper } = checked;
     let mut command = Command::new(&reaper.program);
     command.arg0("toolbooth").args(&reaper.args).arg(WATCH).arg("--").arg(file).arg(name).args(args);
-    // The reaper is given the server's environment and folder, and hands on what it has.
+    // The reaper gets the server's environment and folder, which the server inherits.
     command.env_clear().envs(env).current_dir(folder);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mappings = vec![
@@ -67,25 +68,25 @@ fn command(checked: Checked, orders: PipeReader, report: PipeWriter) -> Result<C
     })
 }
 
-/// Follows a reaper to its end, so that it never becomes a zombie, and tells what it reports.
+/// Follows a reaper to its end, so that it does not become a zombie, and publishes its reports.
 async fn follow(mut reaper: Child, reports: Receiver, life: watch::Sender<Life>) {
     let session = reaper.id();
     let mut ended = None;
     let mut lines = BufReader::with_capacity(128, reports.take(REPORT_LIMIT_BYTES)).lines();
     while let Ok(Some(line)) = lines.next_line().await {
-        match Report::parse(&line) {
-            Some(Report::Running(pid)) => {
+        match ReaperReport::parse(&line) {
+            Some(ReaperReport::Running(pid)) => {
                 life.send_replace(Life::Running(pid));
             }
-            Some(Report::Ended(exit)) => {
-                // The first word is the true one: a server that could not be run also "exits".
+            Some(ReaperReport::Ended(exit)) => {
+                // The first report is the correct one: a server that could not be run also "exits".
                 let exit = *ended.get_or_insert(exit);
                 life.send_replace(Life::Ended(exit));
             }
-            Some(Report::LeftBehind(count)) => {
+            Some(ReaperReport::LeftBehind(count)) => {
                 tracing::warn!(reaper.pid = session, "{count} processes of a server could not be killed");
             }
-            None => tracing::debug!(reaper.pid = session, "a reaper said something unknown"),
+            None => tracing::debug!(reaper.pid = session, "a reaper sent an unknown report"),
         }
     }
     let status = reaper.wait().await;
@@ -94,5 +95,5 @@ async fn follow(mut reaper: Child, reports: Receiver, life: watch::Sender<Life>)
         tracing::warn!(reaper.pid = session, "a reaper was killed; ending what is left of its session");
         let _ = tokio::task::spawn_blocking(move || kill_session(session)).await;
     }
-    life.send_replace(Life::Gone(ended.unwrap_or(Exit::ReaperLost)));
+    life.send_replace(Life::Gone(ended.unwrap_or(ProcessExit::ReaperLost)));
 }

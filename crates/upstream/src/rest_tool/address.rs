@@ -1,27 +1,29 @@
-//! Addresses of requests: the operator's template, in which an argument is one segment, or one value of the query.
+//! Request URLs: the operator's template, in which an argument is one path segment or one query value.
 
 use super::error::{RestError, TemplateError};
-use crate::http::Origin;
+use crate::http::HttpOrigin;
 use serde_json::{Map, Value};
 use toolbooth_core::percent::encoded;
 use toolbooth_core::provider::text_of;
 
-/// The longest template.
-const LONGEST: usize = 8192;
+/// Maximum length of a template.
+const MAX_TEMPLATE_BYTES: usize = 8192;
 
-/// An address with places for arguments.
+/// A URL template with placeholders for arguments.
 #[derive(Debug, Clone)]
 pub(super) struct Address {
-    /// Scheme, host and port: no argument has a say in them.
-    pub(super) origin: Origin,
+    /// Scheme, host and port, which arguments cannot change.
+    pub(super) origin: HttpOrigin,
     segments: Vec<String>,
     query: Vec<(String, Option<String>)>,
 }
 
 impl Address {
-    /// Reads a template. What stands before the path must be fixed.
+    /// Parses a template. The part before the path must be fixed.
     pub(super) fn parse(template: &str) -> Result<Self, TemplateError> {
-        if template.len() > LONGEST || template.contains(|c: char| c.is_whitespace() || c.is_control()) {
+        if template.len() > MAX_TEMPLATE_BYTES
+            || template.contains(|c: char| c.is_whitespace() || c.is_control())
+        {
             return Err(TemplateError::NotAnAddress);
         }
         let (scheme, rest) = template.split_once("://").ok_or(TemplateError::NotAnAddress)?;
@@ -33,8 +35,8 @@ impl Address {
         if authority.contains('@') {
             return Err(TemplateError::UserInfo);
         }
-        let origin =
-            Origin::parse(&format!("{scheme}://{authority}/")).map_err(|_| TemplateError::NotAnAddress)?;
+        let origin = HttpOrigin::parse(&format!("{scheme}://{authority}/"))
+            .map_err(|_| TemplateError::NotAnAddress)?;
         if rest.contains(['#', '\\']) {
             return Err(TemplateError::NotAnAddress);
         }
@@ -52,7 +54,7 @@ impl Address {
             return Err(TemplateError::QueryName);
         }
         let address = Self { origin, segments, query };
-        // With plain words in all places it must be an address that can be asked.
+        // The fixed part must be a valid request path.
         let mut probe = address.fixed_path();
         add_query(&mut probe, &[]);
         probe.parse::<::http::uri::PathAndQuery>().map_err(|_| TemplateError::NotAnAddress)?;
@@ -71,7 +73,7 @@ impl Address {
         format!("/{}", fixed.join("/"))
     }
 
-    /// Path and query of one call; `used` gets the arguments that stand in them.
+    /// The path and query of one call. Adds the names of the arguments in them to `used`.
     pub(super) fn fill<'a>(
         &'a self,
         arguments: &Map<String, Value>,
@@ -93,8 +95,8 @@ impl Address {
                 Some(template) => {
                     used.extend(names(template));
                     let spelled = pieces(template);
-                    if matches!(spelled.as_slice(), [Piece::Fixed(_)] | []) {
-                        Some(template.clone()) // As the operator spelled it.
+                    if matches!(spelled.as_slice(), [TemplatePart::Fixed(_)] | []) {
+                        Some(template.clone()) // As the operator wrote it.
                     } else {
                         match fill_value(template, arguments) {
                             Some(value) => Some(encoded(&value)),
@@ -114,7 +116,7 @@ impl Address {
         Ok(path)
     }
 
-    /// The path and query of a place on the same origin; nothing for places elsewhere.
+    /// The path and query of a URL on the same origin; `None` for other origins.
     pub(super) fn on_same_origin(&self, place: &str) -> Option<String> {
         let base = url::Url::parse(&format!("{}://{}/", self.origin.scheme, self.origin.authority)).ok()?;
         let found = base.join(place).ok()?;
@@ -127,33 +129,33 @@ impl Address {
     }
 }
 
-enum Piece<'a> {
+enum TemplatePart<'a> {
     Fixed(&'a str),
     Argument(&'a str),
 }
 
-fn pieces(template: &str) -> Vec<Piece<'_>> {
+fn pieces(template: &str) -> Vec<TemplatePart<'_>> {
     let mut found = Vec::new();
     let mut rest = template;
     while let Some((before, after)) = rest.split_once('{') {
         let Some((name, after)) = after.split_once('}') else { break };
         if !before.is_empty() {
-            found.push(Piece::Fixed(before));
+            found.push(TemplatePart::Fixed(before));
         }
-        found.push(Piece::Argument(name));
+        found.push(TemplatePart::Argument(name));
         rest = after;
     }
     if !rest.is_empty() {
-        found.push(Piece::Fixed(rest));
+        found.push(TemplatePart::Fixed(rest));
     }
     found
 }
 
-/// The arguments that a template names.
+/// The names of the arguments in a template.
 pub(super) fn names(template: &str) -> impl Iterator<Item = &str> {
     pieces(template).into_iter().filter_map(|piece| match piece {
-        Piece::Argument(name) => Some(name),
-        Piece::Fixed(_) => None,
+        TemplatePart::Argument(name) => Some(name),
+        TemplatePart::Fixed(_) => None,
     })
 }
 
@@ -162,31 +164,31 @@ fn fill_segment(template: &str, arguments: &Map<String, Value>) -> Result<String
     let mut out = String::new();
     for piece in pieces(template) {
         match piece {
-            Piece::Fixed(text) => out.push_str(text),
-            Piece::Argument(name) => {
+            TemplatePart::Fixed(text) => out.push_str(text),
+            TemplatePart::Argument(name) => {
                 let value = match arguments.get(name) {
                     Some(value @ (Value::String(_) | Value::Number(_) | Value::Bool(_))) => text_of(value),
-                    Some(Value::Null) | None => return Err(refuse(name, "is needed and was not given")),
-                    Some(_) => return Err(refuse(name, "must be a text or a number")),
+                    Some(Value::Null) | None => return Err(refuse(name, "is required and was not given")),
+                    Some(_) => return Err(refuse(name, "must be a string or a number")),
                 };
                 if value.is_empty() || value.chars().any(char::is_control) {
-                    return Err(refuse(name, "cannot stand in an address"));
+                    return Err(refuse(name, "is not allowed in a URL path"));
                 }
                 if climbs(&value) {
-                    return Err(refuse(name, "may not hold `..` or `.` as a step of a path"));
+                    return Err(refuse(name, "must not contain `..` or `.` as a path segment"));
                 }
                 out.push_str(&encoded(&value));
             }
         }
     }
-    // A fixed dot beside an argument that is one makes two.
+    // A fixed dot next to an argument that is a dot makes two.
     if out == "." || out == ".." {
-        return Err(refuse("the address", "would lead elsewhere"));
+        return Err(refuse("url", "must not resolve to `.` or `..`"));
     }
     Ok(out)
 }
 
-/// Whether a value holds a step upwards for a service that decodes it once more than it should.
+/// Whether a value contains a dot segment, also for a service that decodes it more often than it should.
 fn climbs(value: &str) -> bool {
     let mut text = value.to_owned();
     for _ in 0..3 {
@@ -222,20 +224,20 @@ fn percent_decoded(text: &str) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// A value with its arguments filled in; nothing where all it stands for is not there.
+/// Fills the arguments into a value; `None` if the value is a single argument that is missing.
 pub(super) fn fill_value(template: &str, arguments: &Map<String, Value>) -> Option<String> {
     let spelled = pieces(template);
-    if let [Piece::Argument(name)] = spelled.as_slice() {
+    if let [TemplatePart::Argument(name)] = spelled.as_slice() {
         return arguments.get(*name).filter(|value| !value.is_null()).map(text_of);
     }
     let filled = spelled.into_iter().map(|piece| match piece {
-        Piece::Fixed(text) => text.to_owned(),
-        Piece::Argument(name) => arguments.get(name).map(text_of).unwrap_or_default(),
+        TemplatePart::Fixed(text) => text.to_owned(),
+        TemplatePart::Argument(name) => arguments.get(name).map(text_of).unwrap_or_default(),
     });
     Some(filled.collect())
 }
 
-/// Adds parameters to a path that may have some already.
+/// Adds parameters to a path that may already have some.
 pub(super) fn add_query(path: &mut String, pairs: &[(String, String)]) {
     for (name, value) in pairs {
         path.push(if path.contains('?') { '&' } else { '?' });

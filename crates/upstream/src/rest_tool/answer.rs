@@ -1,7 +1,7 @@
-//! What a service answered.
+//! Responses of HTTP services.
 
 use super::error::RestError;
-use super::quiet::Quiet;
+use super::secret_filter::SecretFilter;
 use crate::http::PooledConnection;
 use ::http::header::{CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
 use ::http::{Response, StatusCode};
@@ -12,46 +12,46 @@ use hyper::body::Incoming;
 use serde_json::Value;
 use std::time::Duration;
 
-/// How much of what a service says about a wrong request is told.
-const LONGEST_REFUSAL: usize = 2000;
-/// The longest wait that a service may ask for.
-const LONGEST_WAIT: Duration = Duration::from_secs(3600);
+/// How much of a service's error text is passed on.
+const MAX_REFUSAL_CHARS: usize = 2000;
+/// Maximum wait that a service can request.
+const MAX_RETRY_WAIT: Duration = Duration::from_secs(3600);
 
-/// An answer that is a result, good or bad.
+/// A response that counts as a result, successful or not.
 #[derive(Debug, Clone, PartialEq)]
 pub enum RestAnswer {
     /// JSON.
     Json(Value),
     /// Text.
     Text(String),
-    /// An image or a sound, in Base64.
+    /// An image or audio, in Base64.
     Media {
-        /// Its kind, as the service says.
+        /// The MIME type that the service sent.
         mime: String,
         /// Its content.
         base64: String,
     },
-    /// The service says that the request was wrong.
+    /// The service refused the request.
     Refused {
-        /// With which status.
+        /// The HTTP status.
         status: u16,
-        /// What it said.
+        /// The response text.
         text: String,
     },
 }
 
-/// Reads an answer to its end.
+/// Reads a response to its end.
 pub(super) async fn read(
     response: Response<Incoming>,
     connection: PooledConnection,
-    longest: usize,
-    quiet: &Quiet,
+    max_bytes: usize,
+    secrets: &SecretFilter,
 ) -> Result<RestAnswer, RestError> {
     let (parts, body) = response.into_parts();
     let header = |name| parts.headers.get(name).and_then(|value: &::http::HeaderValue| value.to_str().ok());
     let status = parts.status;
     let retry_after = header(RETRY_AFTER).and_then(|wait| wait.trim().parse().ok());
-    let retry_after = retry_after.map(|seconds| Duration::from_secs(seconds).min(LONGEST_WAIT));
+    let retry_after = retry_after.map(|seconds| Duration::from_secs(seconds).min(MAX_RETRY_WAIT));
     match status {
         StatusCode::TOO_MANY_REQUESTS => return Err(RestError::RateLimited { retry_after }),
         StatusCode::UNAUTHORIZED => return Err(RestError::NeedsAuth),
@@ -61,30 +61,30 @@ pub(super) async fn read(
         }
         _ => {}
     }
-    let too_large = || RestError::TooLarge { limit: longest };
+    let too_large = || RestError::TooLarge { limit: max_bytes };
     if header(CONTENT_LENGTH)
         .and_then(|length| length.parse::<usize>().ok())
-        .is_some_and(|length| length > longest)
+        .is_some_and(|length| length > max_bytes)
     {
         return Err(too_large());
     }
-    let body = match Limited::new(body, longest).collect().await {
+    let body = match Limited::new(body, max_bytes).collect().await {
         Ok(body) => body.to_bytes(),
         Err(error) if error.is::<LengthLimitError>() => return Err(too_large()),
-        Err(_) => return Err(RestError::Lost { reason: "its answer broke off".into() }),
+        Err(_) => return Err(RestError::Lost { reason: "its response ended early".into() }),
     };
     connection.give_back();
     let mime = header(CONTENT_TYPE).unwrap_or_default().split(';').next().unwrap_or_default().trim();
     let mime = mime.to_ascii_lowercase();
     if !status.is_success() {
-        let text = quiet.hush(String::from_utf8_lossy(&body).into_owned());
-        let text = text.chars().take(LONGEST_REFUSAL).collect();
+        let text = secrets.redact(String::from_utf8_lossy(&body).into_owned());
+        let text = text.chars().take(MAX_REFUSAL_CHARS).collect();
         return Ok(RestAnswer::Refused { status: status.as_u16(), text });
     }
     if mime.starts_with("image/") && mime != "image/svg+xml" || mime.starts_with("audio/") {
         return Ok(RestAnswer::Media { mime, base64: STANDARD.encode(&body) });
     }
-    let text = quiet.hush(String::from_utf8_lossy(&body).into_owned());
+    let text = secrets.redact(String::from_utf8_lossy(&body).into_owned());
     let is_json = mime.ends_with("/json") || mime.ends_with("+json") || mime.is_empty();
     match serde_json::from_str(&text) {
         Ok(value) if is_json => Ok(RestAnswer::Json(value)),

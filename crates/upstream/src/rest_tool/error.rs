@@ -1,75 +1,75 @@
-//! What can go wrong between the gateway and an HTTP service.
+//! Errors between the gateway and an HTTP service.
 
-use crate::error::Sent;
+use crate::error::SentStatus;
 use crate::oauth::HttpError;
 use std::time::Duration;
 use toolbooth_core::fault::{Blame, Fault};
 
-/// A template that no request can be made of. What it says is not repeated: it may hold secrets.
+/// An invalid template. Its text is not repeated, because it may contain secrets.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TemplateError {
-    /// It is no address.
-    #[error("`url` is no http or https address")]
+    /// It is not a URL.
+    #[error("`url` is not an http or https URL")]
     NotAnAddress,
-    /// An argument would choose whom is asked.
+    /// An argument would choose the target.
     #[error("`url` has an argument in its scheme, host or port")]
     HostFromArgument,
-    /// It holds a name and a password.
-    #[error("`url` holds a user name; give credentials in `headers`")]
+    /// It contains a user name or a password.
+    #[error("`url` contains a user name; put credentials into `headers`")]
     UserInfo,
     /// An argument would choose the name of a parameter.
-    #[error("`url` has an argument for the name of a parameter")]
+    #[error("`url` has an argument in the name of a parameter")]
     QueryName,
     /// A header that cannot be sent.
     #[error("the header `{0}` cannot be sent")]
     Header(String),
 }
 
-/// A service could not be asked, or did not answer as it should.
+/// A request to a service failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RestError {
-    /// The arguments do not make a request.
-    #[error("no request can be made: {what}")]
+    /// The arguments do not form a valid request.
+    #[error("the request cannot be built: {what}")]
     BadRequest {
         /// What is wrong.
         what: String,
     },
-    /// The name leads to an address that may not be reached.
-    #[error("the service's name leads to an address that may not be reached from here")]
+    /// The host name resolves to an address that is not allowed.
+    #[error("the service's host name resolves to an address that is not allowed")]
     Blocked,
-    /// Nothing was sent.
+    /// The request was not sent.
     #[error("the service cannot be reached: {reason}")]
     Unreachable {
-        /// Why, in our words.
+        /// The reason.
         reason: String,
     },
-    /// The connection broke.
-    #[error("the service went away during the call: {reason}")]
+    /// The connection was lost.
+    #[error("the service disconnected during the call: {reason}")]
     Lost {
-        /// Why, in our words.
+        /// The reason.
         reason: String,
     },
-    /// It sends requests to somebody else.
-    #[error("the service sends the request elsewhere, which is not followed")]
+    /// The service redirects to another origin, too often, or for a request that is not safe to repeat.
+    #[error("the service redirects the request, which is not followed")]
     Redirected,
-    /// It takes no requests now.
-    #[error("the service is asked too often just now (HTTP 429)")]
+    /// The rate limit was exceeded.
+    #[error("the service limits the request rate (HTTP 429)")]
     RateLimited {
-        /// When it takes some again.
+        /// When it accepts requests again.
         retry_after: Option<Duration>,
     },
-    /// It does not take the gateway's credential.
-    #[error("the service does not take the gateway's credential (HTTP 401)")]
+    /// It rejects the gateway's credential.
+    #[error("the service rejects the gateway's credential (HTTP 401)")]
     NeedsAuth,
-    /// It failed.
+    /// It returned an error.
     #[error("the service failed (HTTP {status})")]
     Failed {
-        /// With which status.
+        /// The HTTP status.
         status: u16,
         /// When it may work again.
         retry_after: Option<Duration>,
     },
-    /// Its answer is over the limit.
+    /// The response is over the size limit.
     #[error("the service sent an answer over the limit of {limit} bytes")]
     TooLarge {
         /// The limit.
@@ -81,23 +81,25 @@ impl RestError {
     pub(super) fn of(error: HttpError) -> Self {
         match error {
             HttpError::Blocked => Self::Blocked,
-            _ => Self::Unreachable { reason: "its name leads nowhere".into() },
+            _ => Self::Unreachable { reason: "its host name could not be resolved".into() },
         }
     }
 
-    /// Whether the service may have acted on the request.
-    pub fn sent(&self) -> Sent {
+    /// Whether the service may have processed the request.
+    pub fn sent(&self) -> SentStatus {
         match self {
             Self::BadRequest { .. }
             | Self::Blocked
             | Self::Unreachable { .. }
             | Self::RateLimited { .. }
-            | Self::NeedsAuth => Sent::No,
-            Self::Lost { .. } | Self::Redirected | Self::Failed { .. } | Self::TooLarge { .. } => Sent::Maybe,
+            | Self::NeedsAuth => SentStatus::No,
+            Self::Lost { .. } | Self::Redirected | Self::Failed { .. } | Self::TooLarge { .. } => {
+                SentStatus::Maybe
+            }
         }
     }
 
-    /// When the service says that it may be asked again.
+    /// When the service accepts requests again, if it said so.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::RateLimited { retry_after } | Self::Failed { retry_after, .. } => *retry_after,
@@ -105,8 +107,8 @@ impl RestError {
         }
     }
 
-    /// Whether another try may go better.
-    pub fn may_pass(&self) -> bool {
+    /// Whether a retry may succeed.
+    pub fn is_transient(&self) -> bool {
         matches!(
             self,
             Self::Unreachable { .. } | Self::Lost { .. } | Self::RateLimited { .. } | Self::Failed { .. }
@@ -140,16 +142,16 @@ impl Fault for RestError {
     fn hint(&self) -> Option<String> {
         match self {
             Self::Blocked => Some(
-                "give the address itself in `url`, or `allow_private: true`, if the service is in a private network"
+                "if the service is in a private network, use its IP address in `url` or set `allow_private: true`"
                     .into(),
             ),
-            Self::Redirected => Some("give the address that it redirects to in `url`".into()),
+            Self::Redirected => Some("set `url` to the address that it redirects to".into()),
             Self::RateLimited { retry_after: Some(wait) } => {
-                Some(format!("it takes requests again in {} s", wait.as_secs().max(1)))
+                Some(format!("it accepts requests again in {} s", wait.as_secs().max(1)))
             }
-            Self::NeedsAuth => Some("look at the provider's `headers`".into()),
+            Self::NeedsAuth => Some("check the provider's `headers`".into()),
             Self::Lost { .. } => {
-                Some("the service may have acted on the call: check before you repeat it".into())
+                Some("the service may have processed the call: check before you repeat it".into())
             }
             _ => None,
         }

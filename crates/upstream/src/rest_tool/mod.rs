@@ -1,45 +1,45 @@
 //! Tools that are requests to an HTTP service: the operator's template, filled with a call's arguments.
 //!
-//! Where a request goes, the operator alone says: scheme, host and port are fixed when the template is read, and an
-//! argument is one segment of the path or one value. Names are resolved and judged here, and only addresses that
-//! passed are dialled. Redirects are followed on the same origin alone.
+//! Only the operator chooses the target: scheme, host and port are fixed when the template is parsed, and an
+//! argument is one path segment or one value. Host names are resolved and checked here, and only checked
+//! addresses are connected to. Redirects are followed only within the same origin.
 
 mod address;
 mod answer;
 mod error;
-mod quiet;
+mod secret_filter;
 
 pub use answer::RestAnswer;
 pub use error::{RestError, TemplateError};
 
-use crate::http::{Failure, Fetch, Origin};
-use crate::oauth::Reach;
+use crate::http::{Fetch, HttpOrigin, SendError};
+use crate::oauth::NetworkReach;
 use ::http::header::{ACCEPT, CONTENT_TYPE, HOST, HeaderName, HeaderValue, LOCATION, USER_AGENT};
 use ::http::{Method, Request, Response, StatusCode};
 use address::Address;
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::body::Incoming;
-use quiet::Quiet;
+use secret_filter::SecretFilter;
 use serde_json::{Map, Value};
 use std::net::IpAddr;
 use toolbooth_core::manifest::{HttpMethod, HttpRequest};
 use toolbooth_core::provider::text_of;
 
-/// How often a request may be sent elsewhere on its own origin.
+/// Maximum number of redirects within the origin.
 const MAX_REDIRECTS: usize = 3;
-/// The longest query or body that arguments may make.
-const LONGEST_REQUEST: usize = 4 << 20;
-/// Under which header a key goes along by which a repeated request is known.
+/// Maximum length of a query or body built from arguments.
+const MAX_REQUEST_BYTES: usize = 4 << 20;
+/// The header with the idempotency key, by which a service recognises a repeated request.
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
 
-/// Whether private networks and this machine may be reached by a name.
+/// Whether a host name may resolve to private networks and this machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Private {
-    /// Only where the template's host is itself such an address.
+    /// Only if the template's host itself is such an address.
     #[default]
     Refused,
-    /// The operator says so.
+    /// The operator allows it.
     Allowed,
 }
 
@@ -48,15 +48,15 @@ pub enum Private {
 pub struct RestTool {
     method: Method,
     address: Address,
-    reach: Reach,
+    reach: NetworkReach,
     headers: Vec<(HeaderName, HeaderValue)>,
     request: HttpRequest,
-    quiet: Quiet,
+    secrets: SecretFilter,
     fetch: Fetch,
 }
 
 impl RestTool {
-    /// Reads a template.
+    /// Parses a template.
     pub fn new(request: &HttpRequest, private: Private) -> Result<Self, TemplateError> {
         let address = Address::parse(request.url.expose())?;
         let mut headers = Vec::with_capacity(request.headers.len());
@@ -79,34 +79,42 @@ impl RestTool {
             HttpMethod::Delete => Method::DELETE,
         };
         let reach = reach(address.host(), private);
-        let quiet = Quiet::of(request);
-        Ok(Self { method, address, reach, headers, request: request.clone(), quiet, fetch: Fetch::default() })
+        let secrets = SecretFilter::of(request);
+        Ok(Self {
+            method,
+            address,
+            reach,
+            headers,
+            request: request.clone(),
+            secrets,
+            fetch: Fetch::default(),
+        })
     }
 
-    /// The host and port that it asks, for people.
+    /// The host and port of the service, for display.
     pub fn authority(&self) -> &str {
         self.address.origin.authority.as_str()
     }
 
-    /// Makes a call. The answer is read up to `longest` bytes. Dropping the future gives up.
+    /// Makes a call and reads at most `max_bytes` bytes of the response. Dropping the future cancels it.
     pub async fn call(
         &self,
         arguments: &Map<String, Value>,
         key: Option<&str>,
-        longest: usize,
+        max_bytes: usize,
     ) -> Result<RestAnswer, RestError> {
         let (mut path, body) = self.fill(arguments)?;
         for _ in 0..=MAX_REDIRECTS {
             let (response, connection) = self.send(&self.method, &path, body.clone(), key).await?;
             match self.redirected(&response)? {
                 Some(elsewhere) => path = elsewhere,
-                None => return answer::read(response, connection, longest, &self.quiet).await,
+                None => return answer::read(response, connection, max_bytes, &self.secrets).await,
             }
         }
         Err(RestError::Redirected)
     }
 
-    /// Whether the service is there: any answer will do.
+    /// Health check: any response that is not a server error counts as success.
     pub async fn probe(&self) -> Result<(), RestError> {
         let path = self.address.fixed_path();
         let (response, _) = self.send(&Method::HEAD, &path, None, None).await?;
@@ -125,7 +133,7 @@ impl RestTool {
         body: Option<Bytes>,
         key: Option<&str>,
     ) -> Result<(Response<Incoming>, crate::http::PooledConnection), RestError> {
-        let origin = Origin { path: path.to_owned(), ..self.address.origin.clone() };
+        let origin = HttpOrigin { path: path.to_owned(), ..self.address.origin.clone() };
         let client = self.fetch.within_reach(&origin, self.reach).await.map_err(RestError::of)?;
         let mut request = Request::builder()
             .method(method.clone())
@@ -146,14 +154,14 @@ impl RestTool {
         }
         let request = request
             .body(Full::new(body.unwrap_or_default()))
-            .map_err(|_| RestError::BadRequest { what: "the address cannot be asked".into() })?;
+            .map_err(|_| RestError::BadRequest { what: "the URL is not a valid request URL".into() })?;
         client.send(request).await.map_err(|failure| match failure {
-            Failure::NotSent(reason) => RestError::Unreachable { reason },
-            Failure::Broken(reason) => RestError::Lost { reason },
+            SendError::NotSent(reason) => RestError::Unreachable { reason },
+            SendError::Broken(reason) => RestError::Lost { reason },
         })
     }
 
-    /// Path, query and body of one call.
+    /// The path, query and body of one call.
     fn fill(&self, arguments: &Map<String, Value>) -> Result<(String, Option<Bytes>), RestError> {
         let mut used: Vec<&str> = Vec::new();
         let mut path = self.address.fill(arguments, &mut used)?;
@@ -194,15 +202,15 @@ impl RestTool {
             }
         }
         address::add_query(&mut path, &query);
-        if path.len() > LONGEST_REQUEST.min(64 << 10)
-            || body.as_ref().is_some_and(|body| body.len() > LONGEST_REQUEST)
+        if path.len() > MAX_REQUEST_BYTES.min(64 << 10)
+            || body.as_ref().is_some_and(|body| body.len() > MAX_REQUEST_BYTES)
         {
             return Err(too_long());
         }
         Ok((path, body.map(Bytes::from)))
     }
 
-    /// A text is sent as it is where the operator says that the body is no JSON.
+    /// A string is sent as it is if the operator declares a content type other than JSON.
     fn body_text(&self, filled: &Value) -> String {
         let kind = self.headers.iter().find(|(name, _)| *name == CONTENT_TYPE);
         let is_json = kind.is_none_or(|(_, kind)| kind.to_str().is_ok_and(|kind| kind.contains("json")));
@@ -212,32 +220,32 @@ impl RestTool {
         }
     }
 
-    /// Where a request is sent instead, if that is on the same origin and asking twice does no harm.
+    /// The redirect target, if it is on the same origin and repeating the request is safe.
     fn redirected(&self, response: &Response<Incoming>) -> Result<Option<String>, RestError> {
         if !response.status().is_redirection() || response.status() == StatusCode::NOT_MODIFIED {
             return Ok(None);
         }
-        let asks_only = self.method == Method::GET || self.method == Method::HEAD;
+        let is_safe = self.method == Method::GET || self.method == Method::HEAD;
         let place = response.headers().get(LOCATION).and_then(|place| place.to_str().ok());
-        let elsewhere = place.filter(|_| asks_only).and_then(|place| self.address.on_same_origin(place));
+        let elsewhere = place.filter(|_| is_safe).and_then(|place| self.address.on_same_origin(place));
         elsewhere.map(Some).ok_or(RestError::Redirected)
     }
 }
 
 fn too_long() -> RestError {
-    RestError::BadRequest { what: "the arguments are too long for it".into() }
+    RestError::BadRequest { what: "the arguments are too long".into() }
 }
 
-/// How far a template's requests may go: where its host is, unless the operator says more.
-fn reach(host: &str, private: Private) -> Reach {
+/// The reach of a template's requests: where its host is, unless the operator allows more.
+fn reach(host: &str, private: Private) -> NetworkReach {
     if private == Private::Allowed {
-        return Reach::Loopback;
+        return NetworkReach::Loopback;
     }
     let name = host.to_ascii_lowercase();
     if name == "localhost" || name.ends_with(".localhost") {
-        return Reach::Loopback;
+        return NetworkReach::Loopback;
     }
-    host.parse::<IpAddr>().map_or(Reach::Public, Reach::of)
+    host.parse::<IpAddr>().map_or(NetworkReach::Public, NetworkReach::of)
 }
 
 #[cfg(test)]

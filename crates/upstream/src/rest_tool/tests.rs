@@ -1,4 +1,4 @@
-//! Requests over the wire, to services on this machine.
+//! Requests to services on this machine.
 #![allow(clippy::unwrap_used)]
 
 use super::*;
@@ -10,7 +10,7 @@ use tokio::net::TcpListener;
 use toolbooth_core::manifest::Mapping;
 use toolbooth_core::secret::SecretText;
 
-/// A service that gives these answers in turn; what it was sent.
+/// Starts a service with these responses, in order; returns its URL and the requests it received.
 async fn service(answers: Vec<String>) -> (String, Arc<Mutex<Vec<String>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -79,8 +79,8 @@ fn an_argument_is_one_segment_or_one_value_and_nothing_more() {
         (json!({"city": "%2e%2e%2fadmin", "q": "x"}), Err("`..`")),
         (json!({"city": "%252e%252e", "q": "x"}), Err("`..`")),
         (json!({"city": "..\\x", "q": "x"}), Err("`..`")),
-        (json!({"city": "", "q": "x"}), Err("cannot stand")),
-        (json!({"city": "a\r\nHost: evil", "q": "x"}), Err("cannot stand")),
+        (json!({"city": "", "q": "x"}), Err("is not allowed")),
+        (json!({"city": "a\r\nHost: evil", "q": "x"}), Err("is not allowed")),
         (json!({"q": "x"}), Err("was not given")),
     ];
     for (given, expected) in cases {
@@ -93,7 +93,7 @@ fn an_argument_is_one_segment_or_one_value_and_nothing_more() {
 }
 
 #[test]
-fn no_argument_chooses_whom_is_asked() {
+fn no_argument_chooses_the_target() {
     let cases = [
         ("https://{host}/x", TemplateError::HostFromArgument),
         ("{scheme}://a/x", TemplateError::HostFromArgument),
@@ -114,10 +114,11 @@ fn no_argument_chooses_whom_is_asked() {
 }
 
 #[tokio::test]
-async fn names_and_addresses_lead_only_where_they_may() {
+async fn only_allowed_addresses_are_reached() {
     let (url, seen) = service(vec![reply(200, "", "ok"); 4]).await;
     let port = url.rsplit(':').next().unwrap();
-    // A public name that leads inside is played by a private address that the template does not name itself.
+    // A public name that resolves to a private address is simulated by a private address that the template
+    // does not contain.
     let cases = [
         (format!("http://169.254.169.254:{port}/latest/meta-data"), Private::Refused, false),
         (format!("http://169.254.169.254:{port}/latest/meta-data"), Private::Allowed, false),
@@ -131,10 +132,10 @@ async fn names_and_addresses_lead_only_where_they_may() {
         assert_eq!(outcome.is_ok(), reaches, "{url}: {outcome:?}");
         assert!(reaches || outcome == Err(RestError::Blocked), "{url}: {outcome:?}");
     }
-    assert_eq!(reach("api.example.com", Private::Refused), Reach::Public);
-    assert_eq!(reach("api.example.com", Private::Allowed), Reach::Loopback);
-    assert_eq!(reach("10.0.0.1", Private::Refused), Reach::Site);
-    assert!(!Reach::Public.allows("10.0.0.1".parse().unwrap()));
+    assert_eq!(reach("api.example.com", Private::Refused), NetworkReach::Public);
+    assert_eq!(reach("api.example.com", Private::Allowed), NetworkReach::Loopback);
+    assert_eq!(reach("10.0.0.1", Private::Refused), NetworkReach::Site);
+    assert!(!NetworkReach::Public.allows("10.0.0.1".parse().unwrap()));
     assert_eq!(seen.lock().unwrap().len(), 2);
 }
 
@@ -167,7 +168,7 @@ async fn redirects_stay_on_their_origin() {
 }
 
 #[tokio::test]
-async fn answers_are_told_apart_by_whose_fault_they_are() {
+async fn responses_are_classified_by_fault() {
     let wait = Some(Duration::from_secs(7));
     let cases: Vec<(String, Result<RestAnswer, RestError>)> = vec![
         (reply(200, JSON, r#"{"a":[1]}"#), Ok(RestAnswer::Json(json!({"a": [1]})))),
@@ -200,7 +201,7 @@ async fn answers_are_told_apart_by_whose_fault_they_are() {
 }
 
 #[tokio::test]
-async fn bodies_headers_and_keys_go_out_and_secrets_do_not_come_back() {
+async fn requests_carry_bodies_headers_and_keys_and_secrets_are_masked() {
     let echo = |status| reply(status, "", r#"{"you sent": "Bearer hunter2", "key": "hunter2"}"#);
     let (url, seen) = service(vec![echo(200), echo(400), echo(200)]).await;
     let mut request = template(HttpMethod::Post, &format!("{url}/items/{{id}}"));

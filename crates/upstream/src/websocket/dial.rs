@@ -1,9 +1,9 @@
-//! Dialling a WebSocket: TCP, TLS where the URL says so, and the handshake with the gateway's credential.
+//! Opens a WebSocket: TCP, TLS if the URL requires it, and the handshake with the gateway's credential.
 
 use super::WebSocketParts;
+use crate::auth_refusals::AuthRefusals;
 use crate::error::UpstreamError;
-use crate::http::{Origin, connector};
-use crate::refusal::Refusals;
+use crate::http::{HttpOrigin, connector};
 use ::http::header::{
     CONNECTION, HOST, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_PROTOCOL, SEC_WEBSOCKET_VERSION, UPGRADE,
 };
@@ -24,20 +24,20 @@ use tokio_tungstenite::tungstenite::error::{ProtocolError, SubProtocolError};
 use tokio_tungstenite::tungstenite::handshake::client::generate_key;
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 
-/// A socket that has shaken hands.
-pub(super) type Socket = WebSocketStream<Listening>;
+/// A socket after the handshake.
+pub(super) type Socket = WebSocketStream<MonitoredStream>;
 
-/// Whether the handshake names the subprotocol.
+/// Whether the handshake offers the subprotocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Offer {
+enum SubprotocolOffer {
     Mcp,
     Nothing,
 }
 
-/// Connects, again after a challenge that could be met.
-pub(super) async fn connect(parts: &WebSocketParts) -> Result<(Socket, Heard), UpstreamError> {
-    let mut refusals = Refusals::default();
-    let mut offer = Offer::Mcp;
+/// Connects, again after a challenge that could be answered.
+pub(super) async fn connect(parts: &WebSocketParts) -> Result<(Socket, LastActivity), UpstreamError> {
+    let mut refusals = AuthRefusals::default();
+    let mut offer = SubprotocolOffer::Mcp;
     loop {
         let mut request = request(parts, offer);
         parts.credential.apply(request.headers_mut()).await;
@@ -51,7 +51,7 @@ pub(super) async fn connect(parts: &WebSocketParts) -> Result<(Socket, Heard), U
             }
         };
         match error {
-            Error::Http(response) if Refusals::is_one(response.status()) => {
+            Error::Http(response) if AuthRefusals::is_one(response.status()) => {
                 refusals
                     .answer(&parts.server, &parts.credential, response.status(), response.headers())
                     .await?;
@@ -62,13 +62,15 @@ pub(super) async fn connect(parts: &WebSocketParts) -> Result<(Socket, Heard), U
             Error::Http(response) => {
                 return Err(bad(parts, format!("HTTP {} to a WebSocket handshake", response.status())));
             }
-            // A server may choose none of the subprotocols it is offered; the library wants one chosen.
+            // A server may choose none of the offered subprotocols, but the library requires one.
             Error::Protocol(ProtocolError::SecWebSocketSubProtocolError(SubProtocolError::NoSubProtocol))
-                if offer == Offer::Mcp =>
+                if offer == SubprotocolOffer::Mcp =>
             {
-                offer = Offer::Nothing;
+                offer = SubprotocolOffer::Nothing;
             }
-            Error::Protocol(error) => return Err(bad(parts, format!("no WebSocket handshake: {error}"))),
+            Error::Protocol(error) => {
+                return Err(bad(parts, format!("the WebSocket handshake failed: {error}")));
+            }
             error => return Err(unreachable(parts, reason_of(&error))),
         }
     }
@@ -82,17 +84,17 @@ fn bad(parts: &WebSocketParts, what: String) -> UpstreamError {
     UpstreamError::BadAnswer { server: parts.server.clone(), what }
 }
 
-fn request(parts: &WebSocketParts, offer: Offer) -> Request<()> {
-    let Origin { scheme, authority, path } = &parts.origin;
+fn request(parts: &WebSocketParts, offer: SubprotocolOffer) -> Request<()> {
+    let HttpOrigin { scheme, authority, path } = &parts.origin;
     let scheme = if *scheme == Scheme::HTTPS { "wss" } else { "ws" };
     let mut request = Request::new(());
-    // The origin was a URI once, so its parts make one again.
+    // The origin was parsed from a URI, so its parts form one.
     *request.uri_mut() = format!("{scheme}://{authority}{path}").parse::<Uri>().unwrap_or_default();
     let headers = request.headers_mut();
     for (name, value) in &parts.headers {
         headers.insert(name, value.clone());
     }
-    // These come last: a configured header must not break the handshake.
+    // Set last: a configured header must not break the handshake.
     let header = |text: &str| HeaderValue::from_str(text).unwrap_or_else(|_| HeaderValue::from_static(""));
     headers.insert(HOST, header(authority.as_str()));
     headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
@@ -100,13 +102,15 @@ fn request(parts: &WebSocketParts, offer: Offer) -> Request<()> {
     headers.insert(SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13"));
     headers.insert(SEC_WEBSOCKET_KEY, header(&generate_key()));
     match offer {
-        Offer::Mcp => drop(headers.insert(SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static("mcp"))),
-        Offer::Nothing => drop(headers.remove(SEC_WEBSOCKET_PROTOCOL)),
+        SubprotocolOffer::Mcp => {
+            drop(headers.insert(SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static("mcp")))
+        }
+        SubprotocolOffer::Nothing => drop(headers.remove(SEC_WEBSOCKET_PROTOCOL)),
     }
     request
 }
 
-async fn dial(parts: &WebSocketParts, request: Request<()>) -> Result<(Socket, Heard), Error> {
+async fn dial(parts: &WebSocketParts, request: Request<()>) -> Result<(Socket, LastActivity), Error> {
     let is_tls = parts.origin.scheme == Scheme::HTTPS;
     let authority = &parts.origin.authority;
     let host = authority.host().trim_start_matches('[').trim_end_matches(']');
@@ -119,26 +123,28 @@ async fn dial(parts: &WebSocketParts, request: Request<()>) -> Result<(Socket, H
     } else {
         Box::new(stream)
     };
-    let heard = Heard::now();
+    let activity = LastActivity::now();
     let config = WebSocketConfig::default()
         .max_message_size(Some(parts.message_limit))
         .max_frame_size(Some(parts.message_limit));
-    let listening = Listening { io, heard: heard.clone() };
-    let (socket, _) = tokio_tungstenite::client_async_with_config(request, listening, Some(config)).await?;
-    Ok((socket, heard))
+    let monitored = MonitoredStream { io, activity: activity.clone() };
+    let (socket, _) = tokio_tungstenite::client_async_with_config(request, monitored, Some(config)).await?;
+    Ok((socket, activity))
 }
 
-/// What went wrong, in our words.
+/// Describes a WebSocket error.
 pub(super) fn reason_of(error: &Error) -> String {
     match error {
         Error::ConnectionClosed | Error::AlreadyClosed => "it closed the connection".into(),
-        Error::Protocol(ProtocolError::ResetWithoutClosingHandshake) => "it hung up without a goodbye".into(),
+        Error::Protocol(ProtocolError::ResetWithoutClosingHandshake) => {
+            "it closed the connection without a close frame".into()
+        }
         Error::Protocol(_) | Error::Utf8(_) | Error::AttackAttempt => {
             "it broke the WebSocket protocol".into()
         }
         Error::Capacity(_) => "it sent more than the limit allows".into(),
         Error::Io(error) => match error.kind() {
-            io::ErrorKind::ConnectionRefused => "nobody listens there (connection refused)".into(),
+            io::ErrorKind::ConnectionRefused => "connection refused".into(),
             io::ErrorKind::TimedOut => "the connection timed out".into(),
             io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe | io::ErrorKind::UnexpectedEof => {
                 "the connection broke".into()
@@ -149,14 +155,14 @@ pub(super) fn reason_of(error: &Error) -> String {
     }
 }
 
-/// When the server was last heard. A long message counts while it still arrives.
+/// The time of the last received data. A long message counts while it arrives.
 #[derive(Debug, Clone)]
-pub(super) struct Heard {
+pub(super) struct LastActivity {
     opened: Instant,
     last_ms: Arc<AtomicU64>,
 }
 
-impl Heard {
+impl LastActivity {
     fn now() -> Self {
         Self { opened: Instant::now(), last_ms: Arc::default() }
     }
@@ -166,10 +172,11 @@ impl Heard {
         self.last_ms.store(elapsed, Ordering::Relaxed);
     }
 
-    /// Waits until nothing has been heard for that long.
-    pub(super) async fn silence(&self, patience: Duration) {
+    /// Waits until nothing has been received for `time_limit`.
+    pub(super) async fn silence(&self, time_limit: Duration) {
         loop {
-            let until = self.opened + Duration::from_millis(self.last_ms.load(Ordering::Relaxed)) + patience;
+            let until =
+                self.opened + Duration::from_millis(self.last_ms.load(Ordering::Relaxed)) + time_limit;
             if Instant::now() >= until {
                 return;
             }
@@ -181,13 +188,13 @@ impl Heard {
 trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
 
-/// A byte stream that notes when something came.
-pub(super) struct Listening {
+/// A byte stream that records when data arrives.
+pub(super) struct MonitoredStream {
     io: Box<dyn Duplex>,
-    heard: Heard,
+    activity: LastActivity,
 }
 
-impl AsyncRead for Listening {
+impl AsyncRead for MonitoredStream {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -196,13 +203,13 @@ impl AsyncRead for Listening {
         let before = buf.filled().len();
         let read = Pin::new(&mut self.io).poll_read(cx, buf);
         if buf.filled().len() > before {
-            self.heard.note();
+            self.activity.note();
         }
         read
     }
 }
 
-impl AsyncWrite for Listening {
+impl AsyncWrite for MonitoredStream {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.io).poll_write(cx, buf)
     }

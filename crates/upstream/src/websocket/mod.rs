@@ -1,14 +1,14 @@
-//! A server on a WebSocket: every text frame is one message.
+//! Servers on WebSockets: each text frame is one message.
 
 mod dial;
 
-use crate::duplex::{DuplexPeer, OUTGOING_BACKLOG, Taken};
+use crate::duplex::{DuplexPeer, OUTGOING_BACKLOG, ReceiveOutcome};
 use crate::error::UpstreamError;
-use crate::http::{Credential, Origin, OriginError};
-use crate::peer::Notice;
+use crate::http::{HttpOrigin, OriginError, ServerCredential};
+use crate::peer::ServerNotice;
 use ::http::{HeaderName, HeaderValue};
 use bytes::Bytes;
-use dial::{Heard, Socket};
+use dial::{LastActivity, Socket};
 use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt, StreamExt};
 use std::sync::{Arc, Weak};
@@ -20,71 +20,72 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
 use toolbooth_core::json::RawJson;
 
-/// How often a server is asked for a sign of life.
+/// Ping interval.
 pub const PING_EVERY: Duration = Duration::from_secs(30);
-/// How long the last words may take: ours to be sent, the server's to arrive.
-const GOODBYE: Duration = Duration::from_secs(1);
+/// Timeout of the closing handshake.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What a WebSocket is opened with.
+/// Parameters for opening a WebSocket.
 #[derive(Debug)]
 pub struct WebSocketParts {
-    /// The server's name, for messages.
+    /// The server's name in messages.
     pub server: String,
-    /// Where it listens, see [`origin`].
-    pub origin: Origin,
-    /// Headers of the configuration, sent with the handshake.
+    /// The target, see [`origin`].
+    pub origin: HttpOrigin,
+    /// Configured headers, sent with the handshake.
     pub headers: Vec<(HeaderName, HeaderValue)>,
     /// The gateway's own credential.
-    pub credential: Credential,
-    /// Where its notices go.
-    pub notices: mpsc::Sender<Notice>,
-    /// What unasked `roots/list` is answered with.
+    pub credential: ServerCredential,
+    /// Receives the server's notices.
+    pub notices: mpsc::Sender<ServerNotice>,
+    /// The answer to `roots/list` outside a call.
     pub roots: Option<RawJson>,
-    /// The longest message taken.
+    /// Maximum message size.
     pub message_limit: usize,
-    /// How long dialling and the WebSocket handshake may take.
+    /// Timeout of connecting and the WebSocket handshake.
     pub connect_timeout: Duration,
-    /// How often the server is pinged; one that stays silent for two pings is gone.
+    /// The ping interval; a server that stays silent for two intervals is lost.
     pub ping_every: Duration,
 }
 
-/// Reads a `ws` or `wss` URL.
-pub fn origin(url: &str) -> Result<Origin, OriginError> {
+/// Parses a `ws` or `wss` URL.
+pub fn origin(url: &str) -> Result<HttpOrigin, OriginError> {
     let wrong = || OriginError::OtherKind(url.to_owned());
     let (scheme, rest) = url.split_once("://").ok_or_else(wrong)?;
     match scheme.to_ascii_lowercase().as_str() {
-        "ws" => Origin::parse(&format!("http://{rest}")),
-        "wss" => Origin::parse(&format!("https://{rest}")),
+        "ws" => HttpOrigin::parse(&format!("http://{rest}")),
+        "wss" => HttpOrigin::parse(&format!("https://{rest}")),
         _ => Err(wrong()),
     }
 }
 
-/// Dials the server and speaks to it.
+/// Opens the socket and connects a peer to it.
 pub async fn open(parts: WebSocketParts) -> Result<Arc<DuplexPeer>, UpstreamError> {
-    let (socket, heard) = dial::connect(&parts).await?;
+    let (socket, activity) = dial::connect(&parts).await?;
     let (outgoing, queue) = mpsc::channel(OUTGOING_BACKLOG);
     let (on_close, closing) = oneshot::channel();
     let peer = DuplexPeer::new(&parts.server, outgoing, parts.notices, parts.roots, on_close);
     let (sink, stream) = socket.split();
     let channel = Channel {
-        // A peer that everybody dropped unclosed, as after a failed handshake, must not keep its socket.
+        // A peer that was dropped without being closed, as after a failed handshake, must not keep its socket
+        // open.
         peer: Arc::downgrade(&peer),
         stream,
-        heard,
+        activity,
         limit: parts.message_limit,
-        patience: parts.ping_every * 2,
+        time_limit: parts.ping_every * 2,
     };
     tokio::spawn(run(channel, sink, queue, parts.ping_every, closing));
     Ok(peer)
 }
 
 /// Why a channel ended.
-enum Ended {
-    /// The gateway wants it so.
+enum ChannelEnd {
+    /// The gateway closed it.
     Asked(Option<oneshot::Sender<()>>),
     /// The server sent a message over the limit.
     TooLong,
-    /// The server left, or is not to be heard any more.
+    /// The server closed it or no longer responds.
     Lost(String),
 }
 
@@ -92,12 +93,12 @@ enum Ended {
 struct Channel {
     peer: Weak<DuplexPeer>,
     stream: SplitStream<Socket>,
-    heard: Heard,
+    activity: LastActivity,
     limit: usize,
-    patience: Duration,
+    time_limit: Duration,
 }
 
-/// Owns the socket: reads and writes until one of both ends or the gateway asks.
+/// Owns the socket: reads and writes until either ends or the gateway closes it.
 async fn run(
     mut channel: Channel,
     mut sink: SplitSink<Socket, Message>,
@@ -108,14 +109,14 @@ async fn run(
     let ended = tokio::select! {
         ended = channel.read() => ended,
         ended = write(&mut sink, &mut queue, ping_every) => ended,
-        asked = closing => Ended::Asked(asked.ok()),
+        asked = closing => ChannelEnd::Asked(asked.ok()),
     };
     let (code, reason, confirm) = match ended {
-        Ended::Asked(confirm) => (CloseCode::Normal, None, confirm),
-        Ended::TooLong => (CloseCode::Size, Some("it sent a message over the limit".to_owned()), None),
-        Ended::Lost(reason) => (CloseCode::Normal, Some(reason), None),
+        ChannelEnd::Asked(confirm) => (CloseCode::Normal, None, confirm),
+        ChannelEnd::TooLong => (CloseCode::Size, Some("it sent a message over the limit".to_owned()), None),
+        ChannelEnd::Lost(reason) => (CloseCode::Normal, Some(reason), None),
     };
-    // Those who wait hear of a loss before the server gets its goodbye.
+    // Waiting calls fail before the close frame is sent.
     if let (Some(reason), Some(peer)) = (reason, channel.peer.upgrade()) {
         peer.lost(&reason);
     }
@@ -125,77 +126,77 @@ async fn run(
             while let Some(Ok(_)) = channel.stream.next().await {}
         }
     };
-    let _ = tokio::time::timeout(GOODBYE, goodbye).await;
+    let _ = tokio::time::timeout(CLOSE_TIMEOUT, goodbye).await;
     if let Some(confirm) = confirm {
         let _ = confirm.send(());
     }
 }
 
 impl Channel {
-    async fn read(&mut self) -> Ended {
+    async fn read(&mut self) -> ChannelEnd {
         loop {
             let next = tokio::select! {
                 next = self.stream.next() => next,
-                () = self.heard.silence(self.patience) => {
-                    return Ended::Lost("it gave no sign of life".into());
+                () = self.activity.silence(self.time_limit) => {
+                    return ChannelEnd::Lost("it did not respond to pings".into());
                 }
             };
             let message = match next {
                 Some(Ok(message)) => message,
                 Some(Err(error)) => return self.failed(&error),
-                None => return Ended::Lost("it closed the connection".into()),
+                None => return ChannelEnd::Lost("it closed the connection".into()),
             };
-            let Some(peer) = self.peer.upgrade() else { return Ended::Asked(None) };
+            let Some(peer) = self.peer.upgrade() else { return ChannelEnd::Asked(None) };
             match message {
-                // Binary frames are not foreseen, but what they hold is either a message or not.
+                // Binary frames are not specified, but their content is checked like any other.
                 Message::Text(_) | Message::Binary(_) => {
-                    if peer.receive(&message.into_data()) == Taken::Last {
-                        return Ended::Lost("the gateway ended the connection".into());
+                    if peer.receive(&message.into_data()) == ReceiveOutcome::Last {
+                        return ChannelEnd::Lost("the gateway ended the connection".into());
                     }
                 }
                 Message::Close(frame) => {
                     let code = frame.map_or(CloseCode::Status, |frame| frame.code);
-                    return Ended::Lost(format!("it closed the connection (code {})", u16::from(code)));
+                    return ChannelEnd::Lost(format!("it closed the connection (code {})", u16::from(code)));
                 }
-                // Pings are answered by the library, with the next read.
+                // The library answers pings on the next read.
                 Message::Ping(_) | Message::Pong(_) | Message::Frame(_) => {}
             }
         }
     }
 
-    fn failed(&self, error: &Error) -> Ended {
+    fn failed(&self, error: &Error) -> ChannelEnd {
         if let Error::Capacity(_) = error {
-            // Its header is all that was read, so nobody knows whose answer it would have been.
+            // Only its header was read, so its call is unknown.
             if let Some(peer) = self.peer.upgrade() {
                 peer.oversized(None, self.limit);
             }
-            return Ended::TooLong;
+            return ChannelEnd::TooLong;
         }
-        Ended::Lost(dial::reason_of(error))
+        ChannelEnd::Lost(dial::reason_of(error))
     }
 }
 
-/// Writes messages, several waiting ones at once, and pings.
+/// Writes messages, batching queued ones, and pings.
 async fn write(
     sink: &mut SplitSink<Socket, Message>,
     queue: &mut mpsc::Receiver<Bytes>,
     ping_every: Duration,
-) -> Ended {
+) -> ChannelEnd {
     let mut pings = tokio::time::interval(ping_every);
     pings.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    pings.tick().await; // The first comes at once, and the handshake was one.
+    pings.tick().await; // The first tick fires immediately, and the handshake was a sign of life.
     loop {
         let written = tokio::select! {
             message = queue.recv() => match message {
                 Some(message) => write_waiting(sink, message, queue).await,
-                None => return Ended::Asked(None),
+                None => return ChannelEnd::Asked(None),
             },
             _ = pings.tick() => sink.send(Message::Ping(Bytes::new())).await,
         };
         if let Err(error) = written {
-            // The server's last words, if it had any, say more than our failed ones.
-            tokio::time::sleep(GOODBYE).await;
-            return Ended::Lost(dial::reason_of(&error));
+            // The server's close frame, if there is one, gives a better reason than the failed write.
+            tokio::time::sleep(CLOSE_TIMEOUT).await;
+            return ChannelEnd::Lost(dial::reason_of(&error));
         }
     }
 }
@@ -207,7 +208,7 @@ async fn write_waiting(
 ) -> Result<(), Error> {
     let mut next = Some(first);
     while let Some(message) = next {
-        // The library writes by itself once its buffer is full, so a long queue is no long buffer.
+        // The library writes when its buffer is full, so a long queue does not become a long buffer.
         sink.feed(Message::Text(Utf8Bytes::try_from(message)?)).await?;
         next = queue.try_recv().ok();
     }

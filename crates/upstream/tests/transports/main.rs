@@ -1,34 +1,36 @@
 //! Servers on WebSockets and on the older HTTP+SSE transport, on this machine.
 #![allow(clippy::unwrap_used)]
 
-mod brain;
 mod real;
 mod sockets;
 mod streams;
+mod test_server;
 mod tls;
 mod turns;
 
-use brain::{Journal, Seen};
 use serde_json::{Value, json};
 use sockets::Greeting;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-use streams::Manner;
+use streams::Behavior;
+use test_server::{Journal, Seen};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 use toolbooth_core::caller::ClientFacts;
 use toolbooth_core::json::RawJson;
 use toolbooth_core::secret::{KnownSecrets, SecretText};
-use toolbooth_core::server::{OutboundAuth, Remote, ServerEntry, Transport};
-use toolbooth_upstream::connection::{Ask, Progress};
-use toolbooth_upstream::error::Sent;
-use toolbooth_upstream::http::Credential;
-use toolbooth_upstream::open::{OpenRequest, Surroundings};
+use toolbooth_core::server::{OutboundAuth, RemoteEndpoint, ServerEntry, Transport};
+use toolbooth_upstream::connection::{ProgressMode, UpstreamRequest};
+use toolbooth_upstream::error::SentStatus;
+use toolbooth_upstream::http::ServerCredential;
+use toolbooth_upstream::open::{OpenContext, OpenRequest};
 use toolbooth_upstream::peer::Peer;
 use toolbooth_upstream::process::{Reaper, StderrTail};
 use toolbooth_upstream::websocket::{self, WebSocketParts};
-use toolbooth_upstream::{CallLink, Connection, LinkEvent, Notice, PeerAnswer, Remedy, Seat, UpstreamError};
+use toolbooth_upstream::{
+    CallLink, Connection, ConnectionLease, LinkEvent, PeerAnswer, Remedy, ServerNotice, UpstreamError,
+};
 
 const LIMIT: usize = 50_000;
 const SOON: Duration = Duration::from_secs(10);
@@ -40,37 +42,37 @@ enum Over {
     WebSocket,
 }
 
-/// A connection and everything around it.
+/// A connection with its notices and the server's journal.
 struct World {
     connection: Arc<Connection>,
-    notices: mpsc::Receiver<Notice>,
+    notices: mpsc::Receiver<ServerNotice>,
     journal: Journal,
 }
 
 struct Dial<'a> {
     over: Over,
     url: &'a str,
-    credential: Credential,
+    credential: ServerCredential,
     capabilities: &'static str,
-    patience: Duration,
+    time_limit: Duration,
 }
 
 impl<'a> Dial<'a> {
     fn new(over: Over, url: &'a str) -> Self {
-        Self { over, url, credential: Credential::None, capabilities: "{}", patience: SOON }
+        Self { over, url, credential: ServerCredential::None, capabilities: "{}", time_limit: SOON }
     }
 
-    async fn open(self) -> Result<(Connection, mpsc::Receiver<Notice>), UpstreamError> {
+    async fn open(self) -> Result<(Connection, mpsc::Receiver<ServerNotice>), UpstreamError> {
         let headers = BTreeMap::from([("x-team".to_owned(), SecretText::plain("blue"))]);
-        let remote = Remote { url: SecretText::plain(self.url), headers };
+        let remote = RemoteEndpoint { url: SecretText::plain(self.url), headers };
         let transport = match self.over {
             Over::Http => Transport::Http(remote),
             Over::Sse => Transport::Sse(remote),
             Over::WebSocket => Transport::WebSocket(remote),
         };
         let mut entry = ServerEntry::with_defaults("tools".parse().unwrap(), transport);
-        entry.connect_timeout = self.patience;
-        let surroundings = Surroundings {
+        entry.connect_timeout = self.time_limit;
+        let open_context = OpenContext {
             host_environment: BTreeMap::new(),
             allowed_environment: Vec::new(),
             reaper: Reaper::current_exe(),
@@ -89,15 +91,15 @@ impl<'a> Dial<'a> {
             credential: self.credential,
             notices,
         };
-        Ok((surroundings.open(request).await?, noticed))
+        Ok((open_context.open(request).await?, noticed))
     }
 }
 
-/// The small server, reached over a transport.
+/// Starts the small server and connects to it.
 async fn world(over: Over, capabilities: &'static str) -> World {
     let (url, journal) = match over {
         Over::WebSocket => sockets::serve(Greeting::Mcp).await,
-        _ => streams::serve(Manner::Plain).await,
+        _ => streams::serve(Behavior::Plain).await,
     };
     reached(over, &url, journal, capabilities).await
 }
@@ -113,15 +115,18 @@ impl World {
         let connection = self.connection.clone();
         let name = RawJson::from_value(tool);
         tokio::spawn(async move {
-            // A client that can be asked; where the server was told of nothing, it asks nothing.
+            // This client can be asked; a server asks only if it was told that it may.
             let capabilities = RawJson::trusted(r#"{"elicitation":{}}"#);
             let client = ClientFacts { capabilities, ..ClientFacts::default() };
             let params = vec![("name", name), ("arguments", RawJson::trusted(r#"{"text":"héllo"}"#))];
-            let ask = Ask { progress: Progress::Wanted, ..Ask::plain("tools/call", params, &client) };
-            match Seat::take(connection).await.ask(ask, &link).await? {
+            let ask = UpstreamRequest {
+                progress: ProgressMode::Wanted,
+                ..UpstreamRequest::plain("tools/call", params, &client)
+            };
+            match ConnectionLease::take(connection).await.send(ask, &link).await? {
                 PeerAnswer::Whole(Ok(result)) => Ok(serde_json::from_slice(result.as_bytes()).unwrap()),
                 PeerAnswer::Whole(Err(error)) => Ok(json!({"error": error.message})),
-                PeerAnswer::Long(_) => panic!("pieces where a whole text was asked for"),
+                PeerAnswer::Long(_) => panic!("chunks although a whole result was requested"),
             }
         })
     }
@@ -130,10 +135,10 @@ impl World {
         timeout(SOON, self.call(tool, CallLink::silent())).await.expect("an outcome in time").unwrap()
     }
 
-    /// Waits until the gateway is told that the connection is gone.
+    /// Waits for the notice that the connection was lost.
     async fn closed(&mut self) -> String {
         loop {
-            if let Notice::Closed(reason) = timeout(SOON, self.notices.recv()).await.unwrap().unwrap() {
+            if let ServerNotice::Closed(reason) = timeout(SOON, self.notices.recv()).await.unwrap().unwrap() {
                 return reason;
             }
         }
@@ -145,7 +150,7 @@ fn text_of(result: &Value) -> &str {
 }
 
 #[tokio::test]
-async fn servers_shake_hands_list_and_answer_with_progress() {
+async fn servers_complete_the_handshake_list_and_answer_with_progress() {
     for over in [Over::Sse, Over::WebSocket] {
         let world = world(over, "{}").await;
         assert_eq!(world.connection.revision.as_str(), "2024-11-05", "{over:?}");
@@ -163,7 +168,7 @@ async fn servers_shake_hands_list_and_answer_with_progress() {
 }
 
 #[tokio::test]
-async fn the_older_transport_hears_no_modern_word() {
+async fn no_modern_request_is_sent_over_the_older_transport() {
     let mut world = world(Over::Sse, "{}").await;
     world.outcome("echo").await.unwrap();
     let discovers =
@@ -199,7 +204,7 @@ async fn an_event_over_the_limit_fails_its_own_call_only() {
 }
 
 #[tokio::test]
-async fn a_socket_message_over_the_limit_is_told_and_ends_the_socket() {
+async fn a_socket_message_over_the_limit_fails_the_call_and_closes_the_socket() {
     let mut world = world(Over::WebSocket, "{}").await;
     assert!(matches!(world.outcome("long").await, Err(UpstreamError::TooLarge { limit: LIMIT, .. })));
     assert_eq!(world.closed().await, "it sent a message over the limit");
@@ -207,26 +212,38 @@ async fn a_socket_message_over_the_limit_is_told_and_ends_the_socket() {
 }
 
 #[tokio::test]
-async fn a_broken_channel_fails_waiting_calls_at_once() {
+async fn a_broken_channel_fails_waiting_calls_immediately() {
     for over in [Over::Sse, Over::WebSocket] {
         let mut world = world(over, "{}").await;
         let waiting = world.call("wait for ever", CallLink::silent());
         world.journal.message("tools/call").await;
         let cause = world.outcome("hang up").await;
-        assert!(matches!(cause, Err(UpstreamError::Lost { sent: Sent::Maybe, .. })), "{over:?}: {cause:?}");
+        assert!(
+            matches!(cause, Err(UpstreamError::Lost { sent: SentStatus::Maybe, .. })),
+            "{over:?}: {cause:?}"
+        );
         let waited = timeout(SOON, waiting).await.unwrap().unwrap();
-        assert!(matches!(waited, Err(UpstreamError::Lost { sent: Sent::Maybe, .. })), "{over:?}: {waited:?}");
+        assert!(
+            matches!(waited, Err(UpstreamError::Lost { sent: SentStatus::Maybe, .. })),
+            "{over:?}: {waited:?}"
+        );
         let reason = world.closed().await;
-        let expected =
-            if over == Over::Sse { "its stream broke off" } else { "it hung up without a goodbye" };
+        let expected = if over == Over::Sse {
+            "its stream broke off"
+        } else {
+            "it closed the connection without a close frame"
+        };
         assert_eq!(reason, expected);
         let later = world.outcome("echo").await;
-        assert!(matches!(later, Err(UpstreamError::Lost { sent: Sent::No, .. })), "{over:?}: {later:?}");
+        assert!(
+            matches!(later, Err(UpstreamError::Lost { sent: SentStatus::No, .. })),
+            "{over:?}: {later:?}"
+        );
     }
 }
 
 #[tokio::test]
-async fn a_caller_who_leaves_is_told_to_the_server() {
+async fn a_dropped_call_is_cancelled_on_the_server() {
     for over in [Over::Sse, Over::WebSocket] {
         let mut world = world(over, "{}").await;
         let call = world.call("wait for ever", CallLink::silent());
@@ -238,7 +255,7 @@ async fn a_caller_who_leaves_is_told_to_the_server() {
 }
 
 #[tokio::test]
-async fn closing_says_goodbye_and_is_no_loss() {
+async fn closing_is_announced_and_does_not_count_as_a_loss() {
     for (over, code) in [(Over::Sse, None), (Over::WebSocket, Some(1000))] {
         let mut world = world(over, "{}").await;
         timeout(SOON, world.connection.close()).await.unwrap();
@@ -248,7 +265,7 @@ async fn closing_says_goodbye_and_is_no_loss() {
 }
 
 #[tokio::test]
-async fn a_connection_that_was_dropped_unclosed_keeps_nothing_open() {
+async fn a_connection_dropped_without_close_releases_its_channel() {
     for over in [Over::Sse, Over::WebSocket] {
         let World { connection, mut journal, .. } = world(over, "{}").await;
         drop(connection);
@@ -257,14 +274,14 @@ async fn a_connection_that_was_dropped_unclosed_keeps_nothing_open() {
 }
 
 #[tokio::test]
-async fn headers_and_credential_are_on_every_request() {
+async fn every_request_carries_headers_and_credential() {
     let auth = OutboundAuth::Bearer(SecretText::plain("s3cret"));
     for (over, requests) in [(Over::Sse, &["GET", "POST"][..]), (Over::WebSocket, &["handshake"])] {
         let (url, mut journal) = match over {
-            Over::Sse => streams::serve(Manner::Plain).await,
+            Over::Sse => streams::serve(Behavior::Plain).await,
             _ => sockets::serve(Greeting::Mcp).await,
         };
-        let credential = Credential::fixed(&auth).unwrap();
+        let credential = ServerCredential::fixed(&auth).unwrap();
         let _connection = Dial { credential, ..Dial::new(over, &url) }.open().await.unwrap();
         let seen = journal.drain();
         for request in requests {
@@ -280,11 +297,11 @@ async fn headers_and_credential_are_on_every_request() {
 }
 
 #[tokio::test]
-async fn a_refused_credential_is_named_as_such() {
+async fn a_refused_credential_is_reported_as_needs_auth() {
     for status in [401, 403] {
         for over in [Over::Sse, Over::WebSocket] {
             let (url, _journal) = match over {
-                Over::Sse => streams::serve(Manner::Refusal(status)).await,
+                Over::Sse => streams::serve(Behavior::Refusal(status)).await,
                 _ => sockets::serve(Greeting::Refusal(status)).await,
             };
             let error = Dial::new(over, &url).open().await.unwrap_err();
@@ -305,9 +322,9 @@ async fn a_refused_credential_is_named_as_such() {
 
 #[tokio::test]
 async fn an_endpoint_on_another_origin_is_refused() {
-    let (elsewhere, mut elsewhere_saw) = streams::serve(Manner::Plain).await;
+    let (elsewhere, mut elsewhere_saw) = streams::serve(Behavior::Plain).await;
     let endpoint = elsewhere.replace("/sse", "/messages");
-    let (url, _journal) = streams::serve(Manner::Endpoint(endpoint)).await;
+    let (url, _journal) = streams::serve(Behavior::Endpoint(endpoint)).await;
     let error = Dial::new(Over::Sse, &url).open().await.unwrap_err();
     assert!(error.to_string().ends_with("an endpoint on another origin"), "{error}");
     assert_eq!(elsewhere_saw.drain(), []);
@@ -316,14 +333,14 @@ async fn an_endpoint_on_another_origin_is_refused() {
 #[tokio::test]
 async fn an_endpoint_of_the_same_origin_may_be_absolute() {
     let endpoint = "http://{host}/messages?session=é".to_owned();
-    let (url, journal) = streams::serve(Manner::Endpoint(endpoint)).await;
+    let (url, journal) = streams::serve(Behavior::Endpoint(endpoint)).await;
     let world = reached(Over::Sse, &url, journal, "{}").await;
     world.outcome("echo").await.unwrap();
 }
 
 #[tokio::test]
 async fn an_answer_overtakes_a_call_that_is_accepted_only_when_done() {
-    let (url, journal) = streams::serve(Manner::AcceptsWhenDone).await;
+    let (url, journal) = streams::serve(Behavior::AcceptsWhenDone).await;
     let world = reached(Over::Sse, &url, journal, r#"{"elicitation":{}}"#).await;
     let (link, mut events) = CallLink::new();
     let call = world.call("ask", link);
@@ -335,7 +352,7 @@ async fn an_answer_overtakes_a_call_that_is_accepted_only_when_done() {
 
 #[tokio::test]
 async fn a_refused_message_fails_its_own_call_only() {
-    let (url, journal) = streams::serve(Manner::RefusesCalls(413)).await;
+    let (url, journal) = streams::serve(Behavior::RefusesCalls(413)).await;
     let mut world = reached(Over::Sse, &url, journal, "{}").await;
     let refused = world.outcome("echo").await.unwrap();
     assert_eq!(refused["error"], "the server refused the message: HTTP 413 Payload Too Large");
@@ -345,28 +362,28 @@ async fn a_refused_message_fails_its_own_call_only() {
 
 #[tokio::test]
 async fn a_forgotten_session_is_a_lost_connection() {
-    let (url, journal) = streams::serve(Manner::RefusesCalls(404)).await;
+    let (url, journal) = streams::serve(Behavior::RefusesCalls(404)).await;
     let mut world = reached(Over::Sse, &url, journal, "{}").await;
     assert!(matches!(world.outcome("echo").await, Err(UpstreamError::Lost { .. })));
-    assert_eq!(world.closed().await, "it has forgotten our session (HTTP 404 Not Found)");
+    assert_eq!(world.closed().await, "it ended the session (HTTP 404 Not Found)");
 }
 
 #[tokio::test]
-async fn a_server_without_streamable_http_is_reached_the_older_way() {
-    let (url, journal) = streams::serve(Manner::Plain).await;
+async fn a_server_without_streamable_http_is_reached_over_http_and_sse() {
+    let (url, journal) = streams::serve(Behavior::Plain).await;
     let world = reached(Over::Http, &url, journal, "{}").await;
     assert_eq!(text_of(&world.outcome("echo").await.unwrap()), "héllo");
-    // Where there is nothing at all, the first complaint stands.
+    // If nothing is there at all, the first error is reported.
     let error = Dial::new(Over::Http, &url.replace("/sse", "/mcp")).open().await.unwrap_err();
     assert!(error.to_string().contains("the handshake failed: HTTP 404"), "{error}");
-    // A refused credential is the better complaint.
-    let (url, _journal) = streams::serve(Manner::Refusal(401)).await;
+    // A refused credential is the more useful error.
+    let (url, _journal) = streams::serve(Behavior::Refusal(401)).await;
     let error = Dial::new(Over::Http, &url).open().await.unwrap_err();
     assert!(matches!(error, UpstreamError::NeedsAuth { status: 401, .. }), "{error}");
 }
 
 #[tokio::test]
-async fn a_server_that_chooses_no_subprotocol_is_spoken_to() {
+async fn a_server_may_choose_no_subprotocol() {
     let (url, mut journal) = sockets::serve(Greeting::NoSubprotocol).await;
     let (_connection, _notices) = Dial::new(Over::WebSocket, &url).open().await.unwrap();
     assert_eq!(journal.header("handshake", "sec-websocket-protocol").await.as_deref(), Some("mcp"));
@@ -374,14 +391,14 @@ async fn a_server_that_chooses_no_subprotocol_is_spoken_to() {
 }
 
 #[tokio::test]
-async fn dialling_takes_no_longer_than_it_may() {
+async fn connecting_respects_its_timeout() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap(); // Connections wait there for ever.
-    let (silent, _journal) = streams::serve(Manner::Silent).await;
+    let address = listener.local_addr().unwrap(); // Connections are never accepted there.
+    let (silent, _journal) = streams::serve(Behavior::Silent).await;
     let (dead_stream, dead_socket) = (format!("http://{address}/sse"), format!("ws://{address}"));
     for (over, url) in [(Over::Sse, dead_stream), (Over::Sse, silent), (Over::WebSocket, dead_socket)] {
-        let patience = Duration::from_millis(100);
-        let opened = Dial { patience, ..Dial::new(over, &url) }.open();
+        let time_limit = Duration::from_millis(100);
+        let opened = Dial { time_limit, ..Dial::new(over, &url) }.open();
         let error = timeout(SOON, opened).await.unwrap().unwrap_err();
         let expected = matches!(error, UpstreamError::Timeout { .. } | UpstreamError::Unreachable { .. });
         assert!(expected, "{url}: {error}");
@@ -389,15 +406,15 @@ async fn dialling_takes_no_longer_than_it_may() {
 }
 
 #[tokio::test]
-async fn a_peer_that_answers_no_pings_is_lost_and_one_that_does_is_not() {
-    for (greeting, lost) in [(Greeting::Coma, true), (Greeting::Mcp, false)] {
+async fn only_a_peer_that_answers_no_pings_is_lost() {
+    for (greeting, lost) in [(Greeting::Unresponsive, true), (Greeting::Mcp, false)] {
         let (url, _journal) = sockets::serve(greeting).await;
         let (notices, mut noticed) = mpsc::channel(4);
         let parts = WebSocketParts {
             server: "tools".into(),
             origin: websocket::origin(&url).unwrap(),
             headers: Vec::new(),
-            credential: Credential::None,
+            credential: ServerCredential::None,
             notices,
             roots: None,
             message_limit: LIMIT,
@@ -412,26 +429,26 @@ async fn a_peer_that_answers_no_pings_is_lost_and_one_that_does_is_not() {
 }
 
 #[test]
-fn handshakes_are_never_written_to_a_log() {
+fn handshakes_are_never_logged() {
     assert!(log::STATIC_MAX_LEVEL <= log::LevelFilter::Debug, "the WebSocket library traces whole requests");
 }
 
-// H4: a server that asks without end is cut off, over every transport that carries its requests.
+// H4: a server that sends too many requests is disconnected on every duplex transport.
 #[tokio::test]
-async fn a_server_that_asks_without_end_is_cut_off() {
+async fn a_server_that_sends_too_many_requests_is_disconnected() {
     for over in [Over::Sse, Over::WebSocket] {
         let mut world = world(over, "{}").await;
-        let error = world.outcome("flood").await.expect_err("cut off");
+        let error = world.outcome("flood").await.expect_err("disconnected");
         assert!(matches!(error, UpstreamError::Flooded { .. }), "{over:?}: {error}");
         let notice = loop {
             match timeout(SOON, world.notices.recv()).await.unwrap().unwrap() {
-                Notice::Flooded(reason) => break reason,
-                Notice::Closed(reason) => panic!("{over:?}: {reason}"),
+                ServerNotice::Flooded(reason) => break reason,
+                ServerNotice::Closed(reason) => panic!("{over:?}: {reason}"),
                 _ => {}
             }
         };
         assert!(notice.contains("requests"), "{over:?}: {notice}");
         let after = world.outcome("echo").await.expect_err("the connection is gone");
-        assert!(matches!(after, UpstreamError::Lost { sent: Sent::No, .. }), "{over:?}: {after}");
+        assert!(matches!(after, UpstreamError::Lost { sent: SentStatus::No, .. }), "{over:?}: {after}");
     }
 }

@@ -1,7 +1,7 @@
-//! Servers nobody here wrote: FastMCP over HTTP+SSE and the Python SDK on a WebSocket, where they are installed.
-//! `TOOLBOOTH_TEST_PYTHON` names another Python than `python3`.
+//! Third-party servers: FastMCP over HTTP+SSE and the Python SDK on a WebSocket, if they are installed.
+//! `TOOLBOOTH_TEST_PYTHON` selects another Python than `python3`.
 
-use crate::brain::Journal;
+use crate::test_server::Journal;
 use crate::{Over, SOON, World, reached, text_of};
 use std::process::Stdio;
 use std::time::Duration;
@@ -59,7 +59,7 @@ fn python() -> Command {
     python
 }
 
-/// Starts a server and waits until it listens; `None` where it cannot be had.
+/// Starts a server and waits until it listens; `None` if its libraries are missing.
 async fn start(imports: &str, program: &str) -> Option<(Child, u16)> {
     let found = python().arg("-c").arg(imports).status().await;
     if !found.is_ok_and(|status| status.success()) {
@@ -103,7 +103,7 @@ async fn fastmcp_is_reached_over_http_and_sse() {
     let Some((mut server, port)) = start(IMPORTS, SSE).await else { return };
     let url = format!("http://127.0.0.1:{port}/sse");
     check(Over::Sse, &url).await;
-    check(Over::Http, &url).await; // Its stream knows no POST, so the older transport is found.
+    check(Over::Http, &url).await; // Its stream does not accept POST, so the older transport is used.
     let mut world = reached(Over::Sse, &url, Journal(mpsc::unbounded_channel().1), "{}").await;
     server.kill().await.unwrap();
     world.closed().await;

@@ -1,7 +1,7 @@
 //! The small server on a WebSocket.
 #![allow(clippy::result_large_err, reason = "the library's type")]
 
-use crate::brain::{Act, Journal, Seen, think, written};
+use crate::test_server::{Act, Journal, Seen, answer_messages, written};
 use futures_util::{SinkExt, StreamExt};
 use http::StatusCode;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -11,7 +11,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::handshake::server::{ErrorResponse, Request, Response};
 
-/// How the server greets.
+/// How the server handles the handshake.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Greeting {
     /// It chooses the subprotocol `mcp`.
@@ -20,13 +20,13 @@ pub enum Greeting {
     NoSubprotocol,
     /// It refuses with a status and a challenge.
     Refusal(u16),
-    /// It shakes hands and never reads again.
-    Coma,
-    /// It takes one connection; others are refused.
+    /// It completes the handshake and never reads again.
+    Unresponsive,
+    /// It accepts one connection and refuses others.
     OnlyOnce,
 }
 
-/// Starts the server; gives its URL.
+/// Starts the server and returns its URL.
 pub async fn serve(greeting: Greeting) -> (String, Journal) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("ws://{}/mcp", listener.local_addr().unwrap());
@@ -43,7 +43,7 @@ pub async fn serve(greeting: Greeting) -> (String, Journal) {
     (url, Journal(journal))
 }
 
-/// Starts the server behind TLS; gives its URL.
+/// Starts the server behind TLS and returns its URL.
 pub async fn serve_tls(acceptor: TlsAcceptor) -> (String, Journal) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("wss://localhost:{}/mcp", listener.local_addr().unwrap().port());
@@ -88,12 +88,12 @@ async fn talk(stream: impl Bytes, greeting: Greeting, seen: mpsc::UnboundedSende
         greet(request, response, greeting, &seen)
     });
     let Ok(mut socket) = shaken.await else { return };
-    if greeting == Greeting::Coma {
+    if greeting == Greeting::Unresponsive {
         std::future::pending::<()>().await;
     }
     let (inbox, messages) = mpsc::channel(64);
     let (acts, mut acting) = mpsc::channel(64);
-    tokio::spawn(think(messages, acts, seen.clone()));
+    tokio::spawn(answer_messages(messages, acts, seen.clone()));
     loop {
         tokio::select! {
             frame = socket.next() => match frame {

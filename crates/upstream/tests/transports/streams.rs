@@ -1,6 +1,6 @@
 //! The small server over HTTP+SSE.
 
-use crate::brain::{Act, Journal, Seen, think, written};
+use crate::test_server::{Act, Journal, Seen, answer_messages, written};
 use bytes::Bytes;
 use futures_util::stream::BoxStream;
 use futures_util::{StreamExt, stream};
@@ -21,10 +21,10 @@ type Body = StreamBody<BoxStream<'static, io::Result<Frame<Bytes>>>>;
 
 /// How the server behaves.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Manner {
-    /// By the book; the endpoint is relative.
+pub enum Behavior {
+    /// As specified, with a relative endpoint.
     Plain,
-    /// Names this endpoint, with `{host}` for its own.
+    /// Sends this endpoint; `{host}` is replaced with its own host.
     Endpoint(String),
     /// Refuses the stream with a status and a challenge.
     Refusal(u16),
@@ -32,24 +32,24 @@ pub enum Manner {
     AcceptsWhenDone,
     /// Refuses calls with this status.
     RefusesCalls(u16),
-    /// Opens a stream and never names an endpoint.
+    /// Opens a stream and never sends an endpoint.
     Silent,
 }
 
 struct Server {
-    manner: Manner,
+    behavior: Behavior,
     seen: mpsc::UnboundedSender<Seen>,
     session: Mutex<Option<mpsc::Sender<Value>>>,
-    /// POSTs that wait for the answer to their call.
+    /// POSTs that wait until their call is answered.
     held: Mutex<Vec<(Value, oneshot::Sender<()>)>>,
 }
 
-/// Starts the server; gives the URL of its stream.
-pub async fn serve(manner: Manner) -> (String, Journal) {
+/// Starts the server and returns the URL of its stream.
+pub async fn serve(behavior: Behavior) -> (String, Journal) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/sse", listener.local_addr().unwrap());
     let (seen, journal) = mpsc::unbounded_channel();
-    let server = Arc::new(Server { manner, seen, session: Mutex::default(), held: Mutex::default() });
+    let server = Arc::new(Server { behavior, seen, session: Mutex::default(), held: Mutex::default() });
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
             let server = server.clone();
@@ -76,7 +76,7 @@ fn plain(status: u16) -> Response<Body> {
     respond(status, stream::iter([Ok(Frame::data(text))]).boxed())
 }
 
-/// Tells the journal when the gateway lets go of a stream.
+/// Records in the journal when the gateway closes a stream.
 struct Watched(mpsc::UnboundedSender<Seen>);
 
 impl Drop for Watched {
@@ -97,7 +97,7 @@ impl Server {
 
     fn stream(self: Arc<Self>, request: &Request<Incoming>) -> Response<Body> {
         let _ = self.seen.send(Seen::Headers("GET", written(request.headers())));
-        if let Manner::Refusal(status) = self.manner {
+        if let Behavior::Refusal(status) = self.behavior {
             let mut refusal = plain(status);
             refusal.headers_mut().insert("www-authenticate", "Bearer realm=\"tools\"".parse().unwrap());
             return refusal;
@@ -105,13 +105,13 @@ impl Server {
         let (inbox, messages) = mpsc::channel(64);
         let (acts, acting) = mpsc::channel(64);
         *self.session.lock().unwrap() = Some(inbox);
-        tokio::spawn(think(messages, acts, self.seen.clone()));
-        let first = match &self.manner {
-            Manner::Endpoint(endpoint) => {
+        tokio::spawn(answer_messages(messages, acts, self.seen.clone()));
+        let first = match &self.behavior {
+            Behavior::Endpoint(endpoint) => {
                 let host = request.headers()["host"].to_str().unwrap();
                 format!("event: endpoint\r\ndata: {}\r\n\r\n", endpoint.replace("{host}", host))
             }
-            Manner::Silent => ": nothing\n\n".to_owned(),
+            Behavior::Silent => ": nothing\n\n".to_owned(),
             _ => "event: endpoint\r\ndata: /messages?session=1\r\n\r\n".to_owned(),
         };
         let first = stream::iter([Ok(Frame::data(Bytes::from(first)))]);
@@ -139,10 +139,10 @@ impl Server {
         let body = request.into_body().collect().await.unwrap().to_bytes();
         let message: Value = serde_json::from_slice(&body).unwrap();
         let is_call = message["method"] == "tools/call";
-        if let (Manner::RefusesCalls(status), true) = (&self.manner, is_call) {
+        if let (Behavior::RefusesCalls(status), true) = (&self.behavior, is_call) {
             return plain(*status);
         }
-        let held = (self.manner == Manner::AcceptsWhenDone && is_call).then(|| {
+        let held = (self.behavior == Behavior::AcceptsWhenDone && is_call).then(|| {
             let (done, held) = oneshot::channel();
             self.held.lock().unwrap().push((message["id"].clone(), done));
             held

@@ -1,6 +1,6 @@
-//! The small server behind TLS, which is trusted only by a process that was told of its certificate.
+//! The small server behind TLS. Only a process that loads its certificate trusts it.
 
-use crate::brain::Journal;
+use crate::test_server::Journal;
 use crate::{Dial, Over, reached, sockets, text_of};
 use rustls::pki_types::PrivateKeyDer;
 use std::io::Write;
@@ -12,7 +12,7 @@ use toolbooth_upstream::UpstreamError;
 const URL: &str = "TOOLBOOTH_TEST_WSS_URL";
 
 #[tokio::test]
-async fn a_socket_behind_tls_is_spoken_to_if_its_certificate_is_trusted() {
+async fn a_tls_socket_connects_only_if_its_certificate_is_trusted() {
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
     let config =
@@ -27,7 +27,7 @@ async fn a_socket_behind_tls_is_spoken_to_if_its_certificate_is_trusted() {
     let error = Dial::new(Over::WebSocket, &url).open().await.unwrap_err();
     assert!(matches!(error, UpstreamError::Unreachable { .. }), "{error}");
 
-    // Trusted roots are read once in a process, so the trusting side is another one.
+    // Root certificates are loaded once per process, so the trusting side is another process.
     let mut trusted = tempfile::NamedTempFile::new().unwrap();
     trusted.write_all(made.cert.pem().as_bytes()).unwrap();
     let outcome = tokio::process::Command::new(std::env::current_exe().unwrap())

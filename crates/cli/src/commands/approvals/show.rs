@@ -1,34 +1,34 @@
-//! Held calls and consents, drawn for people.
+//! Draws held calls and consents.
 
 use super::short;
-use crate::render::{Cell, Paint, Table, Tone, ago, framed, line, moment, plain};
+use crate::render::{Paint, Table, TableCell, Tone, ago, framed, line, moment, plain};
 use serde_json::Value;
 use std::io::IsTerminal;
 
-/// How a state is shown.
-pub fn state(word: &str) -> Cell {
+/// The table cell of a state.
+pub fn state(word: &str) -> TableCell {
     match word {
-        "pending" => Cell::toned(word, Tone::Warn),
-        "done" => Cell::toned(word, Tone::Good),
-        "failed" | "rejected" => Cell::toned(word, Tone::Bad),
-        "expired" => Cell::toned(word, Tone::Dim),
+        "pending" => TableCell::toned(word, Tone::Warn),
+        "done" => TableCell::toned(word, Tone::Good),
+        "failed" | "rejected" => TableCell::toned(word, Tone::Bad),
+        "expired" => TableCell::toned(word, Tone::Dim),
         word => word.into(),
     }
 }
 
-/// The arguments a held call runs with, on one line.
+/// The arguments of a held call, on one line.
 pub fn arguments(held: &Value) -> String {
     let shown = if held["edited"].is_null() { &held["arguments"] } else { &held["edited"] };
     shown.to_string()
 }
 
-/// Several held calls.
+/// A table of held calls.
 pub fn table(found: &[Value]) -> String {
     let mut table = Table::new(&["ID", "TOOL", "USER", "STATE", "SINCE", "ARGUMENTS"]);
     for held in found {
         let text = |key: &str| held[key].as_str().unwrap_or_default();
         table.row([
-            Cell::toned(short(&held["id"]), Tone::Strong),
+            TableCell::toned(short(&held["id"]), Tone::Strong),
             text("name").into(),
             text("user").into(),
             state(text("state")),
@@ -39,7 +39,7 @@ pub fn table(found: &[Value]) -> String {
     table.draw(Paint::stdout())
 }
 
-/// One held call, without its result.
+/// The page of one held call, without its result.
 pub fn page(held: &Value) -> String {
     let paint = Paint::stdout();
     let is_terminal = std::io::stdout().is_terminal();
@@ -90,13 +90,13 @@ pub fn page(held: &Value) -> String {
     out
 }
 
-/// Several consents.
+/// A table of consents.
 pub fn consents(found: &[Value]) -> String {
     let mut table = Table::new(&["ID", "SERVER", "TOOL", "USER", "SESSION", "GIVEN BY", "SINCE"]);
     for consent in found {
         let text = |key: &str| consent[key].as_str().unwrap_or_default();
         table.row([
-            Cell::toned(short(&consent["id"]), Tone::Strong),
+            TableCell::toned(short(&consent["id"]), Tone::Strong),
             text("server").into(),
             text("tool").into(),
             text("user").into(),

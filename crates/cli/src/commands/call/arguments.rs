@@ -1,16 +1,16 @@
-//! The arguments of a call, as they stand on a command line.
+//! Parses the arguments of a call from the command line.
 
 use super::typed;
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 use serde_json::Value;
 use std::io::Read;
 use toolbooth_config::{Finding, Snippet, nearest, render};
 
-/// The most that is read from a file or from standard input.
+/// The maximum size of a file or of standard input.
 const MAX_BYTES: u64 = 64 * 1024 * 1024;
 
 /// Reads `--args`: a JSON object, from the text itself, a file or standard input.
-pub fn read(args: &str) -> Result<String, Failure> {
+pub fn read(args: &str) -> Result<String, CommandFailure> {
     let (text, from) = match (args, args.strip_prefix('@')) {
         ("-", _) => (read_all(std::io::stdin(), "standard input")?, "standard input".to_owned()),
         (_, Some(path)) => {
@@ -24,89 +24,94 @@ pub fn read(args: &str) -> Result<String, Failure> {
         Ok(other) => {
             let found = match other {
                 Value::Array(_) => "a list",
-                Value::String(_) => "a text",
+                Value::String(_) => "a string",
                 Value::Null => "null",
                 _ => "a single value",
             };
-            let message = format!("the arguments must be a JSON object, but {from} holds {found}");
-            Err(Failure::misuse("usage.args", message, Some("for example --args '{\"text\": \"hello\"}'")))
+            let message = format!("the arguments must be a JSON object, but {from} is {found}");
+            Err(CommandFailure::misuse(
+                "usage.args",
+                message,
+                Some("for example --args '{\"text\": \"hello\"}'"),
+            ))
         }
-        Err(error) => Err(no_json(&text, &from, &error)),
+        Err(error) => Err(not_json(&text, &from, &error)),
     }
 }
 
-fn read_all(source: impl Read, name: &str) -> Result<String, Failure> {
+fn read_all(source: impl Read, name: &str) -> Result<String, CommandFailure> {
     let mut text = String::new();
     source.take(MAX_BYTES).read_to_string(&mut text).map_err(|error| unreadable(name, &error))?;
     Ok(text)
 }
 
-fn unreadable(path: &str, error: &std::io::Error) -> Failure {
+fn unreadable(path: &str, error: &std::io::Error) -> CommandFailure {
     let why = match error.kind() {
         std::io::ErrorKind::NotFound => "it does not exist".to_owned(),
-        std::io::ErrorKind::PermissionDenied => "it may not be read".to_owned(),
-        std::io::ErrorKind::InvalidData => "it is no text".to_owned(),
+        std::io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
+        std::io::ErrorKind::InvalidData => "it is not UTF-8 text".to_owned(),
         _ => error.to_string(),
     };
-    Failure::misuse("usage.args", format!("`{path}` cannot be read: {why}"), None)
+    CommandFailure::misuse("usage.args", format!("`{path}` cannot be read: {why}"), None)
 }
 
-/// Draws the place where the JSON goes wrong.
-fn no_json(text: &str, from: &str, error: &serde_json::Error) -> Failure {
+/// A failure that shows the place of a JSON syntax error.
+fn not_json(text: &str, from: &str, error: &serde_json::Error) -> CommandFailure {
     let whole = error.to_string();
     let why = whole.split(" at line ").next().unwrap_or(&whole);
-    let message = format!("{from} is no JSON: {why}");
-    let hint = if from == "--args" {
-        "put the whole into '…', so that the shell leaves the quotes alone"
-    } else {
-        ""
-    };
-    let failure = Failure::misuse("usage.args", &message, (!hint.is_empty()).then_some(hint));
+    let message = format!("{from} is not valid JSON: {why}");
+    let hint =
+        if from == "--args" { "put the object into '…', so that the shell keeps the quotes" } else { "" };
+    let failure = CommandFailure::misuse("usage.args", &message, (!hint.is_empty()).then_some(hint));
     let Some(line) = text.lines().nth(error.line().saturating_sub(1)) else { return failure };
     let before =
         line.bytes().take(error.column().saturating_sub(1)).filter(|byte| byte & 0xC0 != 0x80).count();
     let mut finding = Finding::error("usage.args", message);
-    finding.hint = failure.trouble.hint.clone();
+    finding.hint = failure.fault.hint.clone();
     finding.via = Some(format!("{from}:{}:{}", error.line(), before + 1));
     finding.line = u32::try_from(error.line()).unwrap_or(1);
     finding.snippet = Some(Snippet { line: line.to_owned(), before, width: 1 });
-    Failure { drawn: Some(render(&finding)), ..failure }
+    CommandFailure { drawn: Some(render(&finding)), ..failure }
 }
 
-/// Takes `KEY=VALUE` words apart.
-pub fn pairs(words: &[String]) -> Result<Vec<(String, String)>, Failure> {
+/// Splits `KEY=VALUE` words.
+pub fn pairs(words: &[String]) -> Result<Vec<(String, String)>, CommandFailure> {
     let parted = words.iter().map(|word| match word.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
         _ => {
             let hint = "arguments are written as name=value, or together as --args '{…}'";
-            Err(Failure::misuse("usage.argument", format!("`{word}` is no KEY=VALUE"), Some(hint)))
+            Err(CommandFailure::misuse("usage.argument", format!("`{word}` is not KEY=VALUE"), Some(hint)))
         }
     });
     parted.collect()
 }
 
-/// Gives pairs the types that the tool's schema asks for; a JSON object.
-pub fn typed(tool: &str, schema: &Value, pairs: &[(String, String)]) -> Result<String, Failure> {
+/// Converts pairs to a JSON object, with the types of the tool's schema.
+pub fn typed(tool: &str, schema: &Value, pairs: &[(String, String)]) -> Result<String, CommandFailure> {
     let mut members: Vec<(&str, Vec<String>)> = Vec::new();
     for (key, text) in pairs {
         let property = property(tool, schema, key)?;
-        let value = typed::value(schema, property, text).map_err(|wanted| {
-            let message = format!("`{key}` of `{tool}` wants {wanted}, but `{text}` is none");
+        let value = typed::value(schema, property, text).map_err(|expected| {
+            let message = format!("`{key}` of `{tool}` must be {expected}, not `{text}`");
             let hint = format!("`toolbooth tools show {tool}` lists the arguments");
-            Failure::misuse("usage.argument", message, Some(&hint))
+            CommandFailure::misuse("usage.argument", message, Some(&hint))
         })?;
         match members.iter_mut().find(|(known, _)| known == key) {
             None => members.push((key, vec![value])),
             Some((_, values)) if typed::is_list(schema, property) => values.push(value),
             Some(_) => {
-                return Err(Failure::misuse("usage.argument", format!("`{key}` is given twice"), None));
+                return Err(CommandFailure::misuse(
+                    "usage.argument",
+                    format!("`{key}` is given twice"),
+                    None,
+                ));
             }
         }
     }
     let members = members.into_iter().map(|(key, values)| {
         let value = match values.as_slice() {
             [one] => one.clone(),
-            // Each came as a list of its own.
+            // Each value is a list itself.
             many => format!(
                 "[{}]",
                 many.iter()
@@ -126,8 +131,8 @@ fn inside(list: &str) -> &str {
     list.trim().strip_prefix('[').and_then(|list| list.strip_suffix(']')).unwrap_or(list).trim()
 }
 
-/// The schema of one argument; a name that the tool does not know is a slip.
-fn property<'a>(tool: &str, schema: &'a Value, key: &str) -> Result<&'a Value, Failure> {
+/// The schema of one argument, or a failure if the tool does not declare it.
+fn property<'a>(tool: &str, schema: &'a Value, key: &str) -> Result<&'a Value, CommandFailure> {
     let properties = schema["properties"].as_object();
     if let Some(property) = properties.and_then(|properties| properties.get(key)) {
         return Ok(property);
@@ -135,7 +140,7 @@ fn property<'a>(tool: &str, schema: &'a Value, key: &str) -> Result<&'a Value, F
     let open = match &schema["additionalProperties"] {
         Value::Bool(open) => *open,
         Value::Object(_) => return Ok(&schema["additionalProperties"]),
-        // Strictly every name is allowed then; in practice a name beside the listed ones is a slip.
+        // JSON Schema allows every name in this case, but an undeclared name is almost always a typo.
         _ => properties.is_none_or(|properties| properties.is_empty()),
     };
     if open || schema["patternProperties"].is_object() {
@@ -147,5 +152,5 @@ fn property<'a>(tool: &str, schema: &'a Value, key: &str) -> Result<&'a Value, F
         (None, true) => "it takes no arguments".to_owned(),
         (None, false) => format!("known: {}", known.join(", ")),
     };
-    Err(Failure::misuse("usage.argument", format!("`{tool}` takes no argument `{key}`"), Some(&hint)))
+    Err(CommandFailure::misuse("usage.argument", format!("`{tool}` takes no argument `{key}`"), Some(&hint)))
 }

@@ -1,21 +1,21 @@
-//! `toolbooth call`: one call, from the command line.
+//! `toolbooth call`: calls a tool from the command line.
 
+mod approval_prompt;
 mod arguments;
-mod asking;
 mod result;
 mod typed;
 
+pub use approval_prompt::CallerConsent;
 pub use arguments::read as read_arguments;
-pub use asking::Consent;
 pub use typed::kind_of;
 
 use super::{approvals, in_runtime, tools};
-use crate::arguments::Global;
-use crate::desk::Desk;
+use crate::arguments::GlobalOptions;
 use crate::exit::Exit;
-use crate::failure::{Failure, Outcome};
-use crate::reach::Reach;
-use crate::remote::segment;
+use crate::failure::{CommandFailure, CommandResult};
+use crate::gateway_handle::GatewayHandle;
+use crate::prompter::Prompter;
+use crate::remote_gateway::segment;
 use crate::render;
 use bytes::Bytes;
 use clap::Args;
@@ -23,7 +23,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-/// What to call.
+/// Arguments of `toolbooth call`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 For example:
@@ -31,24 +31,24 @@ For example:
   toolbooth call demo_slow --args '{\"milliseconds\": 200}'
   jq -n '{text: \"hi\"}' | toolbooth call demo_echo --args -")]
 pub struct CallArguments {
-    /// The tool, by the name `toolbooth tools list` shows.
+    /// Name of the tool, as `toolbooth tools list` shows it.
     tool: String,
-    /// Its arguments; numbers, booleans, lists and objects by the tool's own schema.
+    /// Arguments; the tool's schema sets their types.
     #[arg(value_name = "KEY=VALUE", conflicts_with = "args")]
     pairs: Vec<String>,
-    /// Its arguments as a JSON object: the text itself, @FILE, or - for standard input.
+    /// Arguments as JSON, @FILE, or - for standard input.
     #[arg(long, value_name = "JSON|@FILE|-", allow_hyphen_values = true)]
     args: Option<String>,
-    /// The session it belongs to: what is remembered for a session, and plans of one, go by it.
+    /// Session of the call, for remembered approvals and plans of a session.
     #[arg(long, value_name = "NAME")]
     session: Option<String>,
-    /// Approve it yourself where a person is asked, without being asked here.
+    /// Approve the call yourself, without a prompt, if it needs your approval.
     #[arg(long, short)]
     yes: bool,
 }
 
 #[derive(Deserialize)]
-struct Answer<'a> {
+struct CallAnswer<'a> {
     #[serde(borrow)]
     result: &'a RawValue,
     #[serde(default)]
@@ -59,152 +59,166 @@ struct Answer<'a> {
     attempts: Option<&'a RawValue>,
 }
 
-/// What a call came to.
-pub enum Came {
-    /// It ran: the gateway's answer.
+/// The outcome of a call.
+pub enum CallResponse {
+    /// It ran; the gateway's answer.
     Ran(Bytes),
-    /// It was held and then answered: the held call, over.
+    /// It was held and then decided; the held call with its outcome.
     Answered(Bytes),
     /// It is still held.
-    Held(asking::Held),
+    Held(approval_prompt::HeldAnswer),
 }
 
 /// Runs `toolbooth call`.
-pub fn run(global: &Global, what: &CallArguments) -> Outcome {
-    // What can be refused without a gateway is refused before one is started.
-    let given = what.given()?;
+pub fn run(global: &GlobalOptions, what: &CallArguments) -> CommandResult {
+    // Invalid arguments are refused before a gateway is started.
+    let input = what.input()?;
     in_runtime(async {
-        // Plans, consents and the audit are in the store: without it a call could slip past them.
-        let reach = Reach::open_lasting(global).await?;
-        let outcome = call(&reach, what, given, &Desk::here()).await;
-        let forgotten = reach.forgets();
-        reach.close().await;
-        tell_all(outcome?, global, forgotten.then_some(Forgetful))
+        // Plans, consents and the audit are in the store: without it a call could bypass them.
+        let gateway = GatewayHandle::open_persistent(global).await?;
+        let outcome = call(&gateway, what, input, &Prompter::here()).await;
+        let not_stored = gateway.has_temporary_store();
+        gateway.close().await;
+        print_response(outcome?, global, not_stored.then_some(TemporaryStore))
     })
 }
 
-/// The same at a gateway that is open already; `desk` is where a person is asked.
-pub async fn within(reach: &Reach, global: &Global, what: &CallArguments, desk: &Desk) -> Outcome {
-    let came = call(reach, what, what.given()?, desk).await?;
-    tell_all(came, global, reach.forgets().then_some(Forgetful))
+/// Runs the command on an open gateway; `prompter` asks the caller for approval.
+pub async fn within(
+    gateway: &GatewayHandle,
+    global: &GlobalOptions,
+    what: &CallArguments,
+    prompter: &Prompter,
+) -> CommandResult {
+    let response = call(gateway, what, what.input()?, prompter).await?;
+    print_response(response, global, gateway.has_temporary_store().then_some(TemporaryStore))
 }
 
-/// A gateway that keeps nothing.
-struct Forgetful;
+/// Marks a gateway whose store is temporary.
+struct TemporaryStore;
 
-fn tell_all(came: Came, global: &Global, gateway: Option<Forgetful>) -> Outcome {
-    match (came, gateway) {
-        (Came::Ran(answer), _) => finish(&answer, global),
-        (Came::Answered(held), _) => finish_answered(&held, global),
-        (Came::Held(held), Some(Forgetful)) => Err(asking::forgotten(&held)),
-        (Came::Held(held), None) => Ok(held.print(global)),
+fn print_response(
+    response: CallResponse,
+    global: &GlobalOptions,
+    gateway: Option<TemporaryStore>,
+) -> CommandResult {
+    match (response, gateway) {
+        (CallResponse::Ran(answer), _) => finish(&answer, global),
+        (CallResponse::Answered(held), _) => finish_answered(&held, global),
+        (CallResponse::Held(held), Some(TemporaryStore)) => Err(approval_prompt::not_stored(&held)),
+        (CallResponse::Held(held), None) => Ok(held.print(global)),
     }
 }
 
-/// Arguments as they were given.
-enum Given {
+/// The arguments as given on the command line.
+enum CallInput {
     /// A JSON object.
     Object(String),
-    /// Keys and values, whose types the tool's schema tells.
+    /// Keys and values; the tool's schema determines their types.
     Pairs(Vec<(String, String)>),
 }
 
 impl CallArguments {
-    /// A call with a JSON object.
+    /// A call with a JSON object as arguments.
     pub fn of_object(tool: &str, args: String) -> Self {
         Self { tool: tool.to_owned(), pairs: Vec::new(), args: Some(args), session: None, yes: false }
     }
 
-    /// The session it belongs to, where it names none itself.
+    /// Sets the session if the arguments have none.
     pub fn session_or(mut self, session: Option<&str>) -> Self {
         self.session = self.session.or_else(|| session.map(str::to_owned));
         self
     }
 
-    /// Whether its arguments are to be read from standard input.
+    /// Whether the arguments come from standard input.
     pub fn reads_input(&self) -> bool {
         self.args.as_deref() == Some("-")
     }
 
-    fn given(&self) -> Result<Given, Failure> {
+    fn input(&self) -> Result<CallInput, CommandFailure> {
         match self.args.as_deref() {
-            Some(text) => arguments::read(text).map(Given::Object),
-            None => arguments::pairs(&self.pairs).map(Given::Pairs),
+            Some(text) => arguments::read(text).map(CallInput::Object),
+            None => arguments::pairs(&self.pairs).map(CallInput::Pairs),
         }
     }
 }
 
-async fn call(reach: &Reach, what: &CallArguments, given: Given, desk: &Desk) -> Result<Came, Failure> {
+async fn call(
+    gateway: &GatewayHandle,
+    what: &CallArguments,
+    input: CallInput,
+    prompter: &Prompter,
+) -> Result<CallResponse, CommandFailure> {
     let name = &what.tool;
-    let tool = tools::find(reach, name).await?;
+    let tool = tools::find(gateway, name).await?;
     let exposed = tool["name"].as_str().unwrap_or(name);
-    let arguments = match given {
-        Given::Object(text) => text,
-        Given::Pairs(pairs) => arguments::typed(exposed, &tool["parameters"], &pairs)?,
+    let arguments = match input {
+        CallInput::Object(text) => text,
+        CallInput::Pairs(pairs) => arguments::typed(exposed, &tool["parameters"], &pairs)?,
     };
-    let consent = if what.yes { Consent::Given(desk) } else { Consent::Asked(desk) };
-    make(reach, exposed, &arguments, what.session.as_deref(), consent).await
+    let consent = if what.yes { CallerConsent::Given(prompter) } else { CallerConsent::Asked(prompter) };
+    make(gateway, exposed, &arguments, what.session.as_deref(), consent).await
 }
 
-/// Makes a call by the tool's exposed name; who has to agree to it is asked.
+/// Makes a call by the tool's exposed name, and asks the caller if it needs approval.
 pub async fn make(
-    reach: &Reach,
+    gateway: &GatewayHandle,
     exposed: &str,
     arguments: &str,
     session: Option<&str>,
-    consent: Consent<'_>,
-) -> Result<Came, Failure> {
+    consent: CallerConsent<'_>,
+) -> Result<CallResponse, CommandFailure> {
     let session = session.map(|name| format!(",\"session\":{}", Value::from(name)));
-    // Nobody waits for a person here: they are asked, or told the id.
+    // The gateway must not wait for approval: the caller is asked here, or gets the id.
     let body = format!("{{\"arguments\":{arguments},\"wait\":0{}}}", session.unwrap_or_default());
     let path = format!("/tools/{}/call", segment(exposed));
-    let answer = reach.post(&format!("calling {exposed}"), &path, Some(body.into())).await?;
-    match serde_json::from_slice::<asking::Held>(&answer) {
-        Ok(held) => asking::settle(reach, held, consent).await,
-        Err(_) => Ok(Came::Ran(answer)),
+    let answer = gateway.post(&format!("calling {exposed}"), &path, Some(body.into())).await?;
+    match serde_json::from_slice::<approval_prompt::HeldAnswer>(&answer) {
+        Ok(held) => approval_prompt::settle(gateway, held, consent).await,
+        Err(_) => Ok(CallResponse::Ran(answer)),
     }
 }
 
-/// What a call came to, for somebody who reads it as text.
-pub enum Heard {
+/// The outcome of a call as text.
+pub enum CallText {
     /// It ran.
     Result {
-        /// What the tool said.
+        /// Text of the result.
         text: String,
-        /// Whether it says that it failed.
+        /// Whether the tool reports an error.
         is_error: bool,
     },
-    /// It waits for a person, or is a step of a plan.
+    /// It waits for approval, or is a step of a plan.
     Held {
-        /// The held call.
+        /// Id of the held call.
         id: String,
-        /// What to do about it.
+        /// Next steps, for the user.
         message: String,
     },
 }
 
-/// A call's end as text.
-pub fn heard(came: Came) -> Result<Heard, Failure> {
+/// Converts the outcome of a call to text.
+pub fn as_text(response: CallResponse) -> Result<CallText, CommandFailure> {
     let result = |raw: &RawValue, before: &str| {
-        let read = result::Read::of(raw.get());
-        Heard::Result { text: format!("{before}{}", read.text()), is_error: read.is_error }
+        let read = result::ToolResultText::of(raw.get());
+        CallText::Result { text: format!("{before}{}", read.text()), is_error: read.is_error }
     };
-    match came {
-        Came::Held(held) => Ok(Heard::Held { id: held.held, message: held.message }),
-        Came::Ran(answer) => {
-            let Answer { result: raw, warnings, .. } = answer_in(&answer)?;
+    match response {
+        CallResponse::Held(held) => Ok(CallText::Held { id: held.held, message: held.message }),
+        CallResponse::Ran(answer) => {
+            let CallAnswer { result: raw, warnings, .. } = answer_in(&answer)?;
             let warnings: String = warnings.iter().map(|warning| format!("warning: {warning}\n")).collect();
             Ok(result(raw, &warnings))
         }
-        Came::Answered(held) => {
-            let ended = approvals::read_ended(&held)?;
+        CallResponse::Answered(held) => {
+            let ended = approvals::read_status(&held)?;
             let edited = ended
                 .edited
                 .map(|arguments| format!("(a person changed the arguments to {})\n", arguments.get()));
             match ended.result()? {
                 Some(raw) => Ok(result(raw, &edited.unwrap_or_default())),
-                None => Ok(Heard::Result {
-                    text: "It ran; its result was too long to keep.".to_owned(),
+                None => Ok(CallText::Result {
+                    text: "The call ran; its result was too long to store.".to_owned(),
                     is_error: false,
                 }),
             }
@@ -212,48 +226,55 @@ pub fn heard(came: Came) -> Result<Heard, Failure> {
     }
 }
 
-/// A held call that is over is told like any other.
-fn finish_answered(held: &Bytes, global: &Global) -> Outcome {
-    let ended = approvals::read_ended(held)?;
+/// Prints the result of a held call like that of any other call.
+fn finish_answered(held: &Bytes, global: &GlobalOptions) -> CommandResult {
+    let ended = approvals::read_status(held)?;
     let edited = ended
         .edited
         .map(|arguments| format!("the arguments were changed on approval, to {}", arguments.get()));
     match ended.result()? {
-        Some(result) => tell(result, &edited.into_iter().collect::<Vec<_>>(), "", global),
+        Some(result) => print_answer(result, &edited.into_iter().collect::<Vec<_>>(), "", global),
         None => {
-            render::complain("It ran; its result was too long to keep.\n");
+            render::complain("The call ran; its result was too long to store.\n");
             Ok(Exit::Ok)
         }
     }
 }
 
-/// Prints a result for people.
+/// Prints the JSON of a result as text.
 pub fn print_result(result: &str) {
-    result::Read::of(result).print();
+    result::ToolResultText::of(result).print();
 }
 
-fn finish(answer: &Bytes, global: &Global) -> Outcome {
-    let Answer { result, warnings, provider, attempts } = answer_in(answer)?;
-    let said = [("provider", provider), ("attempts", attempts)];
-    let said = said.into_iter().filter_map(|(key, value)| Some(format!(", \"{key}\": {}", value?.get())));
-    tell(result, &warnings, &said.collect::<String>(), global)
+fn finish(answer: &Bytes, global: &GlobalOptions) -> CommandResult {
+    let CallAnswer { result, warnings, provider, attempts } = answer_in(answer)?;
+    let members = [("provider", provider), ("attempts", attempts)];
+    let members =
+        members.into_iter().filter_map(|(key, value)| Some(format!(", \"{key}\": {}", value?.get())));
+    print_answer(result, &warnings, &members.collect::<String>(), global)
 }
 
-fn answer_in(body: &Bytes) -> Result<Answer<'_>, Failure> {
-    serde_json::from_slice(body)
-        .map_err(|_| Failure::misuse("gateway.stranger", "what answered there is no Toolbooth gateway", None))
+fn answer_in(body: &Bytes) -> Result<CallAnswer<'_>, CommandFailure> {
+    serde_json::from_slice(body).map_err(|_| {
+        CommandFailure::misuse("gateway.stranger", "the answer is not from a Toolbooth gateway", None)
+    })
 }
 
-/// `said` is what a program is told besides, as members of an object.
-fn tell(result: &RawValue, warnings: &[String], said: &str, global: &Global) -> Outcome {
-    let read = result::Read::of(result.get());
+/// Prints a result. `members` are more members of the JSON output.
+fn print_answer(
+    result: &RawValue,
+    warnings: &[String],
+    members: &str,
+    global: &GlobalOptions,
+) -> CommandResult {
+    let read = result::ToolResultText::of(result.get());
     if global.json {
-        // As the server gave it: numbers and order are its own.
+        // Unchanged, to keep the server's number format and member order.
         let warned = match warnings.is_empty() {
             true => String::new(),
             false => format!(", \"warnings\": {}", serde_json::json!(warnings)),
         };
-        render::print_raw_json(&format!("{{\"result\": {}{warned}{said}}}", result.get()));
+        render::print_raw_json(&format!("{{\"result\": {}{warned}{members}}}", result.get()));
     } else {
         for warning in warnings {
             render::complain(&format!("warning: {}\n", render::line(warning)));

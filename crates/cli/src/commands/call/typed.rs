@@ -1,12 +1,12 @@
-//! A text in the type that a schema asks for.
+//! Converts text to the JSON type that a schema requires.
 
 use serde_json::Value;
 
-/// How deep alternatives and references are followed.
-const DEPTH: usize = 8;
+/// The maximum depth of alternatives and references.
+const MAX_DEPTH: usize = 8;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Kind {
+enum ArgumentKind {
     Boolean,
     Integer,
     Number,
@@ -16,7 +16,7 @@ enum Kind {
     Null,
 }
 
-impl Kind {
+impl ArgumentKind {
     const ALL: [(&'static str, Self); 7] = [
         ("boolean", Self::Boolean),
         ("integer", Self::Integer),
@@ -31,32 +31,32 @@ impl Kind {
         Self::ALL.into_iter().find(|(known, _)| *known == name).map(|(_, kind)| kind)
     }
 
-    /// What a person would call it.
-    fn wanted(self) -> &'static str {
+    /// The type in words, for messages.
+    fn in_words(self) -> &'static str {
         match self {
             Self::Boolean => "true or false",
             Self::Integer => "a whole number",
             Self::Number => "a number",
             Self::Array => "a list in JSON",
             Self::Object => "an object in JSON",
-            Self::String => "a text",
+            Self::String => "a string",
             Self::Null => "null",
         }
     }
 }
 
-/// A choice as it is written on a command line.
+/// An enum value as it is written on the command line.
 fn word_of(choice: &Value) -> String {
     choice.as_str().map_or_else(|| choice.to_string(), str::to_owned)
 }
 
-/// The type of an argument in a word or two.
+/// The type of an argument, for tables.
 pub fn kind_of(property: &Value) -> String {
     if let Some(values) = property["enum"].as_array() {
         return values.iter().map(word_of).collect::<Vec<_>>().join("|");
     }
     let kinds = kinds(&Value::Null, property, 0);
-    let names = kinds.iter().filter_map(|kind| Kind::ALL.iter().find(|(_, known)| known == kind));
+    let names = kinds.iter().filter_map(|kind| ArgumentKind::ALL.iter().find(|(_, known)| known == kind));
     let names: Vec<&str> = names.map(|(name, _)| *name).filter(|name| *name != "null").collect();
     match (names.as_slice(), property["items"]["type"].as_str()) {
         ([], _) => "any".to_owned(),
@@ -66,12 +66,12 @@ pub fn kind_of(property: &Value) -> String {
     }
 }
 
-/// Whether an argument may be given several times.
+/// Whether an argument may be repeated.
 pub fn is_list(root: &Value, property: &Value) -> bool {
-    kinds(root, property, 0).contains(&Kind::Array)
+    kinds(root, property, 0).contains(&ArgumentKind::Array)
 }
 
-/// A text as JSON of the type that is asked for; an error says what is wanted.
+/// Converts a text to JSON of the required type. The error names the expected type.
 pub fn value(root: &Value, property: &Value, text: &str) -> Result<String, String> {
     let quoted = || Value::from(text).to_string();
     if let Some(choices) = property["enum"].as_array() {
@@ -84,32 +84,34 @@ pub fn value(root: &Value, property: &Value, text: &str) -> Result<String, Strin
     }
     for kind in &kinds {
         let read = match kind {
-            Kind::String => Some(quoted()),
-            Kind::Boolean => matches!(text, "true" | "false").then(|| text.to_owned()),
-            Kind::Integer => is_integer(text).then(|| text.to_owned()),
-            Kind::Number => serde_json::from_str::<serde_json::Number>(text).is_ok().then(|| text.to_owned()),
-            Kind::Object => json_of(text, '{'),
-            // One element alone need not look like a list.
-            Kind::Array => json_of(text, '[').or_else(|| {
-                let alone = !text.starts_with('[') && !kinds.contains(&Kind::String);
+            ArgumentKind::String => Some(quoted()),
+            ArgumentKind::Boolean => matches!(text, "true" | "false").then(|| text.to_owned()),
+            ArgumentKind::Integer => is_integer(text).then(|| text.to_owned()),
+            ArgumentKind::Number => {
+                serde_json::from_str::<serde_json::Number>(text).is_ok().then(|| text.to_owned())
+            }
+            ArgumentKind::Object => json_of(text, '{'),
+            // A single element may be given without brackets.
+            ArgumentKind::Array => json_of(text, '[').or_else(|| {
+                let alone = !text.starts_with('[') && !kinds.contains(&ArgumentKind::String);
                 alone
                     .then(|| {
                         value(root, follow(root, property).get("items").unwrap_or(&Value::Null), text).ok()
                     })?
                     .map(|item| format!("[{item}]"))
             }),
-            Kind::Null => (text == "null").then(|| text.to_owned()),
+            ArgumentKind::Null => (text == "null").then(|| text.to_owned()),
         };
         if let Some(read) = read {
             return Ok(read);
         }
     }
-    let wanted: Vec<&str> =
-        kinds.iter().filter(|kind| **kind != Kind::Null).map(|kind| kind.wanted()).collect();
-    Err(wanted.join(" or "))
+    let expected: Vec<&str> =
+        kinds.iter().filter(|kind| **kind != ArgumentKind::Null).map(|kind| kind.in_words()).collect();
+    Err(expected.join(" or "))
 }
 
-/// A whole number keeps all its digits, however many.
+/// Whether a text is a JSON integer of any length.
 fn is_integer(text: &str) -> bool {
     let digits = text.strip_prefix('-').unwrap_or(text);
     !digits.is_empty()
@@ -126,7 +128,7 @@ fn json_of(text: &str, opening: char) -> Option<String> {
 /// Follows `$ref` inside the schema.
 fn follow<'a>(root: &'a Value, property: &'a Value) -> &'a Value {
     let mut at = property;
-    for _ in 0..DEPTH {
+    for _ in 0..MAX_DEPTH {
         let Some(found) =
             at["$ref"].as_str().and_then(|at| at.strip_prefix('#')).and_then(|at| root.pointer(at))
         else {
@@ -137,15 +139,15 @@ fn follow<'a>(root: &'a Value, property: &'a Value) -> &'a Value {
     at
 }
 
-/// The types an argument may have, those that are told apart most easily first.
-fn kinds(root: &Value, property: &Value, depth: usize) -> Vec<Kind> {
+/// The types that an argument may have, the most specific first.
+fn kinds(root: &Value, property: &Value, depth: usize) -> Vec<ArgumentKind> {
     let property = follow(root, property);
-    let mut found: Vec<Kind> = match &property["type"] {
-        Value::String(name) => Kind::named(name).into_iter().collect(),
-        Value::Array(names) => names.iter().filter_map(|name| Kind::named(name.as_str()?)).collect(),
+    let mut found: Vec<ArgumentKind> = match &property["type"] {
+        Value::String(name) => ArgumentKind::named(name).into_iter().collect(),
+        Value::Array(names) => names.iter().filter_map(|name| ArgumentKind::named(name.as_str()?)).collect(),
         _ => Vec::new(),
     };
-    if found.is_empty() && depth < DEPTH {
+    if found.is_empty() && depth < MAX_DEPTH {
         for choice in ["anyOf", "oneOf", "allOf"] {
             let choices = property[choice].as_array().into_iter().flatten();
             found.extend(choices.flat_map(|choice| kinds(root, choice, depth + 1)));
@@ -162,7 +164,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn texts_take_the_type_the_schema_asks_for() {
+    fn texts_take_the_type_of_the_schema() {
         let root = json!({"$defs": {"Size": {"type": "integer"}}});
         let cases = [
             (json!({"type": "string"}), "5", Ok("\"5\"")),
@@ -201,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn schemas_that_point_at_themselves_end() {
+    fn recursive_schemas_terminate() {
         let root = json!({"properties": {"a": {"$ref": "#/properties/a"}, "b": {"anyOf": [{"$ref": "#/properties/b"}]}}});
         for name in ["a", "b"] {
             assert_eq!(value(&root, &root["properties"][name], "x"), Ok("\"x\"".into()), "{name}");

@@ -1,25 +1,25 @@
-//! `toolbooth config check`: every problem at once.
+//! `toolbooth config check`: prints all errors and warnings of the configuration.
 
-use crate::arguments::Global;
+use crate::arguments::GlobalOptions;
 use crate::commands::trust;
 use crate::exit::Exit;
-use crate::failure::{Failure, Outcome};
+use crate::failure::{CommandFailure, CommandResult};
 use crate::gateway;
 use crate::render::{self, Paint};
 use serde_json::json;
 use std::path::PathBuf;
-use toolbooth_config::{Discovery, Finding, Loaded};
+use toolbooth_config::{FileDiscovery, Finding, LoadedConfig};
 
-/// Checks the files that would be read, or those that are named.
-pub fn run(global: &Global, files: Vec<PathBuf>) -> Outcome {
-    let mut sources = gateway::sources(global).map_err(Failure::usage)?;
+/// Checks the files that a gateway would load, or only the named files.
+pub fn run(global: &GlobalOptions, files: Vec<PathBuf>) -> CommandResult {
+    let mut sources = gateway::sources(global).map_err(CommandFailure::usage)?;
     if !files.is_empty() {
-        sources.discovery = Discovery::NamedOnly;
+        sources.discovery = FileDiscovery::NamedOnly;
         sources.config_files.extend(files);
     }
     let (findings, files, loaded) = match toolbooth_config::load_with_trust(&mut sources) {
         Ok(loaded) => (loaded.findings.clone(), loaded.files.clone(), Some(loaded)),
-        Err(failure) if failure.is_misuse() => return Err(Failure::config(&failure)),
+        Err(failure) if failure.is_misuse() => return Err(CommandFailure::config(&failure)),
         Err(failure) => (failure.findings, failure.files, None),
     };
     let errors = findings.iter().filter(|finding| finding.is_error()).count();
@@ -36,15 +36,15 @@ pub fn run(global: &Global, files: Vec<PathBuf>) -> Outcome {
     } else {
         print(&findings, &read, loaded.as_ref());
         if !waiting.is_empty() {
-            let verb = if waiting.len() == 1 { "waits" } else { "wait" };
+            let verb = if waiting.len() == 1 { "needs" } else { "need" };
             let count = render::count(waiting.len(), "server");
-            render::print(&format!("{count} {verb} for `toolbooth trust`: {}\n", waiting.join(", ")));
+            render::print(&format!("{count} {verb} `toolbooth trust`: {}\n", waiting.join(", ")));
         }
     }
     Ok(if errors > 0 { Exit::Failed } else { Exit::Ok })
 }
 
-fn print(findings: &[Finding], read: &[&PathBuf], loaded: Option<&Loaded>) {
+fn print(findings: &[Finding], read: &[&PathBuf], loaded: Option<&LoadedConfig>) {
     let paint = Paint::stdout();
     let mut text = String::new();
     for finding in findings {
@@ -56,10 +56,10 @@ fn print(findings: &[Finding], read: &[&PathBuf], loaded: Option<&Loaded>) {
     let servers = loaded.map_or(0, |loaded| loaded.servers.len());
     text.push_str(&match (errors, findings.len() - errors) {
         (0, 0) if read.is_empty() => {
-            "No configuration file was found: the bundled servers and every default apply.\n".to_owned()
+            "No configuration file was found: the bundled servers and the defaults apply.\n".to_owned()
         }
-        (0, 0) if servers == 0 => format!("All is well in {files}.\n"),
-        (0, 0) => format!("All is well: {} in {files}.\n", render::count(servers, "server")),
+        (0, 0) if servers == 0 => format!("No problems in {files}.\n"),
+        (0, 0) => format!("No problems: {} in {files}.\n", render::count(servers, "server")),
         (0, warnings) => format!("{} in {files}.\n", render::count(warnings, "warning")),
         (errors, 0) => format!("{} in {files}.\n", render::count(errors, "error")),
         (errors, warnings) => {

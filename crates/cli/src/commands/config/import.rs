@@ -1,43 +1,45 @@
-//! `toolbooth config import`: other clients' servers, planned first, written when asked.
+//! `toolbooth config import`: imports the servers of other clients.
 
-use crate::arguments::Global;
+use crate::arguments::GlobalOptions;
 use crate::exit::Exit;
-use crate::failure::{Failure, Outcome};
+use crate::failure::{CommandFailure, CommandResult};
 use crate::gateway;
 use crate::render::{self, plain};
 use clap::Args;
 use serde_json::json;
 use toolbooth_config::Sources;
-use toolbooth_config::import::{Client, ImportError, ImportFrom, Plan, plan as make_plan, undo as take_back};
+use toolbooth_config::import::{
+    ImportClient, ImportError, ImportFrom, ImportPlan, plan as make_plan, undo as take_back,
+};
 use toolbooth_core::fault::Problem;
 
-/// From where, and whether for real.
+/// Arguments of `toolbooth config import`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Files of the other client are never changed. Secrets move to a file of their own, mode 600."
+    after_help = "The other client's files are never changed. Secrets are written to a separate file with mode 600."
 )]
 pub struct ImportArguments {
-    /// claude-desktop, claude-code, cursor, vscode, codex, goose, or a file; none shows what is there.
+    /// claude-desktop, claude-code, cursor, vscode, codex, goose, or a file; without it, lists what can be imported.
     #[arg(value_name = "CLIENT|FILE", conflicts_with = "undo")]
     from: Option<String>,
-    /// Write it down.
+    /// Write the files.
     #[arg(long, requires = "from")]
     apply: bool,
-    /// Take the last import back.
+    /// Undo the last import.
     #[arg(long, conflicts_with = "apply")]
     undo: bool,
 }
 
 /// Runs `toolbooth config import`.
-pub fn run(global: &Global, what: &ImportArguments) -> Outcome {
-    let sources = gateway::sources(global).map_err(Failure::usage)?;
-    if what.undo {
+pub fn run(global: &GlobalOptions, arguments: &ImportArguments) -> CommandResult {
+    let sources = gateway::sources(global).map_err(CommandFailure::usage)?;
+    if arguments.undo {
         return undo(global, &sources);
     }
-    let Some(from) = &what.from else { return survey(global, &sources) };
+    let Some(from) = &arguments.from else { return survey(global, &sources) };
     let from: ImportFrom = from.parse().unwrap_or_else(|never| match never {});
     let plan = make_plan(&sources, &from).map_err(|error| failed(&error))?;
-    if !what.apply {
+    if !arguments.apply {
         return show(global, &plan);
     }
     let applied = plan.apply().map_err(|error| failed(&error))?;
@@ -56,36 +58,36 @@ pub fn run(global: &Global, what: &ImportArguments) -> Outcome {
     for file in &applied.written {
         text.push_str(&format!("  wrote {}\n", render::path(file)));
     }
-    text.push_str("`toolbooth config import --undo` takes it back.\n");
+    text.push_str("`toolbooth config import --undo` undoes the import.\n");
     render::print(&text);
     Ok(Exit::Ok)
 }
 
-fn failed(error: &ImportError) -> Failure {
-    let failure = Failure::failed(Problem::of(error));
+fn failed(error: &ImportError) -> CommandFailure {
+    let failure = CommandFailure::failed(Problem::of(error));
     match error {
         ImportError::Unreadable(finding) => {
-            Failure { drawn: Some(toolbooth_config::render(finding)), ..failure }
+            CommandFailure { drawn: Some(toolbooth_config::render(finding)), ..failure }
         }
         _ => failure,
     }
 }
 
-fn show(global: &Global, plan: &Plan) -> Outcome {
+fn show(global: &GlobalOptions, plan: &ImportPlan) -> CommandResult {
     if global.json {
         render::print_json(&json!({ "plan": plan }));
         return Ok(Exit::Ok);
     }
     render::print(&plain(&plan.to_string()));
     if !plan.servers.is_empty() {
-        render::print("\nNothing was written. Add --apply to do it.\n");
+        render::print("\nNothing was written. Add --apply to write the files.\n");
     }
     Ok(Exit::Ok)
 }
 
-/// What every client has to give.
-fn survey(global: &Global, sources: &Sources) -> Outcome {
-    let plans: Vec<(Client, Result<Plan, ImportError>)> = Client::ALL
+/// Lists the servers of every client.
+fn survey(global: &GlobalOptions, sources: &Sources) -> CommandResult {
+    let plans: Vec<(ImportClient, Result<ImportPlan, ImportError>)> = ImportClient::ALL
         .into_iter()
         .map(|client| (client, make_plan(sources, &ImportFrom::Client(client))))
         .filter(|(_, plan)| !matches!(plan, Err(ImportError::NothingFound { .. })))
@@ -99,8 +101,8 @@ fn survey(global: &Global, sources: &Sources) -> Outcome {
         return Ok(Exit::Ok);
     }
     if plans.is_empty() {
-        let known: Vec<&str> = Client::ALL.into_iter().map(Client::as_str).collect();
-        render::print(&format!("No other client keeps servers here (looked for {}).\n", known.join(", ")));
+        let known: Vec<&str> = ImportClient::ALL.into_iter().map(ImportClient::as_str).collect();
+        render::print(&format!("No other client has servers here (looked for {}).\n", known.join(", ")));
         return Ok(Exit::Ok);
     }
     let mut text = String::new();
@@ -115,18 +117,18 @@ fn survey(global: &Global, sources: &Sources) -> Outcome {
             Err(error) => format!("{:<15} cannot be read: {}\n", client.as_str(), plain(&error.to_string())),
         });
     }
-    text.push_str("\n`toolbooth config import CLIENT` shows what would be written, with --apply it is.\n");
+    text.push_str("\n`toolbooth config import CLIENT` shows the changes; --apply writes them.\n");
     render::print(&text);
     Ok(Exit::Ok)
 }
 
-fn undo(global: &Global, sources: &Sources) -> Outcome {
+fn undo(global: &GlobalOptions, sources: &Sources) -> CommandResult {
     let undone = take_back(sources).map_err(|error| failed(&error))?;
     if global.json {
         render::print_json(&json!({ "undone": undone }));
         return Ok(Exit::Ok);
     }
-    let mut text = "The last import was taken back.\n".to_owned();
+    let mut text = "The last import was undone.\n".to_owned();
     for (word, files) in [("restored", &undone.restored), ("removed", &undone.removed)] {
         for file in files {
             text.push_str(&format!("  {word} {}\n", render::path(file)));

@@ -1,75 +1,75 @@
-//! `toolbooth config`: check, show, explain, import.
+//! `toolbooth config`: checks, shows, explains and imports configuration.
 
 mod check;
 mod import;
 
-use crate::arguments::Global;
+use crate::arguments::GlobalOptions;
 use crate::exit::Exit;
-use crate::failure::{Failure, Outcome};
+use crate::failure::{CommandFailure, CommandResult};
 use crate::gateway;
 use crate::render;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
-use toolbooth_config::View;
+use toolbooth_config::ShowMode;
 
-/// What about the configuration.
+/// Arguments of `toolbooth config`.
 #[derive(Debug, Args)]
 pub struct ConfigArguments {
     #[command(subcommand)]
-    action: Action,
+    action: ConfigAction,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
-    /// Print every problem, with its line; exits 1 if there are errors.
+enum ConfigAction {
+    /// Print all errors and warnings with their lines; exits with 1 if there are errors.
     Check {
-        /// Files to check alone, instead of all that would be read.
+        /// Check only these files.
         files: Vec<PathBuf>,
     },
-    /// Print the configuration, secrets as ${NAME}.
+    /// Print the configuration, with secrets as ${NAME}.
     Show {
-        /// Every value in force, defaults included.
+        /// Print all values in force, including defaults.
         #[arg(long)]
         resolved: bool,
     },
-    /// Tell which file a value comes from, and over which others it won.
+    /// Show which file sets a value, and which other files it overrides.
     Explain {
-        /// Such as exposure.mode or servers.fs.env.TOKEN.
+        /// Key such as exposure.mode or servers.fs.env.TOKEN.
         key: String,
     },
-    /// Take servers over from another client; shows what it would do unless --apply is given.
+    /// Import servers from another client; without --apply, only shows the changes.
     Import(import::ImportArguments),
     /// Print the JSON Schema of configuration files.
     Schema,
 }
 
 /// Runs `toolbooth config`.
-pub fn run(global: &Global, what: ConfigArguments) -> Outcome {
-    match what.action {
-        Action::Check { files } => check::run(global, files),
-        Action::Import(what) => import::run(global, &what),
-        Action::Schema => {
+pub fn run(global: &GlobalOptions, arguments: ConfigArguments) -> CommandResult {
+    match arguments.action {
+        ConfigAction::Check { files } => check::run(global, files),
+        ConfigAction::Import(arguments) => import::run(global, &arguments),
+        ConfigAction::Schema => {
             render::print_json(&toolbooth_config::schema());
             Ok(Exit::Ok)
         }
-        Action::Show { resolved } => {
+        ConfigAction::Show { resolved } => {
             let (_, loaded) = gateway::load(global)?;
-            let view = if resolved { View::Resolved } else { View::Written };
+            let view = if resolved { ShowMode::Resolved } else { ShowMode::Written };
             render::print_json(&toolbooth_config::show(&loaded, view));
             Ok(Exit::Ok)
         }
-        Action::Explain { key } => explain(global, &key),
+        ConfigAction::Explain { key } => explain(global, &key),
     }
 }
 
-fn explain(global: &Global, key: &str) -> Outcome {
+fn explain(global: &GlobalOptions, key: &str) -> CommandResult {
     let (_, loaded) = gateway::load(global)?;
     let explanation = toolbooth_config::explain(&loaded, key);
     let nothing = explanation.notes.iter().find(|note| note.starts_with("there is no "));
     if let (Some(note), true) = (nothing, explanation.value.is_none() && explanation.over.is_empty()) {
-        let (what, hint) =
+        let (problem, hint) =
             note.split_once("; ").unwrap_or((note, "`toolbooth config show --resolved` lists every key"));
-        return Err(Failure::misuse("config.unknown-key", format!("`{key}`: {what}"), Some(hint)));
+        return Err(CommandFailure::misuse("config.unknown-key", format!("`{key}`: {problem}"), Some(hint)));
     }
     if global.json {
         render::print_json(&explanation);

@@ -1,15 +1,15 @@
-//! The clients that can be connected: where they keep servers, and in which words.
+//! The supported clients: their configuration files and the format of their entries.
 
 use clap::ValueEnum;
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use toolbooth_config::Sources;
-use toolbooth_config::import::Client;
+use toolbooth_config::import::ImportClient;
 
-/// A client.
+/// A supported client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum App {
+pub enum ClientApp {
     /// Claude Code.
     ClaudeCode,
     /// Cursor.
@@ -22,32 +22,32 @@ pub enum App {
     Codex,
 }
 
-/// What a client is told about the gateway.
+/// The gateway's entry in a client's configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
-pub enum Entry {
-    /// A command it starts.
+pub enum ClientEntry {
+    /// A command that the client starts.
     Stdio {
-        /// The program.
+        /// Program.
         command: String,
-        /// Its arguments.
+        /// Arguments.
         args: Vec<String>,
     },
-    /// An address it calls.
+    /// A URL that the client calls.
     Http {
-        /// The address.
+        /// URL of the MCP endpoint.
         url: String,
     },
 }
 
-impl App {
-    fn client(self) -> Client {
+impl ClientApp {
+    fn client(self) -> ImportClient {
         match self {
-            Self::ClaudeCode => Client::ClaudeCode,
-            Self::Cursor => Client::Cursor,
-            Self::Vscode => Client::Vscode,
-            Self::ClaudeDesktop => Client::ClaudeDesktop,
-            Self::Codex => Client::Codex,
+            Self::ClaudeCode => ImportClient::ClaudeCode,
+            Self::Cursor => ImportClient::Cursor,
+            Self::Vscode => ImportClient::Vscode,
+            Self::ClaudeDesktop => ImportClient::ClaudeDesktop,
+            Self::Codex => ImportClient::Codex,
         }
     }
 
@@ -56,7 +56,7 @@ impl App {
         self.client().as_str()
     }
 
-    /// The name people know.
+    /// The product name.
     pub fn title(self) -> &'static str {
         match self {
             Self::ClaudeCode => "Claude Code",
@@ -67,10 +67,10 @@ impl App {
         }
     }
 
-    /// The user's own file: one that is there, else the one of this system.
+    /// The user's configuration file: an existing one, or the default of this system.
     pub fn file(self, sources: &Sources) -> Option<PathBuf> {
         sources.home.as_ref()?;
-        // A project's file is shared with others, who have another machine.
+        // A project file is shared with other machines.
         let own =
             |file: &PathBuf| !file.starts_with(&sources.cwd) || sources.home.as_ref() == Some(&sources.cwd);
         let mut files: Vec<PathBuf> = self.client().files(sources).into_iter().filter(own).collect();
@@ -82,7 +82,7 @@ impl App {
         files.into_iter().next()
     }
 
-    /// The member that holds the servers.
+    /// The key of the servers.
     pub fn servers_key(self) -> &'static str {
         match self {
             Self::Vscode => "servers",
@@ -91,16 +91,16 @@ impl App {
         }
     }
 
-    /// An entry in the client's words.
-    pub fn words(self, entry: &Entry) -> Value {
+    /// An entry in the client's format.
+    pub fn words(self, entry: &ClientEntry) -> Value {
         let typed = matches!(self, Self::ClaudeCode | Self::Vscode);
         match (entry, typed) {
-            (Entry::Stdio { command, args }, true) => {
+            (ClientEntry::Stdio { command, args }, true) => {
                 json!({ "type": "stdio", "command": command, "args": args })
             }
-            (Entry::Stdio { command, args }, false) => json!({ "command": command, "args": args }),
-            (Entry::Http { url }, true) => json!({ "type": "http", "url": url }),
-            (Entry::Http { url }, false) => json!({ "url": url }),
+            (ClientEntry::Stdio { command, args }, false) => json!({ "command": command, "args": args }),
+            (ClientEntry::Http { url }, true) => json!({ "type": "http", "url": url }),
+            (ClientEntry::Http { url }, false) => json!({ "url": url }),
         }
     }
 }

@@ -1,43 +1,47 @@
-//! A client's file, changed in one place and left alone everywhere else: comments and order stay.
+//! Edits one entry of a client's configuration and keeps its comments and order.
 
-use super::client::{App, Entry};
+use super::client::{ClientApp, ClientEntry};
 use jsonc_parser::ParseOptions;
 use jsonc_parser::cst::{CstInputValue, CstObject, CstRootNode};
 use serde_json::Value;
 use toml_edit::{DocumentMut, Item, Table, value};
 
-/// A client's file.
-pub struct Document {
-    app: App,
-    body: Body,
+/// The parsed configuration file of a client.
+pub struct ClientDocument {
+    app: ClientApp,
+    body: DocumentBody,
 }
 
-enum Body {
+enum DocumentBody {
     Json(CstRootNode),
     Toml(Box<DocumentMut>),
 }
 
-impl Document {
-    /// Reads a file; an empty one is one without servers. An error says what is wrong with it.
-    pub fn parse(app: App, text: &str) -> Result<Self, String> {
-        let body = if app == App::Codex {
+impl ClientDocument {
+    /// Parses a file; an empty text is a file without servers. The error describes the problem.
+    pub fn parse(app: ClientApp, text: &str) -> Result<Self, String> {
+        let body = if app == ClientApp::Codex {
             let parsed = text.parse::<DocumentMut>().map_err(|error| {
                 let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
-                format!("it is no TOML (line {})", before.matches('\n').count() + 1)
+                format!("it is not valid TOML (line {})", before.matches('\n').count() + 1)
             });
-            Body::Toml(Box::new(parsed?))
+            DocumentBody::Toml(Box::new(parsed?))
         } else {
             let text = if text.trim().is_empty() { "{}\n" } else { text };
             let parsed = CstRootNode::parse(text, &ParseOptions::default()).map_err(|error| {
-                format!("it is no JSON (line {}, column {})", error.line_display(), error.column_display())
+                format!(
+                    "it is not valid JSON (line {}, column {})",
+                    error.line_display(),
+                    error.column_display()
+                )
             });
-            Body::Json(parsed?)
+            DocumentBody::Json(parsed?)
         };
         Ok(Self { app, body })
     }
 
-    /// Adds or replaces an entry; true if it stood there just so.
-    pub fn put(&mut self, name: &str, entry: &Entry) -> Result<bool, String> {
+    /// Adds or replaces an entry. Returns true if the entry was already there unchanged.
+    pub fn put(&mut self, name: &str, entry: &ClientEntry) -> Result<bool, String> {
         let words = self.app.words(entry);
         if self.get(name).as_ref() == Some(&words) {
             return Ok(true);
@@ -46,7 +50,7 @@ impl Document {
         Ok(false)
     }
 
-    /// The text this version of a file would have with the entry of another version.
+    /// The text of this version of a file with the entry of another version.
     pub fn text_with(mut self, name: &str, other: &Self) -> Option<String> {
         self.insert(name, &other.get(name)?).ok()?;
         Some(self.text())
@@ -55,27 +59,28 @@ impl Document {
     fn insert(&mut self, name: &str, words: &Value) -> Result<(), String> {
         let key = self.app.servers_key();
         match &mut self.body {
-            Body::Json(root) => {
-                let object = root.object_value_or_create().ok_or("it is no JSON object")?;
-                let servers =
-                    object.object_value_or_create(key).ok_or_else(|| format!("its `{key}` is no object"))?;
+            DocumentBody::Json(root) => {
+                let object = root.object_value_or_create().ok_or("it is not a JSON object")?;
+                let servers = object
+                    .object_value_or_create(key)
+                    .ok_or_else(|| format!("its `{key}` is not an object"))?;
                 set(&servers, name, words);
             }
-            Body::Toml(document) => {
+            DocumentBody::Toml(document) => {
                 let servers = document.entry(key).or_insert_with(|| {
                     let mut table = Table::new();
                     table.set_implicit(true);
                     Item::Table(table)
                 });
-                let servers = servers.as_table_mut().ok_or_else(|| format!("its `{key}` is no table"))?;
+                let servers = servers.as_table_mut().ok_or_else(|| format!("its `{key}` is not a table"))?;
                 servers.insert(name, Item::Table(table_of(words)));
             }
         }
         Ok(())
     }
 
-    /// Takes an entry out, or puts back what stood there in an earlier version of the file.
-    pub fn take_out(&mut self, name: &str, earlier: Option<&Self>) -> bool {
+    /// Removes an entry, or restores it from an earlier version of the file. Returns false if there is no entry.
+    pub fn remove(&mut self, name: &str, earlier: Option<&Self>) -> bool {
         if self.get(name).is_none() {
             return false;
         }
@@ -83,7 +88,7 @@ impl Document {
         let had_servers = earlier.is_none_or(Self::has_servers);
         let key = self.app.servers_key();
         match &mut self.body {
-            Body::Json(root) => {
+            DocumentBody::Json(root) => {
                 let Some(object) = root.object_value() else { return false };
                 let Some(servers) = object.object_value(key) else { return false };
                 match (before, servers.get(name)) {
@@ -98,7 +103,7 @@ impl Document {
                     servers.remove();
                 }
             }
-            Body::Toml(document) => {
+            DocumentBody::Toml(document) => {
                 let Some(servers) = document.get_mut(key).and_then(Item::as_table_mut) else { return false };
                 match before {
                     Some(before) => drop(servers.insert(name, Item::Table(table_of(&before)))),
@@ -115,44 +120,46 @@ impl Document {
     fn has_servers(&self) -> bool {
         let key = self.app.servers_key();
         match &self.body {
-            Body::Json(root) => root.object_value().is_some_and(|object| object.get(key).is_some()),
-            Body::Toml(document) => document.contains_key(key),
+            DocumentBody::Json(root) => root.object_value().is_some_and(|object| object.get(key).is_some()),
+            DocumentBody::Toml(document) => document.contains_key(key),
         }
     }
 
-    /// Whether nothing but an empty list of servers is left.
+    /// Whether the file has nothing but an empty list of servers.
     pub fn is_empty(&self) -> bool {
         let key = self.app.servers_key();
         match &self.body {
-            Body::Json(root) => root.object_value().is_some_and(|object| {
+            DocumentBody::Json(root) => root.object_value().is_some_and(|object| {
                 object.properties().len() <= usize::from(object.get(key).is_some())
                     && object.object_value(key).is_none_or(|servers| servers.properties().is_empty())
             }),
-            Body::Toml(document) => document
+            DocumentBody::Toml(document) => document
                 .iter()
                 .all(|(name, item)| name == key && item.as_table().is_some_and(Table::is_empty)),
         }
     }
 
-    /// An entry, as plain JSON.
+    /// An entry as JSON.
     fn get(&self, name: &str) -> Option<Value> {
         let key = self.app.servers_key();
         match &self.body {
-            Body::Json(root) => root.object_value()?.object_value(key)?.get(name)?.value()?.to_serde_value(),
-            Body::Toml(document) => Some(json_of(document.get(key)?.get(name)?)),
+            DocumentBody::Json(root) => {
+                root.object_value()?.object_value(key)?.get(name)?.value()?.to_serde_value()
+            }
+            DocumentBody::Toml(document) => Some(json_of(document.get(key)?.get(name)?)),
         }
     }
 
     /// The file's text.
     pub fn text(&self) -> String {
         match &self.body {
-            Body::Json(root) => root.to_string(),
-            Body::Toml(document) => document.to_string(),
+            DocumentBody::Json(root) => root.to_string(),
+            DocumentBody::Toml(document) => document.to_string(),
         }
     }
 
-    /// A file with nothing but this entry.
-    pub fn sample(app: App, name: &str, entry: &Entry) -> String {
+    /// The text of a file with only this entry.
+    pub fn sample(app: ClientApp, name: &str, entry: &ClientEntry) -> String {
         let Ok(mut sample) = Self::parse(app, "") else { return String::new() };
         let _ = sample.put(name, entry);
         sample.text()
@@ -228,17 +235,17 @@ mod tests {
     use super::*;
     use expect_test::{Expect, expect};
 
-    fn entry() -> Entry {
-        Entry::Stdio { command: "/bin/toolbooth".into(), args: vec!["stdio".into()] }
+    fn entry() -> ClientEntry {
+        ClientEntry::Stdio { command: "/bin/toolbooth".into(), args: vec!["stdio".into()] }
     }
 
-    fn check(app: App, before: &str, expected: Expect) {
-        let mut document = Document::parse(app, before).expect("it parses");
+    fn check(app: ClientApp, before: &str, expected: Expect) {
+        let mut document = ClientDocument::parse(app, before).expect("it parses");
         assert_eq!(document.put("toolbooth", &entry()), Ok(false));
         expected.assert_eq(&document.text());
         assert_eq!(document.put("toolbooth", &entry()), Ok(true), "a second time changes nothing");
-        let earlier = Document::parse(app, before).expect("it parses");
-        assert!(document.take_out("toolbooth", Some(&earlier)));
+        let earlier = ClientDocument::parse(app, before).expect("it parses");
+        assert!(document.remove("toolbooth", Some(&earlier)));
         assert_eq!(document.get("toolbooth"), earlier.get("toolbooth"));
         assert!(!before.contains("//") || document.text() == before, "{}", document.text());
     }
@@ -247,7 +254,7 @@ mod tests {
     fn comments_and_order_stay() {
         let json = "{\n  // mine\n  \"zeta\": 1,\n  \"mcpServers\": {\n    \"fs\": {\"command\": \"fs\"}, // keep\n  },\n}\n";
         check(
-            App::Cursor,
+            ClientApp::Cursor,
             json,
             expect![[r#"
             {
@@ -264,7 +271,7 @@ mod tests {
         "#]],
         );
         check(
-            App::Vscode,
+            ClientApp::Vscode,
             "",
             expect![[r#"
             {
@@ -279,7 +286,7 @@ mod tests {
         "#]],
         );
         check(
-            App::ClaudeCode,
+            ClientApp::ClaudeCode,
             r#"{"mcpServers": {"toolbooth": {"command": "old"}}}"#,
             expect![[r#"
             {"mcpServers": {"toolbooth": {
@@ -290,7 +297,7 @@ mod tests {
         );
         let toml = "# mine\nmodel = \"x\"\n\n[mcp_servers.fs]\ncommand = \"fs\" # keep\n";
         check(
-            App::Codex,
+            ClientApp::Codex,
             toml,
             expect![[r##"
             # mine
@@ -307,15 +314,17 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_map_is_left_alone() {
-        for (app, text) in
-            [(App::Cursor, "[1]"), (App::Cursor, r#"{"mcpServers": 3}"#), (App::Codex, "mcp_servers = 3\n")]
-        {
-            let mut document = Document::parse(app, text).expect("it parses");
+    fn a_file_with_an_unexpected_structure_is_not_changed() {
+        for (app, text) in [
+            (ClientApp::Cursor, "[1]"),
+            (ClientApp::Cursor, r#"{"mcpServers": 3}"#),
+            (ClientApp::Codex, "mcp_servers = 3\n"),
+        ] {
+            let mut document = ClientDocument::parse(app, text).expect("it parses");
             assert!(document.put("toolbooth", &entry()).is_err(), "{text}");
             assert_eq!(document.text(), text);
         }
-        assert!(Document::parse(App::Cursor, "{").is_err());
-        assert!(Document::parse(App::Codex, "a = ").is_err());
+        assert!(ClientDocument::parse(ClientApp::Cursor, "{").is_err());
+        assert!(ClientDocument::parse(ClientApp::Codex, "a = ").is_err());
     }
 }

@@ -1,25 +1,25 @@
-//! Dead letters, drawn for people.
+//! Draws dead letters.
 
 use super::short;
-use crate::render::{Cell, Paint, Table, Tone, ago, line, moment};
+use crate::render::{Paint, Table, TableCell, Tone, ago, line, moment};
 use serde_json::Value;
 
-fn state(letter: &Value) -> Cell {
+fn state(letter: &Value) -> TableCell {
     match (letter["state"].as_str().unwrap_or_default(), letter["may_have_happened"] == true) {
-        ("pending", true) => Cell::toned("in doubt", Tone::Bad),
-        ("pending", false) => Cell::toned("pending", Tone::Warn),
-        ("resolved", _) => Cell::toned("resolved", Tone::Good),
-        (word, _) => Cell::toned(word, Tone::Dim),
+        ("pending", true) => TableCell::toned("in doubt", Tone::Bad),
+        ("pending", false) => TableCell::toned("pending", Tone::Warn),
+        ("resolved", _) => TableCell::toned("resolved", Tone::Good),
+        (word, _) => TableCell::toned(word, Tone::Dim),
     }
 }
 
-/// Several letters.
+/// A table of dead letters.
 pub fn table(found: &[Value]) -> String {
     let mut table = Table::new(&["ID", "TOOL", "USER", "STATE", "SINCE", "ERROR", "ARGUMENTS"]);
     for letter in found {
         let text = |key: &str| letter[key].as_str().unwrap_or_default();
         table.row([
-            Cell::toned(short(&letter["id"]), Tone::Strong),
+            TableCell::toned(short(&letter["id"]), Tone::Strong),
             text("name").into(),
             text("user").into(),
             state(letter),
@@ -31,7 +31,7 @@ pub fn table(found: &[Value]) -> String {
     table.draw(Paint::stdout())
 }
 
-/// One letter.
+/// The page of one dead letter.
 pub fn page(letter: &Value) -> String {
     let paint = Paint::stdout();
     let text = |key: &str| letter[key].as_str().map(line).unwrap_or_default();
@@ -53,16 +53,16 @@ pub fn page(letter: &Value) -> String {
     row("persona", Some(text("persona")));
     row("session", Some(text("session")));
     row("since", at("created_ms"));
-    row("again at", at("next_retry_ms"));
+    row("next retry", at("next_retry_ms"));
     row("ended", at("ended_ms"));
     row("arguments", Some(text("arguments")));
     if letter["may_have_happened"] == true {
-        let warning = "It may have happened: look before you make it again.";
+        let warning = "The call may have succeeded: check before you replay it.";
         out.push_str(&format!("\n{}\n", paint.tone(Tone::Warn, warning)));
     }
     let attempts = letter["attempts"].as_array().map(Vec::as_slice).unwrap_or_default();
     if !attempts.is_empty() {
-        let mut table = Table::new(&["TRIED", "PROVIDER", "CAME TO", "MS"]);
+        let mut table = Table::new(&["TIME", "PROVIDER", "RESULT", "MS"]);
         for attempt in attempts {
             let text = |key: &str| attempt[key].as_str().unwrap_or_default();
             table.row([

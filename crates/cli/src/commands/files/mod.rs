@@ -1,137 +1,141 @@
-//! `toolbooth files`: files that tools can be given by name, and what tools have made.
+//! `toolbooth files`: uploaded files and the artifacts of tools.
 
 mod transfer;
 
 use super::in_runtime;
-use crate::arguments::Global;
+use crate::arguments::GlobalOptions;
 use crate::exit::Exit;
-use crate::failure::{Failure, Outcome};
-use crate::reach::Reach;
-use crate::remote::segment;
-use crate::render::{self, Cell, Paint, Table, Tone, ago, line};
+use crate::failure::{CommandFailure, CommandResult};
+use crate::gateway_handle::GatewayHandle;
+use crate::remote_gateway::segment;
+use crate::render::{self, Paint, Table, TableCell, Tone, ago, line};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
-/// How many files a list shows unless more are asked for.
-const USUAL: u32 = 100;
+/// The default length of a list.
+const DEFAULT_LIMIT: u32 = 100;
 
-/// What about files.
+/// Arguments of `toolbooth files`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-A file without a session is in all of your sessions; a name used again is a new version.
+A file without a session is available in all of your sessions; uploading a name again creates a new version.
 For example:
   toolbooth files put report.csv
   toolbooth call files_size filename=report.csv
   toolbooth files get report.csv -o -")]
 pub struct FilesArguments {
     #[command(subcommand)]
-    action: Option<Action>,
-    /// The session that the files belong to.
+    action: Option<FilesAction>,
+    /// Session of the files.
     #[arg(long, global = true, value_name = "NAME")]
     session: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
+enum FilesAction {
     /// List your files, newest first (the default).
     #[command(visible_alias = "list")]
     Ls {
         /// Only versions of this name.
         name: Option<String>,
-        /// How many.
-        #[arg(long, value_name = "N", default_value_t = USUAL, value_parser = clap::value_parser!(u32).range(1..=1000))]
+        /// Maximum number of files.
+        #[arg(long, value_name = "N", default_value_t = DEFAULT_LIMIT, value_parser = clap::value_parser!(u32).range(1..=1000))]
         limit: u32,
     },
     /// Upload files; - is standard input.
     Put {
-        /// The files.
+        /// Files to upload.
         #[arg(required = true, value_name = "FILE")]
         files: Vec<PathBuf>,
-        /// Another name than the file's own; for one file.
+        /// Name to use instead of the file's own; for a single file.
         #[arg(long, value_name = "NAME")]
         name: Option<String>,
-        /// What it is, for those who see it in a list.
+        /// Description, shown in lists.
         #[arg(long, value_name = "TEXT")]
         description: Option<String>,
     },
-    /// Fetch a file.
+    /// Download a file.
     Get {
-        /// Its name, which means the newest version, or its id.
+        /// Name of the file, for its newest version, or an id.
         #[arg(value_name = "NAME|ID")]
         file: String,
-        /// Where to write it; - is standard output. Its own name here, unless you say.
+        /// File to write; - is standard output. Default: its own name in the current folder.
         #[arg(long, short, value_name = "FILE")]
         output: Option<PathBuf>,
     },
     /// Remove files.
     Rm {
-        /// A name, which means all its versions, or an id.
+        /// Name of a file, for all its versions, or an id.
         #[arg(required = true, value_name = "NAME|ID")]
         files: Vec<String>,
     },
 }
 
 impl FilesArguments {
-    /// Whether anything is to be read from standard input.
+    /// Whether a file comes from standard input.
     pub fn reads_input(&self) -> bool {
         let is_input = |file: &PathBuf| file.as_os_str() == "-";
-        matches!(&self.action, Some(Action::Put { files, .. }) if files.iter().any(is_input))
+        matches!(&self.action, Some(FilesAction::Put { files, .. }) if files.iter().any(is_input))
     }
 }
 
 /// Runs `toolbooth files`.
-pub fn run(global: &Global, what: FilesArguments) -> Outcome {
+pub fn run(global: &GlobalOptions, arguments: FilesArguments) -> CommandResult {
     in_runtime(async {
-        let reach = Reach::open_lasting(global).await?;
-        let outcome = within(&reach, global, what).await;
-        reach.close().await;
+        let gateway = GatewayHandle::open_persistent(global).await?;
+        let outcome = within(&gateway, global, arguments).await;
+        gateway.close().await;
         outcome
     })
 }
 
-/// The same at a gateway that is open already.
-pub async fn within(reach: &Reach, global: &Global, what: FilesArguments) -> Outcome {
-    let session = what.session.as_deref();
-    match what.action.unwrap_or(Action::Ls { name: None, limit: USUAL }) {
-        Action::Ls { name, limit } => list(reach, global, session, name.as_deref(), limit).await,
-        Action::Put { files, name, description } => {
-            let about = transfer::About { name, session, description };
-            transfer::put(reach, global, &files, &about).await
+/// Runs the command on an open gateway.
+pub async fn within(
+    gateway: &GatewayHandle,
+    global: &GlobalOptions,
+    arguments: FilesArguments,
+) -> CommandResult {
+    let session = arguments.session.as_deref();
+    match arguments.action.unwrap_or(FilesAction::Ls { name: None, limit: DEFAULT_LIMIT }) {
+        FilesAction::Ls { name, limit } => list(gateway, global, session, name.as_deref(), limit).await,
+        FilesAction::Put { files, name, description } => {
+            let about = transfer::UploadDetails { name, session, description };
+            transfer::put(gateway, global, &files, &about).await
         }
-        Action::Get { file, output } => {
-            let found = find(reach, session, &file).await?;
-            transfer::get(reach, global, &found, output).await
+        FilesAction::Get { file, output } => {
+            let found = find(gateway, session, &file).await?;
+            transfer::get(gateway, global, &found, output).await
         }
-        Action::Rm { files } => remove(reach, global, session, &files).await,
+        FilesAction::Rm { files } => remove(gateway, global, session, &files).await,
     }
 }
 
-/// `KEY=VALUE` parts of a query, those that are there.
+/// Builds a query string from the parts that have a value.
 fn query(parts: &[(&str, Option<&str>)]) -> String {
     let parts = parts.iter().filter_map(|(key, value)| Some(format!("{key}={}", segment((*value)?))));
     parts.collect::<Vec<_>>().join("&")
 }
 
 async fn listed(
-    reach: &Reach,
+    gateway: &GatewayHandle,
     session: Option<&str>,
     name: Option<&str>,
     limit: u32,
-) -> Result<Vec<Value>, Failure> {
+) -> Result<Vec<Value>, CommandFailure> {
     let query = query(&[("session", session), ("name", name), ("limit", Some(&limit.to_string()))]);
-    let answer = reach.get(&format!("/files?{query}")).await?;
+    let answer = gateway.get(&format!("/files?{query}")).await?;
     Ok(answer["files"].as_array().cloned().unwrap_or_default())
 }
 
 async fn list(
-    reach: &Reach,
-    global: &Global,
+    gateway: &GatewayHandle,
+    global: &GlobalOptions,
     session: Option<&str>,
     name: Option<&str>,
     limit: u32,
-) -> Outcome {
-    let files = listed(reach, session, name, limit).await?;
+) -> CommandResult {
+    let files = listed(gateway, session, name, limit).await?;
     if global.json {
         render::print_json(&json!({ "files": files }));
         return Ok(Exit::Ok);
@@ -140,7 +144,7 @@ async fn list(
         render::print("There are no files. `toolbooth files put FILE` uploads one.\n");
         return Ok(Exit::Ok);
     }
-    let mut table = Table::new(&["NAME", "VERSION", "SIZE", "TYPE", "FROM", "SESSION", "CAME", "ID"])
+    let mut table = Table::new(&["NAME", "VERSION", "SIZE", "TYPE", "FROM", "SESSION", "CREATED", "ID"])
         .numbers(1)
         .numbers(2);
     for file in &files {
@@ -150,21 +154,21 @@ async fn list(
             _ => "upload".to_owned(),
         };
         table.row([
-            Cell::toned(text("name"), Tone::Strong),
+            TableCell::toned(text("name"), Tone::Strong),
             file["version"].to_string().into(),
             size(file["size_bytes"].as_u64().unwrap_or_default()).into(),
             text("mime").into(),
             from.into(),
             text("session").into(),
             ago(file["created_ms"].as_i64().unwrap_or_default()).into(),
-            Cell::toned(text("id"), Tone::Dim),
+            TableCell::toned(text("id"), Tone::Dim),
         ]);
     }
     render::print(&table.draw(Paint::stdout()));
     Ok(Exit::Ok)
 }
 
-/// A size as people read it.
+/// Formats a size with a binary unit.
 fn size(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
     if bytes < 1024 {
@@ -182,15 +186,15 @@ fn size(bytes: u64) -> String {
     format!("{amount:.1} {unit}")
 }
 
-/// The file that a name or an id means.
-async fn find(reach: &Reach, session: Option<&str>, file: &str) -> Result<Value, Failure> {
+/// Finds a file by name or id.
+async fn find(gateway: &GatewayHandle, session: Option<&str>, file: &str) -> Result<Value, CommandFailure> {
     if is_id(file) {
-        return reach.get(&format!("/files/{}", segment(file))).await;
+        return gateway.get(&format!("/files/{}", segment(file))).await;
     }
-    let found = listed(reach, session, Some(file), 1000).await?;
-    // As a call would find it: the session's own first, then what all sessions share.
-    let meant = |file: &&Value| file["session"].as_str() == session;
-    let first = found.iter().find(meant).or_else(|| found.iter().find(|file| file["session"].is_null()));
+    let found = listed(gateway, session, Some(file), 1000).await?;
+    // As in a call: files of the session first, then files without a session.
+    let of_session = |file: &&Value| file["session"].as_str() == session;
+    let first = found.iter().find(of_session).or_else(|| found.iter().find(|file| file["session"].is_null()));
     first.cloned().ok_or_else(|| unknown(file, session, &found))
 }
 
@@ -202,38 +206,44 @@ fn is_id(text: &str) -> bool {
     text.len() == 36 && text.bytes().enumerate().all(shape)
 }
 
-fn unknown(file: &str, session: Option<&str>, elsewhere: &[Value]) -> Failure {
+fn unknown(file: &str, session: Option<&str>, elsewhere: &[Value]) -> CommandFailure {
     let place = session.map_or_else(String::new, |session| format!(" in the session `{}`", line(session)));
     let message = format!("there is no file `{}`{place}", line(file));
-    let failure = Failure::misuse("file.unknown", message, Some("`toolbooth files ls` shows your files"));
-    let failure = Failure { exit: Exit::Failed, ..failure };
+    let failure =
+        CommandFailure::misuse("file.unknown", message, Some("`toolbooth files ls` shows your files"));
+    let failure = CommandFailure { exit: Exit::Failed, ..failure };
     match elsewhere.iter().find_map(|file| file["session"].as_str()) {
         Some(other) => {
-            failure.hint(format!("one of this name is in another session: --session {}", line(other)))
+            failure.hint(format!("another session has a file with this name: --session {}", line(other)))
         }
         None => failure,
     }
 }
 
-async fn remove(reach: &Reach, global: &Global, session: Option<&str>, files: &[String]) -> Outcome {
+async fn remove(
+    gateway: &GatewayHandle,
+    global: &GlobalOptions,
+    session: Option<&str>,
+    files: &[String],
+) -> CommandResult {
     let mut removed = Vec::new();
     for file in files {
-        let found = find(reach, session, file).await?;
+        let found = find(gateway, session, file).await?;
         let versions = match is_id(file) {
             true => vec![found],
             false => {
                 let name = found["name"].as_str();
-                let all = listed(reach, found["session"].as_str(), name, 1000).await?;
+                let all = listed(gateway, found["session"].as_str(), name, 1000).await?;
                 all.into_iter().filter(|other| other["session"] == found["session"]).collect()
             }
         };
         for version in &versions {
             let id = version["id"].as_str().unwrap_or_default();
-            removed.push(reach.delete(&format!("/files/{}", segment(id))).await?);
+            removed.push(gateway.delete(&format!("/files/{}", segment(id))).await?);
         }
         if !global.json {
             let versions = render::count(versions.len(), "version");
-            render::print(&format!("{} is gone ({versions}).\n", line(file)));
+            render::print(&format!("Removed {} ({versions}).\n", line(file)));
         }
     }
     if global.json {
@@ -263,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_are_told_from_names() {
+    fn ids_are_distinguished_from_names() {
         assert!(is_id("01a1de93-0a4b-73f3-b494-d0636a86ce78"));
         for name in
             ["report.pdf", "", "01a1de93-0a4b-73f3-b494-d0636a86ce7", "01a1de93_0a4b-73f3-b494-d0636a86ce78"]

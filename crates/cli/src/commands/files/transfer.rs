@@ -1,12 +1,12 @@
-//! Files up and down, piece by piece.
+//! Uploads and downloads files as streams.
 
 use super::query;
-use crate::arguments::Global;
+use crate::arguments::GlobalOptions;
 use crate::exit::Exit;
-use crate::failure::{Failure, Outcome};
-use crate::progress::Meter;
-use crate::reach::{Reach, read};
-use crate::remote::{Reply, segment};
+use crate::failure::{CommandFailure, CommandResult};
+use crate::gateway_handle::{GatewayHandle, read};
+use crate::progress::TransferProgress;
+use crate::remote_gateway::{GatewayReply, segment};
 use crate::render::{self, line};
 use axum::body::Body;
 use bytes::{Bytes, BytesMut};
@@ -19,23 +19,28 @@ use std::path::{Path, PathBuf};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use toolbooth_core::file::FileName;
 
-/// How much is read at once.
+/// The size of a read buffer.
 const PIECE: usize = 64 * 1024;
 
-/// What is said about an upload.
-pub(super) struct About<'a> {
+/// Metadata of an upload.
+pub(super) struct UploadDetails<'a> {
     pub(super) name: Option<String>,
     pub(super) session: Option<&'a str>,
     pub(super) description: Option<String>,
 }
 
-pub(super) async fn put(reach: &Reach, global: &Global, files: &[PathBuf], about: &About<'_>) -> Outcome {
+pub(super) async fn put(
+    gateway: &GatewayHandle,
+    global: &GlobalOptions,
+    files: &[PathBuf],
+    about: &UploadDetails<'_>,
+) -> CommandResult {
     if files.len() > 1 && about.name.is_some() {
-        return Err(Failure::misuse("usage.name", "--name is for one file", None));
+        return Err(CommandFailure::misuse("usage.name", "--name is for one file", None));
     }
     let mut kept = Vec::new();
     for path in files {
-        let file = put_one(reach, path, about).await?;
+        let file = put_one(gateway, path, about).await?;
         if !global.json {
             let text = |key: &str| file[key].as_str().map(line).unwrap_or_default();
             let size = super::size(file["size_bytes"].as_u64().unwrap_or_default());
@@ -49,53 +54,66 @@ pub(super) async fn put(reach: &Reach, global: &Global, files: &[PathBuf], about
     Ok(Exit::Ok)
 }
 
-async fn put_one(reach: &Reach, path: &Path, about: &About<'_>) -> Result<Value, Failure> {
+async fn put_one(
+    gateway: &GatewayHandle,
+    path: &Path,
+    about: &UploadDetails<'_>,
+) -> Result<Value, CommandFailure> {
     let is_input = path.as_os_str() == "-";
     let own = path.file_name().filter(|_| !is_input).map(|name| name.to_string_lossy().into_owned());
     if !is_input && path.is_dir() {
         return Err(unreadable(path, &io::ErrorKind::IsADirectory.into()));
     }
     let name = about.name.clone().or(own).ok_or_else(|| {
-        Failure::misuse("usage.name", "what comes from standard input needs a name", Some("give --name NAME"))
+        CommandFailure::misuse(
+            "usage.name",
+            "a file from standard input needs a name",
+            Some("give --name NAME"),
+        )
     })?;
-    let meter = |length| Meter::new(format!("uploading {}", line(&name)), length);
+    let progress = |length| TransferProgress::new(format!("uploading {}", line(&name)), length);
     let (length, body) = match is_input {
-        true => (None, pieces(tokio::io::stdin(), meter(None))),
+        true => (None, pieces(tokio::io::stdin(), progress(None))),
         false => {
             let file = tokio::fs::File::open(path).await.map_err(|error| unreadable(path, &error))?;
             let facts = file.metadata().await.map_err(|error| unreadable(path, &error))?;
             let length = facts.is_file().then_some(facts.len());
-            (length, pieces(file, meter(length)))
+            (length, pieces(file, progress(length)))
         }
     };
     let about =
         [("name", Some(&*name)), ("session", about.session), ("description", about.description.as_deref())];
-    let answer = reach.stream(Method::POST, &format!("/files?{}", query(&about)), length, body).await?;
-    read(&Reply::of(answer).await.body)
+    let answer = gateway.stream(Method::POST, &format!("/files?{}", query(&about)), length, body).await?;
+    read(&GatewayReply::of(answer).await.body)
 }
 
-fn pieces(source: impl AsyncRead + Send + Unpin + 'static, meter: Meter) -> Body {
-    let next = async move |(mut source, meter): (_, Meter)| {
+fn pieces(source: impl AsyncRead + Send + Unpin + 'static, progress: TransferProgress) -> Body {
+    let next = async move |(mut source, progress): (_, TransferProgress)| {
         let mut piece = BytesMut::with_capacity(PIECE);
         match AsyncReadExt::read_buf(&mut source, &mut piece).await {
             Ok(0) => None,
             Ok(read) => {
-                meter.passed(read);
-                Some((Ok(piece.freeze()), (source, meter)))
+                progress.add(read);
+                Some((Ok(piece.freeze()), (source, progress)))
             }
-            Err(error) => Some((Err::<Bytes, io::Error>(error), (source, meter))),
+            Err(error) => Some((Err::<Bytes, io::Error>(error), (source, progress))),
         }
     };
-    Body::from_stream(stream::unfold((source, meter), next))
+    Body::from_stream(stream::unfold((source, progress), next))
 }
 
-pub(super) async fn get(reach: &Reach, global: &Global, file: &Value, output: Option<PathBuf>) -> Outcome {
+pub(super) async fn get(
+    gateway: &GatewayHandle,
+    global: &GlobalOptions,
+    file: &Value,
+    output: Option<PathBuf>,
+) -> CommandResult {
     let text = |key: &str| file[key].as_str().unwrap_or_default();
     let total = file["size_bytes"].as_u64();
     let to = match output {
         Some(path) => path,
         None => {
-            // A name from elsewhere is made safe again, whatever the gateway there thought of it.
+            // The name comes from another machine, so it is sanitised again.
             let name = FileName::made_safe(text("name")).ok_or_else(|| taken(Path::new("-")))?;
             let path = PathBuf::from(String::from(name));
             if path.exists() {
@@ -105,23 +123,23 @@ pub(super) async fn get(reach: &Reach, global: &Global, file: &Value, output: Op
         }
     };
     let path = format!("/files/{}/content", segment(text("id")));
-    let answer = reach.stream(Method::GET, &path, None, Body::empty()).await?;
+    let answer = gateway.stream(Method::GET, &path, None, Body::empty()).await?;
     let mut content = answer.into_body().into_data_stream();
-    let meter = Meter::new(format!("fetching {}", line(text("name"))), total);
-    let mut sink = Sink::open(&to).await?;
+    let progress = TransferProgress::new(format!("downloading {}", line(text("name"))), total);
+    let mut target = DownloadTarget::open(&to).await?;
     let mut hash = Sha256::new();
     while let Some(piece) = content.next().await {
-        let piece = piece.map_err(|_| broken("it broke off"))?;
-        meter.passed(piece.len());
+        let piece = piece.map_err(|_| broken("the connection broke"))?;
+        progress.add(piece.len());
         hash.update(&piece);
-        sink.write(&piece).await?;
+        target.write(&piece).await?;
     }
-    drop(meter);
+    drop(progress);
     let found: String = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
     if found != text("sha256") {
-        return Err(broken("what came is not what was kept"));
+        return Err(broken("its SHA-256 does not match"));
     }
-    let to = sink.finish().await?;
+    let to = target.finish().await?;
     match to {
         Some(path) if global.json => render::print_json(&json!({ "file": file, "path": path })),
         Some(path) => {
@@ -132,14 +150,14 @@ pub(super) async fn get(reach: &Reach, global: &Global, file: &Value, output: Op
     Ok(Exit::Ok)
 }
 
-/// Where a file goes: standard output, or a file that appears when it is whole.
-enum Sink {
+/// The target of a download: standard output, or a file that appears when it is complete.
+enum DownloadTarget {
     Output(tokio::io::Stdout),
     File { draft: tempfile::NamedTempFile, file: tokio::fs::File, path: PathBuf },
 }
 
-impl Sink {
-    async fn open(path: &Path) -> Result<Self, Failure> {
+impl DownloadTarget {
+    async fn open(path: &Path) -> Result<Self, CommandFailure> {
         if path.as_os_str() == "-" {
             return Ok(Self::Output(tokio::io::stdout()));
         }
@@ -150,7 +168,7 @@ impl Sink {
         Ok(Self::File { draft, file: file.into(), path: path.to_owned() })
     }
 
-    async fn write(&mut self, piece: &[u8]) -> Result<(), Failure> {
+    async fn write(&mut self, piece: &[u8]) -> Result<(), CommandFailure> {
         match self {
             Self::Output(output) => {
                 output.write_all(piece).await.map_err(|error| unwritable(Path::new("-"), &error))
@@ -161,7 +179,7 @@ impl Sink {
         }
     }
 
-    async fn finish(self) -> Result<Option<PathBuf>, Failure> {
+    async fn finish(self) -> Result<Option<PathBuf>, CommandFailure> {
         match self {
             Self::Output(mut output) => {
                 output.flush().await.map_err(|error| unwritable(Path::new("-"), &error))?;
@@ -176,23 +194,23 @@ impl Sink {
     }
 }
 
-fn failed(code: &'static str, message: String, hint: Option<&str>) -> Failure {
-    Failure { exit: Exit::Failed, ..Failure::misuse(code, message, hint) }
+fn failed(code: &'static str, message: String, hint: Option<&str>) -> CommandFailure {
+    CommandFailure { exit: Exit::Failed, ..CommandFailure::misuse(code, message, hint) }
 }
 
-fn unreadable(path: &Path, error: &io::Error) -> Failure {
+fn unreadable(path: &Path, error: &io::Error) -> CommandFailure {
     failed("usage.file", format!("{} cannot be read: {}", render::path(path), error.kind()), None)
 }
 
-fn unwritable(path: &Path, error: &io::Error) -> Failure {
+fn unwritable(path: &Path, error: &io::Error) -> CommandFailure {
     failed("usage.file", format!("{} cannot be written: {}", render::path(path), error.kind()), None)
 }
 
-fn taken(path: &Path) -> Failure {
-    let message = format!("{} is here already", render::path(path));
-    failed("usage.file", message, Some("say where to write it: -o FILE, or -o - for standard output"))
+fn taken(path: &Path) -> CommandFailure {
+    let message = format!("{} already exists", render::path(path));
+    failed("usage.file", message, Some("write to another file with -o FILE, or to standard output with -o -"))
 }
 
-fn broken(why: &str) -> Failure {
-    failed("file.cut-short", format!("the file was not fetched: {why}"), Some("try again"))
+fn broken(why: &str) -> CommandFailure {
+    failed("file.cut-short", format!("the download failed: {why}"), Some("try again"))
 }

@@ -1,25 +1,25 @@
-//! What a person sees when the gateway is up.
+//! The greeting that `toolbooth serve` prints when it is ready.
 
-use crate::arguments::Global;
+use crate::arguments::GlobalOptions;
 use crate::commands::{connect, trust};
-use crate::presence::Presence;
+use crate::gateway_record::GatewayRecord;
 use crate::render::{self, Paint, Tone};
 use std::path::{Path, PathBuf};
-use toolbooth_config::{Loaded, Sources};
+use toolbooth_config::{LoadedConfig, Sources};
 use toolbooth_core::names::ServerName;
 use toolbooth_engine::Engine;
 
-/// How this program is called again with the same files: what people and clients must write.
+/// How to run this program again with the same configuration files.
 #[derive(Debug)]
-pub struct Again {
+pub struct Invocation {
     program: String,
-    /// The arguments of `toolbooth stdio`, that word last.
+    /// Arguments for `toolbooth stdio`; the last one is `stdio` itself.
     arguments: Vec<String>,
 }
 
-impl Again {
-    /// As this command line was called.
-    pub fn of(global: &Global, sources: &Sources) -> Self {
+impl Invocation {
+    /// Builds it from the current command line.
+    pub fn of(global: &GlobalOptions, sources: &Sources) -> Self {
         let whole = connect::program();
         let path = std::env::var_os("PATH").unwrap_or_default();
         let is_this = |found: &PathBuf| found.canonicalize().is_ok_and(|found| found == Path::new(&whole));
@@ -31,14 +31,14 @@ impl Again {
         Self { program, arguments }
     }
 
-    /// A command for a shell.
+    /// A command line for a shell.
     fn command(&self, words: &str) -> String {
         let named = self.arguments.split_last().map_or(&[][..], |(_, named)| named);
         let all: Vec<String> = std::iter::once(&self.program).chain(named).map(|word| quoted(word)).collect();
         format!("{} {words}", all.join(" "))
     }
 
-    /// An entry for a client.
+    /// An entry for a client's configuration file.
     fn entry(&self) -> String {
         let text = |word: &String| serde_json::Value::from(word.as_str()).to_string();
         let arguments: Vec<String> = self.arguments.iter().map(text).collect();
@@ -50,7 +50,7 @@ impl Again {
     }
 }
 
-/// A setting may be a secret, and a greeting ends in logs.
+/// Hides values that may be secret, because the greeting may end up in logs.
 fn shown(word: &str) -> String {
     match word.split_once('=') {
         Some((key, _))
@@ -64,7 +64,7 @@ fn shown(word: &str) -> String {
     }
 }
 
-/// A word as a shell takes it.
+/// Quotes a word for a shell if necessary.
 fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:,@%…".contains(c);
     match word.chars().all(plain) && !word.is_empty() {
@@ -73,18 +73,23 @@ fn quoted(word: &str) -> String {
     }
 }
 
-/// The greeting: where the gateway is, who may come, and what to do next.
-pub fn text(presence: &Presence, engine: &Engine, loaded: &Loaded, again: &Again) -> String {
-    let url = &presence.url;
+/// Builds the greeting: the gateway's URL, its servers, and the next steps.
+pub fn text(
+    record: &GatewayRecord,
+    engine: &Engine,
+    loaded: &LoadedConfig,
+    invocation: &Invocation,
+) -> String {
+    let url = &record.url;
     let paint = Paint::stdout();
-    let title = format!("Toolbooth {} is listening on {url}", presence.version);
+    let title = format!("Toolbooth {} is listening on {url}", record.version);
     let servers = engine.servers();
     let names: Vec<&str> = servers.keys().map(ServerName::as_str).collect();
     let count = render::count(names.len(), "server");
     let servers = if loaded.is_empty_of_servers() {
         format!(
-            "No servers are configured yet, so the bundled ones are shown: {}.\n\
-             Put yours into .mcp.json here, or into {}.",
+            "No servers are configured yet, so the bundled ones are running: {}.\n\
+             Define yours in .mcp.json here, or in {}.",
             names.join(", "),
             user_file()
         )
@@ -97,22 +102,22 @@ pub fn text(presence: &Presence, engine: &Engine, loaded: &Loaded, again: &Again
          \x20 claude mcp add --transport http toolbooth {url}/mcp\n\
          \x20 {{\"mcpServers\": {{\"toolbooth\": {{\"url\": \"{url}/mcp\"}}}}}}\n\
          \x20 {}\n\n\
-         {servers}\n`{}` shows how they do, `{}` what they offer.\n",
+         {servers}\n`{}` shows their state, `{}` lists their tools.\n",
         paint.tone(Tone::Strong, &title),
-        render::plain(&again.command("connect claude-code")),
-        render::plain(&again.entry()),
-        render::plain(&again.command("servers")),
-        render::plain(&again.command("tools list")),
+        render::plain(&invocation.command("connect claude-code")),
+        render::plain(&invocation.entry()),
+        render::plain(&invocation.command("servers")),
+        render::plain(&invocation.command("tools list")),
     )
 }
 
-/// Servers that nobody has agreed to: a gateway without a terminal asks nobody, so it says so.
-fn waiting(loaded: &Loaded) -> String {
+/// Names the servers that are not trusted yet. A gateway without a terminal cannot ask about them.
+fn waiting(loaded: &LoadedConfig) -> String {
     let names: Vec<&str> = trust::pending(loaded).iter().filter_map(|one| one.name).collect();
     match names.len() {
         0 => String::new(),
-        1 => format!("; 1 waits for `toolbooth trust`: {}", names[0]),
-        count => format!("; {count} wait for `toolbooth trust`: {}", names.join(", ")),
+        1 => format!("; 1 needs `toolbooth trust`: {}", names[0]),
+        count => format!("; {count} need `toolbooth trust`: {}", names.join(", ")),
     }
 }
 
@@ -127,16 +132,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn commands_can_be_copied_and_tell_no_secret() {
+    fn commands_can_be_copied_and_contain_no_secret() {
         let arguments = ["--config", "/a b/c'd.toml", "--set", "llm.api_key=hunter2", "stdio"];
         let arguments = arguments.iter().map(|word| shown(word)).collect();
-        let again = Again { program: "/opt/toolbooth".into(), arguments };
+        let invocation = Invocation { program: "/opt/toolbooth".into(), arguments };
         assert_eq!(
-            again.command("servers"),
+            invocation.command("servers"),
             r"/opt/toolbooth --config '/a b/c'\''d.toml' --set llm.api_key=… servers"
         );
         assert_eq!(
-            again.entry(),
+            invocation.entry(),
             r#"{"mcpServers": {"toolbooth": {"command": "/opt/toolbooth", "args": ["--config", "/a b/c'd.toml", "--set", "llm.api_key=…", "stdio"]}}}"#
         );
     }

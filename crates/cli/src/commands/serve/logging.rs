@@ -1,4 +1,4 @@
-//! The gateway's log on standard error: JSON for programs, short lines for people.
+//! The gateway's log on standard error: short lines on a terminal, otherwise JSON.
 
 use crate::render::Paint;
 use std::io::{IsTerminal, Write};
@@ -7,7 +7,7 @@ use toolbooth_core::lint::revealed;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::FormatTime;
 
-/// Starts to log.
+/// Installs the log subscriber.
 pub(super) fn start() {
     let level = std::env::var("TOOLBOOTH_LOG").ok().and_then(|level| level.parse().ok());
     let builder = tracing_subscriber::fmt()
@@ -21,7 +21,7 @@ pub(super) fn start() {
     }
 }
 
-/// The time of day, which is what a person who watches wants to know.
+/// Formats the time of day in UTC.
 struct TimeOfDay;
 
 impl FormatTime for TimeOfDay {
@@ -31,16 +31,16 @@ impl FormatTime for TimeOfDay {
     }
 }
 
-/// Writes each record on one line: what clients and servers say in it cannot look like another record. JSON needs
-/// none of this.
+/// Writes each record on one line, so that text from clients and servers cannot forge a record. JSON does not need
+/// this.
 struct OneLine<W>(W);
 
 impl<W: Write> Write for OneLine<W> {
-    /// The subscriber hands over a whole record at a time.
+    /// The subscriber writes one whole record per call.
     fn write(&mut self, record: &[u8]) -> std::io::Result<usize> {
         let text = String::from_utf8_lossy(record);
         let (line, end) = text.strip_suffix('\n').map_or((&*text, ""), |line| (line, "\n"));
-        // Colours are the subscriber's: it spells out the escape character in what it is given.
+        // Escape characters are the subscriber's colours: it escapes those in the text.
         let parts: Vec<String> =
             line.split('\u{1b}').map(|part| revealed(part).replace('\n', "\\n")).collect();
         self.0.write_all(format!("{}{end}", parts.join("\u{1b}")).as_bytes())?;
@@ -67,7 +67,7 @@ mod tests {
         ];
         for (record, expected) in cases {
             let mut out = OneLine(Vec::new());
-            out.write_all(record.as_bytes()).expect("memory takes everything");
+            out.write_all(record.as_bytes()).expect("writing to memory does not fail");
             assert_eq!(String::from_utf8_lossy(&out.0), expected);
         }
     }

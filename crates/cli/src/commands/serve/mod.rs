@@ -1,20 +1,20 @@
-//! `toolbooth serve`: the gateway.
+//! `toolbooth serve`: runs the gateway.
 
 mod greeting;
-mod joining;
+mod local_sockets;
 mod logging;
 pub mod reloading;
 
 use super::{in_runtime, trust};
-use crate::arguments::Global;
+use crate::arguments::GlobalOptions;
 use crate::callers;
 use crate::exit::Exit;
-use crate::failure::{Failure, Outcome};
-use crate::footprint::{self, Keeping};
+use crate::exporters::Exporters;
+use crate::failure::{CommandFailure, CommandResult};
+use crate::footprint::{self, DefaultPurgeDelay};
 use crate::gateway;
-use crate::outward::Outward;
-use crate::presence::{self, Presence};
-use crate::reach::living;
+use crate::gateway_handle::find_running;
+use crate::gateway_record::{self, GatewayRecord};
 use crate::render::{self, Paint};
 use clap::Args;
 use std::io::IsTerminal;
@@ -23,56 +23,56 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::signal::unix::SignalKind;
 use tokio_util::sync::CancellationToken;
-use toolbooth_config::{Loaded, Settings, Sources};
+use toolbooth_config::{LoadedConfig, Settings, Sources};
 use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_engine::{Engine, Roster, audit_trust};
 use toolbooth_server::mcp::Door;
-use toolbooth_server::rest::{self, ConfigStatus, Reload, ReloadCause, Rest};
-use toolbooth_server::{Doors, Staff, listen};
+use toolbooth_server::rest::{self, ConfigStatus, Reload, ReloadCause, RestState};
+use toolbooth_server::{Doors, ServeOptions, listen};
 use toolbooth_store::Store;
 
-/// How the gateway is run.
+/// Arguments of `toolbooth serve`.
 #[derive(Debug, Clone, Args)]
 pub struct ServeArguments {
-    /// Where to listen: HOST:PORT, or a port.
+    /// Address to listen on: HOST:PORT, or a port.
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<String>,
     /// Trust the servers of the project folder from now on.
     #[arg(long)]
     trust: bool,
-    /// Do not start with an error in any file of the configuration or of manifests.
+    /// Do not start if the configuration or a manifest has an error.
     #[arg(long)]
     strict: bool,
-    /// End when nobody has been connected over the local socket for this many seconds.
+    /// Exit after the local socket has had no client for this many seconds.
     #[arg(long, hide = true, value_name = "SECONDS")]
     linger: Option<u64>,
 }
 
-/// Runs the gateway until it is told to stop.
-pub fn run(global: &Global, how: &ServeArguments) -> Outcome {
-    let mut sources = gateway::sources(global).map_err(Failure::usage)?;
-    if let Some(address) = &how.listen {
+/// Runs the gateway until it is stopped.
+pub fn run(global: &GlobalOptions, arguments: &ServeArguments) -> CommandResult {
+    let mut sources = gateway::sources(global).map_err(CommandFailure::usage)?;
+    if let Some(address) = &arguments.listen {
         sources.overrides.push(("listen".into(), address.clone()));
     }
     logging::start();
-    let loaded = load(&mut sources, how)?;
-    let again = greeting::Again::of(global, &sources);
-    in_runtime(serve(sources, loaded, how.linger.map(Duration::from_secs), again))
+    let loaded = load(&mut sources, arguments)?;
+    let invocation = greeting::Invocation::of(global, &sources);
+    in_runtime(serve(sources, loaded, arguments.linger.map(Duration::from_secs), invocation))
 }
 
-fn load(sources: &mut Sources, how: &ServeArguments) -> Result<Loaded, Failure> {
+fn load(sources: &mut Sources, arguments: &ServeArguments) -> Result<LoadedConfig, CommandFailure> {
     let load = |sources: &mut Sources| {
-        toolbooth_config::load_with_trust(sources).map_err(|failure| Failure::config(&failure))
+        toolbooth_config::load_with_trust(sources).map_err(|failure| CommandFailure::config(&failure))
     };
     let mut loaded = load(sources)?;
     let agreed =
-        if how.trust { trust::agree(sources, &loaded, None)? } else { trust::ask(sources, &loaded)? };
+        if arguments.trust { trust::agree(sources, &loaded, None)? } else { trust::ask(sources, &loaded)? };
     if agreed > 0 {
         loaded = load(sources)?;
     }
     let waiting = loaded.rules_waiting();
     if !waiting.is_empty() {
-        return Err(Failure::usage(reloading::trust_required(&waiting)));
+        return Err(CommandFailure::usage(reloading::trust_required(&waiting)));
     }
     for finding in &loaded.findings {
         render::complain(&format!(
@@ -81,15 +81,12 @@ fn load(sources: &mut Sources, how: &ServeArguments) -> Result<Loaded, Failure> 
         ));
     }
     let errors = loaded.findings.iter().filter(|finding| finding.is_error()).count();
-    if how.strict && errors > 0 {
-        return Err(Failure::usage(Problem {
+    if arguments.strict && errors > 0 {
+        return Err(CommandFailure::usage(Problem {
             code: "serve.strict",
             blame: Blame::Caller,
-            message: format!(
-                "{} in the configuration, and --strict was asked for",
-                render::count(errors, "error")
-            ),
-            hint: Some("put it right, or start without --strict: what is wrong is then left out".into()),
+            message: format!("{} in the configuration, and --strict is set", render::count(errors, "error")),
+            hint: Some("correct it, or start without --strict to skip faulty entries".into()),
         }));
     }
     sources.good_manifests = loaded.good_manifests.clone();
@@ -98,133 +95,133 @@ fn load(sources: &mut Sources, how: &ServeArguments) -> Result<Loaded, Failure> 
 
 async fn serve(
     sources: Sources,
-    loaded: Loaded,
+    loaded: LoadedConfig,
     linger: Option<Duration>,
-    again: greeting::Again,
-) -> Outcome {
+    invocation: greeting::Invocation,
+) -> CommandResult {
     let settings = loaded.settings.clone();
-    let identity = callers::identity(&loaded).map_err(Failure::usage)?;
-    let outward = Outward::of(&settings).map_err(Failure::usage)?;
-    if let Some(other) = living(&settings.data_dir).await {
-        return Err(Failure::failed(already_running(&other)));
+    let identity = callers::identity(&loaded).map_err(CommandFailure::usage)?;
+    let exporters = Exporters::of(&settings).map_err(CommandFailure::usage)?;
+    if let Some(other) = find_running(&settings.data_dir).await {
+        return Err(CommandFailure::failed(already_running(&other)));
     }
-    // The port first: a gateway that cannot listen must not start anything.
+    // The port comes first: a gateway that cannot listen must not start anything.
     let listener =
-        listen::bind(settings.listen.0).await.map_err(|error| Failure::failed(Problem::of(&error)))?;
+        listen::bind(settings.listen.0).await.map_err(|error| CommandFailure::failed(Problem::of(&error)))?;
     let address = listener.local_addr().unwrap_or(settings.listen.0);
-    // A file that may not grow any more is an error of that write, not the end of the process.
+    // With a handler, a file over the size limit fails the write instead of killing the process.
     let _file_size = tokio::signal::unix::signal(SignalKind::from_raw(nix::libc::SIGXFSZ));
-    let keeping = footprint::keep_nothing();
+    let purge_delay = footprint::disable_purge_delay();
     let store = claim_store(&settings).await?;
     if let Err(problem) = audit_trust(&*store, &callers::operator(), &sources.trust.entries()).await {
-        tracing::error!("what is trusted was not written into the audit: {}", problem.message);
+        tracing::error!("the trusted entries were not recorded in the audit: {}", problem.message);
     }
     let plans = gateway::plans(&loaded, &gateway::vaults(&settings, &store));
     let engine = gateway::engine_of(&loaded, &sources, store, plans, Some(address)).await;
-    let engine = engine.map_err(Failure::failed)?;
+    let engine = engine.map_err(CommandFailure::failed)?;
     let stop = CancellationToken::new();
     let door = gateway::door(engine.clone(), &settings, identity, Some(address), stop.clone());
     let roster: Arc<dyn Roster> = door.clone();
     engine.set_roster(&roster);
-    outward.put_to_work(&engine);
+    exporters.install(&engine);
     engine.take_over().await;
-    let mut presence = Presence {
+    let mut record = GatewayRecord {
         url: format!("http://{address}"),
         pid: std::process::id(),
-        started: presence::start_of(std::process::id()),
-        socket: presence::socket_path(&settings.data_dir),
-        control: Some(presence::control_path(&settings.data_dir)),
+        started: gateway_record::start_of(std::process::id()),
+        socket: gateway_record::socket_path(&settings.data_dir),
+        control: Some(gateway_record::control_path(&settings.data_dir)),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         named: gateway::named(&sources),
     };
-    let watched = reloading::Watched::new(&loaded.files);
+    let watched = reloading::WatchedFiles::new(&loaded.files);
     let status = Arc::new(ConfigStatus::default());
     status.read_from(reloading::read_files(&loaded));
-    let in_force = reloading::InForce::at_start(sources, &loaded, address);
-    let reload = reloading::reloader(door.clone(), in_force, watched.clone(), status.clone());
-    let rest = Rest::new(door.clone(), reload.clone()).reporting(status);
+    let active_config = reloading::ActiveConfig::at_start(sources, &loaded, address);
+    let reload = reloading::reloader(door.clone(), active_config, watched.clone(), status.clone());
+    let rest = RestState::new(door.clone(), reload.clone()).reporting(status);
     let doors = Doors { door: door.clone(), rest: rest::router(rest), connections: door.connections.clone() };
-    let control = joining::open_control(&mut presence, &settings.data_dir);
-    let present = joining::open(&presence, &settings.data_dir, &door, &stop, linger);
-    render::print(&greeting::text(&presence, &engine, &loaded, &again));
+    let control = local_sockets::open_control(&mut record, &settings.data_dir);
+    let present = local_sockets::open(&record, &settings.data_dir, &door, &stop, linger);
+    render::print(&greeting::text(&record, &engine, &loaded, &invocation));
     tokio::spawn(watched.follow(reload.clone()));
-    tokio::spawn(sweep(door, stop.clone()));
-    tokio::spawn(settle(engine.clone(), keeping));
-    tokio::spawn(heed_signals(stop.clone(), reload));
-    listen::serve(listener, control, doors, stop, staff(settings.drain_seconds)).await;
+    tokio::spawn(run_maintenance(door, stop.clone()));
+    tokio::spawn(after_startup(engine.clone(), purge_delay));
+    tokio::spawn(handle_signals(stop.clone(), reload));
+    listen::serve(listener, control, doors, stop, serve_options(settings.drain_seconds)).await;
     if present {
-        presence.withdraw(&settings.data_dir);
+        record.withdraw(&settings.data_dir);
     }
     engine.shut_down().await;
     Ok(Exit::Ok)
 }
 
-/// Half of the cores serve requests: the other half is for the servers behind them.
-fn staff(drain: Duration) -> Staff {
+/// Uses half of the cores for requests and leaves the other half to the servers.
+fn serve_options(drain: Duration) -> ServeOptions {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    Staff { helpers: (cores / 2).saturating_sub(1).min(15), drain }
+    ServeOptions { workers: (cores / 2).saturating_sub(1).min(15), drain }
 }
 
-fn already_running(other: &Presence) -> Problem {
+fn already_running(other: &GatewayRecord) -> Problem {
     Problem {
         code: "serve.already-running",
         blame: Blame::Caller,
-        message: format!("a gateway is running already: {} (process {})", other.url, other.pid),
-        hint: Some("every command uses it; a second one needs --data-dir and --listen of its own".into()),
+        message: format!("a gateway is already running: {} (process {})", other.url, other.pid),
+        hint: Some("all commands use it; a second one needs its own --data-dir and --listen".into()),
     }
 }
 
-/// Opens the store. A command may hold it for a moment; that is no reason to give up.
-async fn claim_store(settings: &Settings) -> Result<Arc<dyn Store>, Failure> {
+/// Opens the store, and waits for a command that holds it for a moment.
+async fn claim_store(settings: &Settings) -> Result<Arc<dyn Store>, CommandFailure> {
     match gateway::claim_store(settings).await {
-        Err(problem) if problem.code == "store.in-use" => Err(match living(&settings.data_dir).await {
-            Some(other) => Failure::failed(already_running(&other)),
-            None => Failure::failed(problem),
+        Err(problem) if problem.code == "store.in-use" => Err(match find_running(&settings.data_dir).await {
+            Some(other) => CommandFailure::failed(already_running(&other)),
+            None => CommandFailure::failed(problem),
         }),
-        opened => opened.map_err(Failure::failed),
+        opened => opened.map_err(CommandFailure::failed),
     }
 }
 
-/// How long starting is more than calls: a server that takes longer to be heard must not slow them down.
-const STARTING: Duration = Duration::from_secs(10);
+/// How long the allocator stays in startup mode: a slow server must not slow down calls for longer.
+const STARTUP_MODE: Duration = Duration::from_secs(10);
 
-/// Lets go of what only starting needed, once everybody has been heard.
-async fn settle(engine: Arc<Engine>, keeping: Keeping) {
+/// Releases memory that only startup needed, after every server has connected or failed.
+async fn after_startup(engine: Arc<Engine>, purge_delay: DefaultPurgeDelay) {
     let mut settled = pin!(engine.settled());
-    let in_time = tokio::time::timeout(STARTING, &mut settled).await.is_ok();
-    footprint::keep_as_usual(keeping);
+    let in_time = tokio::time::timeout(STARTUP_MODE, &mut settled).await.is_ok();
+    footprint::restore_purge_delay(purge_delay);
     if !in_time {
         settled.await;
     }
-    footprint::let_go_of_start();
-    // What the first lists and the last discovery held is free a moment later.
+    footprint::release_startup_memory();
+    // The buffers of the last discovery are freed a moment later.
     tokio::time::sleep(Duration::from_secs(3)).await;
-    footprint::give_back_heap();
+    footprint::release_free_heap();
 }
 
-/// Puts away what nobody needs any more.
-async fn sweep(door: Arc<Door>, stop: CancellationToken) {
-    let mut often = tokio::time::interval(Duration::from_secs(10));
-    let mut now_and_then = tokio::time::interval(Duration::from_secs(3));
+/// Runs the periodic maintenance tasks.
+async fn run_maintenance(door: Arc<Door>, stop: CancellationToken) {
+    let mut every_10_seconds = tokio::time::interval(Duration::from_secs(10));
+    let mut every_3_seconds = tokio::time::interval(Duration::from_secs(3));
     let mut every_minute = tokio::time::interval(Duration::from_secs(60));
-    let mut seldom = tokio::time::interval(Duration::from_secs(600));
+    let mut every_10_minutes = tokio::time::interval(Duration::from_secs(600));
     loop {
         tokio::select! {
             () = stop.cancelled() => return,
-            _ = often.tick() => {
+            _ = every_10_seconds.tick() => {
                 door.sweep();
                 door.engine.sweep_held().await;
                 door.engine.replay_due().await;
                 door.engine.run_deferred().await;
             }
-            _ = now_and_then.tick() => door.engine.save_health().await,
+            _ = every_3_seconds.tick() => door.engine.save_health().await,
             _ = every_minute.tick() => door.engine.save_clock().await,
-            _ = seldom.tick() => door.engine.purge().await,
+            _ = every_10_minutes.tick() => door.engine.purge().await,
         }
     }
 }
 
-async fn heed_signals(stop: CancellationToken, reload: Reload) {
+async fn handle_signals(stop: CancellationToken, reload: Reload) {
     use tokio::signal::unix::signal;
     let (Ok(mut term), Ok(mut int), Ok(mut hup)) =
         (signal(SignalKind::terminate()), signal(SignalKind::interrupt()), signal(SignalKind::hangup()))
@@ -236,7 +233,7 @@ async fn heed_signals(stop: CancellationToken, reload: Reload) {
         tokio::select! {
             _ = term.recv() => break,
             _ = int.recv() => break,
-            // The terminal was closed, and whoever started it there meant it to end with it.
+            // A gateway started from a terminal ends with it; otherwise SIGHUP means reload.
             _ = hup.recv() => match attended {
                 true => break,
                 false => reloading::now(&reload, ReloadCause::Signal).await,

@@ -1,39 +1,39 @@
-//! Reading the configuration again: on request, on a signal, and when a file changes.
+//! Reloads the configuration: on request, on a signal, and when a file changes.
 
-use crate::outward::Outward;
-use crate::{callers, gateway, in_force, terms};
+use crate::exporters::Exporters;
+use crate::{callers, gateway, setting_changes, terms};
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::sync::{Mutex, mpsc};
-use toolbooth_config::settings::{AuthMode, LocalUsers};
-use toolbooth_config::watch::{Watch, watch};
-use toolbooth_config::{LoadFailure, Loaded, Settings, Sources};
+use toolbooth_config::settings::{AuthMode, LocalUsersSetting};
+use toolbooth_config::watch::{FileWatch, watch};
+use toolbooth_config::{LoadFailure, LoadedConfig, Settings, Sources};
 use toolbooth_core::audit::AuditKind;
 use toolbooth_core::event::{Event, EventKind};
 use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_engine::{Act, audit_trust};
-use toolbooth_server::identify::Difference;
+use toolbooth_server::identify::DirectoryChange;
 use toolbooth_server::mcp::Door;
 use toolbooth_server::rest::{ConfigStatus, Reload, ReloadCause};
 
-/// The files that are watched; a reload may find others.
+/// The watched configuration files; a reload may change the list.
 #[derive(Clone)]
-pub struct Watched {
-    watch: Option<Arc<Watch>>,
-    news: Arc<Mutex<mpsc::Receiver<()>>>,
+pub struct WatchedFiles {
+    watch: Option<Arc<FileWatch>>,
+    changes: Arc<Mutex<mpsc::Receiver<()>>>,
 }
 
-impl Watched {
-    /// Watches these files from now on.
+impl WatchedFiles {
+    /// Starts watching these files.
     pub fn new(files: &[PathBuf]) -> Self {
-        let (changed, news) = mpsc::channel(8);
+        let (changed, changes) = mpsc::channel(8);
         let watch = watch(files.to_vec(), changed);
         if let Err(error) = &watch {
-            tracing::warn!("files cannot be watched here ({error}); `toolbooth reload` reads them again");
+            tracing::warn!("files cannot be watched here ({error}); use `toolbooth reload` after changes");
         }
-        Self { watch: watch.ok().map(Arc::new), news: Arc::new(Mutex::new(news)) }
+        Self { watch: watch.ok().map(Arc::new), changes: Arc::new(Mutex::new(changes)) }
     }
 
     fn set(&self, files: Vec<PathBuf>) {
@@ -42,42 +42,42 @@ impl Watched {
         }
     }
 
-    /// Reads the configuration again whenever a file changes.
+    /// Reloads the configuration whenever a file changes.
     pub async fn follow(self, reload: Reload) {
-        let mut news = self.news.lock().await;
-        while news.recv().await.is_some() {
+        let mut changes = self.changes.lock().await;
+        while changes.recv().await.is_some() {
             now(&reload, ReloadCause::FileChanged).await;
         }
     }
 }
 
-/// The configuration that a running gateway goes by.
-pub struct InForce {
+/// The configuration that the running gateway uses.
+pub struct ActiveConfig {
     sources: Sources,
-    /// What it was started with: some settings stay so until the next start.
+    /// The settings at startup: some of them are fixed until the next start.
     started: Settings,
     settings: Settings,
-    /// Files whose settings count.
+    /// Files whose settings are in force.
     files: BTreeSet<PathBuf>,
-    /// Files whose settings or servers count.
+    /// Files whose settings or servers are in force.
     files_with_effect: BTreeSet<PathBuf>,
-    /// Where it listens, whatever a file says by now.
+    /// The address it listens on, which a reload cannot change.
     address: SocketAddr,
-    servers: Origin,
+    servers: ServerOrigin,
 }
 
-/// Where the servers come from.
+/// The origin of the servers.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Origin {
-    /// The configuration names some.
+enum ServerOrigin {
+    /// The configuration defines servers.
     Configured,
-    /// It names none, so the bundled ones stand in.
+    /// The configuration defines none, so the bundled ones run.
     Bundled,
 }
 
-impl InForce {
-    /// What a gateway is started with.
-    pub fn at_start(mut sources: Sources, loaded: &Loaded, address: SocketAddr) -> Self {
+impl ActiveConfig {
+    /// The configuration at startup.
+    pub fn at_start(mut sources: Sources, loaded: &LoadedConfig, address: SocketAddr) -> Self {
         sources.filled_files = loaded.filled_files();
         Self {
             sources,
@@ -86,15 +86,19 @@ impl InForce {
             files: loaded.files_in_force(),
             files_with_effect: loaded.files_with_effect(),
             address,
-            servers: if loaded.is_empty_of_servers() { Origin::Bundled } else { Origin::Configured },
+            servers: if loaded.is_empty_of_servers() {
+                ServerOrigin::Bundled
+            } else {
+                ServerOrigin::Configured
+            },
         }
     }
 
-    /// Why a configuration cannot take the place of this one, if it cannot.
-    fn refusal(&self, loaded: &Loaded, cause: &ReloadCause) -> Option<Problem> {
+    /// The reason why a reload must not apply a new configuration, if there is one.
+    fn refusal(&self, loaded: &LoadedConfig, cause: &ReloadCause) -> Option<Problem> {
         let twice = loaded.findings.iter().find(|finding| finding.code == "config.duplicate-name");
         if let Some(finding) = twice {
-            // It is unknown which of the two is meant; at a start the others run, on reload nothing changes.
+            // It is unknown which of the two is intended. At startup the other servers run; a reload changes nothing.
             return Some(finding.problem());
         }
         self.missing_trust(loaded)
@@ -102,20 +106,20 @@ impl InForce {
             .or_else(|| self.loosened_auth(&loaded.settings))
     }
 
-    fn missing_trust(&self, loaded: &Loaded) -> Option<Problem> {
+    fn missing_trust(&self, loaded: &LoadedConfig) -> Option<Problem> {
         let waiting = loaded.rules_waiting();
-        // Settings that counted and wait for trust now would give way to milder ones.
+        // Settings that were in force and are now untrusted would be replaced by weaker ones.
         let lost = loaded.protections_waiting().into_iter().filter(|file| self.files.contains(*file));
         let mut files: Vec<&Path> = waiting.into_iter().chain(lost).collect();
         files.dedup();
         (!files.is_empty()).then(|| trust_required(&files))
     }
 
-    /// Files that had an effect and are gone or hold nothing now. All rules in them would go with them, so a person
-    /// has to say that this is meant: a file can also vanish by a slip, a failed mount or an unfinished save.
-    fn lost_files(&self, loaded: &Loaded, cause: &ReloadCause) -> Option<Problem> {
+    /// Files that were in force and are now missing or empty. Their rules would be lost with them, so a person has
+    /// to confirm it with an explicit reload: a mistake, a failed mount or an unfinished save can also remove a file.
+    fn lost_files(&self, loaded: &LoadedConfig, cause: &ReloadCause) -> Option<Problem> {
         if *cause != ReloadCause::FileChanged {
-            // Somebody asked for the reload, or sent the signal, and so means the files as they are.
+            // A person requested this reload, so the current files are intended.
             return None;
         }
         let filled = loaded.filled_files();
@@ -123,9 +127,9 @@ impl InForce {
         (!lost.is_empty()).then(|| files_lost(&lost))
     }
 
-    /// In `local` mode every caller is the gateway's owner, and with `local_users: any` so is every user of the machine.
-    /// Those who use a running gateway rely on what it was started with, so only a start can choose either, for every
-    /// cause of a reload.
+    /// Refuses to weaken authentication. In `local` mode every caller is the gateway's owner, and with
+    /// `local_users: any` so is every user of the machine. Users of a running gateway rely on the mode it was started
+    /// with, so only a restart can choose either.
     fn loosened_auth(&self, settings: &Settings) -> Option<Problem> {
         if settings.auth.mode != AuthMode::Local {
             return None;
@@ -134,11 +138,11 @@ impl InForce {
             let sentence = "the files no longer set an `auth.mode` other than `local`, in which every caller is the \
                             gateway's owner; a reload does not change to that mode";
             (sentence, "restart the gateway to do this, or set `auth.mode` as before")
-        } else if self.settings.auth.local_users == LocalUsers::Own
-            && settings.auth.local_users == LocalUsers::Any
+        } else if self.settings.auth.local_users == LocalUsersSetting::Own
+            && settings.auth.local_users == LocalUsersSetting::Any
         {
             let sentence = "the files set `auth.local_users` to `any`, which makes every user of the machine the \
-                            gateway's owner; a reload does not let them in";
+                            gateway's owner; a reload does not make this change";
             (sentence, "restart the gateway to do this, or set `auth.local_users` as before")
         } else {
             return None;
@@ -152,80 +156,84 @@ impl InForce {
     }
 }
 
-/// Files are gone or hold nothing, and the configuration in force was read from them.
+/// The problem of files in force that are now missing or empty.
 fn files_lost(files: &[&Path]) -> Problem {
     let describe = |file: &&Path| {
-        let change = if file.exists() { "holds nothing any more" } else { "is gone" };
+        let change = if file.exists() { "is empty" } else { "is missing" };
         format!("`{}` {change}", file.display())
     };
     let changes: Vec<String> = files.iter().map(describe).collect();
     Problem {
         code: "config.file-lost",
         blame: Blame::Caller,
-        message: format!("files of the configuration in force are lost: {}", changes.join(", ")),
-        hint: Some("put them back; to go on without them, run `toolbooth reload`".into()),
+        message: format!("configuration files in force are lost: {}", changes.join(", ")),
+        hint: Some("restore them; to continue without them, run `toolbooth reload`".into()),
     }
 }
 
-/// A project file says how callers are recognised or what they may do, and waits for trust.
+/// The problem of a project file that sets `auth` or `policy` and is not trusted.
 pub fn trust_required(files: &[&Path]) -> Problem {
     let names: Vec<String> = files.iter().map(|file| format!("`{}`", file.display())).collect();
     Problem {
         code: "trust.required",
         blame: Blame::Caller,
         message: format!(
-            "{} sets rules for callers and is not trusted: without them the gateway would be more open than \
-             the folder asks",
+            "{} sets rules for callers and is not trusted: without them the gateway would be less restricted than \
+             the folder requires",
             names.join(", ")
         ),
         hint: Some(
-            "look at it, then run `toolbooth trust`; `serve --trust` trusts it and starts, `--no-project` leaves the \
-             folder's files out"
+            "check it, then run `toolbooth trust`; `serve --trust` trusts it and starts, `--no-project` ignores the \
+             folder's files"
                 .into(),
         ),
     }
 }
 
-/// Reads the configuration again and brings the gateway in line; all of it or nothing.
-pub fn reloader(door: Arc<Door>, in_force: InForce, watched: Watched, status: Arc<ConfigStatus>) -> Reload {
-    let in_force = Arc::new(Mutex::new(in_force));
+/// Creates the function that reloads the configuration and applies all of it or nothing.
+pub fn reloader(
+    door: Arc<Door>,
+    active: ActiveConfig,
+    watched: WatchedFiles,
+    status: Arc<ConfigStatus>,
+) -> Reload {
+    let active = Arc::new(Mutex::new(active));
     Arc::new(move |cause| {
-        let (door, in_force, watched) = (door.clone(), in_force.clone(), watched.clone());
+        let (door, active, watched) = (door.clone(), active.clone(), watched.clone());
         let status = status.clone();
         Box::pin(async move {
-            let mut in_force = in_force.lock().await;
-            let done = apply(&door, &mut in_force, &watched, &status, &cause).await;
+            let mut active = active.lock().await;
+            let done = apply(&door, &mut active, &watched, &status, &cause).await;
             if let Err(problem) = &done {
                 status.failed(problem);
                 let event = Event::new(EventKind::ConfigError).code(problem.code);
                 door.engine.emit(event.with("message", problem.message.as_str()));
             }
-            audit(&door, &in_force.sources, &cause, &done).await;
+            audit(&door, &active.sources, &cause, &done).await;
             done
         })
     })
 }
 
-/// The files of a configuration that are there, as others are told of them.
-pub fn read_files(loaded: &Loaded) -> Vec<String> {
+/// The existing files of a configuration, for reports.
+pub fn read_files(loaded: &LoadedConfig) -> Vec<String> {
     let read = loaded.files.iter().filter(|file| file.is_file());
     read.map(|file| file.display().to_string()).collect()
 }
 
 async fn apply(
     door: &Door,
-    in_force: &mut InForce,
-    watched: &Watched,
+    active: &mut ActiveConfig,
+    watched: &WatchedFiles,
     status: &ConfigStatus,
     cause: &ReloadCause,
 ) -> Result<serde_json::Value, Problem> {
-    let loaded =
-        toolbooth_config::load_with_trust(&mut in_force.sources).map_err(|failure: LoadFailure| {
-            watched.set(failure.files.clone());
-            Problem::of(&failure)
-        })?;
+    let loaded = toolbooth_config::load_with_trust(&mut active.sources).map_err(|failure: LoadFailure| {
+        watched.set(failure.files.clone());
+        Problem::of(&failure)
+    })?;
     watched.set(loaded.files.clone());
-    if let Some(refusal) = in_force.refusal(&loaded, cause) {
+    if let Some(refusal) = active.refusal(&loaded, cause) {
         return Err(refusal);
     }
     for finding in loaded.findings.iter().filter(|finding| finding.is_error()) {
@@ -234,45 +242,45 @@ async fn apply(
         door.engine.emit(event.with("message", finding.to_string().as_str()));
     }
     let settings = &loaded.settings;
-    // Everything that can be wrong is found out before anything is put in force.
+    // Everything is validated before anything is applied.
     let terms = terms::of(&loaded)?;
-    let identity = callers::identity_at(&loaded, in_force.address)?;
+    let identity = callers::identity_at(&loaded, active.address)?;
     let directory = callers::directory(&loaded, callers::http())?;
-    let outward = Outward::of(settings)?;
+    let exporters = Exporters::of(settings)?;
     let engine = &door.engine;
-    let plans = match (loaded.is_empty_of_servers(), in_force.servers) {
+    let plans = match (loaded.is_empty_of_servers(), active.servers) {
         // Bundled servers are for a configuration without servers; removing all servers does not start them.
-        (true, Origin::Configured) => Vec::new(),
+        (true, ServerOrigin::Configured) => Vec::new(),
         _ => gateway::plans(&loaded, &gateway::vaults(settings, engine.store())),
     };
     let prepared = engine.prepare(plans).await.map_err(|error| Problem::of(&error))?;
-    // Rules first: no server that comes may be called by the rules of before.
-    if settings.auth != in_force.settings.auth {
-        door.identity.take_mode_of(identity);
-        door.share_out();
+    // Rules come first: a new server must not be called under the old rules.
+    if settings.auth != active.settings.auth {
+        door.authenticator.take_mode_of(identity);
+        door.update_quotas();
     }
-    let difference = door.identity.set_directory(directory);
+    let difference = door.authenticator.set_directory(directory);
     engine.set_terms(terms);
     engine.offer_own_tools().await;
     let applied = engine.apply(prepared).await;
-    engine.offer_manifests(gateway::manifests(&loaded)).await;
-    outward.put_to_work(engine);
-    if difference == Difference::Some || settings.auth != in_force.settings.auth {
+    engine.set_manifests(gateway::manifests(&loaded)).await;
+    exporters.install(engine);
+    if difference == DirectoryChange::Some || settings.auth != active.settings.auth {
         engine.announce_all_lists();
     }
-    let changed = in_force::changed(&in_force.settings, settings);
-    let restart = in_force::waiting_for_restart(&in_force.started, settings);
-    in_force.take(&loaded);
+    let changed = setting_changes::changed(&active.settings, settings);
+    let restart = setting_changes::waiting_for_restart(&active.started, settings);
+    active.replace_by(&loaded);
     status.read_from(read_files(&loaded));
-    tell_of_restart(door, status, &restart);
+    report_restart(door, status, &restart);
     let findings: Vec<String> = loaded.findings.iter().map(toolbooth_config::render).collect();
     Ok(serde_json::json!({
         "applied": applied, "settings": changed, "restart_needed": restart, "findings": findings,
     }))
 }
 
-impl InForce {
-    fn take(&mut self, loaded: &Loaded) {
+impl ActiveConfig {
+    fn replace_by(&mut self, loaded: &LoadedConfig) {
         self.sources.good_manifests = loaded.good_manifests.clone();
         self.sources.filled_files = loaded.filled_files();
         self.settings = loaded.settings.clone();
@@ -281,20 +289,21 @@ impl InForce {
     }
 }
 
-/// Says what waits for the next start, to everybody who looks after the gateway.
-fn tell_of_restart(door: &Door, status: &ConfigStatus, settings: &[&'static str]) {
+/// Reports settings that need a restart: in the log, as an event and in the status.
+fn report_restart(door: &Door, status: &ConfigStatus, settings: &[&'static str]) {
     if settings.is_empty() {
         return;
     }
-    let message = format!("restart needed: `{}` changed and is fixed at the start", settings.join("`, `"));
+    let message =
+        format!("restart needed: `{}` changed and takes effect only at startup", settings.join("`, `"));
     tracing::warn!(code = "config.restart-needed", "{message}");
     let event = Event::new(EventKind::ConfigError).code("config.restart-needed");
     door.engine.emit(event.with("message", message.as_str()));
     status.needs_restart(settings.iter().map(|name| (*name).to_owned()).collect());
 }
 
-/// Writes down that the configuration was read again, and what is trusted by now. It is in force already: a
-/// row that cannot be written is said in the log.
+/// Records the reload and the trusted entries in the audit. The configuration is already in force, so a failure is
+/// only logged.
 async fn audit(
     door: &Door,
     sources: &Sources,
@@ -313,18 +322,18 @@ async fn audit(
     let noted = door.engine.audit_act(act).await;
     let trusted = audit_trust(&**door.engine.store(), cause.by(), &sources.trust.entries()).await;
     for problem in [noted, trusted].into_iter().filter_map(Result::err) {
-        tracing::error!("a reload was not written into the audit: {}", problem.message);
+        tracing::error!("a reload was not recorded in the audit: {}", problem.message);
     }
 }
 
-/// Reads the configuration again and says in the log what came of it.
+/// Reloads the configuration and logs the result.
 pub async fn now(reload: &Reload, cause: ReloadCause) {
     match reload(cause).await {
-        Ok(report) => tracing::info!("the configuration was read again: {}", report["applied"]),
+        Ok(report) => tracing::info!("the configuration was reloaded: {}", report["applied"]),
         Err(problem) => {
             tracing::error!(
                 code = problem.code,
-                "the configuration was not applied, the last good one stays: {}",
+                "the configuration was not applied, the last good one stays in force: {}",
                 problem.sentence()
             );
         }

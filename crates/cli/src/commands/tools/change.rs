@@ -1,32 +1,32 @@
-//! `toolbooth tools diff`, `accept` and `release`: tools that are not, or not yet, what somebody agreed to.
+//! `toolbooth tools diff`, `accept` and `release`: tools that changed or are in quarantine.
 
-use crate::arguments::Global;
+use crate::arguments::GlobalOptions;
+use crate::embedded_gateway::ServerSelection;
 use crate::exit::Exit;
-use crate::failure::{Failure, Outcome};
-use crate::own::Wanted;
-use crate::reach::{Reach, read};
-use crate::remote::segment;
+use crate::failure::{CommandFailure, CommandResult};
+use crate::gateway_handle::{GatewayHandle, read};
+use crate::remote_gateway::segment;
 use crate::render::{self, Paint, Tone, line, moment, plain};
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-/// Shows how tools differ from what was accepted of them: one, or all that do.
-pub async fn diff(reach: &Reach, global: &Global, name: Option<&str>) -> Outcome {
+/// Shows how tools differ from their accepted version: one tool, or all changed ones.
+pub async fn diff(gateway: &GatewayHandle, global: &GlobalOptions, name: Option<&str>) -> CommandResult {
     let names = match name {
         Some(name) => {
-            super::find(reach, name).await?;
+            super::find(gateway, name).await?;
             vec![name.to_owned()]
         }
         None => {
-            reach.connect(Wanted::Started).await;
-            let changed = reach.get("/changes").await?;
+            gateway.connect(ServerSelection::AutoConnected).await;
+            let changed = gateway.get("/changes").await?;
             let tools = changed["tools"].as_array().cloned().unwrap_or_default();
             tools.iter().filter_map(|tool| tool["name"].as_str().map(str::to_owned)).collect()
         }
     };
     let mut diffs = Vec::with_capacity(names.len());
     for name in &names {
-        diffs.push(reach.get(&format!("/tools/{}/diff", segment(name))).await?);
+        diffs.push(gateway.get(&format!("/tools/{}/diff", segment(name))).await?);
     }
     if global.json {
         match (name, diffs.pop()) {
@@ -39,7 +39,7 @@ pub async fn diff(reach: &Reach, global: &Global, name: Option<&str>) -> Outcome
         return Ok(Exit::Ok);
     }
     if diffs.is_empty() {
-        render::print("Every tool is as it was accepted.\n");
+        render::print("No tool has changed since it was accepted.\n");
         return Ok(Exit::Ok);
     }
     let paint = Paint::stdout();
@@ -57,8 +57,8 @@ fn draw(diff: &Value, paint: Paint) -> String {
         format!("accepted {at}, {}", line(accepted["by"].as_str().unwrap_or_default()))
     };
     match diff["state"].as_str().unwrap_or_default() {
-        "new" => return format!("{name} was never used, so nothing was accepted yet.\n"),
-        "same" => return format!("{name} is as it was accepted ({}).\n", when()),
+        "new" => return format!("{name} has not been used yet, so there is no accepted version.\n"),
+        "same" => return format!("{name} has not changed ({}).\n", when()),
         _ => {}
     }
     let mut out = format!(
@@ -67,10 +67,10 @@ fn draw(diff: &Value, paint: Paint) -> String {
         paint.tone(Tone::Good, &format!("+++ {name} (now, {})", short(&diff["now"])))
     );
     match diff["diff"].as_str() {
-        None => out.push_str("The accepted text was not kept; the digests differ.\n"),
-        Some("") => {
-            out.push_str("Its own text is the same; what serves it, or what it is given, has changed.\n")
-        }
+        None => out.push_str("The accepted text was not stored; the digests differ.\n"),
+        Some("") => out.push_str(
+            "Its text is the same; its providers or the arguments from the gateway have changed.\n",
+        ),
         Some(text) => {
             for line in plain(text).lines() {
                 let tone = match line.chars().next() {
@@ -87,18 +87,18 @@ fn draw(diff: &Value, paint: Paint) -> String {
     out
 }
 
-/// Accepts tools as they are, each in the version that was just looked at.
-pub async fn accept(reach: &Reach, global: &Global, names: &[String]) -> Outcome {
+/// Accepts the current version of tools. The request names the digest that was just read.
+pub async fn accept(gateway: &GatewayHandle, global: &GlobalOptions, names: &[String]) -> CommandResult {
     let mut accepted = Vec::with_capacity(names.len());
     for name in names {
-        super::find(reach, name).await?;
+        super::find(gateway, name).await?;
         let path = format!("/tools/{}", segment(name));
-        let diff = reach.get(&format!("{path}/diff")).await?;
+        let diff = gateway.get(&format!("{path}/diff")).await?;
         let body = json!({ "digest": diff["now"] }).to_string();
-        let answer = post(reach, &format!("{path}/accept"), Some(Bytes::from(body))).await?;
+        let answer = post(gateway, &format!("{path}/accept"), Some(Bytes::from(body))).await?;
         if !global.json {
             let name = line(answer["name"].as_str().unwrap_or(name));
-            render::print(&format!("{name} is accepted as it is.\n"));
+            render::print(&format!("Accepted {name}.\n"));
         }
         accepted.push(answer);
     }
@@ -108,17 +108,17 @@ pub async fn accept(reach: &Reach, global: &Global, names: &[String]) -> Outcome
     Ok(Exit::Ok)
 }
 
-/// Lets tools out of quarantine as they are.
-pub async fn release(reach: &Reach, global: &Global, names: &[String]) -> Outcome {
-    // A gateway of the command's own knows no tool in quarantine before it has heard the servers.
-    reach.connect(Wanted::Started).await;
+/// Releases tools from quarantine.
+pub async fn release(gateway: &GatewayHandle, global: &GlobalOptions, names: &[String]) -> CommandResult {
+    // An embedded gateway knows its tools only after the servers have listed them.
+    gateway.connect(ServerSelection::AutoConnected).await;
     let mut released = Vec::with_capacity(names.len());
     for name in names {
-        let answer = post(reach, &format!("/tools/{}/release", segment(name)), None).await?;
+        let answer = post(gateway, &format!("/tools/{}/release", segment(name)), None).await?;
         if !global.json {
             let reason = line(answer["quarantined"]["reason"].as_str().unwrap_or_default());
             let name = line(answer["name"].as_str().unwrap_or(name));
-            render::print(&format!("{name} is released as it is ({reason}).\n"));
+            render::print(&format!("Released {name} ({reason}).\n"));
         }
         released.push(answer);
     }
@@ -128,6 +128,6 @@ pub async fn release(reach: &Reach, global: &Global, names: &[String]) -> Outcom
     Ok(Exit::Ok)
 }
 
-async fn post(reach: &Reach, path: &str, body: Option<Bytes>) -> Result<Value, Failure> {
-    read(&reach.post("the tool", path, body).await?)
+async fn post(gateway: &GatewayHandle, path: &str, body: Option<Bytes>) -> Result<Value, CommandFailure> {
+    read(&gateway.post("the tool", path, body).await?)
 }

@@ -1,54 +1,54 @@
-//! What a list of tools is narrowed by: the parameters of `GET /tools`, as options.
+//! The options that filter a list of tools: the query parameters of `GET /tools`.
 
-use crate::remote::segment;
+use crate::remote_gateway::segment;
 use clap::Args;
 
-/// Which tools are listed. Every option stands for the parameter of the same name.
+/// Filters of a list of tools. Every option is the query parameter of the same name.
 #[derive(Debug, Clone, Default, Args)]
-pub struct Filter {
+pub struct ToolListFilter {
     /// Only tools of this server; may be given several times.
     #[arg(long, value_name = "NAME")]
     pub server: Vec<String>,
-    /// Only tools whose name, description or arguments hold this text.
+    /// Only tools whose name, description or arguments contain this text.
     #[arg(long, value_name = "TEXT")]
     pub q: Option<String>,
-    /// Tools of any of these personas, and shared ones. (`--persona` looks through one, in every command.)
+    /// Tools of any of these personas, and shared ones. (`--persona` selects the view of one persona.)
     #[arg(long, value_name = "NAME,...", value_delimiter = ',', allow_hyphen_values = true)]
     pub personas: Vec<String>,
-    /// Leave out tools that belong to no persona.
+    /// Exclude tools that do not belong to a persona.
     #[arg(long)]
     pub no_shared: bool,
-    /// Only tools with this provider: `mcp`, `http`, or an id such as `mcp:github`; several times: with all of them.
+    /// Only tools with this provider: `mcp`, `http`, or an id such as `mcp:github`; if repeated, with all of them.
     #[arg(long, value_name = "PROVIDER")]
     pub provider: Vec<String>,
-    /// Only tools that can do this; several times: that can do all of it.
+    /// Only tools with this capability; if repeated, with all of them.
     #[arg(long, value_name = "TAG")]
     pub capability: Vec<String>,
-    /// Only tools with this label: `none`, `network`, `write` and so on; several times: with any of them.
+    /// Only tools with this label: `none`, `network`, `write` and so on; if repeated, with any of them.
     #[arg(long, value_name = "LABEL")]
     pub side_effects: Vec<String>,
-    /// Only tools of these versions: `>=1.2, <2`, `^1.4`, `~1.2`, or one version.
+    /// Only tools in this version range: `>=1.2, <2`, `^1.4`, `~1.2`, or one version.
     #[arg(long, value_name = "RANGE")]
     pub version: Option<String>,
-    /// Only tools of which this share of calls went well: `0.8`, or `80` in percent.
+    /// Only tools with at least this success rate: `0.8`, or `80` in percent.
     #[arg(long, value_name = "RATE")]
     pub min_success_rate: Option<String>,
-    /// Whether tools that were never called count as good: `include` or `exclude`.
+    /// Whether to list tools that were never called: `include` or `exclude`.
     #[arg(long, value_name = "WORD")]
     pub unknown: Option<String>,
-    /// The order: `name`, `server`, `calls`, `success_rate`, `token_cost` or `quality`; `-` in front turns it round.
+    /// Sort by `name`, `server`, `calls`, `success_rate`, `token_cost` or `quality`; a leading `-` reverses the order.
     #[arg(long, value_name = "ORDER", allow_hyphen_values = true)]
     pub sort: Option<String>,
-    /// How much of each tool, with `--json`: `summary` or `full`.
+    /// Level of detail with `--json`: `summary` or `full`.
     #[arg(long, value_name = "WORD")]
     pub view: Option<String>,
-    /// At most this many.
+    /// Maximum number of tools.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub limit: Option<u32>,
 }
 
-impl Filter {
-    /// The address of one page.
+impl ToolListFilter {
+    /// The path of one page.
     pub fn path(&self, limit: usize, cursor: Option<&str>) -> String {
         let Self {
             server,
@@ -95,12 +95,12 @@ impl Filter {
         path
     }
 
-    /// Whether anything was asked for but a number.
+    /// Whether any filter other than the limit is set.
     pub fn narrows(&self) -> bool {
         self.path(1, None) != Self::default().path(1, None)
     }
 
-    /// The one server whose tools are wanted.
+    /// The server, if the filter names exactly one.
     pub fn only_server(&self) -> Option<&str> {
         match self.server.as_slice() {
             [one] => Some(one),

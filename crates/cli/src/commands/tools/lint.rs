@@ -1,51 +1,51 @@
-//! `toolbooth tools lint`: how well tools tell what they are for, and what is odd about them.
+//! `toolbooth tools lint`: scores tool definitions and reports findings.
 
-use crate::arguments::Global;
+use crate::arguments::GlobalOptions;
+use crate::embedded_gateway::ServerSelection;
 use crate::exit::Exit;
-use crate::failure::{Failure, Outcome};
+use crate::failure::{CommandFailure, CommandResult};
 use crate::gateway;
-use crate::own::Wanted;
-use crate::reach::Reach;
-use crate::remote::segment;
+use crate::gateway_handle::GatewayHandle;
+use crate::remote_gateway::segment;
 use crate::render::{self, Paint, Tone, line};
 use clap::Args;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::json::RawJson;
-use toolbooth_core::lint::{PASS_MARK, Siblings, Subject, examine};
+use toolbooth_core::lint::{LintSubject, PASS_MARK, Siblings, examine};
 
-/// How many tools one question returns: few enough that nobody else has to wait for it.
+/// The page size: small enough that a page does not delay other requests.
 const PAGE: usize = 200;
-/// The largest file that is read.
+/// The largest accepted file.
 const MAX_FILE_BYTES: u64 = 256 << 20;
-/// The most files of one folder.
+/// The maximum number of files in one folder.
 const MAX_FILES: usize = 10_000;
 
-/// Which tools, and how good they have to be.
+/// Arguments of `toolbooth tools lint`.
 #[derive(Debug, Args)]
 pub struct LintArguments {
-    /// Only tools whose name fits; `*` stands for anything.
+    /// Only tools whose name matches; `*` matches any text.
     #[arg(value_name = "FILTER")]
     filters: Vec<String>,
     /// Only tools of this server; may be given several times.
     #[arg(long, value_name = "NAME")]
     server: Vec<String>,
-    /// The pass mark, instead of `lint.min_score`.
+    /// Minimum score, instead of `lint.min_score`.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=100))]
     min_score: Option<u8>,
-    /// Look at a file, or a folder of files, with answers to `tools/list`; no gateway is needed.
+    /// Check a file, or a folder of files, with answers to `tools/list`; needs no gateway.
     #[arg(long, value_name = "PATH", conflicts_with = "server")]
     file: Vec<PathBuf>,
 }
 
-/// Whether the tools can be looked at without a gateway.
+/// Whether the tools come from files, so that no gateway is needed.
 pub fn is_offline(arguments: &LintArguments) -> bool {
     !arguments.file.is_empty()
 }
 
 /// Scores the tools of files.
-pub fn files(global: &Global, arguments: &LintArguments) -> Outcome {
+pub fn files(global: &GlobalOptions, arguments: &LintArguments) -> CommandResult {
     let mark = arguments.min_score.unwrap_or_else(|| configured(global));
     let mut tools = Vec::new();
     for path in &arguments.file {
@@ -57,27 +57,31 @@ pub fn files(global: &Global, arguments: &LintArguments) -> Outcome {
 }
 
 /// Scores the tools of the gateway.
-pub async fn lint(reach: &Reach, global: &Global, arguments: &LintArguments) -> Outcome {
+pub async fn lint(
+    gateway: &GatewayHandle,
+    global: &GlobalOptions,
+    arguments: &LintArguments,
+) -> CommandResult {
     for server in &arguments.server {
-        // Asked first, so that a slip in the name is not an empty list.
-        if let Err(failure) = reach.get(&format!("/servers/{}", segment(server))).await {
-            return Err(super::super::servers::suggest(reach, failure, server).await);
+        // Checked first, so that a typo in the name does not give an empty list.
+        if let Err(failure) = gateway.get(&format!("/servers/{}", segment(server))).await {
+            return Err(super::super::servers::suggest(gateway, failure, server).await);
         }
     }
-    reach.connect(Wanted::Started).await;
+    gateway.connect(ServerSelection::AutoConnected).await;
     let mut tools = Vec::new();
     let (mut cursor, mut mark): (Option<String>, u8) = (None, PASS_MARK);
     loop {
         let mut path = format!("/lint?limit={PAGE}");
         arguments.server.iter().for_each(|name| path.push_str(&format!("&server={}", segment(name))));
         cursor.iter().for_each(|cursor| path.push_str(&format!("&cursor={}", segment(cursor))));
-        let mut page = reach.get(&path).await?;
+        let mut page = gateway.get(&path).await?;
         mark = page["min_score"].as_u64().and_then(|mark| mark.try_into().ok()).unwrap_or(mark);
         if let Value::Array(more) = page["tools"].take() {
             tools.extend(more);
         }
         let next = page["next_cursor"].as_str().map(str::to_owned);
-        if next.is_none() || next == cursor || tools.len() >= super::MOST {
+        if next.is_none() || next == cursor || tools.len() >= super::MAX_TOOLS {
             break;
         }
         cursor = next;
@@ -85,25 +89,27 @@ pub async fn lint(reach: &Reach, global: &Global, arguments: &LintArguments) -> 
     show(global, arguments, arguments.min_score.unwrap_or(mark), tools)
 }
 
-fn configured(global: &Global) -> u8 {
+fn configured(global: &GlobalOptions) -> u8 {
     let loaded = gateway::sources(global).ok().and_then(|mut sources| {
-        // A configuration that cannot be read has nothing to do with these files.
+        // An invalid configuration must not prevent the check of these files.
         toolbooth_config::load_with_trust(&mut sources).ok()
     });
     loaded.map_or(PASS_MARK, |loaded| loaded.settings.lint.min_score)
 }
 
-fn unreadable(path: &Path, why: impl std::fmt::Display) -> Failure {
-    Failure::usage(Problem {
+fn unreadable(path: &Path, why: impl std::fmt::Display) -> CommandFailure {
+    CommandFailure::usage(Problem {
         code: "lint.unreadable",
         blame: Blame::Caller,
         message: format!("{} cannot be read: {why}", render::path(path)),
-        hint: Some("give a list of tools, an object with `tools`, or a whole answer to `tools/list`".into()),
+        hint: Some(
+            "give a list of tools, an object with `tools`, or a complete answer to `tools/list`".into(),
+        ),
     })
 }
 
-/// The files of a path: itself, or what a folder holds, by name.
-fn files_of(path: &Path) -> Result<Vec<PathBuf>, Failure> {
+/// The files of a path: the file itself, or the sorted JSON files of a folder.
+fn files_of(path: &Path) -> Result<Vec<PathBuf>, CommandFailure> {
     if !path.is_dir() {
         return Ok(vec![path.to_owned()]);
     }
@@ -112,11 +118,11 @@ fn files_of(path: &Path) -> Result<Vec<PathBuf>, Failure> {
     let is_json = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "json");
     let mut files: Vec<PathBuf> = files.filter(is_json).take(MAX_FILES).collect();
     files.sort();
-    if files.is_empty() { Err(unreadable(path, "it holds no .json file")) } else { Ok(files) }
+    if files.is_empty() { Err(unreadable(path, "it has no .json file")) } else { Ok(files) }
 }
 
-/// The scores of a file's tools, in the shape of `GET /lint`.
-fn scores(path: &Path) -> Result<Vec<Value>, Failure> {
+/// The scores of a file's tools, in the format of `GET /lint`.
+fn scores(path: &Path) -> Result<Vec<Value>, CommandFailure> {
     let length = std::fs::metadata(path).map_err(|error| unreadable(path, error))?.len();
     if length > MAX_FILE_BYTES {
         return Err(unreadable(path, format!("it has {length} bytes, over the limit of {MAX_FILE_BYTES}")));
@@ -125,9 +131,9 @@ fn scores(path: &Path) -> Result<Vec<Value>, Failure> {
     let read = RawJson::parse(text).map_err(|error| unreadable(path, error))?;
     let listed = [&["tools"][..], &["result", "tools"]].into_iter().find_map(|place| read.at(place));
     let listed = listed.as_ref().unwrap_or(&read);
-    let definitions = listed.elements().map_err(|_| unreadable(path, "there is no list of tools in it"))?;
-    let said = read.member("server").and_then(|name| name.string().map(|name| name.into_owned()));
-    let server = said.unwrap_or_else(|| path.file_stem().unwrap_or_default().to_string_lossy().into_owned());
+    let definitions = listed.elements().map_err(|_| unreadable(path, "it has no list of tools"))?;
+    let named = read.member("server").and_then(|name| name.string().map(|name| name.into_owned()));
+    let server = named.unwrap_or_else(|| path.file_stem().unwrap_or_default().to_string_lossy().into_owned());
     let text = |definition: &RawJson, key: &str| {
         definition
             .member(key)
@@ -136,11 +142,11 @@ fn scores(path: &Path) -> Result<Vec<Value>, Failure> {
     };
     let mut siblings = Siblings::default();
     for definition in &definitions {
-        siblings.note(&server, &text(definition, "name"), &text(definition, "description"));
+        siblings.add(&server, &text(definition, "name"), &text(definition, "description"));
     }
     let scored = definitions.iter().map(|definition| {
         let name = text(definition, "name");
-        let subject = Subject { server: Some(&server), name: &name, definition, label: None };
+        let subject = LintSubject { server: Some(&server), name: &name, definition, label: None };
         let score = examine(&subject).beside(&subject, &siblings);
         let findings = score.findings.iter().map(|finding| {
             json!({
@@ -154,14 +160,14 @@ fn scores(path: &Path) -> Result<Vec<Value>, Failure> {
     Ok(scored.collect())
 }
 
-/// Whether a tool of this shape passes: by its points, and without an error among its findings.
+/// Whether a tool passes: it has enough points and no finding is an error.
 fn passes(tool: &Value, mark: u8) -> bool {
     let errors = tool["findings"].as_array().into_iter().flatten();
     tool["score"].as_u64() >= Some(mark.into())
         && !errors.into_iter().any(|finding| finding["severity"] == "error")
 }
 
-fn show(global: &Global, arguments: &LintArguments, mark: u8, mut tools: Vec<Value>) -> Outcome {
+fn show(global: &GlobalOptions, arguments: &LintArguments, mark: u8, mut tools: Vec<Value>) -> CommandResult {
     if !arguments.filters.is_empty() {
         tools.retain(|tool| {
             let names = ["name", "tool"].map(|key| tool[key].as_str().unwrap_or_default());

@@ -1,4 +1,4 @@
-//! `toolbooth tools`: what the servers offer.
+//! `toolbooth tools`: lists and inspects the tools of the servers.
 
 mod change;
 mod filter;
@@ -6,110 +6,114 @@ mod lint;
 mod search;
 mod stats;
 
-pub use filter::Filter;
+pub use filter::ToolListFilter;
 pub use stats::{StatsArguments, run as show_stats};
 
 use super::in_runtime;
-use crate::arguments::Global;
+use crate::arguments::GlobalOptions;
+use crate::embedded_gateway::ServerSelection;
 use crate::exit::Exit;
-use crate::failure::{Failure, Outcome};
-use crate::own::Wanted;
-use crate::reach::Reach;
-use crate::remote::segment;
-use crate::render::{self, Cell, Paint, Table, Tone, ago, line, plain};
+use crate::failure::{CommandFailure, CommandResult};
+use crate::gateway_handle::GatewayHandle;
+use crate::remote_gateway::segment;
+use crate::render::{self, Paint, Table, TableCell, Tone, ago, line, plain};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use std::io::IsTerminal;
 use toolbooth_config::nearest;
 
-/// How many tools one question returns.
+/// The page size.
 const PAGE: usize = 1000;
-/// The most tools that are listed.
-const MOST: usize = 100_000;
+/// The maximum number of listed tools.
+const MAX_TOOLS: usize = 100_000;
 
-/// Which tools.
+/// Arguments of `toolbooth tools`.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct ToolsArguments {
     #[command(subcommand)]
-    action: Option<Action>,
+    action: Option<ToolsAction>,
     #[command(flatten)]
-    filter: Filter,
+    filter: ToolListFilter,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
+enum ToolsAction {
     /// List tools (the default).
-    List(Box<Filter>),
+    List(Box<ToolListFilter>),
     /// Show one tool, its arguments and how to call it.
     Show { name: String },
-    /// Show what tools take of a model's context: in full, as summaries, and as a client was sent them.
+    /// Show how many context tokens tools use: in full, as summaries, and as sent to a client.
     Stats(StatsArguments),
-    /// Score how well tools tell a model what they are for; exits with 1 if one does not pass.
+    /// Score how well tools are described for a model; exits with 1 if one does not pass.
     Lint(lint::LintArguments),
-    /// Show how a tool, or every tool that changed, differs from what was accepted of it.
+    /// Show how a tool, or every changed tool, differs from its accepted version.
     Diff { name: Option<String> },
-    /// Accept tools as they are now.
+    /// Accept the current version of tools.
     Accept {
         #[arg(required = true)]
         name: Vec<String>,
     },
-    /// Let tools out of quarantine as they are now.
+    /// Release tools from quarantine.
     Release {
         #[arg(required = true)]
         name: Vec<String>,
     },
     /// Find the tools that do what you want.
-    Search(search::Search),
+    Search(search::ToolSearchArguments),
 }
 
 /// Runs `toolbooth tools`.
-pub fn run(global: &Global, what: ToolsArguments) -> Outcome {
-    if let Some(Action::Lint(arguments)) = &what.action
+pub fn run(global: &GlobalOptions, arguments: ToolsArguments) -> CommandResult {
+    if let Some(ToolsAction::Lint(arguments)) = &arguments.action
         && lint::is_offline(arguments)
     {
         return lint::files(global, arguments);
     }
     in_runtime(async {
-        let reach = Reach::open(global).await?;
-        let outcome = within(&reach, global, what).await;
-        reach.close().await;
+        let gateway = GatewayHandle::open(global).await?;
+        let outcome = within(&gateway, global, arguments).await;
+        gateway.close().await;
         outcome
     })
 }
 
-/// The same at a gateway that is open already.
-pub async fn within(reach: &Reach, global: &Global, what: ToolsArguments) -> Outcome {
-    match what.action.unwrap_or(Action::List(Box::new(what.filter))) {
-        Action::List(filter) => list(reach, global, &filter).await,
-        Action::Show { name } => show(reach, global, &name).await,
-        Action::Search(search) => search::run(reach, global, &search).await,
-        Action::Stats(what) => stats::run(reach, global, &what).await,
-        Action::Lint(arguments) if lint::is_offline(&arguments) => lint::files(global, &arguments),
-        Action::Lint(arguments) => lint::lint(reach, global, &arguments).await,
-        Action::Diff { name } => change::diff(reach, global, name.as_deref()).await,
-        Action::Accept { name } => change::accept(reach, global, &name).await,
-        Action::Release { name } => change::release(reach, global, &name).await,
+/// Runs the command on an open gateway.
+pub async fn within(
+    gateway: &GatewayHandle,
+    global: &GlobalOptions,
+    arguments: ToolsArguments,
+) -> CommandResult {
+    match arguments.action.unwrap_or(ToolsAction::List(Box::new(arguments.filter))) {
+        ToolsAction::List(filter) => list(gateway, global, &filter).await,
+        ToolsAction::Show { name } => show(gateway, global, &name).await,
+        ToolsAction::Search(search) => search::run(gateway, global, &search).await,
+        ToolsAction::Stats(arguments) => stats::run(gateway, global, &arguments).await,
+        ToolsAction::Lint(arguments) if lint::is_offline(&arguments) => lint::files(global, &arguments),
+        ToolsAction::Lint(arguments) => lint::lint(gateway, global, &arguments).await,
+        ToolsAction::Diff { name } => change::diff(gateway, global, name.as_deref()).await,
+        ToolsAction::Accept { name } => change::accept(gateway, global, &name).await,
+        ToolsAction::Release { name } => change::release(gateway, global, &name).await,
     }
 }
 
 /// Lists tools.
-pub async fn list(reach: &Reach, global: &Global, filter: &Filter) -> Outcome {
+pub async fn list(gateway: &GatewayHandle, global: &GlobalOptions, filter: &ToolListFilter) -> CommandResult {
     for server in &filter.server {
-        // Asked first, so that a slip in the name is not an empty list.
-        if let Err(failure) = reach.get(&format!("/servers/{}", segment(server))).await {
-            return Err(super::servers::suggest(reach, failure, server).await);
+        // Checked first, so that a typo in the name does not give an empty list.
+        if let Err(failure) = gateway.get(&format!("/servers/{}", segment(server))).await {
+            return Err(super::servers::suggest(gateway, failure, server).await);
         }
     }
-    reach.connect(filter.only_server().map_or(Wanted::Started, Wanted::One)).await;
-    let (revision, tools, more) = gather(reach, filter).await?;
+    gateway.connect(filter.only_server().map_or(ServerSelection::AutoConnected, ServerSelection::One)).await;
+    let (revision, tools, more) = gather(gateway, filter).await?;
     if global.json {
         render::print_json(&json!({ "revision": revision, "tools": tools, "next_cursor": more }));
         return Ok(Exit::Ok);
     }
-    let absent = match absent(reach, filter.only_server()).await {
+    let absent = match absent(gateway, filter.only_server()).await {
         Some(names) => {
-            let without = format!("Without the tools of {names}; `toolbooth servers` tells why.");
+            let without = format!("Without the tools of {names}; `toolbooth servers` shows why.");
             format!("\n{}\n", render::wrap(&without, 0))
         }
         None => String::new(),
@@ -124,8 +128,8 @@ pub async fn list(reach: &Reach, global: &Global, filter: &Filter) -> Outcome {
         let text = |key: &str| tool[key].as_str().unwrap_or_default();
         let number = |key: &str| tool[key].as_u64().map(|number| number.to_string()).unwrap_or_default();
         table.row([
-            Cell::toned(text("name"), Tone::Strong),
-            Cell::toned(&number("quality"), Tone::Dim),
+            TableCell::toned(text("name"), Tone::Strong),
+            TableCell::toned(&number("quality"), Tone::Dim),
             number("token_cost").into(),
             text("description").into(),
         ]);
@@ -138,28 +142,32 @@ pub async fn list(reach: &Reach, global: &Global, filter: &Filter) -> Outcome {
     Ok(Exit::Ok)
 }
 
-/// All matching tools, page after page: the revision, the tools, and where the rest would start.
-async fn gather(reach: &Reach, filter: &Filter) -> Result<(Value, Vec<Value>, Option<String>), Failure> {
-    let wanted = filter.limit.map_or(MOST, |limit| usize::try_from(limit).unwrap_or(MOST).min(MOST));
+/// Fetches all matching tools page by page. Returns the revision, the tools and the next cursor.
+async fn gather(
+    gateway: &GatewayHandle,
+    filter: &ToolListFilter,
+) -> Result<(Value, Vec<Value>, Option<String>), CommandFailure> {
+    let limit_total =
+        filter.limit.map_or(MAX_TOOLS, |limit| usize::try_from(limit).unwrap_or(MAX_TOOLS).min(MAX_TOOLS));
     let mut tools = Vec::new();
     let mut cursor: Option<String> = None;
     loop {
-        let limit = PAGE.min(wanted - tools.len());
-        let mut page = reach.get(&filter.path(limit, cursor.as_deref())).await?;
+        let limit = PAGE.min(limit_total - tools.len());
+        let mut page = gateway.get(&filter.path(limit, cursor.as_deref())).await?;
         if let Value::Array(more) = page["tools"].take() {
             tools.extend(more);
         }
         let next = page["next_cursor"].as_str().map(str::to_owned);
-        if next.is_none() || next == cursor || tools.len() >= wanted {
+        if next.is_none() || next == cursor || tools.len() >= limit_total {
             return Ok((page["revision"].take(), tools, next));
         }
         cursor = next;
     }
 }
 
-/// Servers whose tools cannot be in a list, with their states.
-async fn absent(reach: &Reach, only: Option<&str>) -> Option<String> {
-    let answer = reach.get("/servers").await.ok()?;
+/// Servers that offer no tools because of their state, with that state.
+async fn absent(gateway: &GatewayHandle, only: Option<&str>) -> Option<String> {
+    let answer = gateway.get("/servers").await.ok()?;
     let absent: Vec<String> = answer["servers"]
         .as_array()
         .into_iter()
@@ -174,22 +182,24 @@ async fn absent(reach: &Reach, only: Option<&str>) -> Option<String> {
     (!absent.is_empty()).then(|| absent.join(", "))
 }
 
-/// A tool by any of its names. A gateway of the command's own connects no more servers than it must.
-pub async fn find(reach: &Reach, name: &str) -> Result<Value, Failure> {
+/// Finds a tool by any of its names. An embedded gateway connects only the necessary servers.
+pub async fn find(gateway: &GatewayHandle, name: &str) -> Result<Value, CommandFailure> {
     let path = format!("/tools/{}", segment(name));
-    let cached = reach.get(&path).await;
-    if let Reach::Own(own) = reach {
+    let cached = gateway.get(&path).await;
+    if let GatewayHandle::Embedded(embedded) = gateway {
         match &cached {
-            // A tool of a manifest may be served by others than the server it stands on.
-            Ok(tool) if is_served_elsewhere(tool) => own.connect(Wanted::Started).await,
-            Ok(tool) => own.connect(Wanted::One(tool["server"].as_str().unwrap_or_default())).await,
-            Err(_) => own.connect(Wanted::Started).await,
+            // A manifest tool may be served by other servers than the one it is listed under.
+            Ok(tool) if is_served_elsewhere(tool) => embedded.connect(ServerSelection::AutoConnected).await,
+            Ok(tool) => {
+                embedded.connect(ServerSelection::One(tool["server"].as_str().unwrap_or_default())).await
+            }
+            Err(_) => embedded.connect(ServerSelection::AutoConnected).await,
         }
     } else if cached.is_ok() {
         return cached;
     }
-    match reach.get(&path).await {
-        Err(failure) if failure.trouble.code == "tool.unknown" => Err(suggest(reach, failure, name).await),
+    match gateway.get(&path).await {
+        Err(failure) if failure.fault.code == "tool.unknown" => Err(suggest(gateway, failure, name).await),
         found => found,
     }
 }
@@ -200,24 +210,24 @@ fn is_served_elsewhere(tool: &Value) -> bool {
         || providers.iter().any(|provider| provider["server"] != tool["server"])
 }
 
-async fn suggest(reach: &Reach, failure: Failure, name: &str) -> Failure {
-    let Ok((_, tools, _)) = gather(reach, &Filter::default()).await else { return failure };
+async fn suggest(gateway: &GatewayHandle, failure: CommandFailure, name: &str) -> CommandFailure {
+    let Ok((_, tools, _)) = gather(gateway, &ToolListFilter::default()).await else { return failure };
     let names = |key: &'static str| tools.iter().filter_map(move |tool| tool[key].as_str());
     let exposed =
         |bare: &str| tools.iter().find(|tool| tool["tool"] == bare).and_then(|tool| tool["name"].as_str());
     let near = nearest(name, names("name")).or_else(|| nearest(name, names("tool")).and_then(exposed));
     let near = near.or_else(|| names("name").find(|known| known.contains(name)));
-    match (near, absent(reach, None).await) {
+    match (near, absent(gateway, None).await) {
         (Some(near), _) => failure.hint(format!("did you mean `{near}`?")),
         (None, Some(absent)) => {
-            failure.hint(format!("it may belong to {absent}; `toolbooth servers` tells what is wrong there"))
+            failure.hint(format!("it may belong to {absent}; `toolbooth servers` shows what is wrong there"))
         }
         (None, None) => failure,
     }
 }
 
-async fn show(reach: &Reach, global: &Global, name: &str) -> Outcome {
-    let tool = find(reach, name).await?;
+async fn show(gateway: &GatewayHandle, global: &GlobalOptions, name: &str) -> CommandResult {
+    let tool = find(gateway, name).await?;
     if global.json {
         render::print_json(&tool);
         return Ok(Exit::Ok);
@@ -231,17 +241,18 @@ async fn show(reach: &Reach, global: &Global, name: &str) -> Outcome {
     );
     if let Some(reason) = tool["quarantined"]["reason"].as_str() {
         let name = line(text("name"));
-        let said = format!("In quarantine: {}. `toolbooth tools release {name}` lets it out.", line(reason));
+        let said = format!("In quarantine: {}. `toolbooth tools release {name}` releases it.", line(reason));
         out.push_str(&format!("\n{}\n", paint.tone(Tone::Bad, &render::wrap(&said, 0))));
     }
     if tool["changed"].is_object() {
         let name = line(text("name"));
-        let said = format!("It has changed since it was accepted; `toolbooth tools diff {name}` shows how.");
+        let said =
+            format!("It has changed since it was accepted; `toolbooth tools diff {name}` shows the change.");
         out.push_str(&format!("\n{}\n", paint.tone(Tone::Warn, &render::wrap(&said, 0))));
     }
     let description = plain(text("description"));
     if !description.trim().is_empty() {
-        // Its server wrote this, not the gateway.
+        // The text comes from the server, so it is framed.
         out.push_str(&match std::io::stdout().is_terminal() {
             true => format!("\n{}", render::framed(description.trim())),
             false => format!("\n{}\n", description.trim()),
@@ -259,7 +270,7 @@ async fn show(reach: &Reach, global: &Global, name: &str) -> Outcome {
     Ok(Exit::Ok)
 }
 
-/// How calls of the tool ended lately.
+/// Draws the tool's recent health.
 fn health(health: &Value, paint: Paint) -> String {
     let Some(last) = health["last_call"].as_object() else { return String::new() };
     let mut out = "\n".to_owned();
@@ -287,7 +298,8 @@ fn parameters(schema: &Value) -> Option<Table> {
     let mut table = Table::new(&["ARGUMENT", "TYPE", "", "DESCRIPTION"]).wrapping();
     for (name, property) in properties {
         let kind = super::call::kind_of(property);
-        let needed = if is_required(schema, name) { Cell::toned("required", Tone::Warn) } else { "".into() };
+        let needed =
+            if is_required(schema, name) { TableCell::toned("required", Tone::Warn) } else { "".into() };
         table.row([
             name.into(),
             kind.into(),
@@ -298,7 +310,7 @@ fn parameters(schema: &Value) -> Option<Table> {
     Some(table)
 }
 
-/// A call that a reader can complete.
+/// An example command line with the required arguments.
 fn example(name: &str, schema: &Value) -> String {
     let mut words = vec!["toolbooth call".to_owned(), line(name)];
     let required = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);

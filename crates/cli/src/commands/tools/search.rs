@@ -1,29 +1,29 @@
-//! `toolbooth tools search`: from what one wants to the tools that do it.
+//! `toolbooth tools search`: finds tools by what they do.
 
-use crate::arguments::Global;
+use crate::arguments::GlobalOptions;
+use crate::embedded_gateway::ServerSelection;
 use crate::exit::Exit;
-use crate::failure::Outcome;
-use crate::own::Wanted;
-use crate::reach::Reach;
-use crate::remote::segment;
-use crate::render::{self, Cell, Paint, Table, Tone, line};
+use crate::failure::CommandResult;
+use crate::gateway_handle::GatewayHandle;
+use crate::remote_gateway::segment;
+use crate::render::{self, Paint, Table, TableCell, Tone, line};
 use clap::Args;
 
-/// What is searched for.
+/// Arguments of `toolbooth tools search`.
 #[derive(Debug, Args)]
-pub struct Search {
-    /// What the tool should do, or its name. Several are searched for together.
+pub struct ToolSearchArguments {
+    /// What the tool should do, or its name. Several queries are searched together.
     #[arg(value_name = "QUERY", required = true)]
     queries: Vec<String>,
     /// The query is a regular expression.
     #[arg(long)]
     regex: bool,
-    /// At most this many.
+    /// Maximum number of hits.
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=50))]
     limit: u32,
 }
 
-impl Search {
+impl ToolSearchArguments {
     fn path(&self) -> String {
         let mut path = format!("/tools/search?limit={}", self.limit);
         for query in &self.queries {
@@ -36,10 +36,14 @@ impl Search {
     }
 }
 
-/// Searches and shows what was found.
-pub async fn run(reach: &Reach, global: &Global, search: &Search) -> Outcome {
-    reach.connect(Wanted::Started).await;
-    let found = reach.get(&search.path()).await?;
+/// Searches and prints the hits.
+pub async fn run(
+    gateway: &GatewayHandle,
+    global: &GlobalOptions,
+    search: &ToolSearchArguments,
+) -> CommandResult {
+    gateway.connect(ServerSelection::AutoConnected).await;
+    let found = gateway.get(&search.path()).await?;
     if global.json {
         render::print_json(&found);
         return Ok(Exit::Ok);
@@ -52,7 +56,11 @@ pub async fn run(reach: &Reach, global: &Global, search: &Search) -> Outcome {
         for hit in list("hits") {
             let text = |key: &str| hit[key].as_str().unwrap_or_default();
             let score = format!("{:.2}", hit["score"].as_f64().unwrap_or_default());
-            table.row([Cell::toned(text("name"), Tone::Strong), score.into(), text("description").into()]);
+            table.row([
+                TableCell::toned(text("name"), Tone::Strong),
+                score.into(),
+                text("description").into(),
+            ]);
         }
         render::print(&table.draw(Paint::stdout()));
     }

@@ -1,4 +1,4 @@
-//! The tools a plan may use: `_mcp_data`, read.
+//! The tools that a plan may use, parsed from `_mcp_data`.
 
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -6,29 +6,29 @@ use std::fmt::Write;
 use toolbooth_core::json::RawJson;
 use toolbooth_core::schema::PublicSchema;
 
-/// The most characters of the reference; a model has to read it.
+/// The maximum length of the reference, which is part of a prompt.
 const LONGEST_REFERENCE: usize = 120_000;
-/// The most characters of a description in it.
+/// The maximum length of a description in it.
 const LONGEST_DESCRIPTION: usize = 400;
-/// The planner's own tool: planning a plan leads nowhere.
+/// The planner's own tool, which plans must not use.
 const SELF: &str = "plan_task";
 
-/// Every tool that the caller may use.
+/// The tools that the caller may use.
 #[derive(Debug, Default)]
-pub(super) struct Known {
-    servers: Vec<KnownServer>,
+pub(super) struct PlannerCatalog {
+    servers: Vec<PlannerCatalogServer>,
     parameters: BTreeMap<String, Value>,
 }
 
 #[derive(Debug)]
-struct KnownServer {
+struct PlannerCatalogServer {
     name: String,
     description: String,
     tools: Vec<(String, String)>,
 }
 
-impl Known {
-    /// Reads what the gateway supplied.
+impl PlannerCatalog {
+    /// Parses the catalog that the gateway supplied.
     pub(super) fn read(data: &Value) -> Self {
         let mut known = Self::default();
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -44,7 +44,7 @@ impl Known {
             }
             if !tools.is_empty() {
                 let (name, description) = (text(&server["server_name"]), text(&server["description"]));
-                known.servers.push(KnownServer { name, description, tools });
+                known.servers.push(PlannerCatalogServer { name, description, tools });
             }
         }
         known
@@ -55,7 +55,7 @@ impl Known {
         self.parameters.keys().map(String::as_str)
     }
 
-    /// What is wrong with a step, in words that a model can act on.
+    /// The errors of a step, in words for the model.
     pub(super) fn objections(&self, tool: &str, arguments: &RawJson) -> Vec<String> {
         let Some(parameters) = self.parameters.get(tool) else {
             let shown: String = tool.chars().take(100).collect();
@@ -73,18 +73,18 @@ impl Known {
         unknown.chain(wrong).collect()
     }
 
-    /// A tool of the same last word, where there is exactly one.
+    /// A suggestion: the tool with the same last word, if there is exactly one.
     fn nearest(&self, tool: &str) -> String {
         let last = |name: &str| name.rsplit(['_', '.']).next().unwrap_or_default().to_owned();
-        let wanted = last(tool);
-        let mut alike = self.names().filter(|name| last(name) == wanted);
+        let last_word = last(tool);
+        let mut alike = self.names().filter(|name| last(name) == last_word);
         match (alike.next(), alike.next()) {
             (Some(one), None) => format!(" (did you mean `{one}`?)"),
             _ => String::new(),
         }
     }
 
-    /// The tools in words, one after the other.
+    /// A description of all tools, for a prompt.
     pub(super) fn reference(&self) -> String {
         if self.servers.is_empty() {
             return "(No tools available)\n".into();
@@ -128,7 +128,7 @@ fn write_parameters(text: &mut String, parameters: &Value) {
     }
 }
 
-/// A text on one line, and not too long a one.
+/// A text on one line, truncated.
 fn line(text: &str) -> String {
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
     words.chars().take(LONGEST_DESCRIPTION).collect()

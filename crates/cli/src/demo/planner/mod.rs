@@ -1,26 +1,26 @@
 //! `planner`: plans a task with the tools that the caller may use.
 //!
-//! The plan is data, not a script: steps with a tool and its arguments, each held against the catalog before
-//! anybody sees it. What is wrong goes back to the model once. The script is only a way to write a plan down.
+//! The plan is data, not a script: steps with a tool and its arguments, each checked against the catalog. If a step is
+//! not valid, the model gets the errors once and may correct its plan. The script is only a form of the plan.
 
 mod catalog;
 mod plan;
 mod script;
 
-use super::conversation::{Answered, Call, Reply, Sampling, Server};
+use super::conversation::{BundledCall, BundledReply, BundledServer, ModelAnswer, SamplingSupport};
 use async_trait::async_trait;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use catalog::Known;
-use plan::Plan;
-use script::Options;
+use catalog::PlannerCatalog;
+use plan::TaskPlan;
+use script::ScriptOptions;
 use serde_json::{Value, json};
 
-/// The longest task.
+/// The maximum length of a task.
 const LONGEST_TASK: usize = 8_000;
-/// The longest answer of a model that is read.
+/// The maximum length of a model's answer.
 const LONGEST_ANSWER: usize = 100_000;
-/// How many tokens a model may answer with.
+/// The maximum number of tokens of a model's answer.
 const MAX_TOKENS: u32 = 8_000;
 
 const RULES: &str = "You plan work that is done by calling tools. Answer with one JSON object and nothing else: \
@@ -30,10 +30,10 @@ result of another. At most 50 steps.";
 
 /// The server.
 #[derive(Debug)]
-pub(super) struct Planner;
+pub(super) struct PlannerServer;
 
 #[async_trait]
-impl Server for Planner {
+impl BundledServer for PlannerServer {
     fn name(&self) -> &'static str {
         "planner"
     }
@@ -56,32 +56,32 @@ impl Server for Planner {
         ])
     }
 
-    async fn call(&self, call: Call) -> Option<Reply> {
+    async fn call(&self, call: BundledCall) -> Option<BundledReply> {
         (call.tool == "plan_task").then(|| plan_task(&call).unwrap_or_else(|refused| refused))
     }
 }
 
-fn plan_task(call: &Call) -> Result<Reply, Reply> {
+fn plan_task(call: &BundledCall) -> Result<BundledReply, BundledReply> {
     let task: String = call.text("task")?.chars().take(LONGEST_TASK).collect();
-    let options = Options::read(&call.arguments).map_err(|why| Reply::failed(&why))?;
-    let known = Known::read(&call.arguments["_mcp_data"]);
+    let options = ScriptOptions::read(&call.arguments).map_err(|why| BundledReply::failed(&why))?;
+    let known = PlannerCatalog::read(&call.arguments["_mcp_data"]);
     match (&call.answered, call.sampling) {
-        (None, Sampling::Impossible) => Ok(listing(&task, &known)),
-        (None, Sampling::Possible) => Ok(ask(vec![user(&request(&task, &known))], "first")),
-        (Some(Answered { answer, state }), _) => {
-            let said = text_of(answer);
-            match (Plan::read(&said, &known), state.as_str()) {
+        (None, SamplingSupport::Impossible) => Ok(listing(&task, &known)),
+        (None, SamplingSupport::Possible) => Ok(ask(vec![user(&request(&task, &known))], "first")),
+        (Some(ModelAnswer { answer, state }), _) => {
+            let text = text_of(answer);
+            match (TaskPlan::read(&text, &known), state.as_str()) {
                 (Ok(plan), _) => Ok(finished(&task, &plan, &script::write(&task, &plan, &options))),
                 (Err(problems), "first") => {
                     let complaint = format!(
                         "That plan cannot be used:\n- {}\nAnswer with the whole plan again, as one JSON object.",
                         problems.join("\n- ")
                     );
-                    let again = vec![user(&request(&task, &known)), assistant(&said), user(&complaint)];
+                    let again = vec![user(&request(&task, &known)), assistant(&text), user(&complaint)];
                     Ok(ask(again, "second"))
                 }
-                (Err(problems), _) => Err(Reply::failed(&format!(
-                    "the model gave no plan that fits the tools, not even when told what was wrong:\n- {}",
+                (Err(problems), _) => Err(BundledReply::failed(&format!(
+                    "the model gave no valid plan, even after a list of its errors:\n- {}",
                     problems.join("\n- ")
                 ))),
             }
@@ -89,7 +89,7 @@ fn plan_task(call: &Call) -> Result<Reply, Reply> {
     }
 }
 
-fn request(task: &str, known: &Known) -> String {
+fn request(task: &str, known: &PlannerCatalog) -> String {
     format!("Tools:\n\n{}\nTask: {task}", known.reference())
 }
 
@@ -101,11 +101,11 @@ fn assistant(text: &str) -> Value {
     json!({"role": "assistant", "content": {"type": "text", "text": text}})
 }
 
-fn ask(messages: Vec<Value>, state: &str) -> Reply {
+fn ask(messages: Vec<Value>, state: &str) -> BundledReply {
     let params = json!({
         "systemPrompt": RULES, "messages": messages, "maxTokens": MAX_TOKENS, "temperature": 0.2,
     });
-    Reply::Ask { params, state: state.to_owned() }
+    BundledReply::Ask { params, state: state.to_owned() }
 }
 
 /// The text of a sampled message: one block, or several.
@@ -118,22 +118,22 @@ fn text_of(answer: &Value) -> String {
     texts.flat_map(str::chars).take(LONGEST_ANSWER).collect()
 }
 
-/// Without a model: what there is to plan with.
-fn listing(task: &str, known: &Known) -> Reply {
+/// The result without a model: a list of the tools.
+fn listing(task: &str, known: &PlannerCatalog) -> BundledReply {
     let names: Vec<&str> = known.names().collect();
-    Reply::object(&json!({"results": {
+    BundledReply::object(&json!({"results": {
         "task": task, "plan": null, "tool_count": names.len(), "available_tools": names,
         "reference": known.reference(),
-        "note": "No model could be asked, so this lists the tools. A client that offers sampling makes a plan of it, or `llm` in the gateway's configuration with this server among `llm.allow`.",
+        "note": "No model is available, so this lists the tools. A plan needs a client that supports sampling, or `llm` in the gateway's configuration with this server in `llm.allow`.",
     }}))
 }
 
-fn finished(task: &str, plan: &Plan, script: &str) -> Reply {
+fn finished(task: &str, plan: &TaskPlan, script: &str) -> BundledReply {
     let name = script::file_name(task);
     let written = plan.to_json(task);
     let file = |name: &str, mime: &str, description: &str, content: &str| json!({"name": name, "mime": mime, "description": description, "viewer": "code", "b64": STANDARD.encode(content)});
     let script_name = format!("{name}.sh");
-    Reply::object(&json!({
+    BundledReply::object(&json!({
         "results": {"task": task, "plan": written, "script": script_name},
         "artifacts": [
             file(&script_name, "application/x-sh", "The plan as a script.", script),

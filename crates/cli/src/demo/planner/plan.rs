@@ -1,38 +1,38 @@
-//! A plan: steps with a tool, its arguments and a reason, each held against the catalog.
+//! A plan: steps with a tool, its arguments and a reason, each checked against the catalog.
 
-use super::catalog::Known;
+use super::catalog::PlannerCatalog;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use toolbooth_core::json::RawJson;
 
-/// The most steps.
+/// The maximum number of steps.
 const MAX_STEPS: usize = 50;
-/// The most problems that are told.
+/// The maximum number of reported problems.
 const MAX_PROBLEMS: usize = 20;
 
-/// A plan in which every step fits its tool.
+/// A plan whose steps are all valid.
 #[derive(Debug)]
-pub(super) struct Plan {
-    pub(super) steps: Vec<Step>,
+pub(super) struct TaskPlan {
+    pub(super) steps: Vec<TaskStep>,
 }
 
 /// One call of a plan.
 #[derive(Debug)]
-pub(super) struct Step {
+pub(super) struct TaskStep {
     pub(super) tool: String,
-    /// An object, spelled as the model spelled it.
+    /// An object, exactly as the model wrote it.
     pub(super) arguments: RawJson,
     pub(super) why: String,
 }
 
 #[derive(Deserialize)]
-struct Written {
-    steps: Vec<WrittenStep>,
+struct DraftPlan {
+    steps: Vec<DraftStep>,
 }
 
 #[derive(Deserialize)]
-struct WrittenStep {
+struct DraftStep {
     tool: String,
     #[serde(default)]
     arguments: Option<Box<RawValue>>,
@@ -40,27 +40,27 @@ struct WrittenStep {
     why: String,
 }
 
-impl Plan {
-    /// Reads what a model said; what is wrong with it otherwise.
-    pub(super) fn read(said: &str, known: &Known) -> Result<Self, Vec<String>> {
-        // Models like to wrap JSON into words or fences; the first object is the plan.
-        let start = said.find('{').ok_or_else(|| vec!["the answer holds no JSON object".to_owned()])?;
-        let mut objects = serde_json::Deserializer::from_str(&said[start..]).into_iter::<Written>();
+impl TaskPlan {
+    /// Parses a model's answer; the error lists all problems.
+    pub(super) fn read(answer: &str, known: &PlannerCatalog) -> Result<Self, Vec<String>> {
+        // Models often surround JSON with words or code fences; the first object is the plan.
+        let start = answer.find('{').ok_or_else(|| vec!["the answer has no JSON object".to_owned()])?;
+        let mut objects = serde_json::Deserializer::from_str(&answer[start..]).into_iter::<DraftPlan>();
         let written = match objects.next() {
             Some(Ok(written)) => written,
-            Some(Err(error)) => return Err(vec![format!("the answer is no plan: {error}")]),
-            None => return Err(vec!["the answer holds no JSON object".into()]),
+            Some(Err(error)) => return Err(vec![format!("the answer is not a plan: {error}")]),
+            None => return Err(vec!["the answer has no JSON object".into()]),
         };
         match written.steps.len() {
             0 => return Err(vec!["the plan has no steps".into()]),
             many if many > MAX_STEPS => {
-                return Err(vec![format!("the plan has {many} steps, and {MAX_STEPS} are the most")]);
+                return Err(vec![format!("the plan has {many} steps, and at most {MAX_STEPS} are allowed")]);
             }
             _ => {}
         }
         let mut problems = Vec::new();
         let mut steps = Vec::new();
-        for (index, WrittenStep { tool, arguments, why }) in written.steps.into_iter().enumerate() {
+        for (index, DraftStep { tool, arguments, why }) in written.steps.into_iter().enumerate() {
             let arguments = arguments.and_then(|text| RawJson::parse(text.get().to_owned()).ok());
             let arguments = arguments.unwrap_or_else(RawJson::empty_object);
             let number = index + 1;
@@ -70,7 +70,7 @@ impl Plan {
             } else {
                 problems.push(format!("step {number}: `arguments` must be an object"));
             }
-            steps.push(Step { tool, arguments, why });
+            steps.push(TaskStep { tool, arguments, why });
         }
         problems.truncate(MAX_PROBLEMS);
         if problems.is_empty() { Ok(Self { steps }) } else { Err(problems) }
@@ -78,7 +78,7 @@ impl Plan {
 
     /// The plan as JSON.
     pub(super) fn to_json(&self, task: &str) -> Value {
-        let step = |step: &Step| {
+        let step = |step: &TaskStep| {
             let arguments: Value = step.arguments.read().unwrap_or_else(|_| json!({}));
             json!({"tool": step.tool, "arguments": arguments, "why": step.why})
         };

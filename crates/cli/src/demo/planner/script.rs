@@ -1,16 +1,16 @@
-//! A plan as a bash script of `toolbooth call` lines.
+//! Writes a plan as a bash script of `toolbooth call` lines.
 //!
-//! Everything in it that a model or a caller wrote is quoted for the shell, or stands in a comment on one line.
+//! Text from a model or a caller is quoted for the shell, or is in a comment on one line.
 
-use super::plan::Plan;
+use super::plan::TaskPlan;
 use serde_json::Value;
 use std::fmt::Write;
 
-/// The longest value of an option.
+/// The maximum length of an option's value.
 pub(super) const LONGEST_OPTION: usize = 1_000;
-/// The longest name of a script, its ending aside.
+/// The maximum length of a script's name, without its extension.
 const LONGEST_NAME: usize = 40;
-/// The longest comment.
+/// The maximum length of a comment.
 const LONGEST_COMMENT: usize = 300;
 
 const FLAGS: [(&str, &str); 4] = [
@@ -20,12 +20,12 @@ const FLAGS: [(&str, &str); 4] = [
     ("mcp_config", "--mcp-config"),
 ];
 
-/// Options that every call of the script gets.
+/// Options of every call in the script.
 #[derive(Debug, Default)]
-pub(super) struct Options(Vec<(&'static str, String)>);
+pub(super) struct ScriptOptions(Vec<(&'static str, String)>);
 
-impl Options {
-    /// Reads them from the arguments of `plan_task`.
+impl ScriptOptions {
+    /// Parses the options from the arguments of `plan_task`.
     pub(super) fn read(arguments: &Value) -> Result<Self, String> {
         let mut options = Vec::new();
         for (argument, flag) in FLAGS {
@@ -44,7 +44,7 @@ impl Options {
 }
 
 /// The script.
-pub(super) fn write(task: &str, plan: &Plan, options: &Options) -> String {
+pub(super) fn write(task: &str, plan: &TaskPlan, options: &ScriptOptions) -> String {
     let mut text = String::from("#!/usr/bin/env bash\n");
     let _ = writeln!(text, "# {}", comment(task));
     text.push_str("# Each line is one call, and the first that fails ends the script. TOOLBOOTH names another program.\n");
@@ -54,7 +54,7 @@ pub(super) fn write(task: &str, plan: &Plan, options: &Options) -> String {
     for (index, step) in plan.steps.iter().enumerate() {
         let why = if step.why.trim().is_empty() { step.tool.as_str() } else { step.why.as_str() };
         let _ = writeln!(text, "\n# {}. {}", index + 1, comment(why));
-        // JSON has no line ends inside strings, so those between its parts may go.
+        // JSON strings have no raw line breaks, so all others can be replaced.
         let arguments = step.arguments.as_str().replace(['\n', '\r'], " ");
         let _ =
             writeln!(text, "\"${{toolbooth[@]}}\" call {} --args {}", quoted(&step.tool), quoted(&arguments));
@@ -62,7 +62,7 @@ pub(super) fn write(task: &str, plan: &Plan, options: &Options) -> String {
     text
 }
 
-/// A name for the files of a plan, from the words of its task.
+/// A file name for a plan, from the words of its task.
 pub(super) fn file_name(task: &str) -> String {
     let mut name = String::new();
     for letter in task.to_lowercase().chars() {
@@ -79,12 +79,12 @@ pub(super) fn file_name(task: &str) -> String {
     if name.is_empty() { "plan".into() } else { name.into() }
 }
 
-/// A word for the shell, whatever it holds.
+/// Quotes a word for the shell.
 fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }
 
-/// A text that stays inside its comment.
+/// A text that cannot leave its comment.
 fn comment(text: &str) -> String {
     let plain = text.chars().map(|letter| if letter.is_control() { ' ' } else { letter });
     plain.take(LONGEST_COMMENT).collect()
@@ -110,7 +110,7 @@ mod tests {
     #[test]
     fn options_are_names_of_files() {
         for bad in [serde_json::json!({"env_file": 3}), serde_json::json!({"mcp_config": "a\nb"})] {
-            assert!(Options::read(&bad).is_err(), "{bad}");
+            assert!(ScriptOptions::read(&bad).is_err(), "{bad}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Plans, from a model's words to a script.
+//! Tests of plans, from a model's answer to a script.
 
 use super::*;
 use expect_test::expect;
@@ -14,26 +14,26 @@ fn data() -> Value {
     ]})
 }
 
-fn call(sampling: Sampling, answered: Option<(&str, &str)>) -> Reply {
-    let answered = answered.map(|(said, state)| Answered {
+fn call(sampling: SamplingSupport, answered: Option<(&str, &str)>) -> BundledReply {
+    let answered = answered.map(|(said, state)| ModelAnswer {
         answer: json!({"role": "assistant", "content": {"type": "text", "text": said}}),
         state: state.to_owned(),
     });
     let arguments = json!({"task": "Say it's fine\nrm -rf /", "env_file": "my $env", "mcp_config": "it's", "_mcp_data": data()});
-    plan_task(&Call { tool: "plan_task".into(), arguments, sampling, answered })
+    plan_task(&BundledCall { tool: "plan_task".into(), arguments, sampling, answered })
         .unwrap_or_else(|refused| refused)
 }
 
-fn structured(reply: Reply) -> Value {
+fn structured(reply: BundledReply) -> Value {
     match reply {
-        Reply::Result(result) => result["structuredContent"].clone(),
-        Reply::Ask { .. } => panic!("it asks"),
+        BundledReply::Result(result) => result["structuredContent"].clone(),
+        BundledReply::Ask { .. } => panic!("it asks"),
     }
 }
 
 #[test]
 fn without_a_model_the_tools_are_listed() {
-    let results = &structured(call(Sampling::Impossible, None))["results"];
+    let results = &structured(call(SamplingSupport::Impossible, None))["results"];
     assert_eq!(results["available_tools"], json!(["demo_echo", "demo_slow"]));
     expect![[r#"
         Server: demo (Small tools.)
@@ -49,9 +49,9 @@ fn without_a_model_the_tools_are_listed() {
 }
 
 #[test]
-fn a_plan_that_does_not_fit_goes_back_once_with_what_is_wrong() {
+fn an_invalid_plan_is_returned_to_the_model_once_with_its_errors() {
     let cases = [
-        ("I cannot.", "the answer holds no JSON object"),
+        ("I cannot.", "the answer has no JSON object"),
         ("{\"steps\": []}", "the plan has no steps"),
         (
             "{\"steps\": [{\"tool\": \"echo\"}]}",
@@ -70,14 +70,15 @@ fn a_plan_that_does_not_fit_goes_back_once_with_what_is_wrong() {
         ("{\"steps\": [{\"tool\": \"planner_plan_task\"}]}", "no tool `planner_plan_task`"),
     ];
     for (said, expected) in cases {
-        let Reply::Ask { params, state } = call(Sampling::Possible, Some((said, "first"))) else {
+        let BundledReply::Ask { params, state } = call(SamplingSupport::Possible, Some((said, "first")))
+        else {
             panic!("it does not ask again: {said}");
         };
         assert_eq!(state, "second");
         assert_eq!(params["messages"][1]["content"]["text"], said);
         let complaint = params["messages"][2]["content"]["text"].as_str().expect("a text");
         assert!(complaint.contains(expected), "{complaint}");
-        let Reply::Result(result) = call(Sampling::Possible, Some((said, "second"))) else {
+        let BundledReply::Result(result) = call(SamplingSupport::Possible, Some((said, "second"))) else {
             panic!("it asks a third time: {said}");
         };
         assert_eq!(result["isError"], true);
@@ -86,11 +87,11 @@ fn a_plan_that_does_not_fit_goes_back_once_with_what_is_wrong() {
 }
 
 #[test]
-fn the_script_says_what_the_plan_says_and_nothing_else_does() {
+fn the_script_has_exactly_the_calls_of_the_plan() {
     let said = "Here it is:\n```json\n{\"steps\": [\
         {\"tool\": \"demo_echo\", \"arguments\": {\"text\": \"it's $(id) `id`\"}, \"why\": \"first\\nrm -rf /\"},\
         {\"tool\": \"demo_slow\",\n \"arguments\": {\n\"milliseconds\": 1}}]}\n```";
-    let made = structured(call(Sampling::Possible, Some((said, "first"))));
+    let made = structured(call(SamplingSupport::Possible, Some((said, "first"))));
     assert_eq!(
         made["results"]["plan"]["steps"][1],
         json!({"tool": "demo_slow", "arguments": {"milliseconds": 1}, "why": ""})

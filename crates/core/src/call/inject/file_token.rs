@@ -1,7 +1,7 @@
-//! File tokens: the right to fetch one file, for one call, for a while.
+//! File tokens: the right to fetch one file, for one call, for a limited time.
 //!
-//! `v1.KEY-ID.PAYLOAD.MAC`: the payload is JSON in base64url, the MAC is HMAC-SHA256 over all before it.
-//! A key has an id, so that keys can be changed while older tokens are still honoured.
+//! `v1.KEY-ID.PAYLOAD.MAC`: the payload is JSON in base64url, the MAC is HMAC-SHA256 over everything before it. Keys
+//! have ids, so that a key can be rotated while older tokens are still accepted.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -10,33 +10,33 @@ use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 use std::fmt;
 
-/// The longest token that is looked at.
+/// The maximum length of a token.
 const MAX_TOKEN: usize = 4096;
-/// How many former keys are honoured.
+/// How many former keys are accepted.
 const MAX_FORMER: usize = 4;
-/// The shortest key.
+/// The minimum length of a key.
 const MIN_KEY: usize = 32;
 
-/// What a token gives the right to.
+/// The rights that a token grants.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Claims {
+pub struct FileTokenClaims {
     /// The user whose file it is.
     #[serde(rename = "u")]
     pub user: String,
     /// The file's id.
     #[serde(rename = "f")]
     pub file: String,
-    /// The server it was made for.
+    /// The server it was issued for.
     #[serde(rename = "s")]
     pub server: String,
-    /// The call it was made for.
+    /// The call it was issued for.
     #[serde(rename = "c")]
     pub call: String,
-    /// When it ends, in seconds since 1970.
+    /// When it expires, in seconds since 1970.
     #[serde(rename = "e")]
     pub expires_s: i64,
-    /// How often it may be used. Whoever serves the file counts.
+    /// How often it may be used. The component that serves the file counts.
     #[serde(rename = "n")]
     pub uses: Uses,
 }
@@ -47,34 +47,34 @@ pub struct Claims {
 pub enum Uses {
     /// Once.
     Once,
-    /// Until it ends.
+    /// Until it expires.
     Many,
 }
 
-/// What a token must be for.
+/// The values a token is checked against.
 #[derive(Debug, Clone, Copy)]
-pub struct Expected<'a> {
-    /// The file that is asked for.
+pub struct FileTokenCheck<'a> {
+    /// The requested file.
     pub file: &'a str,
-    /// The user who asks, where one is known besides the token.
+    /// The requesting user, if known from something other than the token.
     pub user: Option<&'a str>,
-    /// The time, in seconds since 1970.
+    /// The current time, in seconds since 1970.
     pub now_s: i64,
 }
 
-/// Why a token is not honoured. Doors answer all of these alike.
+/// Why a token is rejected. The response is the same for all reasons.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum TokenFault {
-    /// It is no token.
-    #[error("this is no file token")]
+    /// The text is not a token.
+    #[error("this is not a file token")]
     Malformed,
-    /// Its key is not known here.
-    #[error("the token's key is not known")]
+    /// Its key is unknown.
+    #[error("the token's key is unknown")]
     UnknownKey,
-    /// It was altered, or never made here.
-    #[error("the token was altered")]
+    /// It was modified, or not issued here.
+    #[error("the token was modified")]
     Forged,
-    /// It has ended.
+    /// It has expired.
     #[error("the token has expired")]
     Expired,
     /// It is for another file.
@@ -85,18 +85,18 @@ pub enum TokenFault {
     OtherUser,
 }
 
-/// A key that cannot be used.
+/// The error for an unusable key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum KeyError {
+pub enum TokenKeyError {
     /// Its id is not 1 to 16 letters and digits.
-    #[error("a key's id has 1 to 16 letters and digits")]
+    #[error("a key id must have 1 to 16 letters and digits")]
     Id,
-    /// It is too short, or one character over and over.
-    #[error("a key has at least {MIN_KEY} bytes, not all alike")]
+    /// It is too short, or repeats one character.
+    #[error("a key must have at least {MIN_KEY} bytes that are not all the same")]
     Weak,
 }
 
-/// A key and its id. It is not shown.
+/// A key and its id. `Debug` does not show the key.
 #[derive(Clone)]
 pub struct TokenKey {
     id: String,
@@ -110,14 +110,14 @@ impl fmt::Debug for TokenKey {
 }
 
 impl TokenKey {
-    /// A key, if it can be one.
-    pub fn new(id: impl Into<String>, secret: impl Into<Vec<u8>>) -> Result<Self, KeyError> {
+    /// Checks and wraps a key.
+    pub fn new(id: impl Into<String>, secret: impl Into<Vec<u8>>) -> Result<Self, TokenKeyError> {
         let (id, secret) = (id.into(), secret.into());
         if !(1..=16).contains(&id.len()) || !id.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
-            return Err(KeyError::Id);
+            return Err(TokenKeyError::Id);
         }
         if secret.len() < MIN_KEY || secret.iter().all(|byte| *byte == secret[0]) {
-            return Err(KeyError::Weak);
+            return Err(TokenKeyError::Weak);
         }
         Ok(Self { id, secret })
     }
@@ -130,7 +130,7 @@ impl TokenKey {
     }
 }
 
-/// The key that signs, and former ones that are still honoured.
+/// The signing key, and former keys that are still accepted.
 #[derive(Debug, Clone)]
 pub struct TokenKeys {
     current: TokenKey,
@@ -138,23 +138,22 @@ pub struct TokenKeys {
 }
 
 impl TokenKeys {
-    /// Signs with `current`; honours the first few of `former` too.
+    /// Signs with `current`, and also accepts the first few keys of `former`.
     pub fn new(current: TokenKey, mut former: Vec<TokenKey>) -> Self {
         former.truncate(MAX_FORMER);
         Self { current, former }
     }
 
-    /// Makes a token.
-    pub fn sign(&self, claims: &Claims) -> Option<String> {
+    /// Issues a token.
+    pub fn sign(&self, claims: &FileTokenClaims) -> Option<String> {
         let payload = URL_SAFE_NO_PAD.encode(serde_json::to_vec(claims).ok()?);
         let signed = format!("v1.{}.{payload}", self.current.id);
         let mac = self.current.mac(&signed)?.finalize().into_bytes();
         Some(format!("{signed}.{}", URL_SAFE_NO_PAD.encode(mac)))
     }
 
-    /// Reads a token, if it is ours and for this. The MAC is compared in constant time, before anything
-    /// in the token is believed.
-    pub fn verify(&self, token: &str, expected: Expected<'_>) -> Result<Claims, TokenFault> {
+    /// Verifies a token. The MAC is compared in constant time, before any part of the token is trusted.
+    pub fn verify(&self, token: &str, expected: FileTokenCheck<'_>) -> Result<FileTokenClaims, TokenFault> {
         if token.len() > MAX_TOKEN {
             return Err(TokenFault::Malformed);
         }
@@ -171,7 +170,7 @@ impl TokenKeys {
         let ours = key.mac(signed).ok_or(TokenFault::Forged)?;
         ours.verify_slice(&mac).map_err(|_| TokenFault::Forged)?;
         let payload = URL_SAFE_NO_PAD.decode(payload).map_err(|_| TokenFault::Malformed)?;
-        let claims: Claims = serde_json::from_slice(&payload).map_err(|_| TokenFault::Malformed)?;
+        let claims: FileTokenClaims = serde_json::from_slice(&payload).map_err(|_| TokenFault::Malformed)?;
         if expected.now_s >= claims.expires_s {
             return Err(TokenFault::Expired);
         }
@@ -193,8 +192,8 @@ mod tests {
         TokenKey::new(id, (start..start + 32).collect::<Vec<u8>>()).expect("a key")
     }
 
-    fn claims() -> Claims {
-        Claims {
+    fn claims() -> FileTokenClaims {
+        FileTokenClaims {
             user: "ann".into(),
             file: "f1".into(),
             server: "mail".into(),
@@ -205,15 +204,16 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_honoured_for_what_it_was_made_for_and_nothing_else() {
+    fn a_token_is_valid_only_for_what_it_was_issued_for() {
         let keys = TokenKeys::new(key("k2", 7), vec![key("k1", 99)]);
         let token = keys.sign(&claims()).expect("a token");
         let former = TokenKeys::new(key("k1", 99), vec![]).sign(&claims()).expect("a token");
         let other_key = TokenKeys::new(key("k2", 50), vec![]).sign(&claims()).expect("a token");
         let unknown = TokenKeys::new(key("k9", 7), vec![]).sign(&claims()).expect("a token");
-        let mine = Expected { file: "f1", user: Some("ann"), now_s: 999 };
+        let mine = FileTokenCheck { file: "f1", user: Some("ann"), now_s: 999 };
         // Another user's payload under this token's MAC.
-        let bob = TokenKeys::new(key("k2", 50), vec![]).sign(&Claims { user: "bob".into(), ..claims() });
+        let bob =
+            TokenKeys::new(key("k2", 50), vec![]).sign(&FileTokenClaims { user: "bob".into(), ..claims() });
         let bob = bob.expect("a token");
         let grafted = format!(
             "{}.{}",
@@ -222,22 +222,22 @@ mod tests {
         );
         let cases = [
             ("as made", &*token, mine, Ok(claims())),
-            ("without a user", &token, Expected { user: None, ..mine }, Ok(claims())),
+            ("without a user", &token, FileTokenCheck { user: None, ..mine }, Ok(claims())),
             ("by a former key", &former, mine, Ok(claims())),
             ("missing", "", mine, Err(TokenFault::Malformed)),
             ("half", token.rsplit_once('.').expect("a dot").0, mine, Err(TokenFault::Malformed)),
             ("grafted", &grafted, mine, Err(TokenFault::Forged)),
             ("other key", &other_key, mine, Err(TokenFault::Forged)),
             ("unknown key", &unknown, mine, Err(TokenFault::UnknownKey)),
-            ("at its end", &token, Expected { now_s: 1_000, ..mine }, Err(TokenFault::Expired)),
-            ("after its end", &token, Expected { now_s: 1_001, ..mine }, Err(TokenFault::Expired)),
-            ("other file", &token, Expected { file: "f2", ..mine }, Err(TokenFault::OtherFile)),
-            ("other user", &token, Expected { user: Some("bob"), ..mine }, Err(TokenFault::OtherUser)),
+            ("at its end", &token, FileTokenCheck { now_s: 1_000, ..mine }, Err(TokenFault::Expired)),
+            ("after its end", &token, FileTokenCheck { now_s: 1_001, ..mine }, Err(TokenFault::Expired)),
+            ("other file", &token, FileTokenCheck { file: "f2", ..mine }, Err(TokenFault::OtherFile)),
+            ("other user", &token, FileTokenCheck { user: Some("bob"), ..mine }, Err(TokenFault::OtherUser)),
         ];
         for (case, token, expected, outcome) in cases {
             assert_eq!(keys.verify(token, expected), outcome, "{case}");
         }
-        // Every single character counts.
+        // Every character matters.
         for at in 0..token.len() {
             let mut altered = token.clone().into_bytes();
             altered[at] = if altered[at] == b'A' { b'B' } else { b'A' };
@@ -248,9 +248,9 @@ mod tests {
 
     #[test]
     fn weak_keys_are_refused_and_none_is_shown() {
-        assert_eq!(TokenKey::new("k", "changeme").err(), Some(KeyError::Weak));
-        assert_eq!(TokenKey::new("k", vec![0; 64]).err(), Some(KeyError::Weak));
-        assert_eq!(TokenKey::new("a.b", (0..40).collect::<Vec<u8>>()).err(), Some(KeyError::Id));
+        assert_eq!(TokenKey::new("k", "changeme").err(), Some(TokenKeyError::Weak));
+        assert_eq!(TokenKey::new("k", vec![0; 64]).err(), Some(TokenKeyError::Weak));
+        assert_eq!(TokenKey::new("a.b", (0..40).collect::<Vec<u8>>()).err(), Some(TokenKeyError::Id));
         assert_eq!(format!("{:?}", key("k1", 65)), "TokenKey(k1)");
     }
 }

@@ -1,29 +1,29 @@
-//! Files: a name that the caller gave becomes an address that the tool's server can fetch.
+//! Files: replaces the name of a caller's file with a URL that the tool's server can fetch.
 
 use super::{InjectionContext, Injector};
 use crate::call::CallFault;
 use crate::caller::Caller;
 use crate::catalog::{Companion, Tool};
-use crate::cursor::{Cursor, Kind};
+use crate::cursor::{JsonCursor, JsonKind};
 use crate::json::{Member, RawJson};
 use crate::names::ServerName;
 use crate::schema::shortened;
 use std::fmt;
 
-/// The most files that one argument may name.
+/// The maximum number of files that one argument may name.
 const MAX_FILES: usize = 256;
 
-/// An address with a token in it. It is not shown to anybody but the server it is for.
+/// A URL that contains a token. Only the server it is for may see it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SignedUrl(String);
 
 impl SignedUrl {
-    /// Takes an address that was signed.
+    /// Wraps a signed URL.
     pub fn new(url: impl Into<String>) -> Self {
         Self(url.into())
     }
 
-    /// The address.
+    /// The URL.
     pub fn expose(&self) -> &str {
         &self.0
     }
@@ -35,18 +35,18 @@ impl fmt::Debug for SignedUrl {
     }
 }
 
-/// Why a file has no address.
+/// Why a file has no URL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileFault {
-    /// The caller has no file of that name.
+    /// The caller does not have a file of that name.
     Unknown,
-    /// The caller has, but it cannot be handed out now.
+    /// The file is not available at the moment.
     Unavailable,
 }
 
-/// Knows callers' files.
-pub trait FileBook: Send + Sync {
-    /// A temporary address of the file that `name` means for this caller, for one server and one call.
+/// Issues URLs for callers' files.
+pub trait FileUrlSource: Send + Sync {
+    /// A temporary URL of the caller's file `name`, for one server and one call.
     fn url_for(
         &self,
         caller: &Caller,
@@ -56,36 +56,36 @@ pub trait FileBook: Send + Sync {
     ) -> Result<SignedUrl, FileFault>;
 }
 
-/// What becomes of a name that is no file of the caller's.
+/// How a name that is not one of the caller's files is handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum UnknownName {
-    /// The call is refused, so that a model can correct it.
+    /// The call is refused, so that the model can correct it.
     #[default]
     Refused,
-    /// The name goes to the server as it came.
+    /// The name is sent to the server unchanged.
     PassThrough,
 }
 
-/// A book without files, for calls that name none.
+/// A source without files, for calls that name none.
 #[derive(Debug, Clone, Copy)]
 pub struct NoFiles;
 
-impl FileBook for NoFiles {
+impl FileUrlSource for NoFiles {
     fn url_for(&self, _: &Caller, _: &str, _: &ServerName, _: &str) -> Result<SignedUrl, FileFault> {
         Err(FileFault::Unknown)
     }
 }
 
-/// The names of files that a call's arguments hold, as the caller wrote them, each once: what a book must
-/// know before the call is sealed. More than may be named are not looked at; the call is refused then.
+/// The file names in a call's arguments, as the caller wrote them, without duplicates. They are looked up before the
+/// call is sealed. Names over the limit are ignored here; the call is refused later.
 pub fn file_names(tool: &Tool, arguments: &RawJson) -> Vec<String> {
     let Some(injected) = &tool.injected else { return Vec::new() };
     let mut names: Vec<String> = Vec::new();
     for argument in &injected.files {
         let Some(value) = arguments.member(argument) else { continue };
-        let elements = match Cursor::new(value.as_str(), 0).kind() {
-            Kind::Text => vec![value],
-            Kind::Array => value.elements().unwrap_or_default(),
+        let elements = match JsonCursor::new(value.as_str(), 0).kind() {
+            JsonKind::Text => vec![value],
+            JsonKind::Array => value.elements().unwrap_or_default(),
             _ => continue,
         };
         for name in elements.iter().take(MAX_FILES).filter_map(RawJson::string) {
@@ -97,14 +97,14 @@ pub fn file_names(tool: &Tool, arguments: &RawJson) -> Vec<String> {
     names
 }
 
-/// Replaces names of files by addresses, by the book of the moment.
+/// Replaces file names with URLs from the call's [`FileUrlSource`].
 #[derive(Debug, Default)]
-pub struct Files {
+pub struct FileInjector {
     unknown: UnknownName,
 }
 
-impl Files {
-    /// What becomes of unknown names is said here.
+impl FileInjector {
+    /// An injector that handles unknown names like this.
     pub fn new(unknown: UnknownName) -> Self {
         Self { unknown }
     }
@@ -132,7 +132,7 @@ impl Files {
     }
 }
 
-impl Injector for Files {
+impl Injector for FileInjector {
     fn supply(&self, context: &InjectionContext<'_>) -> Result<Vec<Member>, CallFault> {
         let Some(injected) = context.tool.injected.as_ref().filter(|injected| !injected.files.is_empty())
         else {
@@ -140,7 +140,7 @@ impl Injector for Files {
         };
         let mut supplied: Vec<Member> = Vec::new();
         let call = (context.moment.call_id)();
-        // Companions of several arguments would overwrite each other: the first one has them.
+        // The companions of several arguments would overwrite each other, so only the first argument has them.
         let beside = |supplied: &mut Vec<Member>, companion: Companion, value: RawJson| {
             let known = |member: &Member| member.key == companion.name();
             if injected.companions.contains(&companion) && !supplied.iter().any(known) {
@@ -150,21 +150,21 @@ impl Injector for Files {
         for argument in &injected.files {
             let Some(value) = context.arguments.member(argument) else { continue };
             let key = argument.to_string();
-            match Cursor::new(value.as_str(), 0).kind() {
-                Kind::Text => {
+            match JsonCursor::new(value.as_str(), 0).kind() {
+                JsonKind::Text => {
                     let name = value.string().unwrap_or_default();
                     let url = RawJson::from_value(&self.find(context, argument, &name, &call)?);
                     beside(&mut supplied, Companion::OriginalFilename, value.clone());
                     beside(&mut supplied, Companion::FileUrl, url.clone());
                     supplied.push(Member { key, value: url });
                 }
-                Kind::Array => {
+                JsonKind::Array => {
                     let urls = RawJson::from_value(&self.find_all(context, argument, &value, &call)?);
                     beside(&mut supplied, Companion::OriginalFileNames, value.clone());
                     beside(&mut supplied, Companion::FileUrls, urls.clone());
                     supplied.push(Member { key, value: urls });
                 }
-                // Whatever else the schema lets through names no file.
+                // Any other value that the schema accepts does not name a file.
                 _ => {}
             }
         }
@@ -172,7 +172,7 @@ impl Injector for Files {
     }
 }
 
-impl Files {
+impl FileInjector {
     fn find_all(
         &self,
         context: &InjectionContext<'_>,

@@ -2,23 +2,23 @@
 
 use super::{InjectionContext, Injector};
 use crate::call::CallFault;
-use crate::catalog::Fit;
+use crate::catalog::TextFit;
 use crate::json::{Member, RawJson};
 
-/// Supplies the caller's user, as the door established it.
+/// Supplies the authenticated user.
 #[derive(Debug, Default)]
-pub struct Identity;
+pub struct IdentityInjector;
 
-impl Injector for Identity {
+impl Injector for IdentityInjector {
     fn supply(&self, context: &InjectionContext<'_>) -> Result<Vec<Member>, CallFault> {
         let Some(injected) = &context.tool.injected else { return Ok(Vec::new()) };
         let one = |argument: &crate::catalog::IdentityArgument| match argument.fit {
-            Fit::Text => {
+            TextFit::Text => {
                 let value = RawJson::from_value(&*context.caller.user);
                 Ok(Member { key: argument.name.to_string(), value })
             }
-            // Without an identity the server would act for nobody, or for whom it pleases.
-            Fit::Other => Err(CallFault::IdentityNotText {
+            // Without an identity, the server would act for no user, or for one of its choice.
+            TextFit::Other => Err(CallFault::IdentityNotText {
                 name: context.tool.exposed.to_string(),
                 argument: argument.name.to_string(),
             }),

@@ -1,4 +1,4 @@
-//! `_mcp_data`: what this caller may call, for tools that plan with other tools.
+//! `_mcp_data`: the tools that the caller may call, for tools that plan with other tools.
 
 use super::{InjectionContext, Injector};
 use crate::call::CallFault;
@@ -8,62 +8,62 @@ use crate::json::{Member, ObjectWriter, RawJson};
 use crate::permission::{Permission, on_tool};
 use std::sync::Arc;
 
-/// The longest `_mcp_data`, unless configured otherwise.
+/// The default size limit of `_mcp_data`.
 pub const MAX_MCP_DATA: usize = 256 * 1024;
 
-/// Written where a tool's own schema does not fit any more: it may take anything.
-const UNTOLD: &str = r#"{"type":"object"}"#;
+/// Replaces a schema that does not fit into the budget. It accepts anything.
+const ANY_SCHEMA: &str = r#"{"type":"object"}"#;
 
-/// Supplies `_mcp_data`: names and descriptions first, then schemas, as far as the budget goes.
+/// Supplies `_mcp_data`: first names and descriptions, then schemas, as far as the budget allows.
 #[derive(Debug)]
-pub struct McpData {
+pub struct McpDataInjector {
     budget_bytes: usize,
 }
 
-impl Default for McpData {
+impl Default for McpDataInjector {
     fn default() -> Self {
         Self { budget_bytes: MAX_MCP_DATA }
     }
 }
 
-impl McpData {
-    /// With another budget.
+impl McpDataInjector {
+    /// An injector with another budget.
     pub fn with_budget(budget_bytes: usize) -> Self {
         Self { budget_bytes }
     }
 }
 
-impl Injector for McpData {
+impl Injector for McpDataInjector {
     fn supply(&self, context: &InjectionContext<'_>) -> Result<Vec<Member>, CallFault> {
         if !context.tool.injected.as_ref().is_some_and(|injected| injected.mcp_data) {
             return Ok(Vec::new());
         }
         let catalog = context.moment.catalog;
-        let value = catalog.told(context.caller, || tell(catalog, context.caller, self.budget_bytes));
+        let value = catalog.mcp_data(context.caller, || build(catalog, context.caller, self.budget_bytes));
         Ok(vec![Member { key: MCP_DATA.to_owned(), value }])
     }
 }
 
-/// A tool as it is told, before its schema.
-struct Entry<'c> {
+/// A tool in `_mcp_data`, and its schema if it fits.
+struct McpDataTool<'c> {
     tool: &'c Tool,
     description: String,
     parameters: Option<RawJson>,
 }
 
-impl Entry<'_> {
+impl McpDataTool<'_> {
     /// Its size, without the schema.
     fn size(&self) -> usize {
-        // Six more for every character that must be escaped is more than any text here needs.
+        // 48 bytes are more than the keys and punctuation need.
         let escaped = |text: &str| RawJson::from_value(text).as_bytes().len();
-        escaped(&self.tool.exposed) + escaped(&self.description) + UNTOLD.len() + 48
+        escaped(&self.tool.exposed) + escaped(&self.description) + ANY_SCHEMA.len() + 48
     }
 }
 
-fn tell(catalog: &Catalog, caller: &Caller, budget: usize) -> RawJson {
+fn build(catalog: &Catalog, caller: &Caller, budget: usize) -> RawJson {
     let mut left = budget.saturating_sub(64);
     let mut complete = true;
-    let mut servers: Vec<(&ServerCatalog, String, Vec<Entry<'_>>)> = Vec::new();
+    let mut servers: Vec<(&ServerCatalog, String, Vec<McpDataTool<'_>>)> = Vec::new();
     'servers: for server in
         catalog.visible(caller).filter(|server| !server.tools.is_empty() && !server.entry.is_own())
     {
@@ -72,9 +72,10 @@ fn tell(catalog: &Catalog, caller: &Caller, budget: usize) -> RawJson {
             about.description.clone().or_else(|| about.short_description.clone()).unwrap_or_default();
         let head = RawJson::from_value(&description).as_bytes().len() + server.entry.name.as_str().len() + 64;
         let mut entries = Vec::new();
-        let told = |tool: &&Arc<Tool>| !is_canvas(tool) && on_tool(caller, tool) == Permission::Granted;
-        for tool in server.tools.iter().filter(told) {
-            let entry = Entry { tool, description: tool.description().unwrap_or_default(), parameters: None };
+        let included = |tool: &&Arc<Tool>| !is_canvas(tool) && on_tool(caller, tool) == Permission::Granted;
+        for tool in server.tools.iter().filter(included) {
+            let entry =
+                McpDataTool { tool, description: tool.description().unwrap_or_default(), parameters: None };
             let size = entry.size() + if entries.is_empty() { head } else { 0 };
             if size > left {
                 complete = false;
@@ -99,37 +100,38 @@ fn tell(catalog: &Catalog, caller: &Caller, budget: usize) -> RawJson {
             complete = false;
         }
     }
-    write(&servers, if complete { Told::Whole } else { Told::Cut })
+    write(&servers, if complete { Completeness::Whole } else { Completeness::Cut })
 }
 
-/// Whether everything fitted.
+/// Whether everything fitted into the budget.
 #[derive(PartialEq)]
-enum Told {
+enum Completeness {
     Whole,
     Cut,
 }
 
-fn write(servers: &[(&ServerCatalog, String, Vec<Entry<'_>>)], extent: Told) -> RawJson {
-    let untold = RawJson::trusted(UNTOLD);
+fn write(servers: &[(&ServerCatalog, String, Vec<McpDataTool<'_>>)], extent: Completeness) -> RawJson {
+    let any_schema = RawJson::trusted(ANY_SCHEMA);
     let servers = list(servers.iter().map(|(server, description, entries)| {
         let tools = list(entries.iter().map(|entry| {
             let mut tool = ObjectWriter::default();
             tool.text("name", &entry.tool.exposed).text("description", &entry.description);
-            tool.raw("parameters", entry.parameters.as_ref().unwrap_or(&untold));
+            tool.raw("parameters", entry.parameters.as_ref().unwrap_or(&any_schema));
             tool.finish()
         }));
-        let mut told = ObjectWriter::default();
-        told.text("server_name", server.entry.name.as_str())
+        let mut writer = ObjectWriter::default();
+        writer
+            .text("server_name", server.entry.name.as_str())
             .text("description", description)
             .raw("tools", &tools);
-        told.finish()
+        writer.finish()
     }));
-    let mut told = ObjectWriter::default();
-    told.raw("available_servers", &servers);
-    if extent == Told::Cut {
-        told.raw("truncated", &RawJson::trusted("true"));
+    let mut writer = ObjectWriter::default();
+    writer.raw("available_servers", &servers);
+    if extent == Completeness::Cut {
+        writer.raw("truncated", &RawJson::trusted("true"));
     }
-    told.finish()
+    writer.finish()
 }
 
 fn list(values: impl Iterator<Item = RawJson>) -> RawJson {
@@ -144,7 +146,7 @@ fn list(values: impl Iterator<Item = RawJson>) -> RawJson {
     RawJson::trusted(text)
 }
 
-/// A drawing surface of some clients, which no server runs.
+/// Whether it is the drawing surface of some clients, which no server runs.
 fn is_canvas(tool: &Tool) -> bool {
     &*tool.name == "canvas" && matches!(tool.server.name.as_str(), "canvas")
         || matches!(&*tool.exposed, "canvas" | "canvas_canvas")

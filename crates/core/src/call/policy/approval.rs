@@ -1,40 +1,42 @@
-//! Calls that are asked about because the operator says so.
+//! Policies that ask for approval because the operator configured it.
 
 use super::{Policy, Verdict};
 use crate::call::draft::Draft;
 use crate::call::situation::Consented;
 use crate::held::Answerer;
 
-/// `require_approval` and `approval` of a server or tool: asked about every time, whatever was said before.
+/// `require_approval` and `approval` of a server or tool: asks every time, whatever was approved before.
 #[derive(Debug, Clone, Copy)]
-pub struct AskFirst;
+pub struct RequireApproval;
 
-impl Policy for AskFirst {
+impl Policy for RequireApproval {
     fn judge(&self, draft: &Draft) -> Verdict {
         let Some(answerer) = draft.tool.asks() else { return Verdict::Run };
         let reason = match answerer {
-            Answerer::ApproverOnly => format!("`{}` needs the approval of somebody else", draft.tool.exposed),
+            Answerer::ApproverOnly => {
+                format!("`{}` needs the approval of another person", draft.tool.exposed)
+            }
             _ => format!("`{}` needs approval", draft.tool.exposed),
         };
         Verdict::Ask { reason, answerer }
     }
 }
 
-/// `approval.default`: which calls are asked about when nothing else says.
+/// `approval.default`: which calls need approval if nothing else decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum DefaultAsk {
-    /// None.
+    /// No calls.
     #[default]
     Never,
-    /// Those that change something.
+    /// Calls that change something.
     Writes,
-    /// All.
+    /// All calls.
     Always,
 }
 
 impl Policy for DefaultAsk {
     fn judge(&self, draft: &Draft) -> Verdict {
-        // Whoever answers may have said that once is enough.
+        // The approver may have chosen to remember the answer.
         if draft.situation.consent == Consented::Yes {
             return Verdict::Run;
         }

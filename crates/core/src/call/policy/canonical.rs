@@ -1,23 +1,23 @@
-//! The form of an argument that patterns look at: one text for one value, however it was spelled.
+//! The canonical text of an argument for patterns: one text for one value, however it was written.
 //!
-//! A rule about `^9999$` must not be walked round with `9999.0`, `9.999e3` or `"\\u0039999"`: servers read all of them
-//! alike. So strings are decoded, numbers are written out in plain decimals, and lists and objects lose their space.
+//! A rule about `^9999$` must not be bypassed with `9999.0`, `9.999e3` or `"\\u0039999"`, because servers read all of
+//! them alike. So strings are decoded, numbers are written as plain decimals, and lists and objects lose whitespace.
 //!
-//! Servers do not agree on numbers with more digits than a double holds: `9999.00000000000000000000000001` is 9999 to
-//! most. Such a value has one text for each way to read it.
+//! Servers do not agree on numbers with more digits than a double holds: most read `9999.00000000000000000000000001`
+//! as 9999. Such a value has one text for each way to read it.
 
 use crate::json::{RawJson, push_string};
 use crate::tokens::{DEEPEST, TokenKind, Tokenizer};
 use std::borrow::Cow;
 use std::ops::ControlFlow;
 
-/// How many digits a number may have when it is written out: a few more than the largest and smallest floats have.
+/// The maximum number of digits of a written-out number: a few more than the largest and smallest floats have.
 const MAX_DIGITS: usize = 400;
 
-/// How a server reads numbers.
+/// How a server parses numbers.
 #[derive(Debug, Clone, Copy)]
 enum Numbers {
-    /// To the last digit.
+    /// Exactly, with all digits.
     Exact,
     /// All of them as doubles, as JavaScript does.
     Doubles,
@@ -35,7 +35,7 @@ impl Numbers {
     }
 }
 
-/// The texts of a value for patterns, one for each way to read its numbers; nothing if one is longer than `limit`, or
+/// The texts of a value for patterns, one for each way to read its numbers. `None` if one is longer than `limit` or
 /// cannot be written out.
 pub(super) fn readings(value: &RawJson, limit: usize) -> Option<Vec<Cow<'_, str>>> {
     if value.as_bytes().len() > limit {
@@ -61,7 +61,7 @@ fn each_reading<'a>(read: impl Fn(Numbers) -> Option<String>) -> Option<Vec<Cow<
     Some(texts)
 }
 
-/// A list or object without space, its strings and numbers in one spelling each.
+/// A list or object without whitespace, with one spelling for its strings and numbers.
 fn compact(text: &str, numbers: Numbers) -> Option<String> {
     let mut out: Vec<u8> = Vec::with_capacity(text.len());
     let mut last = 0;
@@ -90,7 +90,7 @@ fn compact(text: &str, numbers: Numbers) -> Option<String> {
     String::from_utf8(out).ok()
 }
 
-/// A number in plain decimals: no exponent, no zeros that say nothing, no minus before zero.
+/// A number in plain decimals: no exponent, no redundant zeros, no negative zero.
 fn decimal(spelled: &str) -> Option<String> {
     let (minus, rest) = match spelled.strip_prefix('-') {
         Some(rest) => ("-", rest),
@@ -106,7 +106,7 @@ fn decimal(spelled: &str) -> Option<String> {
     if significant.is_empty() {
         return Some("0".to_owned());
     }
-    // Where the point stands among the significant digits.
+    // The position of the decimal point among the significant digits.
     let zeros = digits.len() - significant.len();
     let point = i64::try_from(whole.len()).ok()? - i64::try_from(zeros).ok()? + power?;
     let significant = significant.trim_end_matches('0');
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_written_out_has_none() {
+    fn numbers_that_cannot_be_written_out_have_no_text() {
         for spelled in ["1e401", "1e-4000", "1e99999999999999999999", "[1e401]", r#"{"\ud800":1}"#] {
             let value = RawJson::parse(spelled.to_owned()).expect("JSON");
             assert_eq!(readings(&value, 1000), None, "{spelled}");

@@ -1,29 +1,29 @@
-//! Tools that are no longer what was accepted.
+//! The policy for tools that changed since they were accepted.
 
 use super::{Policy, Verdict};
 use crate::call::draft::Draft;
-use crate::call::situation::Change;
+use crate::call::situation::DefinitionChange;
 use crate::held::Answerer;
 
-/// What happens at the call of a tool whose definition changed.
+/// How a call of a changed tool is handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnChange {
-    /// Nothing.
+    /// It runs.
     Allow,
-    /// A person is asked, once.
+    /// A person must approve it, once.
     #[default]
     Ask,
-    /// It is refused until somebody accepts the change.
+    /// It is refused until the change is accepted.
     Block,
 }
 
-/// Holds calls of changed tools.
+/// Asks about or refuses calls of changed tools.
 #[derive(Debug, Clone, Copy)]
-pub struct ChangedTool(pub OnChange);
+pub struct ChangedToolPolicy(pub OnChange);
 
-impl Policy for ChangedTool {
+impl Policy for ChangedToolPolicy {
     fn judge(&self, draft: &Draft) -> Verdict {
-        if draft.situation.change == Change::None {
+        if draft.situation.change == DefinitionChange::None {
             return Verdict::Run;
         }
         let name = &draft.tool.exposed;

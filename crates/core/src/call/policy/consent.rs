@@ -1,16 +1,16 @@
-//! Consent: a person agrees before a tool's first use.
+//! Consent: a person approves a tool before its first use.
 
 use super::{Policy, Verdict};
 use crate::call::draft::Draft;
 use crate::call::situation::Consented;
 use crate::held::Answerer;
 
-/// Holds the first call of a tool that `requires_consent`. Only for gateways whose clients' own prompts
-/// do not count as consent.
+/// Asks before the first call of a tool that `requires_consent`. Only for gateways whose clients' own prompts do not
+/// count as consent.
 #[derive(Debug, Clone, Copy)]
-pub struct AskForConsent;
+pub struct RequireConsent;
 
-impl Policy for AskForConsent {
+impl Policy for RequireConsent {
     fn judge(&self, draft: &Draft) -> Verdict {
         if draft.situation.consent == Consented::Yes || !draft.tool.terms.requires_consent {
             return Verdict::Run;

@@ -1,4 +1,4 @@
-//! Stage 5, judge: policies look at a draft, and the strictest verdict stands.
+//! Stage 5, judge: policies judge a draft, and the strictest verdict wins.
 
 mod approval;
 mod canonical;
@@ -9,46 +9,46 @@ mod rules;
 #[cfg(test)]
 mod tests;
 
-pub use approval::{AskFirst, DefaultAsk};
-pub use change::{ChangedTool, OnChange};
-pub use consent::AskForConsent;
+pub use approval::{DefaultAsk, RequireApproval};
+pub use change::{ChangedToolPolicy, OnChange};
+pub use consent::RequireConsent;
 pub use plan::{PlanMode, PlanReads};
-pub use rules::{Layer, Rule, RuleBook, RuleEffect, RuleFault, Subject, ToolMatch};
+pub use rules::{LayerRules, Rule, RuleBook, RuleEffect, RuleFault, RuleSubject, ToolMatch};
 
 use super::draft::Draft;
 use super::fault::CallFault;
-use super::resolve::Incoming;
-use super::situation::Planned;
+use super::resolve::IncomingCall;
+use super::situation::ServesPlanStep;
 use crate::held::Answerer;
 
-/// What a policy says of a call, mildest first.
+/// A policy's verdict on a call, mildest first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    /// It may run.
+    /// The call may run.
     Run,
-    /// A person is asked first.
+    /// A person must approve it first.
     Ask {
-        /// Why.
+        /// The reason.
         reason: String,
         /// Who may answer.
         answerer: Answerer,
     },
-    /// It is put into a plan.
+    /// It is queued in a plan.
     Queue {
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// It may not run.
     Refuse {
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// For this caller there is no such tool.
+    /// The tool does not exist for this caller.
     Hide,
 }
 
 impl Verdict {
-    /// Its place among verdicts: the greatest stands.
+    /// The rank of the verdict; the highest wins.
     fn strictness(&self) -> u8 {
         match self {
             Self::Run => 0,
@@ -61,7 +61,7 @@ impl Verdict {
         }
     }
 
-    /// Takes the place of a milder verdict.
+    /// Replaces this verdict with a stricter one.
     fn tighten(&mut self, other: Self) {
         if other.strictness() > self.strictness() {
             *self = other;
@@ -74,9 +74,9 @@ pub trait Policy: Send + Sync {
     /// Judges one call.
     fn judge(&self, draft: &Draft) -> Verdict;
 
-    /// Reports every verdict on one call: more than one if the policy consists of independent parts.
-    fn judge_each(&self, draft: &Draft, hear: &mut dyn FnMut(Verdict)) {
-        hear(self.judge(draft));
+    /// Passes every verdict on one call to `report`: more than one if the policy consists of independent parts.
+    fn judge_each(&self, draft: &Draft, report: &mut dyn FnMut(Verdict)) {
+        report(self.judge(draft));
     }
 }
 
@@ -85,24 +85,24 @@ pub trait Policy: Send + Sync {
 pub struct Judged(pub(super) Draft);
 
 impl Judged {
-    /// The call that may run.
+    /// The call.
     pub fn draft(&self) -> &Draft {
         &self.0
     }
 }
 
-/// A draft that waits for a person.
+/// A draft that waits for a person's decision.
 #[derive(Debug)]
-pub struct Waiting {
+pub struct HeldDraft {
     draft: Draft,
-    /// Why.
+    /// The reason.
     pub reason: String,
     /// Who may answer.
     pub answerer: Answerer,
 }
 
-impl Waiting {
-    /// The call that waits.
+impl HeldDraft {
+    /// The call.
     pub fn draft(&self) -> &Draft {
         &self.draft
     }
@@ -111,46 +111,46 @@ impl Waiting {
         self.draft
     }
 
-    /// The same question, put about another draft of the call.
+    /// The same question about another draft of the call.
     pub fn about(self, draft: Draft) -> Self {
         Self { draft, ..self }
     }
 
-    /// The same call, to walk every stage again.
-    pub fn again(self) -> Incoming {
-        let Draft { caller, client, asked, arguments, meta, .. } = self.draft;
-        Incoming { caller, client, name: asked, arguments: Some(arguments), meta }
+    /// The same call, to pass through every stage again.
+    pub fn again(self) -> IncomingCall {
+        let Draft { caller, client, requested_name, arguments, meta, .. } = self.draft;
+        IncomingCall { caller, client, name: requested_name, arguments: Some(arguments), meta }
     }
 }
 
-/// What the policies come to.
+/// The result of all policies.
 #[derive(Debug)]
 pub enum Judgement {
     /// It may run now.
     Run(Judged),
-    /// A person is asked first.
-    Ask(Waiting),
+    /// A person must approve it first.
+    Ask(HeldDraft),
     /// It becomes a step of a plan.
-    Queue(Waiting),
+    Queue(HeldDraft),
 }
 
-/// Asks every policy; the strictest verdict that the call's licence does not cover stands.
+/// Applies every policy; the strictest verdict that the call's approval does not cover wins.
 pub fn judge(draft: Draft, policies: &[Box<dyn Policy>]) -> Result<Judgement, CallFault> {
     if draft.tool.server.is_own() {
         return Ok(Judgement::Run(Judged(draft)));
     }
-    let licence = draft.situation.licence.as_ref().filter(|licence| licence.is_for(&draft));
+    let approval = draft.situation.approval.as_ref().filter(|approval| approval.is_for(&draft));
     let mut strictest = Verdict::Run;
-    // A step of a plan is decided by whoever would have to be asked about it.
+    // The decider of a plan step is the one who would have to approve the call.
     let mut decider = Answerer::CallerOrApprover;
     let mut weigh = |verdict: Verdict| {
-        if licence.is_some_and(|licence| licence.covers(&verdict, &draft.caller.user)) {
+        if approval.is_some_and(|approval| approval.covers(&verdict, &draft.caller.user)) {
             return;
         }
         match &verdict {
             Verdict::Ask { answerer, .. } => decider = decider.max(*answerer),
-            // The person who approved the step has read what it serves; its tool asks a separate question.
-            Verdict::Queue { .. } if draft.situation.planned == Planned::Yes => return,
+            // The approver of the step has seen what it serves; the tool behind it asks a separate question.
+            Verdict::Queue { .. } if draft.situation.planned == ServesPlanStep::Yes => return,
             _ => {}
         }
         strictest.tighten(verdict);
@@ -160,11 +160,11 @@ pub fn judge(draft: Draft, policies: &[Box<dyn Policy>]) -> Result<Judgement, Ca
     }
     match strictest {
         Verdict::Run => Ok(Judgement::Run(Judged(draft))),
-        Verdict::Ask { reason, answerer } => Ok(Judgement::Ask(Waiting { draft, reason, answerer })),
-        Verdict::Queue { reason } => Ok(Judgement::Queue(Waiting { draft, reason, answerer: decider })),
+        Verdict::Ask { reason, answerer } => Ok(Judgement::Ask(HeldDraft { draft, reason, answerer })),
+        Verdict::Queue { reason } => Ok(Judgement::Queue(HeldDraft { draft, reason, answerer: decider })),
         Verdict::Refuse { reason } => {
             Err(CallFault::Refused { name: draft.tool.exposed.to_string(), reason })
         }
-        Verdict::Hide => Err(CallFault::UnknownTool { name: draft.asked }),
+        Verdict::Hide => Err(CallFault::UnknownTool { name: draft.requested_name }),
     }
 }

@@ -1,26 +1,26 @@
-//! Plan mode: reads run, everything else becomes a step.
+//! Plan mode: reads run, other calls become steps of a plan.
 
 use super::{Policy, Verdict};
 use crate::call::draft::Draft;
 use crate::effects::Effect;
 
-/// How plan mode recognises a read.
+/// How plan mode recognizes a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PlanReads {
-    /// A reading verb in the name is enough.
+    /// A reading verb in the name is sufficient.
     Names,
-    /// An operator's label or a trusted annotation must say so.
+    /// An operator's label or a trusted annotation is required.
     Trusted,
 }
 
 impl PlanReads {
-    /// Whether a tool of this effect passes.
+    /// Whether a tool with this effect may run in plan mode.
     pub fn lets_pass(self, effect: Effect) -> bool {
         !effect.rung.writes() && (self == Self::Names || effect.is_vouched_for())
     }
 }
 
-/// Queues writes while the caller plans.
+/// Queues writes while the caller is in plan mode.
 #[derive(Debug, Clone, Copy)]
 pub struct PlanMode(pub PlanReads);
 

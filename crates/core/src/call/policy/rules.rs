@@ -1,4 +1,4 @@
-//! The operator's rules: first match wins inside a layer, the strictest across layers.
+//! The operator's rules: the first match wins inside a layer, the strictest across layers.
 
 use super::canonical::readings;
 use super::{Policy, Verdict};
@@ -11,23 +11,23 @@ use crate::json::RawJson;
 use crate::manifest::{ProviderKind, tag};
 use regex::{Regex, RegexBuilder};
 
-/// The largest program a pattern on arguments may compile to.
+/// The size limit of a compiled argument pattern.
 const PATTERN_BYTES: usize = 256 << 10;
-/// How much of an argument a pattern looks at.
+/// The maximum length of an argument that patterns are matched with.
 const MAX_LOOKED_AT: usize = 64 << 10;
-/// How many rules there may be.
+/// The maximum number of rules.
 const MAX_RULES: usize = 4096;
 
-/// What a rule does.
+/// The effect of a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RuleEffect {
-    /// Lets it run.
+    /// Lets the call run.
     Allow,
     /// Asks the caller first, each time and in person.
     Ask,
     /// Asks an approver other than the caller first.
     AskApprover,
-    /// Puts it into a plan.
+    /// Queues it in a plan.
     Plan,
     /// Refuses it.
     Deny,
@@ -35,9 +35,9 @@ pub enum RuleEffect {
     Hide,
 }
 
-/// Whom a rule is about.
+/// The callers that a rule applies to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Subject {
+pub enum RuleSubject {
     /// Every caller.
     Everybody,
     /// Members of a group.
@@ -50,21 +50,21 @@ pub enum Subject {
     Client(String),
 }
 
-/// Which tools a rule is about: all conditions that are given must hold.
+/// The tools that a rule applies to: all given conditions must hold.
 #[derive(Debug, Clone, Default)]
 pub struct ToolMatch {
     /// Globs on any of a tool's names; empty means any.
     pub names: Vec<String>,
-    /// Capability tags, one of which the tool must carry; empty means any.
+    /// Capability tags, of which the tool must have at least one; empty means any.
     pub capabilities: Vec<String>,
-    /// Manifest labels or rungs of the ladder; empty means any.
+    /// Manifest labels or effect levels; empty means any.
     pub side_effects: Vec<String>,
 }
 
-/// One rule, ready to judge by.
+/// One compiled rule.
 #[derive(Debug)]
 pub struct Rule {
-    subject: Subject,
+    subject: RuleSubject,
     names: ToolPatterns,
     capabilities: Vec<String>,
     side_effects: Vec<String>,
@@ -73,14 +73,14 @@ pub struct Rule {
     reason: Option<String>,
 }
 
-/// A rule that cannot be read.
+/// The error for a rule that cannot be compiled.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RuleFault {
-    /// A glob that is none.
-    #[error("`{0}` is no pattern for names")]
+    /// An invalid glob.
+    #[error("`{0}` is not a valid name pattern")]
     Glob(String),
-    /// A pattern that is none, or too large.
-    #[error("`{0}` is no regular expression, or too large a one")]
+    /// An invalid or too large regular expression.
+    #[error("`{0}` is not a valid regular expression, or is too large")]
     Pattern(String),
     /// Too many rules.
     #[error("there are more than {MAX_RULES} rules")]
@@ -104,7 +104,7 @@ impl Fault for RuleFault {
 impl Rule {
     /// Compiles a rule.
     pub fn new(
-        subject: Subject,
+        subject: RuleSubject,
         tools: ToolMatch,
         arguments: impl IntoIterator<Item = (String, String)>,
         effect: RuleEffect,
@@ -126,26 +126,26 @@ impl Rule {
         })
     }
 
-    /// Whether it can hide a tool from lists: it depends on the caller and the tool alone.
+    /// Whether it can hide a tool from lists, because it depends only on the caller and the tool.
     fn hides(&self) -> bool {
         self.effect == RuleEffect::Hide
             && self.arguments.is_empty()
-            && !matches!(self.subject, Subject::Client(_))
+            && !matches!(self.subject, RuleSubject::Client(_))
     }
 
     fn is_about_caller(&self, caller: &Caller) -> bool {
         match &self.subject {
-            Subject::Everybody => true,
-            Subject::Group(group) => caller.groups.contains(group),
-            Subject::User(user) => caller.is_named(user),
-            Subject::Persona(persona) => caller.persona_name() == Some(persona),
-            Subject::Client(_) => false,
+            RuleSubject::Everybody => true,
+            RuleSubject::Group(group) => caller.groups.contains(group),
+            RuleSubject::User(user) => caller.is_named(user),
+            RuleSubject::Persona(persona) => caller.persona_name() == Some(persona),
+            RuleSubject::Client(_) => false,
         }
     }
 
     fn is_about(&self, caller: &Caller, client: &ClientFacts) -> bool {
         match &self.subject {
-            Subject::Client(name) => client.name() == *name,
+            RuleSubject::Client(name) => client.name() == *name,
             _ => self.is_about_caller(caller),
         }
     }
@@ -158,30 +158,30 @@ impl Rule {
                 || (!tool.terms.providers.is_empty() && self.is_about_provider(tool)))
     }
 
-    /// Whether the rule names a tool. A rule that lets something run must name its server, or the tool to the letter:
-    /// any server could call a tool of its own so that a glob fits it.
+    /// Whether the rule names a tool. A rule that allows must name its server, or the tool literally: any server could
+    /// name one of its tools so that a glob matches it.
     fn is_about_name(&self, tool: &Tool) -> bool {
         match self.effect {
-            RuleEffect::Allow => self.names.permit(tool) || self.names.say_exactly(&tool.name),
-            _ => self.names.touch(tool),
+            RuleEffect::Allow => self.names.permit(tool) || self.names.equal(&tool.name),
+            _ => self.names.match_any(tool),
         }
     }
 
-    /// Whether a tool is served by one that the rule names: what is forbidden under one name must not be had
-    /// under another. A rule that lets something run is about that name alone, and one that hides a provider
-    /// takes that provider away, not the tool.
+    /// Whether a tool is served by one that the rule names: a tool that is forbidden under one name must not be
+    /// reachable under another. A rule that allows applies to that name only, and a rule that hides a provider
+    /// removes the provider, not the tool.
     fn is_about_provider(&self, tool: &Tool) -> bool {
-        // The question belongs to the tool and not to its caller, so the serving tool asks it itself.
+        // The serving tool asks its own question, so the rule does not apply to the tool in front of it.
         let asks = matches!(self.effect, RuleEffect::Ask | RuleEffect::AskApprover);
         if self.effect == RuleEffect::Allow || asks || self.hides() {
             return false;
         }
         let is_named = tool.terms.providers.iter().any(|provider| match &provider.kind {
-            ProviderKind::Mcp { server, tool } => self.names.touch_pair(server.as_str(), tool),
+            ProviderKind::Mcp { server, tool } => self.names.match_any_pair(server.as_str(), tool),
             _ => false,
         });
         let backing = tool.bounds.iter().flat_map(|bounds| &bounds.backing);
-        is_named || backing.flat_map(Backing::tools).any(|tool| self.names.touch(tool))
+        is_named || backing.flat_map(Backing::tools).any(|tool| self.names.match_any(tool))
     }
 
     fn is_about_effect(&self, tool: &Tool) -> bool {
@@ -199,9 +199,9 @@ impl Rule {
         }
     }
 
-    /// The verdict on a call that the rule is about.
+    /// The verdict on a call that the rule applies to.
     fn verdict(&self) -> Verdict {
-        let reason = || self.reason.clone().unwrap_or_else(|| "a rule of this gateway says so".into());
+        let reason = || self.reason.clone().unwrap_or_else(|| "a rule of this gateway applies".into());
         match self.effect {
             RuleEffect::Allow => Verdict::Run,
             RuleEffect::Ask => Verdict::Ask { reason: reason(), answerer: Answerer::InPerson },
@@ -215,9 +215,9 @@ impl Rule {
     fn fits_arguments(&self, arguments: &RawJson) -> bool {
         self.arguments.iter().all(|(pointer, regex)| {
             let Some(value) = at_pointer(arguments, pointer) else { return false };
-            // Arguments that cannot be inspected may hold what the rule is about; they never match an `allow` rule.
+            // Arguments that cannot be inspected may contain the value in question; they never match an `allow` rule.
             match (readings(&value, MAX_LOOKED_AT), self.effect) {
-                // An allowance must hold however the server reads the value; for the rest one way is enough.
+                // An `allow` rule must match however the server reads the value; for other rules one reading is enough.
                 (Some(texts), RuleEffect::Allow) => texts.iter().all(|text| regex.is_match(text)),
                 (Some(texts), _) => texts.iter().any(|text| regex.is_match(text)),
                 (None, effect) => effect != RuleEffect::Allow,
@@ -241,16 +241,16 @@ fn at_pointer(arguments: &RawJson, pointer: &str) -> Option<RawJson> {
 
 /// The rules of one layer of the configuration.
 #[derive(Debug, Default)]
-pub struct Layer(pub Vec<Rule>);
+pub struct LayerRules(pub Vec<Rule>);
 
 /// The rules of every layer.
 #[derive(Debug, Default)]
 pub struct RuleBook {
-    layers: Vec<Layer>,
+    layers: Vec<LayerRules>,
 }
 
 impl PartialEq for RuleBook {
-    /// A book is itself: patterns cannot be compared for what they match.
+    /// Compares by identity, because patterns cannot be compared by what they match.
     fn eq(&self, other: &Self) -> bool {
         std::ptr::eq(self, other)
     }
@@ -259,8 +259,8 @@ impl PartialEq for RuleBook {
 impl Eq for RuleBook {}
 
 impl RuleBook {
-    /// The rules of these layers.
-    pub fn new(layers: Vec<Layer>) -> Result<Self, RuleFault> {
+    /// Builds a book from these layers.
+    pub fn new(layers: Vec<LayerRules>) -> Result<Self, RuleFault> {
         let count: usize = layers.iter().map(|layer| layer.0.len()).sum();
         if count > MAX_RULES {
             return Err(RuleFault::TooMany);
@@ -272,25 +272,24 @@ impl RuleBook {
     pub fn hides(&self, caller: &Caller, tool: &Tool) -> bool {
         let about = |rule: &&Rule| rule.is_about_caller(caller) && rule.is_about_tool(tool);
         self.layers.iter().any(|layer| {
-            // The first match wins, so a rule that comes before and lets it be seen counts.
+            // The first match wins, so an earlier rule may keep the tool visible.
             let first = layer.0.iter().filter(|rule| rule.arguments.is_empty()).find(about);
             first.is_some_and(Rule::hides)
         })
     }
 
-    /// Which of the rules that hide something are about this caller: callers that differ here see
-    /// different lists.
+    /// Which of the hiding rules apply to this caller. Callers with different signatures see different lists.
     pub fn signature(&self, caller: &Caller) -> String {
         let rules = self.layers.iter().flat_map(|layer| &layer.0);
         rules.map(|rule| if rule.is_about_caller(caller) { '1' } else { '0' }).collect()
     }
 
-    /// Whether any rule hides anything.
+    /// Whether any rule hides a tool.
     pub fn hides_anything(&self) -> bool {
         self.layers.iter().flat_map(|layer| &layer.0).any(Rule::hides)
     }
 
-    fn effect_on<'a>(layer: &'a Layer, draft: &Draft) -> Option<&'a Rule> {
+    fn effect_on<'a>(layer: &'a LayerRules, draft: &Draft) -> Option<&'a Rule> {
         layer.0.iter().find(|rule| {
             rule.is_about(&draft.caller, &draft.client)
                 && rule.is_about_tool(&draft.tool)
@@ -304,8 +303,8 @@ impl Policy for std::sync::Arc<RuleBook> {
         Policy::judge(&**self, draft)
     }
 
-    fn judge_each(&self, draft: &Draft, hear: &mut dyn FnMut(Verdict)) {
-        Policy::judge_each(&**self, draft, hear);
+    fn judge_each(&self, draft: &Draft, report: &mut dyn FnMut(Verdict)) {
+        Policy::judge_each(&**self, draft, report);
     }
 }
 
@@ -316,10 +315,10 @@ impl Policy for RuleBook {
         strictest
     }
 
-    /// One verdict per layer: a rule that plans in one layer must not hide that another asks an approver.
-    fn judge_each(&self, draft: &Draft, hear: &mut dyn FnMut(Verdict)) {
-        // The last layer comes first, so that of two equally strict rules the last one gives the reason.
+    /// One verdict per layer: a rule that plans in one layer must not cancel a rule that asks an approver in another.
+    fn judge_each(&self, draft: &Draft, report: &mut dyn FnMut(Verdict)) {
+        // The last layer comes first, so that of two equally strict rules the last one supplies the reason.
         let found = self.layers.iter().rev().filter_map(|layer| Self::effect_on(layer, draft));
-        found.map(Rule::verdict).for_each(hear);
+        found.map(Rule::verdict).for_each(report);
     }
 }

@@ -1,7 +1,9 @@
-//! Verdicts over drafts made by the real stages.
+//! Verdicts on drafts made by the real stages.
 
 use super::*;
-use crate::call::{Change, Consented, Incoming, Licence, Situation, authorise, draft, fingerprint, resolve};
+use crate::call::{
+    Approval, Consented, DefinitionChange, IncomingCall, Situation, authorise, draft, fingerprint, resolve,
+};
 use crate::caller::{Caller, ClientFacts};
 use crate::catalog::{Catalog, Discovery, Naming, admit};
 use crate::fault::Fault;
@@ -31,7 +33,7 @@ fn catalog(change: impl FnOnce(&mut ServerEntry)) -> Catalog {
 }
 
 fn drafted(catalog: &Catalog, caller: Caller, tool: &str, arguments: &str, situation: Situation) -> Draft {
-    let incoming = Incoming {
+    let incoming = IncomingCall {
         caller: Arc::new(caller),
         client: Arc::new(ClientFacts { info: Some(json(r#"{"name":"cli"}"#)), ..ClientFacts::default() }),
         name: tool.to_owned(),
@@ -60,10 +62,10 @@ fn word(verdict: &Verdict) -> &'static str {
 }
 
 fn book(layers: Vec<Vec<Rule>>) -> RuleBook {
-    RuleBook::new(layers.into_iter().map(Layer).collect()).expect("few")
+    RuleBook::new(layers.into_iter().map(LayerRules).collect()).expect("few")
 }
 
-fn rule(subject: Subject, names: &[&str], effect: RuleEffect) -> Rule {
+fn rule(subject: RuleSubject, names: &[&str], effect: RuleEffect) -> Rule {
     let tools =
         ToolMatch { names: names.iter().map(|name| (*name).to_owned()).collect(), ..ToolMatch::default() };
     Rule::new(subject, tools, [], effect, None).expect("a rule")
@@ -72,7 +74,7 @@ fn rule(subject: Subject, names: &[&str], effect: RuleEffect) -> Rule {
 #[test]
 fn the_first_match_wins_in_a_layer_and_the_strictest_across() {
     use RuleEffect::{Allow, Ask, AskApprover, Deny, Hide, Plan};
-    use Subject::{Client, Everybody, Group, Persona, User};
+    use RuleSubject::{Client, Everybody, Group, Persona, User};
     let group = |name: &str| Group(name.into());
     let cases: Vec<(Vec<Vec<Rule>>, &str)> = vec![
         (vec![], "run"),
@@ -97,17 +99,17 @@ fn the_first_match_wins_in_a_layer_and_the_strictest_across() {
     }
 }
 
-/// A rule that plans won over one that asks an approver, so the caller decided the step alone.
+/// A rule that plans won over one that asks an approver, so the caller could decide the step alone.
 #[test]
 fn a_rule_that_plans_does_not_cancel_an_approver_of_another_layer() {
     use RuleEffect::{Ask, AskApprover, Plan};
     let catalog = catalog(|_| {});
     let policies = |effects: [RuleEffect; 2]| -> Vec<Box<dyn Policy>> {
-        let layers = effects.map(|effect| vec![rule(Subject::Everybody, &["s_delete_x"], effect)]);
+        let layers = effects.map(|effect| vec![rule(RuleSubject::Everybody, &["s_delete_x"], effect)]);
         vec![Box::new(Arc::new(book(layers.into())))]
     };
-    let judged = |effects, licence| {
-        let situation = Situation { licence, ..Situation::default() };
+    let judged = |effects, approval| {
+        let situation = Situation { approval, ..Situation::default() };
         let draft = drafted(&catalog, ann(), "s_delete_x", r#"{"to":"a"}"#, situation);
         match judge(draft, &policies(effects)).expect("not refused") {
             Judgement::Run(_) => ("run", None),
@@ -115,10 +117,10 @@ fn a_rule_that_plans_does_not_cancel_an_approver_of_another_layer() {
             Judgement::Queue(waiting) => ("queue", Some(waiting.answerer)),
         }
     };
-    let step = |answerer, by| Some(licence(&catalog, HeldKind::Plan, answerer, by));
+    let step = |answerer, by| Some(approval(&catalog, HeldKind::Plan, answerer, by));
     for effects in [[Plan, AskApprover], [AskApprover, Plan]] {
         assert_eq!(judged(effects, None), ("queue", Some(Answerer::ApproverOnly)), "{effects:?}");
-        // The caller's own yes to the step is none to the question.
+        // The caller's own approval of the step does not answer the question.
         let own = step(Answerer::CallerOrApprover, "ann");
         assert_eq!(judged(effects, own), ("ask", Some(Answerer::ApproverOnly)), "{effects:?}");
         assert_eq!(judged(effects, step(Answerer::ApproverOnly, "bo")), ("run", None), "{effects:?}");
@@ -127,11 +129,11 @@ fn a_rule_that_plans_does_not_cancel_an_approver_of_another_layer() {
 }
 
 #[test]
-fn rules_look_at_effects_and_arguments() {
+fn rules_match_effects_and_arguments() {
     let catalog = catalog(|_| {});
     let by_effect = |word: &str| {
         let tools = ToolMatch { side_effects: vec![word.into()], ..ToolMatch::default() };
-        Rule::new(Subject::Everybody, tools, [], RuleEffect::Deny, None).expect("a rule")
+        Rule::new(RuleSubject::Everybody, tools, [], RuleEffect::Deny, None).expect("a rule")
     };
     for (tool, effect, expected) in [
         ("s_delete_x", "destructive", "refuse"),
@@ -145,7 +147,7 @@ fn rules_look_at_effects_and_arguments() {
     }
     let on = |pointer: &str, pattern: &str| {
         let arguments = [(pointer.to_owned(), pattern.to_owned())];
-        Rule::new(Subject::Everybody, ToolMatch::default(), arguments, RuleEffect::Deny, None)
+        Rule::new(RuleSubject::Everybody, ToolMatch::default(), arguments, RuleEffect::Deny, None)
             .expect("a rule")
     };
     let long = format!(r#"{{"to":"{}"}}"#, "x".repeat(70 << 10));
@@ -160,7 +162,7 @@ fn rules_look_at_effects_and_arguments() {
         let draft = drafted(&catalog, ann(), "s_frob", arguments, Situation::default());
         assert_eq!(word(&book(vec![vec![on(pointer, pattern)]]).judge(&draft)), expected, "{pattern}");
     }
-    // A server that reads doubles gets 9999; one that reads decimals does not.
+    // A server that parses doubles reads 9999; one that parses decimals does not.
     let close = r#"{"n":[9999.00000000000000000000000001]}"#;
     for (effect, pattern, expected) in [
         (RuleEffect::Deny, "^9999$", "refuse"),
@@ -170,14 +172,14 @@ fn rules_look_at_effects_and_arguments() {
         (RuleEffect::Allow, "^9999", "run"),
     ] {
         let arguments = [("/n/0".to_owned(), pattern.to_owned())];
-        let on_number = Rule::new(Subject::Everybody, ToolMatch::default(), arguments, effect, None);
-        let otherwise = rule(Subject::Everybody, &[], RuleEffect::Ask);
+        let on_number = Rule::new(RuleSubject::Everybody, ToolMatch::default(), arguments, effect, None);
+        let otherwise = rule(RuleSubject::Everybody, &[], RuleEffect::Ask);
         let draft = drafted(&catalog, ann(), "s_frob", close, Situation::default());
         let book = book(vec![vec![on_number.expect("a rule"), otherwise]]);
         assert_eq!(word(&book.judge(&draft)), expected, "{effect:?} {pattern}");
     }
     let bomb = Rule::new(
-        Subject::Everybody,
+        RuleSubject::Everybody,
         ToolMatch::default(),
         [("/a".to_owned(), r"(\w{1,200}){1,20}q".to_owned())],
         RuleEffect::Deny,
@@ -190,7 +192,7 @@ fn rules_look_at_effects_and_arguments() {
 fn built_in_policies_ask_queue_and_refuse() {
     let planning = || Situation { plan: Some(Uuid::nil()), ..Situation::default() };
     let consented = || Situation { consent: Consented::Yes, ..Situation::default() };
-    let changed = || Situation { change: Change::Changed, ..Situation::default() };
+    let changed = || Situation { change: DefinitionChange::Changed, ..Situation::default() };
     let none = Situation::default;
     let catalog = catalog(|server| {
         server.tools.require_approval = vec!["delete_*".into()];
@@ -198,19 +200,19 @@ fn built_in_policies_ask_queue_and_refuse() {
         server.tools.overrides.insert("frob".into(), four_eyes);
     });
     let cases: Vec<(Box<dyn Policy>, &str, Situation, &str)> = vec![
-        (Box::new(AskFirst), "s_delete_x", none(), "ask in person"),
-        (Box::new(AskFirst), "s_delete_x", consented(), "ask in person"), // each time
-        (Box::new(AskFirst), "s_frob", none(), "ask approver"),
-        (Box::new(AskFirst), "s_get_x", none(), "run"),
+        (Box::new(RequireApproval), "s_delete_x", none(), "ask in person"),
+        (Box::new(RequireApproval), "s_delete_x", consented(), "ask in person"), // each time
+        (Box::new(RequireApproval), "s_frob", none(), "ask approver"),
+        (Box::new(RequireApproval), "s_get_x", none(), "run"),
         (Box::new(DefaultAsk::Writes), "s_get_x", none(), "run"),
         (Box::new(DefaultAsk::Writes), "s_frob", none(), "ask"),
         (Box::new(DefaultAsk::Always), "s_get_x", none(), "ask"),
-        (Box::new(AskForConsent), "s_get_x", none(), "ask"),
-        (Box::new(AskForConsent), "s_get_x", consented(), "run"),
-        (Box::new(ChangedTool(OnChange::Ask)), "s_get_x", changed(), "ask"),
-        (Box::new(ChangedTool(OnChange::Block)), "s_get_x", changed(), "refuse"),
-        (Box::new(ChangedTool(OnChange::Allow)), "s_get_x", changed(), "run"),
-        (Box::new(ChangedTool(OnChange::Block)), "s_get_x", none(), "run"),
+        (Box::new(RequireConsent), "s_get_x", none(), "ask"),
+        (Box::new(RequireConsent), "s_get_x", consented(), "run"),
+        (Box::new(ChangedToolPolicy(OnChange::Ask)), "s_get_x", changed(), "ask"),
+        (Box::new(ChangedToolPolicy(OnChange::Block)), "s_get_x", changed(), "refuse"),
+        (Box::new(ChangedToolPolicy(OnChange::Allow)), "s_get_x", changed(), "run"),
+        (Box::new(ChangedToolPolicy(OnChange::Block)), "s_get_x", none(), "run"),
         (Box::new(PlanMode(PlanReads::Names)), "s_get_x", planning(), "run"),
         (Box::new(PlanMode(PlanReads::Trusted)), "s_get_x", planning(), "queue"),
         (Box::new(PlanMode(PlanReads::Names)), "s_frob", planning(), "queue"),
@@ -222,8 +224,8 @@ fn built_in_policies_ask_queue_and_refuse() {
     }
 }
 
-/// A licence for `s_delete_x` with `{"to":"a"}`, of a held call of this kind and answerer.
-fn licence(catalog: &Catalog, kind: HeldKind, answerer: Answerer, by: &str) -> Licence {
+/// An approval of `s_delete_x` with `{"to":"a"}`, from a held call of this kind and answerer.
+fn approval(catalog: &Catalog, kind: HeldKind, answerer: Answerer, by: &str) -> Approval {
     let draft = drafted(catalog, ann(), "s_delete_x", r#"{"to":"a"}"#, Situation::default());
     let held = HeldCall {
         id: Uuid::nil(),
@@ -254,13 +256,13 @@ fn licence(catalog: &Catalog, kind: HeldKind, answerer: Answerer, by: &str) -> L
         outcome: None,
         plan: None,
     };
-    assert!(Licence::of(&HeldCall { claimed_ms: None, ..held.clone() }).is_none(), "not claimed");
-    assert!(Licence::of(&HeldCall { state: HeldState::Done, ..held.clone() }).is_none(), "over");
-    Licence::of(&held).expect("approved and claimed")
+    assert!(Approval::of(&HeldCall { claimed_ms: None, ..held.clone() }).is_none(), "not claimed");
+    assert!(Approval::of(&HeldCall { state: HeldState::Done, ..held.clone() }).is_none(), "over");
+    Approval::of(&held).expect("approved and claimed")
 }
 
 #[test]
-fn a_yes_covers_one_call_and_what_that_person_may_answer() {
+fn an_approval_covers_one_call_and_questions_that_person_may_answer() {
     use Answerer::{ApproverOnly, CallerOrApprover, InPerson};
     use HeldKind::{Approval, Plan};
     let asks = |answerer| Verdict::Ask { reason: String::new(), answerer };
@@ -284,16 +286,16 @@ fn a_yes_covers_one_call_and_what_that_person_may_answer() {
         (Approval, InPerson, "bo", r#"{"to":"a"}"#, asks(ApproverOnly), "ask"),
         (Approval, ApproverOnly, "bo", r#"{"to":"a"}"#, asks(ApproverOnly), "run"),
         (Approval, ApproverOnly, "bo", r#"{"to":"a"}"#, asks(InPerson), "run"),
-        (Approval, ApproverOnly, "ann", r#"{"to":"a"}"#, asks(ApproverOnly), "ask"), // her own eyes
-        (Approval, ApproverOnly, "bo", r#"{"to":"a"}"#, queue(), "queue"), // an approval is no way round a plan
+        (Approval, ApproverOnly, "ann", r#"{"to":"a"}"#, asks(ApproverOnly), "ask"), // her own call
+        (Approval, ApproverOnly, "bo", r#"{"to":"a"}"#, queue(), "queue"), // an approval does not bypass a plan
         (Plan, CallerOrApprover, "ann", r#"{"to":"a"}"#, queue(), "run"),
         (Plan, CallerOrApprover, "ann", r#"{"to":"a"}"#, refuse(), "call.refused"),
         (Plan, ApproverOnly, "bo", r#"{"to":"a"}"#, Verdict::Hide, "call.unknown-tool"),
     ];
     for (at, (kind, answerer, by, arguments, verdict, expected)) in cases.into_iter().enumerate() {
-        let licence = Some(licence(&catalog, kind, answerer, by));
+        let approval = Some(approval(&catalog, kind, answerer, by));
         let draft =
-            drafted(&catalog, ann(), "s_delete_x", arguments, Situation { licence, ..Situation::default() });
+            drafted(&catalog, ann(), "s_delete_x", arguments, Situation { approval, ..Situation::default() });
         let policies: Vec<Box<dyn Policy>> = vec![Box::new(Says(verdict)), Box::new(Says(Verdict::Run))];
         let found = match judge(draft, &policies) {
             Ok(Judgement::Run(_)) => "run",
@@ -306,16 +308,16 @@ fn a_yes_covers_one_call_and_what_that_person_may_answer() {
 }
 
 #[test]
-fn rules_that_hide_take_tools_out_of_every_list() {
+fn hiding_rules_remove_tools_from_every_list() {
     use crate::catalog::{ListKind, Lookup};
     let rules = book(vec![vec![
-        rule(Subject::User("bo".into()), &["s_delete_*"], RuleEffect::Allow),
-        rule(Subject::Group("staff".into()), &["s_delete_*"], RuleEffect::Hide),
+        rule(RuleSubject::User("bo".into()), &["s_delete_*"], RuleEffect::Allow),
+        rule(RuleSubject::Group("staff".into()), &["s_delete_*"], RuleEffect::Hide),
     ]]);
     let rules = Arc::new(rules);
     assert!(rules.hides_anything());
     let catalog = catalog(|_| {});
-    let veiled = |caller: Caller| Caller { veil: Some(rules.clone()), ..caller };
+    let veiled = |caller: Caller| Caller { hiding_rules: Some(rules.clone()), ..caller };
     let listed = |caller: &Caller| {
         let list = catalog.list(ListKind::Tools, caller);
         String::from_utf8(list.pieces.concat()).expect("text").contains("s_delete_x")

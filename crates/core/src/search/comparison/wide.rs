@@ -1,49 +1,49 @@
-//! The pass over all vectors with the instructions that most processors of this kind have. The compiler finds a half or
-//! a quarter of their width by itself.
+//! Vector comparison with explicit SIMD instructions of x86-64. The compiler's own vectorisation uses only a half or a
+//! quarter of the register width.
 
-use super::{Block, Column, Fours, LANES, RAISED, Sought, Vectors};
+use super::{Column, Fours, LANES, OFFSET, QueryVector, VectorBlock, Vectors};
 use pulp::core_arch::x86::Avx512vnni;
 use pulp::x86::{V3, V4};
 use pulp::{Simd, WithSimd, cast, i8x16, i8x32, i32x8, i32x16};
 use std::arch::x86_64::{__m512i, _mm512_dpbusd_epi32, _mm512_set1_epi32, _mm512_setzero_si512};
 
-/// So many texts are compared with a block while it is at hand: as many as a request and its clauses have.
+/// Number of texts compared with a block while it is in registers: as many as a request and its clauses have.
 const AT_ONCE: usize = 6;
 
-/// A way to make the pass; whether this processor could.
-pub(super) type Passing = fn(&Vectors, &mut [Column<'_>]) -> bool;
+/// A comparison with one instruction set; returns false if the processor does not have it.
+pub(super) type PassFn = fn(&Vectors, &mut [Column<'_>]) -> bool;
 
-/// All ways, the fastest first.
-pub(super) const PASSES: [Passing; 3] = [by_fours, widest, wide];
+/// All instruction sets, fastest first.
+pub(super) const PASSES: [PassFn; 3] = [vnni, avx512, avx2];
 
-/// Makes the pass; whether this processor could.
+/// Compares with the fastest instruction set; returns false if the processor has none of them.
 pub(super) fn pass(vectors: &Vectors, columns: &mut [Column<'_>]) -> bool {
     PASSES.into_iter().any(|pass| pass(vectors, columns))
 }
 
-fn by_fours(vectors: &Vectors, columns: &mut [Column<'_>]) -> bool {
+fn vnni(vectors: &Vectors, columns: &mut [Column<'_>]) -> bool {
     let (Some(simd), Some(fours)) = (V4::try_new(), Avx512vnni::try_new()) else { return false };
-    Simd::vectorize(simd, Pass { vectors, columns, registers: ByFours(fours) });
+    Simd::vectorize(simd, SimdPass { vectors, columns, registers: Vnni(fours) });
     true
 }
 
-fn widest(vectors: &Vectors, columns: &mut [Column<'_>]) -> bool {
-    let pass = |simd| Simd::vectorize(simd, Pass { vectors, columns, registers: Widest(simd) });
+fn avx512(vectors: &Vectors, columns: &mut [Column<'_>]) -> bool {
+    let pass = |simd| Simd::vectorize(simd, SimdPass { vectors, columns, registers: Avx512(simd) });
     V4::try_new().map(pass).is_some()
 }
 
-fn wide(vectors: &Vectors, columns: &mut [Column<'_>]) -> bool {
-    let pass = |simd| Simd::vectorize(simd, Pass { vectors, columns, registers: Wide(simd) });
+fn avx2(vectors: &Vectors, columns: &mut [Column<'_>]) -> bool {
+    let pass = |simd| Simd::vectorize(simd, SimdPass { vectors, columns, registers: Avx2(simd) });
     V3::try_new().map(pass).is_some()
 }
 
-struct Pass<'a, 'b, R> {
+struct SimdPass<'a, 'b, R> {
     vectors: &'a Vectors,
     columns: &'a mut [Column<'b>],
     registers: R,
 }
 
-impl<R: Registers> WithSimd for Pass<'_, '_, R> {
+impl<R: DotProducts> WithSimd for SimdPass<'_, '_, R> {
     type Output = ();
 
     #[inline(always)]
@@ -64,33 +64,33 @@ impl<R: Registers> WithSimd for Pass<'_, '_, R> {
 
 #[inline(always)]
 fn each_block<const N: usize>(
-    registers: impl Registers,
+    registers: impl DotProducts,
     vectors: &Vectors,
     mut columns: [&mut Column<'_>; N],
 ) {
     for (at, block) in vectors.blocks().enumerate() {
-        let texts: [&Sought; N] = std::array::from_fn(|at| columns[at].text);
+        let texts: [&QueryVector; N] = std::array::from_fn(|at| columns[at].text);
         let sums = registers.sums(block, texts);
         columns.iter_mut().zip(sums).for_each(|(column, sums)| column.put(at, sums, block.factors));
     }
 }
 
-/// The sums of the products of a block's vectors with several texts.
-trait Registers: Copy {
-    fn sums<const N: usize>(self, block: Block<'_>, texts: [&Sought; N]) -> [[i32; LANES]; N];
+/// Computes the dot products of a block's vectors with several texts.
+trait DotProducts: Copy {
+    fn sums<const N: usize>(self, block: VectorBlock<'_>, texts: [&QueryVector; N]) -> [[i32; LANES]; N];
 }
 
-/// Half as wide as the widest.
+/// AVX2: registers of 256 bits.
 #[derive(Clone, Copy)]
-struct Wide(V3);
+struct Avx2(V3);
 
-impl Registers for Wide {
+impl DotProducts for Avx2 {
     #[inline(always)]
-    fn sums<const N: usize>(self, block: Block<'_>, texts: [&Sought; N]) -> [[i32; LANES]; N] {
+    fn sums<const N: usize>(self, block: VectorBlock<'_>, texts: [&QueryVector; N]) -> [[i32; LANES]; N] {
         let Self(simd) = self;
         let texts = texts.map(|text| &text.numbers[..block.fours.len()]);
         let mut all = [[[0; 8]; 4]; N];
-        // One quarter of the vectors after the other: there are registers for no more sums.
+        // One quarter of the vectors at a time: more sums do not fit into the registers.
         for quarter in 0..4 {
             let mut sums: [i32x8; N] = [cast([0_i32; 8]); N];
             for (at, Fours(lanes)) in block.fours.iter().enumerate() {
@@ -108,12 +108,13 @@ impl Registers for Wide {
     }
 }
 
+/// AVX-512: registers of 512 bits.
 #[derive(Clone, Copy)]
-struct Widest(V4);
+struct Avx512(V4);
 
-impl Registers for Widest {
+impl DotProducts for Avx512 {
     #[inline(always)]
-    fn sums<const N: usize>(self, block: Block<'_>, texts: [&Sought; N]) -> [[i32; LANES]; N] {
+    fn sums<const N: usize>(self, block: VectorBlock<'_>, texts: [&QueryVector; N]) -> [[i32; LANES]; N] {
         let Self(simd) = self;
         let texts = texts.map(|text| &text.numbers[..block.fours.len()]);
         let mut sums: [[i32x16; 2]; N] = [[cast([0_i32; 16]); 2]; N];
@@ -132,35 +133,35 @@ impl Registers for Widest {
     }
 }
 
-/// Each vector's first and second half of all fours were added up for themselves.
+/// Adds the two partial sums of each vector.
 #[inline(always)]
 fn halves_added(sums: [[i32; 2]; LANES]) -> [i32; LANES] {
     sums.map(|[first, second]| first + second)
 }
 
-/// With the instruction that multiplies and adds four numbers of sixteen vectors at once.
+/// AVX-512 VNNI: multiplies and adds four numbers of sixteen vectors in one instruction.
 #[derive(Clone, Copy)]
-struct ByFours(Avx512vnni);
+struct Vnni(Avx512vnni);
 
-impl Registers for ByFours {
+impl DotProducts for Vnni {
     #[inline(always)]
-    fn sums<const N: usize>(self, block: Block<'_>, texts: [&Sought; N]) -> [[i32; LANES]; N] {
+    fn sums<const N: usize>(self, block: VectorBlock<'_>, texts: [&QueryVector; N]) -> [[i32; LANES]; N] {
         let Self(_able) = self;
-        let texts = texts.map(|text| &text.raised[..block.fours.len()]);
-        // SAFETY: there is a value of `Avx512vnni` where the processor has the instruction, and nowhere else.
+        let texts = texts.map(|text| &text.unsigned[..block.fours.len()]);
+        // SAFETY: a value of `Avx512vnni` exists only if the processor has the instruction.
         #[allow(unsafe_code, reason = "no crate offers the instruction")]
-        let sums = unsafe { raised_sums(block.fours, texts) };
-        // What the texts were raised by is taken off again.
+        let sums = unsafe { unsigned_sums(block.fours, texts) };
+        // Subtracts the offset that was added to the texts.
         sums.map(|sum| {
             let sum: [i32; LANES] = cast(sum);
-            std::array::from_fn(|lane| sum[lane] - i32::from(RAISED) * block.totals[lane])
+            std::array::from_fn(|lane| sum[lane] - i32::from(OFFSET) * block.totals[lane])
         })
     }
 }
 
-/// The sums for texts whose numbers were raised: the instruction wants those of one side without a sign.
+/// The sums for texts with the offset added: one operand of the instruction is unsigned.
 #[target_feature(enable = "avx512f,avx512vnni")]
-fn raised_sums<const N: usize>(block: &[Fours], texts: [&[[u8; 4]]; N]) -> [__m512i; N] {
+fn unsigned_sums<const N: usize>(block: &[Fours], texts: [&[[u8; 4]]; N]) -> [__m512i; N] {
     let mut sums = [_mm512_setzero_si512(); N];
     for (at, Fours(lanes)) in block.iter().enumerate() {
         let numbers = cast(*lanes);

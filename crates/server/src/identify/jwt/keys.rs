@@ -1,6 +1,6 @@
-//! The issuer's keys: fetched, kept, fetched again when a token names one that is not known.
+//! The issuer's public keys: fetched, cached, and fetched again if a token names an unknown one.
 //!
-//! A key says by its kind which algorithms it may check; a token only chooses among those.
+//! The type of a key decides which algorithms it may verify; a token only chooses among those.
 
 use super::check::{Header, Signed};
 use crate::identify::refusal::Unidentified;
@@ -16,28 +16,28 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
-use toolbooth_upstream::oauth::{Http, Reach};
+use toolbooth_upstream::oauth::{HttpFetch, NetworkReach};
 
-/// Keys older than this are fetched again, while they stay in use.
+/// Keys older than this are fetched again in the background.
 const FRESH: Duration = Duration::from_secs(600);
-/// Before keys older than this are used, the issuer is asked, if it answered lately at all.
+/// Keys older than this are fetched again before use, unless the issuer recently failed to answer.
 const OLD: Duration = Duration::from_secs(3600);
-/// How long an issuer that did not answer is not waited for.
+/// How long requests do not wait for an issuer that failed to answer.
 const SILENCE: Duration = Duration::from_secs(60);
-/// Keys that could not be fetched anew are believed for this long.
+/// Keys that could not be fetched again are used for this long.
 const STALE: Duration = Duration::from_secs(24 * 3600);
-/// How long the issuer may take over all requests of one fetch.
-const FETCH_PATIENCE: Duration = Duration::from_secs(5);
-/// How many fetches may follow each other at once, and how long one takes to grow back: tokens with
-/// invented key ids must not turn the gateway against its issuer.
+/// Timeout of all requests of one fetch.
+const FETCH_TIMEOUT: Duration = Duration::from_secs(5);
+/// Number of fetches allowed in a row, and the time to regain one. Tokens with invented key ids must not make the
+/// gateway flood its issuer.
 const BURST: u32 = 4;
 const REGROW: Duration = Duration::from_secs(5);
-/// The most keys that are kept.
+/// Maximum number of keys that are kept.
 const MAX_KEYS: usize = 64;
-/// The most keys one token is tried with.
+/// Maximum number of keys tried per token.
 const MAX_CANDIDATES: usize = 8;
 
-/// Algorithms that are taken: asymmetric ones only.
+/// Accepted algorithms: asymmetric ones only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names are those of RFC 7518 and RFC 8037")]
 pub(super) enum Algorithm {
@@ -100,15 +100,15 @@ enum Material {
 
 /// One public key.
 #[derive(Debug)]
-pub(super) struct Key {
+pub(super) struct PublicKey {
     kid: Option<String>,
-    /// The one algorithm it is for, where the issuer says so.
+    /// The only algorithm it may verify, if the issuer states one.
     pinned: Option<Algorithm>,
     material: Material,
 }
 
-impl Key {
-    /// Reads a published key; secrets, keys for other uses and weak ones are not kept.
+impl PublicKey {
+    /// Parses a published key. Secret keys, keys for other uses and weak keys are ignored.
     fn read(value: serde_json::Value) -> Option<Self> {
         let jwk: Jwk = serde_json::from_value(value).ok()?;
         let verifies = jwk.key_ops.as_ref().is_none_or(|ops| ops.iter().any(|op| op == "verify"));
@@ -133,7 +133,7 @@ impl Key {
         };
         let pinned = match jwk.alg.as_deref() {
             None => None,
-            // A key for an algorithm that is not taken is for nothing here.
+            // A key for an algorithm that is not accepted has no use here.
             Some(name) => Some(Algorithm::named(name)?),
         };
         Some(Self { kid: jwk.kid, pinned, material })
@@ -153,7 +153,7 @@ impl Key {
             }
     }
 
-    /// Whether a signature is this key's.
+    /// Whether a signature was made by this key.
     pub(super) fn verifies(&self, algorithm: Algorithm, signed: &Signed<'_>) -> bool {
         let (message, proof) = (signed.message.as_bytes(), signed.signature.as_slice());
         match (&self.material, algorithm) {
@@ -187,23 +187,23 @@ impl Key {
     }
 }
 
-/// Where the keys are.
+/// Where to fetch the keys.
 #[derive(Debug, Clone)]
 pub enum KeySource {
-    /// At this address.
+    /// From this URL.
     Url(String),
-    /// Where the issuer's own description says.
+    /// From the URL in the issuer's metadata.
     Issuer(String),
 }
 
 #[derive(Debug, Default)]
 struct KeySet {
-    keys: Vec<Arc<Key>>,
+    keys: Vec<Arc<PublicKey>>,
     fetched: Option<Instant>,
 }
 
 impl KeySet {
-    fn fitting(&self, header: &Header) -> Vec<Arc<Key>> {
+    fn matching(&self, header: &Header) -> Vec<Arc<PublicKey>> {
         self.keys.iter().filter(|key| key.fits(header)).take(MAX_CANDIDATES).cloned().collect()
     }
 
@@ -212,7 +212,7 @@ impl KeySet {
     }
 }
 
-/// The end of a fetch, however it ends.
+/// Marks the end of a fetch on drop, also after a panic.
 struct FetchEnd<'a>(&'a Issuer);
 
 impl Drop for FetchEnd<'_> {
@@ -222,14 +222,14 @@ impl Drop for FetchEnd<'_> {
     }
 }
 
-/// How many fetches are left before the issuer is left in peace.
+/// Rate limit of fetches.
 #[derive(Debug)]
-struct Allowance {
+struct FetchBudget {
     left: u32,
     since: Instant,
 }
 
-impl Allowance {
+impl FetchBudget {
     fn take(&mut self) -> bool {
         let grown = u32::try_from(self.since.elapsed().as_secs() / REGROW.as_secs()).unwrap_or(u32::MAX);
         if grown > 0 {
@@ -242,72 +242,73 @@ impl Allowance {
     }
 }
 
-/// The keys of one issuer.
+/// The public keys of one issuer.
 #[derive(Clone)]
-pub struct Keys(Arc<Issuer>);
+pub struct IssuerKeys(Arc<Issuer>);
 
 struct Issuer {
-    http: Arc<dyn Http>,
+    http: Arc<dyn HttpFetch>,
     source: KeySource,
     known: ArcSwap<KeySet>,
-    allowance: Mutex<Allowance>,
-    /// Whether a fetch is under way, and how many have ended: those who wait for a key wait for the next end.
+    budget: Mutex<FetchBudget>,
+    /// Whether a fetch is running. A request that needs a key waits for its end.
     fetching: AtomicBool,
-    /// When a fetch failed last, if none has succeeded since.
+    /// When the latest fetch failed; `None` if it succeeded.
     failed: Mutex<Option<Instant>>,
+    /// Number of fetches that have ended.
     ended: watch::Sender<u64>,
 }
 
-impl std::fmt::Debug for Keys {
+impl std::fmt::Debug for IssuerKeys {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Keys").field("source", &self.0.source).finish_non_exhaustive()
+        f.debug_struct("IssuerKeys").field("source", &self.0.source).finish_non_exhaustive()
     }
 }
 
-impl Keys {
-    /// The keys at a source, none of them fetched yet.
-    pub fn new(http: Arc<dyn Http>, source: KeySource) -> Self {
+impl IssuerKeys {
+    /// Keys from a source. Fetches nothing yet.
+    pub fn new(http: Arc<dyn HttpFetch>, source: KeySource) -> Self {
         Self(Arc::new(Issuer {
             http,
             source,
             known: ArcSwap::default(),
-            allowance: Mutex::new(Allowance { left: BURST, since: Instant::now() }),
+            budget: Mutex::new(FetchBudget { left: BURST, since: Instant::now() }),
             fetching: AtomicBool::new(false),
             failed: Mutex::default(),
             ended: watch::Sender::new(0),
         }))
     }
 
-    /// The keys that a token may be signed by. Only a token whose key is not known waits for the issuer.
-    pub(super) async fn find(&self, header: &Header) -> Result<Vec<Arc<Key>>, Unidentified> {
+    /// The keys that may have signed a token. Waits for the issuer only if no key that may be used matches.
+    pub(super) async fn find(&self, header: &Header) -> Result<Vec<Arc<PublicKey>>, Unidentified> {
         let issuer = &self.0;
         let seen = issuer.known.load_full();
-        let fitting = seen.fitting(header);
+        let matching = seen.matching(header);
         let usable = seen.younger_than(OLD) || (seen.younger_than(STALE) && issuer.is_silent());
-        if !fitting.is_empty() && usable {
+        if !matching.is_empty() && usable {
             if !seen.younger_than(FRESH) {
                 issuer.refresh();
             }
-            return Ok(fitting);
+            return Ok(matching);
         }
-        // Before the look at whether one is under way: its end must not fall in between.
+        // Subscribed before checking for a running fetch, so that its end is not missed.
         let mut ended = issuer.ended.subscribe();
         if issuer.refresh() == Refreshing::UnderWay {
             let _ = ended.changed().await;
         }
         let now = issuer.known.load_full();
         match now.younger_than(STALE) {
-            true => Ok(now.fitting(header)),
+            true => Ok(now.matching(header)),
             false => Err(Unidentified::Unavailable),
         }
     }
 }
 
-/// Whether the keys are being fetched.
+/// Whether a fetch is running.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Refreshing {
     UnderWay,
-    /// They were fetched too often lately.
+    /// The rate limit is reached.
     NotNow,
 }
 
@@ -316,7 +317,7 @@ impl Issuer {
         *self.failed.lock().unwrap_or_else(PoisonError::into_inner) = failed;
     }
 
-    /// Whether the issuer did not answer a moment ago.
+    /// Whether the latest fetch failed a moment ago.
     fn is_silent(&self) -> bool {
         let failed = *self.failed.lock().unwrap_or_else(PoisonError::into_inner);
         failed.is_some_and(|failed| failed.elapsed() < SILENCE)
@@ -327,7 +328,7 @@ impl Issuer {
         if self.fetching.swap(true, Ordering::AcqRel) {
             return Refreshing::UnderWay;
         }
-        if !self.allowance.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        if !self.budget.lock().unwrap_or_else(PoisonError::into_inner).take() {
             self.fetching.store(false, Ordering::Release);
             return Refreshing::NotNow;
         }
@@ -335,7 +336,7 @@ impl Issuer {
         tokio::spawn(async move {
             // Waiters are released even if the fetch panics.
             let _end = FetchEnd(&issuer);
-            let fetched = tokio::time::timeout(FETCH_PATIENCE, issuer.fetch()).await;
+            let fetched = tokio::time::timeout(FETCH_TIMEOUT, issuer.fetch()).await;
             match fetched.unwrap_or_else(|_| Err("the issuer did not answer in time".into())) {
                 Ok(keys) => {
                     issuer.known.store(Arc::new(KeySet { keys, fetched: Some(Instant::now()) }));
@@ -350,25 +351,25 @@ impl Issuer {
         Refreshing::UnderWay
     }
 
-    async fn fetch(&self) -> Result<Vec<Arc<Key>>, String> {
+    async fn fetch(&self) -> Result<Vec<Arc<PublicKey>>, String> {
         let (url, reach) = match &self.source {
-            KeySource::Url(url) => (url.clone(), Reach::Configured),
+            KeySource::Url(url) => (url.clone(), NetworkReach::Configured),
             KeySource::Issuer(issuer) => self.discover(issuer).await?,
         };
         let set: Jwks = self.get(&url, reach).await?;
-        let keys: Vec<Arc<Key>> =
-            set.keys.into_iter().take(MAX_KEYS).filter_map(Key::read).map(Arc::new).collect();
-        if keys.is_empty() { Err("it holds no key that could be used".into()) } else { Ok(keys) }
+        let keys: Vec<Arc<PublicKey>> =
+            set.keys.into_iter().take(MAX_KEYS).filter_map(PublicKey::read).map(Arc::new).collect();
+        if keys.is_empty() { Err("the key set has no usable key".into()) } else { Ok(keys) }
     }
 
-    /// Finds the keys by the issuer's description of itself.
-    async fn discover(&self, issuer: &str) -> Result<(String, Reach), String> {
+    /// Finds the key URL in the issuer's metadata.
+    async fn discover(&self, issuer: &str) -> Result<(String, NetworkReach), String> {
         #[derive(Deserialize)]
         struct Description {
             issuer: String,
             jwks_uri: String,
         }
-        let base = url::Url::parse(issuer).map_err(|_| "the issuer is no address".to_owned())?;
+        let base = url::Url::parse(issuer).map_err(|_| "the issuer is not a URL".to_owned())?;
         let path = base.path().trim_end_matches('/');
         let at = |place: String| {
             let mut url = base.clone();
@@ -382,32 +383,36 @@ impl Issuer {
         ];
         let mut last = String::new();
         for place in places {
-            match self.get::<Description>(&place, Reach::Configured).await {
+            match self.get::<Description>(&place, NetworkReach::Configured).await {
                 Ok(description) if description.issuer == issuer => {
                     let keys = url::Url::parse(&description.jwks_uri);
-                    let keys = keys.map_err(|_| "`jwks_uri` is no address".to_owned())?;
+                    let keys = keys.map_err(|_| "`jwks_uri` is not a URL".to_owned())?;
                     let at_home = keys.origin() == base.origin();
                     if keys.scheme() != "https" && !at_home {
                         return Err("`jwks_uri` is not https".into());
                     }
-                    // Another host is the issuer's word, not the operator's: it gets no way into private networks.
-                    return Ok((keys.to_string(), if at_home { Reach::Configured } else { Reach::Public }));
+                    // Another host was chosen by the issuer, not by the operator: it must not reach private networks.
+                    return Ok((
+                        keys.to_string(),
+                        if at_home { NetworkReach::Configured } else { NetworkReach::Public },
+                    ));
                 }
-                Ok(_) => last = "its description is of another issuer".into(),
+                Ok(_) => last = "its metadata names another issuer".into(),
                 Err(why) => last = why,
             }
         }
         Err(last)
     }
 
-    async fn get<T: serde::de::DeserializeOwned>(&self, url: &str, reach: Reach) -> Result<T, String> {
+    async fn get<T: serde::de::DeserializeOwned>(&self, url: &str, reach: NetworkReach) -> Result<T, String> {
         let request =
             Request::get(url).header(ACCEPT, "application/json").extension(reach).body(Bytes::new());
-        let request = request.map_err(|_| "its address is none".to_owned())?;
+        let request = request.map_err(|_| "its URL is not valid".to_owned())?;
         let response = self.http.fetch(request).await.map_err(|error| error.to_string())?;
         if response.status() != StatusCode::OK {
             return Err(format!("status {}", response.status().as_u16()));
         }
-        serde_json::from_slice(response.body()).map_err(|_| "what came is not what was asked for".to_owned())
+        serde_json::from_slice(response.body())
+            .map_err(|_| "the response has an unexpected format".to_owned())
     }
 }

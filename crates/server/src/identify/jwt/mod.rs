@@ -1,63 +1,63 @@
-//! Signed tokens of an identity provider: whose they are, whether they stand, what they say.
+//! Signed tokens (JWTs) of an identity provider: checks signature and claims, and reads the identity.
 
 mod check;
 mod keys;
 
-pub use keys::{KeySource, Keys};
+pub use keys::{IssuerKeys, KeySource};
 
 use super::refusal::Unidentified;
-use super::{Claimed, is_name};
-use check::{Expected, Header};
+use super::{ClaimedIdentity, is_name};
+use check::{ExpectedClaims, Header};
 use serde_json::{Map, Value};
 use std::time::{Duration, SystemTime};
 use toolbooth_core::caller::IdentifiedBy;
 
-/// The most groups one token may name.
+/// Maximum number of groups in a token.
 const MAX_GROUPS: usize = 1000;
 
-/// Which claims of a token hold what. A dot leads into an object, unless a claim has the whole name.
+/// The names of the claims to read. A dot descends into an object, unless a claim has the whole name.
 #[derive(Debug, Clone)]
 pub struct ClaimNames {
     /// The user.
     pub user: String,
     /// The user's groups.
     pub groups: String,
-    /// The persona, if tokens name one.
+    /// The persona, if tokens contain one.
     pub persona: Option<String>,
-    /// The level of data, if tokens name one.
+    /// The compliance level, if tokens contain one.
     pub level: Option<String>,
 }
 
 /// Checks signed tokens.
 #[derive(Debug)]
 pub struct Jwt {
-    expected: Expected,
+    expected: ExpectedClaims,
     claims: ClaimNames,
-    keys: Keys,
+    keys: IssuerKeys,
 }
 
 impl Jwt {
-    /// Takes tokens of this issuer for these audiences, signed by these keys.
-    pub fn new(issuer: String, audiences: Vec<String>, claims: ClaimNames, keys: Keys) -> Self {
-        Self { expected: Expected { issuer, audiences }, claims, keys }
+    /// Accepts tokens of this issuer for these audiences, signed by these keys.
+    pub fn new(issuer: String, audiences: Vec<String>, claims: ClaimNames, keys: IssuerKeys) -> Self {
+        Self { expected: ExpectedClaims { issuer, audiences }, claims, keys }
     }
 
-    /// Whose tokens are taken.
+    /// The issuer whose tokens are accepted.
     pub(super) fn issuer(&self) -> &str {
         &self.expected.issuer
     }
 
-    /// Who a token says its bearer is, once everything about it stands.
-    pub(super) async fn check(&self, token: &str, now: SystemTime) -> Result<Claimed, Unidentified> {
+    /// The identity that a token states, after signature, issuer, audience and times have been checked.
+    pub(super) async fn check(&self, token: &str, now: SystemTime) -> Result<ClaimedIdentity, Unidentified> {
         let refuse = |why: &'static str| {
-            // The reason helps an operator; the token itself is never written anywhere.
+            // The reason is for operators; the token itself is never logged.
             tracing::debug!("a token was refused: {why}");
             Unidentified::Refused
         };
         let (header, signed) = Header::read(token).map_err(refuse)?;
         let candidates = self.keys.find(&header).await?;
         if candidates.is_empty() {
-            return Err(refuse("no key of the issuer fits it"));
+            return Err(refuse("no key of the issuer matches it"));
         }
         if !candidates.iter().any(|key| key.verifies(header.algorithm, &signed)) {
             return Err(refuse("its signature is wrong"));
@@ -67,20 +67,20 @@ impl Jwt {
         self.read(&claims, until).map_err(refuse)
     }
 
-    fn read(&self, claims: &Map<String, Value>, until: SystemTime) -> Result<Claimed, &'static str> {
+    fn read(&self, claims: &Map<String, Value>, until: SystemTime) -> Result<ClaimedIdentity, &'static str> {
         let names = &self.claims;
         let text = |name: &Option<String>| match name.as_deref().and_then(|name| claim(claims, name)) {
             None => Ok(None),
             Some(Value::String(text)) if is_name(text) => Ok(Some(text.clone())),
-            Some(_) => Err("a claim that must be a text is none"),
+            Some(_) => Err("a claim that must be a string is not one"),
         };
         let user = match claim(claims, &names.user) {
             Some(Value::String(user)) if is_name(user) => user.clone(),
-            _ => return Err("it names no user"),
+            _ => return Err("it has no user claim"),
         };
         let groups = match claim(claims, &names.groups) {
             None => Vec::new(),
-            // `scope` is a list of words by RFC 8693; any other text is one name, which may hold spaces.
+            // `scope` is a list of words by RFC 8693; any other string is one name, which may contain spaces.
             Some(Value::String(words)) if is_scope(&names.groups) => {
                 words.split_whitespace().map(str::to_owned).collect()
             }
@@ -88,12 +88,12 @@ impl Jwt {
             Some(Value::Array(list)) => {
                 list.iter().filter_map(Value::as_str).map(str::to_owned).collect::<Vec<_>>()
             }
-            Some(_) => return Err("its groups are no list"),
+            Some(_) => return Err("its groups claim is not a list"),
         };
         if groups.len() > MAX_GROUPS {
-            return Err("it names too many groups");
+            return Err("it has too many groups");
         }
-        Ok(Claimed {
+        Ok(ClaimedIdentity {
             user,
             groups,
             persona: text(&names.persona)?,
@@ -104,7 +104,7 @@ impl Jwt {
     }
 }
 
-/// Whether a claim is a list of words in one text.
+/// Whether a claim is a space-separated list.
 fn is_scope(name: &str) -> bool {
     matches!(name.rsplit('.').next(), Some("scope" | "scp"))
 }
@@ -118,7 +118,7 @@ fn claim<'a>(claims: &'a Map<String, Value>, name: &str) -> Option<&'a Value> {
     parts.try_fold(first, |value, part| value.get(part))
 }
 
-/// Clocks differ by this much at most.
+/// Tolerated clock difference.
 const SKEW: Duration = Duration::from_secs(60);
 
 #[cfg(test)]

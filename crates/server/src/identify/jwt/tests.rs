@@ -12,12 +12,12 @@ use serde_json::json;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::UNIX_EPOCH;
-use toolbooth_upstream::oauth::{Http, HttpError};
+use toolbooth_upstream::oauth::{HttpError, HttpFetch};
 
 const ISSUER: &str = "https://id.example/realm";
 const NOW: u64 = 1_800_000_000;
 
-/// ring makes no RSA keys; this one guards nothing.
+/// ring cannot generate RSA keys. This one is only used here.
 static RSA: &[u8] = include_bytes!("rsa-for-tests.pk8");
 
 fn text(bytes: impl AsRef<[u8]>) -> String {
@@ -89,12 +89,12 @@ impl Signer {
     }
 }
 
-/// An issuer that publishes what it is told to, and counts.
+/// An issuer that publishes the given pages and counts requests.
 #[derive(Default)]
 struct Issuer {
     pages: Mutex<std::collections::HashMap<String, Value>>,
     asked: AtomicUsize,
-    /// Whether it takes questions and never answers.
+    /// Whether it accepts requests and never answers.
     silent: AtomicBool,
 }
 
@@ -111,7 +111,7 @@ impl Issuer {
 }
 
 #[async_trait]
-impl Http for Issuer {
+impl HttpFetch for Issuer {
     async fn fetch(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
         self.asked.fetch_add(1, Ordering::Relaxed);
         if self.silent.load(Ordering::Relaxed) {
@@ -133,7 +133,7 @@ fn names() -> ClaimNames {
 }
 
 fn jwt(http: Arc<Issuer>) -> Jwt {
-    let keys = Keys::new(http, KeySource::Url("https://id.example/keys".into()));
+    let keys = IssuerKeys::new(http, KeySource::Url("https://id.example/keys".into()));
     Jwt::new(ISSUER.into(), vec!["https://booth.example/mcp".into(), "booth".into()], names(), keys)
 }
 
@@ -155,7 +155,7 @@ fn with(key: &str, value: Value) -> Value {
 }
 
 #[tokio::test]
-async fn tokens_of_every_kind_of_key_are_taken() {
+async fn tokens_of_every_key_type_are_accepted() {
     let (rsa, ec, ed) = (Signer::rsa(), Signer::ec(), Signer::ed());
     let jwt = jwt(Issuer::publishing(json!([rsa.jwk("r"), ec.jwk("e"), ed.jwk("d")])));
     let cases = [
@@ -172,11 +172,11 @@ async fn tokens_of_every_kind_of_key_are_taken() {
         assert_eq!((claimed.user.as_str(), claimed.groups), ("ann", vec!["staff".to_owned()]));
     }
     let unnamed = ec.token(json!({ "alg": "ES256" }), &claims());
-    assert!(jwt.check(&unnamed, now()).await.is_ok(), "without a key id the fitting key is found");
+    assert!(jwt.check(&unnamed, now()).await.is_ok(), "without a key id the matching key is found");
 }
 
 #[tokio::test]
-async fn what_a_token_says_about_itself_must_hold() {
+async fn the_claims_of_a_token_are_checked() {
     let ec = Signer::ec();
     let jwt = jwt(Issuer::publishing(json!([ec.jwk("e")])));
     let cases = [
@@ -184,7 +184,7 @@ async fn what_a_token_says_about_itself_must_hold() {
         ("one audience of several", with("aud", json!(["x", "https://booth.example/mcp"])), true),
         ("another audience", with("aud", json!("https://booth.example")), false),
         ("no audience", with("aud", Value::Null), false),
-        ("an audience that is no text", with("aud", json!({ "booth": true })), false),
+        ("an audience that is not a string", with("aud", json!({ "booth": true })), false),
         ("another issuer", with("iss", json!("https://id.example/realm/")), false),
         ("no issuer", with("iss", Value::Null), false),
         ("just ended, within the skew", with("exp", json!(NOW - 59)), true),
@@ -195,7 +195,7 @@ async fn what_a_token_says_about_itself_must_hold() {
         ("begins soon, within the skew", with("nbf", json!(NOW + 60)), true),
         ("begins later", with("nbf", json!(NOW + 61)), false),
         ("made later", with("iat", json!(NOW + 61)), false),
-        ("nobody", with("sub", Value::Null), false),
+        ("no user", with("sub", Value::Null), false),
         ("an empty user", with("sub", json!("")), false),
         ("a user with a line end", with("sub", json!("ann\nroot")), false),
         ("a user that is a number", with("sub", json!(7)), false),
@@ -257,7 +257,7 @@ async fn attacks_on_the_signature_fail() {
             "a token for another use",
             ec.token(json!({ "alg": "ES256", "kid": "e", "typ": "logout+jwt" }), &claims),
         ),
-        ("a claim that stands twice", doubled),
+        ("a repeated claim", doubled),
         ("padding", format!("{good}=")),
         ("four parts", format!("{good}.{proof}")),
         ("two parts", format!("{head}.{payload}")),
@@ -270,7 +270,7 @@ async fn attacks_on_the_signature_fail() {
 }
 
 #[tokio::test]
-async fn a_new_key_is_fetched_and_invented_ones_are_not_fetched_for_long() {
+async fn a_new_key_is_fetched_and_fetches_for_invented_ones_are_limited() {
     let (first, second) = (Signer::ec(), Signer::ec());
     let issuer = Issuer::publishing(json!([first.jwk("1")]));
     let jwt = jwt(issuer.clone());
@@ -286,11 +286,11 @@ async fn a_new_key_is_fetched_and_invented_ones_are_not_fetched_for_long() {
         assert!(jwt.check(&token(&second, &format!("invented {number}")), now()).await.is_err());
     }
     assert!(issuer.asked.load(Ordering::Relaxed) <= 5, "{}", issuer.asked.load(Ordering::Relaxed));
-    assert!(jwt.check(&token(&second, "2"), now()).await.is_ok(), "others do not suffer");
+    assert!(jwt.check(&token(&second, "2"), now()).await.is_ok(), "other tokens still work");
 }
 
 #[tokio::test]
-async fn keys_are_found_by_the_issuers_own_description() {
+async fn keys_are_found_by_the_issuers_metadata() {
     let ec = Signer::ec();
     let token = ec.token(json!({ "alg": "ES256", "kid": "e" }), &claims());
     let cases = [
@@ -323,19 +323,19 @@ async fn keys_are_found_by_the_issuers_own_description() {
         let http = Issuer::publishing(json!([ec.jwk("e")]));
         http.set(place, json!({ "issuer": issuer, "jwks_uri": keys }));
         http.set("http://keys.example/keys", json!({ "keys": [ec.jwk("e")] }));
-        let keys = Keys::new(http, KeySource::Issuer(ISSUER.into()));
+        let keys = IssuerKeys::new(http, KeySource::Issuer(ISSUER.into()));
         let jwt = Jwt::new(ISSUER.into(), vec!["booth".into()], names(), keys);
         let checked = jwt.check(&token, now()).await;
         assert_eq!(checked.is_ok(), found, "{place} {issuer}");
         if !found {
-            assert_eq!(checked, Err(Unidentified::Unavailable), "nobody can say, so nobody is let in");
+            assert_eq!(checked, Err(Unidentified::Unavailable), "without keys every token is refused");
         }
     }
 }
 
-// M4: a silent issuer must not hold up those whose key is known, nor make others wait for each other.
+// M4: a silent issuer must not delay tokens whose key is cached; all others share one wait.
 #[tokio::test(start_paused = true)]
-async fn a_silent_issuer_holds_up_nobody_whose_key_is_known() {
+async fn a_silent_issuer_does_not_delay_tokens_with_a_cached_key() {
     let known = Signer::ec();
     let issuer = Issuer::publishing(json!([known.jwk("1")]));
     let jwt = jwt(issuer.clone());
@@ -357,13 +357,13 @@ async fn a_silent_issuer_holds_up_nobody_whose_key_is_known() {
     assert!(start.elapsed() <= Duration::from_secs(6), "one wait for all: {:?}", start.elapsed());
 }
 
-// audit: `groups` given as one text was split on spaces.
+// audit: `groups` given as one string was split on spaces.
 #[tokio::test]
 async fn only_scope_is_a_list_of_words() {
     let ec = Signer::ec();
     let groups = async |claim: &str| {
         let names = ClaimNames { groups: claim.into(), ..names() };
-        let keys = Keys::new(
+        let keys = IssuerKeys::new(
             Issuer::publishing(json!([ec.jwk("e")])),
             KeySource::Url("https://id.example/keys".into()),
         );

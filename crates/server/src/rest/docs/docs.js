@@ -1,9 +1,9 @@
-// The REST endpoints as a page: made from /openapi.json, with nothing from anywhere else.
+// Shows the REST endpoints of /openapi.json. Loads nothing from elsewhere.
 "use strict";
 
 const methods = ["get", "post", "put", "patch", "delete"];
 
-/** An element with text or children; nothing that comes from the document is ever read as markup. */
+/** Creates an element with text or children. Text from the document is never parsed as HTML. */
 function element(name, attributes, ...children) {
   const made = document.createElement(name);
   for (const [key, value] of Object.entries(attributes ?? {})) made.setAttribute(key, value);
@@ -11,7 +11,7 @@ function element(name, attributes, ...children) {
   return made;
 }
 
-/** Text in which `words` are code. */
+/** Text with `words` as code. */
 function prose(text) {
   const span = element("span");
   (text ?? "").split("`").forEach((part, at) => span.append(at % 2 ? element("code", {}, part) : part));
@@ -22,7 +22,7 @@ function nameOf(reference) {
   return reference.split("/").pop();
 }
 
-/** A schema in a few words. */
+/** A short description of a schema. */
 function kind(schema) {
   if (!schema) return "";
   if (schema.$ref) return nameOf(schema.$ref);
@@ -34,7 +34,7 @@ function kind(schema) {
   return types.join(" or ");
 }
 
-/** A schema written out, each named one once. */
+/** A schema with its references resolved, each at most once. */
 function written(schema, schemas, seen = []) {
   if (!schema || typeof schema !== "object") return schema;
   if (schema.$ref) {
@@ -62,13 +62,13 @@ function contents(content, schemas) {
   return Object.entries(content ?? {}).map(([type, body]) => {
     const whole = element("pre");
     const more = element("details", {}, element("summary", {}, element("code", {}, type), " ", kind(body.schema)), whole);
-    // Written out when somebody looks.
+    // Resolved when the element is first opened.
     more.addEventListener("toggle", () => { whole.textContent = JSON.stringify(written(body.schema, schemas), null, 2); }, { once: true });
     return more;
   });
 }
 
-/** A form that asks the gateway. Only for reading: what changes something is for programs. */
+/** A form that sends a request to the gateway. Only for GET, because other methods may change something. */
 function tryIt(path, list) {
   const answer = element("pre", { hidden: "", "aria-live": "polite" });
   const inputs = list.map((parameter) => {
@@ -77,7 +77,7 @@ function tryIt(path, list) {
     if (parameter.in === "path" && parameter.example !== undefined) input.value = parameter.example;
     return [parameter, input];
   });
-  const form = element("form", {}, ...inputs.map(([parameter, input]) => element("label", {}, element("code", {}, parameter.name), input)), element("button", {}, "Ask"), answer);
+  const form = element("form", {}, ...inputs.map(([parameter, input]) => element("label", {}, element("code", {}, parameter.name), input)), element("button", {}, "Send"), answer);
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
     let target = path;
@@ -96,7 +96,7 @@ function tryIt(path, list) {
     try {
       const response = await fetch(asked, { headers });
       let text = (await response.text()).slice(0, 200000);
-      try { text = JSON.stringify(JSON.parse(text), null, 2); } catch { /* It is no JSON, then. */ }
+      try { text = JSON.stringify(JSON.parse(text), null, 2); } catch { /* Not JSON: shown as text. */ }
       answer.textContent = `GET ${asked}\n${response.status} ${response.headers.get("content-type") ?? ""}\n\n${text}`;
     } catch (error) {
       answer.textContent = `GET ${asked}\n${error}`;
@@ -120,7 +120,7 @@ function operation(path, method, told, schemas) {
     }
     const answers = Object.entries(told.responses).map(([status, response]) =>
       [element("code", {}, status), element("div", {}, prose(response.description), ...contents(response.content, schemas))]);
-    inside.append(element("h3", {}, "Answers"), rows(answers));
+    inside.append(element("h3", {}, "Responses"), rows(answers));
     if (method === "get") inside.append(element("h3", {}, "Try it"), tryIt(path, list));
   }, { once: true });
   return whole;
@@ -129,7 +129,7 @@ function operation(path, method, told, schemas) {
 async function show() {
   const state = document.getElementById("state");
   const response = await fetch("/openapi.json");
-  if (!response.ok) throw new Error(`the gateway answered with ${response.status}`);
+  if (!response.ok) throw new Error(`the gateway responded with ${response.status}`);
   const told = await response.json();
   document.getElementById("version").textContent = told.info.version;
   const groups = new Map(told.tags.map((tag) => [tag.name, []]));
@@ -163,4 +163,4 @@ async function show() {
   if (named?.matches("details")) { named.open = true; named.scrollIntoView(); }
 }
 
-show().catch((error) => { document.getElementById("state").textContent = `The document cannot be shown: ${error.message}`; });
+show().catch((error) => { document.getElementById("state").textContent = `The document cannot be loaded: ${error.message}`; });

@@ -1,12 +1,12 @@
-//! Handing out contents: to their owner, and to whoever shows a token.
+//! Delivers the contents of files, to their owner or for a token.
 
-use super::super::Rest;
-use super::super::asked::{Asked, At, Nothing};
+use super::super::RestState;
+use super::super::auth::RestCaller;
+use super::super::extract::{NoQuery, PathParam, QueryParams};
 use super::super::problem::ProblemDocument;
-use super::super::who::Who;
 use super::headers::{etag, stamp};
 use super::problem;
-use super::range::{Part, part};
+use super::range::{RequestedRange, requested_range};
 use axum::body::Body;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
@@ -16,40 +16,40 @@ use serde::Deserialize;
 use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::file::FileRow;
 use toolbooth_engine::FileProblem;
-use toolbooth_engine::files::{Look, TokenRefusal};
+use toolbooth_engine::files::{TokenRefusal, TokenUse};
 use utoipa::IntoParams;
 
-/// The query of an address that was handed to a tool.
+/// The query of a temporary URL.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub struct TokenQuery {
-    /// What the gateway put into the address.
+    /// The token that the gateway put into the URL.
     token: Option<String>,
 }
 
-/// Reads a file, whole or in part (`Range`).
+/// Returns the content of a file, whole or in part (`Range`).
 #[utoipa::path(
     get,
     path = "/files/{id}/content",
     params(
-        ("id" = String, Path, description = "The file's id."),
-        ("range" = Option<String>, Header, description = "The part that is wanted.", example = "bytes=0-99"),
-        ("if-none-match" = Option<String>, Header, description = "The `ETag` of a content that is there already."),
+        ("id" = String, Path, description = "The id of the file."),
+        ("range" = Option<String>, Header, description = "The requested range.", example = "bytes=0-99"),
+        ("if-none-match" = Option<String>, Header, description = "The `ETag` of a cached copy."),
     ),
     responses(
         (status = 200, description = "The content.", body = Vec<u8>, content_type = "*/*"),
-        (status = 206, description = "A part of it.", body = Vec<u8>, content_type = "*/*"),
-        (status = 304, description = "It is there already."),
+        (status = 206, description = "The requested range.", body = Vec<u8>, content_type = "*/*"),
+        (status = 304, description = "The cached copy is current."),
         (status = 404, description = "`file.unknown`."),
-        (status = 416, description = "`request.bad-range`: the file has no such part."),
+        (status = 416, description = "`request.bad-range`: the range is beyond the end of the file."),
     )
 )]
 pub async fn content(
-    State(rest): State<Rest>,
-    Who(caller): Who,
-    At(id): At<String>,
-    _: Nothing,
+    State(rest): State<RestState>,
+    RestCaller(caller): RestCaller,
+    PathParam(id): PathParam<String>,
+    _: NoQuery,
     method: Method,
     headers: HeaderMap,
 ) -> Result<Response, ProblemDocument> {
@@ -58,33 +58,33 @@ pub async fn content(
     deliver(&rest, &file, &method, &headers).await
 }
 
-/// Reads a file by an address that was handed to a tool: for whoever shows its token, and for nobody by other means.
+/// Returns the content of a file by a temporary URL, which needs only the token in it.
 #[utoipa::path(
     get,
     path = "/files/download/{id}",
     params(
-        ("id" = String, Path, description = "The file's id."),
+        ("id" = String, Path, description = "The id of the file."),
         TokenQuery,
-        ("range" = Option<String>, Header, description = "The part that is wanted.", example = "bytes=0-99"),
+        ("range" = Option<String>, Header, description = "The requested range.", example = "bytes=0-99"),
     ),
     responses(
         (status = 200, description = "The content.", body = Vec<u8>, content_type = "*/*"),
-        (status = 206, description = "A part of it.", body = Vec<u8>, content_type = "*/*"),
-        (status = 304, description = "It is there already."),
-        (status = 401, description = "The token is none, or no longer one."),
+        (status = 206, description = "The requested range.", body = Vec<u8>, content_type = "*/*"),
+        (status = 304, description = "The cached copy is current."),
+        (status = 401, description = "The token is missing, not valid, or expired."),
         (status = 403, description = "The token is for another file."),
-        (status = 404, description = "`file.unknown`: the file is gone."),
-        (status = 416, description = "`request.bad-range`: the file has no such part."),
+        (status = 404, description = "`file.unknown`: the file was deleted."),
+        (status = 416, description = "`request.bad-range`: the range is beyond the end of the file."),
     )
 )]
 pub async fn download(
-    State(rest): State<Rest>,
-    At(id): At<String>,
-    Asked(TokenQuery { token }): Asked<TokenQuery>,
+    State(rest): State<RestState>,
+    PathParam(id): PathParam<String>,
+    QueryParams(TokenQuery { token }): QueryParams<TokenQuery>,
     method: Method,
     headers: HeaderMap,
 ) -> Result<Response, ProblemDocument> {
-    let look = if method == Method::HEAD { Look::Head } else { Look::Fetch };
+    let look = if method == Method::HEAD { TokenUse::Head } else { TokenUse::Fetch };
     let found = rest.door.engine.file_by_token(&id, token.as_deref(), look).await;
     let file = found.map_err(|refusal| {
         let status = match refusal {
@@ -99,12 +99,12 @@ pub async fn download(
 }
 
 async fn deliver(
-    rest: &Rest,
+    rest: &RestState,
     file: &FileRow,
     method: &Method,
-    asked: &HeaderMap,
+    request: &HeaderMap,
 ) -> Result<Response, ProblemDocument> {
-    let text = |name| asked.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
+    let text = |name| request.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
     let tag = etag(file);
     let matches = |list: &str| {
         list.split(',').any(|one| matches!(one.trim(), "*") || one.trim().trim_start_matches("W/") == tag)
@@ -114,17 +114,17 @@ async fn deliver(
         stamp(response.headers_mut(), file);
         return Ok(response);
     }
-    // A part of what is no longer there would be glued to something else.
+    // If the file has changed, the client must not append a range of it to the old content.
     let same = text(header::IF_RANGE).is_none_or(|known| known == tag);
     let size = file.size_bytes;
-    let (status, bytes) = match part(text(header::RANGE).filter(|_| same), size) {
-        Part::Whole => (StatusCode::OK, 0..size),
-        Part::Some(bytes) => (StatusCode::PARTIAL_CONTENT, bytes),
-        Part::Unsatisfiable => {
+    let (status, bytes) = match requested_range(text(header::RANGE).filter(|_| same), size) {
+        RequestedRange::Whole => (StatusCode::OK, 0..size),
+        RequestedRange::Some(bytes) => (StatusCode::PARTIAL_CONTENT, bytes),
+        RequestedRange::Unsatisfiable => {
             let bad = Problem {
                 code: "request.bad-range",
                 blame: Blame::Caller,
-                message: format!("the file has {size} bytes, and none of those that were asked for"),
+                message: format!("the requested range is beyond the end of the file, which has {size} bytes"),
                 hint: None,
             };
             let mut response = ProblemDocument(StatusCode::RANGE_NOT_SATISFIABLE, bad).into_response();

@@ -1,9 +1,9 @@
-//! The headers that a file travels with: nothing in them lets a browser run what a tool or a stranger wrote.
+//! Response headers for file contents. They keep browsers from running untrusted content.
 
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use toolbooth_core::file::{FileRow, Presentation, presentation};
 
-/// Sets what every answer about a file's content carries, whole or in part.
+/// Sets the headers of every response with the content of a file.
 pub fn stamp(headers: &mut HeaderMap, file: &FileRow) {
     let fixed = [
         (header::ACCEPT_RANGES, "bytes"),
@@ -32,12 +32,12 @@ pub fn stamp(headers: &mut HeaderMap, file: &FileRow) {
     }
 }
 
-/// By which a client knows a content again: its hash.
+/// The ETag of a file: the hash of its content.
 pub fn etag(file: &FileRow) -> String {
-    format!("\"{}\"", crate::rest::asked::hex(&file.sha256))
+    format!("\"{}\"", crate::rest::extract::hex(&file.sha256))
 }
 
-/// How the file is to be shown and saved (RFC 6266 and 5987).
+/// The `Content-Disposition` of a file (RFC 6266 and 5987).
 fn disposition(file: &FileRow) -> String {
     let how = match presentation(&file.mime) {
         Presentation::Inline => "inline",
@@ -84,11 +84,11 @@ mod tests {
     }
 
     #[test]
-    fn names_survive_headers() {
+    fn names_are_encoded_for_headers() {
         let cases = [
             ("a.png", "image/png", r#"inline; filename="a.png""#),
             ("a.svg", "image/svg+xml", r#"attachment; filename="a.svg""#),
-            // audit: PDFs inline without sandbox. They may hold scripts, and browsers show none in a sandbox.
+            // audit: PDFs were inline without a sandbox. They may contain scripts; browsers show none in a sandbox.
             ("a.pdf", "application/pdf", r#"attachment; filename="a.pdf""#),
             ("a.html", "text/html", r#"attachment; filename="a.html""#),
             (

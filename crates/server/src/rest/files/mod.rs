@@ -1,4 +1,4 @@
-//! Files over REST: uploads, lists, contents, and the addresses that tools fetch from.
+//! Files over REST: uploads, lists, contents, and the temporary URLs for tools.
 
 mod deliver;
 mod form;
@@ -9,10 +9,10 @@ mod upload;
 pub use deliver::{__path_content, __path_download, content, download};
 pub use upload::{__path_put, put};
 
-use super::Rest;
-use super::asked::{self, Asked, At, Nothing};
+use super::RestState;
+use super::auth::RestCaller;
+use super::extract::{self, NoQuery, PathParam, QueryParams};
 use super::problem::ProblemDocument;
-use super::who::Who;
 use axum::Json;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
@@ -23,10 +23,10 @@ use toolbooth_engine::{Act, FileProblem, FileQuery, MAX_FILES_PAGE};
 use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
-/// How many files a list holds when nobody says.
-const USUAL_PAGE: u32 = 100;
+/// Default number of files per page.
+const DEFAULT_PAGE: u32 = 100;
 
-/// A file as REST shows it.
+/// A file.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct FileView {
     id: String,
@@ -39,6 +39,7 @@ pub struct FileView {
     session: Option<String>,
     /// `upload` or `artifact`.
     origin: &'static str,
+    /// The call that produced an artifact.
     #[serde(skip_serializing_if = "Option::is_none")]
     call: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -67,7 +68,7 @@ fn view(file: FileRow) -> FileView {
         version,
         mime,
         size_bytes,
-        sha256: asked::hex(&sha256),
+        sha256: extract::hex(&sha256),
         session,
         origin: kind,
         call,
@@ -83,23 +84,23 @@ fn view(file: FileRow) -> FileView {
 #[derive(Debug, Serialize, ToSchema)]
 pub struct FileList {
     files: Vec<FileView>,
-    /// What to give as `before` for the next page; absent on the last.
+    /// The value of `before` for the next page; absent on the last page.
     #[serde(skip_serializing_if = "Option::is_none")]
     next: Option<String>,
 }
 
-/// What a list of files can be narrowed by.
+/// Filters for a list of files.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
-pub struct FileNarrowing {
-    /// Only files of this conversation.
+pub struct FileListQuery {
+    /// Only files of this session.
     session: Option<String>,
-    /// Only files of this name.
+    /// Only files with this name.
     name: Option<String>,
-    /// The `next` of the page before.
+    /// The `next` of the previous page.
     before: Option<String>,
-    /// At most this many; brought into range.
+    /// Maximum number of files. Values out of range are clamped.
     limit: Option<u32>,
 }
 
@@ -107,23 +108,23 @@ pub struct FileNarrowing {
 #[utoipa::path(
     get,
     path = "/files",
-    params(FileNarrowing),
+    params(FileListQuery),
     responses((status = 200, description = "A page of files.", body = FileList))
 )]
 pub async fn list(
-    State(rest): State<Rest>,
-    Who(caller): Who,
-    Asked(narrowing): Asked<FileNarrowing>,
+    State(rest): State<RestState>,
+    RestCaller(caller): RestCaller,
+    QueryParams(query): QueryParams<FileListQuery>,
 ) -> Result<Json<FileList>, ProblemDocument> {
-    let FileNarrowing { session, name, before, limit } = narrowing;
+    let FileListQuery { session, name, before, limit } = query;
     let before = match before.map(|before| before.parse::<Uuid>()) {
         Some(Err(_)) => {
-            return Err(asked::bad_query("`before` is the `next` of an earlier list".into()).into());
+            return Err(extract::bad_query("`before` must be the `next` of the previous page".into()).into());
         }
         Some(Ok(before)) => Some(before),
         None => None,
     };
-    let limit = limit.unwrap_or(USUAL_PAGE).clamp(1, MAX_FILES_PAGE);
+    let limit = limit.unwrap_or(DEFAULT_PAGE).clamp(1, MAX_FILES_PAGE);
     let session = session.or_else(|| caller.session.as_deref().map(str::to_owned));
     let query = FileQuery { session, name, before, limit: Some(limit) };
     let files = rest.door.engine.files().list(&caller, query).await.map_err(problem)?;
@@ -132,18 +133,18 @@ pub async fn list(
     Ok(Json(FileList { files: files.into_iter().map(view).collect(), next }))
 }
 
-/// Shows what is known of a file.
+/// Shows the metadata of a file.
 #[utoipa::path(
     get,
     path = "/files/{id}",
-    params(("id" = String, Path, description = "The file's id.")),
+    params(("id" = String, Path, description = "The id of the file.")),
     responses((status = 200, description = "The file.", body = FileView), (status = 404, description = "`file.unknown`."))
 )]
 pub async fn show(
-    State(rest): State<Rest>,
-    Who(caller): Who,
-    At(id): At<String>,
-    _: Nothing,
+    State(rest): State<RestState>,
+    RestCaller(caller): RestCaller,
+    PathParam(id): PathParam<String>,
+    _: NoQuery,
 ) -> Result<Json<FileView>, ProblemDocument> {
     let id = id.parse().map_err(|_| problem(FileProblem::Unknown))?;
     Ok(Json(view(rest.door.engine.files().get(&caller, id).await.map_err(problem)?)))
@@ -153,25 +154,25 @@ pub async fn show(
 #[utoipa::path(
     delete,
     path = "/files/{id}",
-    params(("id" = String, Path, description = "The file's id.")),
-    responses((status = 200, description = "What it was.", body = FileView), (status = 404, description = "`file.unknown`."))
+    params(("id" = String, Path, description = "The id of the file.")),
+    responses((status = 200, description = "The deleted file.", body = FileView), (status = 404, description = "`file.unknown`."))
 )]
 pub async fn remove(
-    State(rest): State<Rest>,
-    Who(caller): Who,
-    At(id): At<String>,
-    _: Nothing,
+    State(rest): State<RestState>,
+    RestCaller(caller): RestCaller,
+    PathParam(id): PathParam<String>,
+    _: NoQuery,
 ) -> Result<Json<FileView>, ProblemDocument> {
     let id: Uuid = id.parse().map_err(|_| problem(FileProblem::Unknown))?;
     let file = rest.door.engine.files().remove(&caller, id).await.map_err(problem)?;
     let act = Act { user: Some(&file.user), ..Act::new(AuditKind::File, &caller.user, "deleted") };
     let details =
-        [("file", &*id.to_string()), ("name", file.name.as_str()), ("sha256", &asked::hex(&file.sha256))];
+        [("file", &*id.to_string()), ("name", file.name.as_str()), ("sha256", &extract::hex(&file.sha256))];
     rest.door.engine.audit_act(act.with(&details)).await?;
     Ok(Json(view(file)))
 }
 
-/// A fault of files on its way out.
+/// A file fault as a problem document.
 fn problem(fault: impl Fault) -> ProblemDocument {
     Problem::of(&fault).into()
 }

@@ -1,10 +1,10 @@
-//! `POST /files`: a file as the body itself, or in a form.
+//! `POST /files`: a file as the request body or in a form.
 
-use super::super::Rest;
-use super::super::asked::{self, Asked};
+use super::super::RestState;
+use super::super::auth::RestCaller;
+use super::super::extract::{self, QueryParams};
 use super::super::problem::ProblemDocument;
-use super::super::who::Who;
-use super::form::{Entry, Form, FormFault};
+use super::form::{FormEntry, FormError, UploadForm};
 use super::{FileView, problem, view};
 use crate::pace::is_too_slow;
 use axum::Json;
@@ -25,38 +25,38 @@ use std::time::Duration;
 use toolbooth_core::caller::Caller;
 use toolbooth_core::fault::Problem;
 use toolbooth_core::file::{FileOrigin, FileRow};
-use toolbooth_engine::{FileProblem, Files, NewFile};
+use toolbooth_engine::{CallerFiles, FileProblem, NewFile};
 use utoipa::{IntoParams, ToSchema};
 
-/// How much longer than its file a form may be.
+/// Maximum size of a form in addition to its file.
 const FORM_BYTES: u64 = 1 << 20;
-/// How much of a refused upload is still taken, at least; else as much as would have been taken of a right one.
+/// How much of a rejected upload is read at least; otherwise as much as an accepted one may have.
 const DRAIN_BYTES: u64 = 8 << 20;
-/// How long it is taken.
-const DRAIN_PATIENCE: Duration = Duration::from_secs(5);
-/// What a right upload looks like.
+/// How long a rejected upload is read.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
+/// Examples of valid uploads.
 const EXAMPLE: &str =
     "curl -F file=@report.pdf URL/files, or curl --data-binary @report.pdf 'URL/files?name=report.pdf'";
 
-/// What may be said about an upload in its address; in a form, fields of these names before the file say it too.
+/// Metadata of an upload. In a form, text fields with these names before the file set the same.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
-pub struct About {
-    /// The file's name.
+pub struct UploadParams {
+    /// The name of the file.
     #[param(example = "report.txt")]
     name: Option<String>,
-    /// The conversation that it belongs to.
+    /// The session that it belongs to.
     session: Option<String>,
-    /// What it is.
+    /// A description of the file.
     description: Option<String>,
-    /// What shows it best.
+    /// The preferred viewer for the file.
     viewer: Option<String>,
 }
 
-/// An upload as a form. Its text fields come before its file.
+/// An upload as a form. The text fields must precede the file.
 #[derive(ToSchema)]
-#[expect(dead_code, reason = "what a form may hold, for the document")]
+#[expect(dead_code, reason = "the fields of the form, for the OpenAPI document")]
 struct FileForm {
     name: Option<String>,
     session: Option<String>,
@@ -66,27 +66,27 @@ struct FileForm {
     file: String,
 }
 
-/// Uploads a file, as the body itself or in a form.
+/// Uploads a file, as the request body or in a form.
 #[utoipa::path(
     post,
     path = "/files",
-    params(About),
+    params(UploadParams),
     request_body(
         content((Vec<u8> = "application/octet-stream"), (FileForm = "multipart/form-data")),
-        description = "The content.",
+        description = "The content of the file.",
     ),
     responses(
-        (status = 201, description = "The file.", body = FileView, headers(("Location" = String, description = "Where it is."))),
-        (status = 400, description = "`file.bad-name`, or a form that cannot be read."),
+        (status = 201, description = "The file.", body = FileView, headers(("Location" = String, description = "The path of the file."))),
+        (status = 400, description = "`file.bad-name`, or the form is not valid."),
         (status = 409, description = "`file.too-many`."),
         (status = 413, description = "`file.too-large`."),
         (status = 507, description = "`blobs.full`."),
     )
 )]
 pub async fn put(
-    State(rest): State<Rest>,
-    Who(caller): Who,
-    Asked(about): Asked<About>,
+    State(rest): State<RestState>,
+    RestCaller(caller): RestCaller,
+    QueryParams(params): QueryParams<UploadParams>,
     request: Request<Body>,
 ) -> Result<Response, ProblemDocument> {
     let (head, body) = request.into_parts();
@@ -94,15 +94,15 @@ pub async fn put(
     let limit_bytes = files.terms().max_bytes;
     let declared =
         head.headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
-    // A form is a little longer than its file; what it is in truth shows as it comes.
+    // A form is a little longer than its file. The actual size is checked while reading.
     if declared.is_some_and(|declared: u64| declared > limit_bytes.saturating_add(FORM_BYTES)) {
         return Err(problem(FileProblem::TooLarge { limit_bytes }));
     }
-    let source = Source { body: Arc::new(Mutex::new(body.into_data_stream())), stalled: Arc::default() };
-    let taken = take(files, caller, about, &head.headers, &source).await;
+    let source = UploadBody { body: Arc::new(Mutex::new(body.into_data_stream())), stalled: Arc::default() };
+    let taken = take(files, caller, params, &head.headers, &source).await;
     let file = match taken {
         Ok(file) => file,
-        Err(_) if source.stalled.load(Ordering::Relaxed) => return Err(asked::too_slow().into()),
+        Err(_) if source.stalled.load(Ordering::Relaxed) => return Err(extract::too_slow().into()),
         Err(refused) => {
             tokio::spawn(drain(source, limit_bytes.max(DRAIN_BYTES)));
             let mut response = ProblemDocument::from(refused).into_response();
@@ -119,55 +119,55 @@ pub async fn put(
 }
 
 async fn take(
-    files: &Files,
+    files: &CallerFiles,
     caller: Arc<Caller>,
-    about: About,
+    params: UploadParams,
     headers: &HeaderMap,
-    source: &Source,
+    source: &UploadBody,
 ) -> Result<FileRow, Problem> {
     let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     if is_form(kind) {
-        let form = Form::new(kind, source.pieces()).map_err(bad_form)?;
-        return from_form(files, caller, about, form).await;
+        let form = UploadForm::new(kind, source.chunks()).map_err(bad_form)?;
+        return from_form(files, caller, params, form).await;
     }
-    let About { name, session, description, viewer } = about;
-    let caller = asked::in_session(caller, session.as_deref())?;
-    let name = name.or_else(|| said_name(headers)).unwrap_or_default();
-    // What `curl --data-binary` says of every body is no kind of file.
+    let UploadParams { name, session, description, viewer } = params;
+    let caller = extract::in_session(caller, session.as_deref())?;
+    let name = name.or_else(|| disposition_name(headers)).unwrap_or_default();
+    // `curl --data-binary` sends this type with every body, so it says nothing about the file.
     let mime = Some(kind).filter(|kind| !kind.starts_with("application/x-www-form-urlencoded"));
     let mime = mime.map(str::to_owned);
     let new = NewFile { name, mime, origin: FileOrigin::Upload, description, viewer };
-    files.put(&caller, new, source.pieces()).await.map_err(|fault| Problem::of(&fault))
+    files.put(&caller, new, source.chunks()).await.map_err(|fault| Problem::of(&fault))
 }
 
 async fn from_form(
-    files: &Files,
+    files: &CallerFiles,
     caller: Arc<Caller>,
-    mut about: About,
-    mut form: Form,
+    mut params: UploadParams,
+    mut form: UploadForm,
 ) -> Result<FileRow, Problem> {
     let mut kept: Option<(FileRow, Arc<Caller>)> = None;
     let outcome = loop {
         match form.next().await {
             Err(fault) => break Err(bad_form(fault)),
             Ok(None) => break Ok(()),
-            Ok(Some(Entry::Text(field, text))) => match field.as_str() {
-                "name" => about.name = Some(text),
-                "session" => about.session = Some(text),
-                "description" => about.description = Some(text),
-                "viewer" => about.viewer = Some(text),
+            Ok(Some(FormEntry::Text(field, text))) => match field.as_str() {
+                "name" => params.name = Some(text),
+                "session" => params.session = Some(text),
+                "description" => params.description = Some(text),
+                "viewer" => params.viewer = Some(text),
                 other => {
-                    let known = "the form has a field that is none of `file`, `name`, `session`, `description`, `viewer`";
+                    let known = "the form has an unknown field; expected `file`, `name`, `session`, `description` or `viewer`";
                     tracing::debug!(field = other, "{known}");
-                    break Err(asked::bad_body(known.into(), EXAMPLE));
+                    break Err(extract::bad_body(known.into(), EXAMPLE));
                 }
             },
-            Ok(Some(Entry::File(_))) if kept.is_some() => {
-                break Err(asked::bad_body("the form has more than one file".into(), EXAMPLE));
+            Ok(Some(FormEntry::File(_))) if kept.is_some() => {
+                break Err(extract::bad_body("the form has more than one file".into(), EXAMPLE));
             }
-            Ok(Some(Entry::File(field))) => {
-                let About { name, session, description, viewer } = std::mem::take(&mut about);
-                let caller = match asked::in_session(caller.clone(), session.as_deref()) {
+            Ok(Some(FormEntry::File(field))) => {
+                let UploadParams { name, session, description, viewer } = std::mem::take(&mut params);
+                let caller = match extract::in_session(caller.clone(), session.as_deref()) {
                     Ok(caller) => caller,
                     Err(problem) => break Err(problem),
                 };
@@ -183,9 +183,9 @@ async fn from_form(
     };
     match (outcome, kept) {
         (Ok(()), Some((file, _))) => Ok(file),
-        (Ok(()), None) => Err(asked::bad_body("the form has no file".into(), EXAMPLE)),
+        (Ok(()), None) => Err(extract::bad_body("the form has no file".into(), EXAMPLE)),
         (Err(problem), Some((file, caller))) => {
-            // What came after the file takes it back: a form is kept whole or not at all.
+            // The form is invalid after the file, so the file is removed: a form is accepted as a whole or not at all.
             let _ = files.remove(&caller, file.id).await;
             Err(problem)
         }
@@ -197,14 +197,14 @@ fn is_form(kind: &str) -> bool {
     kind.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("multipart/form-data")
 }
 
-fn bad_form(fault: FormFault) -> Problem {
-    asked::bad_body(fault.to_string(), EXAMPLE)
+fn bad_form(fault: FormError) -> Problem {
+    extract::bad_body(fault.to_string(), EXAMPLE)
 }
 
-/// The name in a `Content-Disposition`, for bodies that are the file itself.
-fn said_name(headers: &HeaderMap) -> Option<String> {
-    let said = headers.get(header::CONTENT_DISPOSITION)?.to_str().ok()?;
-    let (_, name) = said.split_once("filename=")?;
+/// The file name in `Content-Disposition`, for uploads as the request body.
+fn disposition_name(headers: &HeaderMap) -> Option<String> {
+    let disposition = headers.get(header::CONTENT_DISPOSITION)?.to_str().ok()?;
+    let (_, name) = disposition.split_once("filename=")?;
     let name = match name.strip_prefix('"') {
         Some(quoted) => quoted.split('"').next()?,
         None => name.split(';').next()?,
@@ -212,22 +212,22 @@ fn said_name(headers: &HeaderMap) -> Option<String> {
     Some(name.trim().to_owned())
 }
 
-/// A body that two may read: whoever takes the file in, and whoever sees to the rest when that fails.
-struct Source {
+/// A request body that is read by the upload and, if that fails, by the drain.
+struct UploadBody {
     body: Arc<Mutex<BodyDataStream>>,
-    /// Whether it came too slowly.
+    /// Whether the client sent it too slowly.
     stalled: Arc<AtomicBool>,
 }
 
-impl Source {
-    /// What comes. The connection sees to it that it comes in time.
-    fn pieces(&self) -> BoxStream<'static, io::Result<Bytes>> {
+impl UploadBody {
+    /// The chunks of the body. The connection enforces its deadlines.
+    fn chunks(&self) -> BoxStream<'static, io::Result<Bytes>> {
         let next = async |(body, stalled): (Arc<Mutex<BodyDataStream>>, Arc<AtomicBool>)| {
-            let piece = poll_fn(|cx| lock(&body).poll_next_unpin(cx)).await?;
-            if piece.as_ref().is_err_and(|error| is_too_slow(error)) {
+            let chunk = poll_fn(|cx| lock(&body).poll_next_unpin(cx)).await?;
+            if chunk.as_ref().is_err_and(|error| is_too_slow(error)) {
                 stalled.store(true, Ordering::Relaxed);
             }
-            Some((piece.map_err(io::Error::other), (body, stalled)))
+            Some((chunk.map_err(io::Error::other), (body, stalled)))
         };
         stream::unfold((self.body.clone(), self.stalled.clone()), next).boxed()
     }
@@ -237,17 +237,17 @@ fn lock(body: &Mutex<BodyDataStream>) -> MutexGuard<'_, BodyDataStream> {
     body.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Takes a bounded rest of a refused upload, so that its sender gets to read the refusal: closing a
-/// connection on somebody who still writes would throw it away.
-async fn drain(source: Source, bytes: u64) {
+/// Reads a limited rest of a rejected upload, so that its client gets to read the response: closing the connection
+/// while the client still writes would discard it.
+async fn drain(source: UploadBody, bytes: u64) {
     let rest = async {
         let mut left = bytes;
-        while let Some(Ok(piece)) = poll_fn(|cx| lock(&source.body).poll_next_unpin(cx)).await {
-            left = left.saturating_sub(piece.len() as u64);
+        while let Some(Ok(chunk)) = poll_fn(|cx| lock(&source.body).poll_next_unpin(cx)).await {
+            left = left.saturating_sub(chunk.len() as u64);
             if left == 0 {
                 return;
             }
         }
     };
-    let _ = tokio::time::timeout(DRAIN_PATIENCE, rest).await;
+    let _ = tokio::time::timeout(DRAIN_TIMEOUT, rest).await;
 }

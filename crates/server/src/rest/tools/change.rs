@@ -1,51 +1,56 @@
-//! Tools that have changed, over REST: which they are, how they differ from what was accepted, accepting them.
+//! Changed tools over REST: listing them, comparing them with the accepted definition, and accepting them.
 
-use super::super::Rest;
-use super::super::asked::{self, At, Nothing, Sent, hex};
+use super::super::RestState;
+use super::super::auth::{AdminCaller, RestCaller};
+use super::super::extract::{self, JsonBody, NoQuery, PathParam, hex};
 use super::super::problem::ProblemDocument;
-use super::super::who::{Keeper, Who};
 use super::find;
 use axum::Json;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use toolbooth_core::catalog::Tool;
-use toolbooth_core::difference::{Difference, unified};
+use toolbooth_core::difference::{DefinitionDifference, unified};
 use toolbooth_engine::Comparison;
 use utoipa::ToSchema;
 
-/// A tool that is no longer what was accepted.
+/// A tool whose definition differs from the accepted one.
 #[derive(Debug, Serialize, ToSchema)]
-pub struct ChangedTool {
-    /// The name clients see.
+#[schema(as = ChangedTool)]
+pub struct ChangedToolView {
+    /// The name of the tool for clients.
     name: String,
-    /// The server it is on.
+    /// The server of the tool.
     server: String,
     /// The server's own name for it.
     tool: String,
-    /// The SHA-256 of the definition that was accepted.
+    /// The SHA-256 of the accepted definition.
     accepted: String,
-    /// The SHA-256 of the definition now.
+    /// The SHA-256 of the current definition.
     now: String,
 }
 
-/// Tools that are no longer what was accepted.
+/// A list of changed tools.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ChangedList {
-    tools: Vec<ChangedTool>,
+    tools: Vec<ChangedToolView>,
 }
 
-/// Lists the tools whose definition is another than the one that was accepted.
+/// Lists the tools whose definition differs from the accepted one.
 #[utoipa::path(
     get,
     path = "/changes",
-    responses((status = 200, description = "Those that the caller may use.", body = ChangedList))
+    responses((status = 200, description = "The changed tools that the caller may use.", body = ChangedList))
 )]
-pub async fn changes(State(rest): State<Rest>, Who(caller): Who, _: Nothing) -> Json<ChangedList> {
+pub async fn changes(
+    State(rest): State<RestState>,
+    RestCaller(caller): RestCaller,
+    _: NoQuery,
+) -> Json<ChangedList> {
     let engine = &rest.door.engine;
-    engine.gathered(&caller).await;
+    engine.wait_for_servers(&caller).await;
     let changed = engine.changed_tools(&caller).into_iter().filter_map(|tool| {
         let accepted = engine.pinned_before(&tool)?;
-        Some(ChangedTool {
+        Some(ChangedToolView {
             name: tool.exposed.to_string(),
             server: tool.server.name.to_string(),
             tool: tool.name.to_string(),
@@ -56,22 +61,22 @@ pub async fn changes(State(rest): State<Rest>, Who(caller): Who, _: Nothing) -> 
     Json(ChangedList { tools: changed.collect() })
 }
 
-/// A tool beside what was accepted of it.
+/// A comparison of a tool with its accepted definition.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct DiffView {
-    /// The name clients see.
+    /// The name of the tool for clients.
     name: String,
     /// `new` (never used), `same` or `changed`.
     state: &'static str,
-    /// What was accepted, when, and by whom.
+    /// The accepted definition.
     #[serde(skip_serializing_if = "Option::is_none")]
     accepted: Option<AcceptedView>,
-    /// The SHA-256 of the definition now.
+    /// The SHA-256 of the current definition.
     now: String,
-    /// Each place that is not as it was; absent where the accepted text was not kept.
+    /// The differences; absent if the accepted definition was not stored.
     #[serde(skip_serializing_if = "Option::is_none")]
     changes: Option<Vec<ChangedPlaceView>>,
-    /// The same as text; hidden characters are spelled out.
+    /// The differences as text; hidden characters are escaped.
     #[serde(skip_serializing_if = "Option::is_none")]
     diff: Option<String>,
 }
@@ -82,19 +87,19 @@ pub struct AcceptedView {
     /// Its SHA-256.
     digest: String,
     at_ms: i64,
-    /// Who accepted it, or `first use`.
+    /// The user who accepted it, or `first use`.
     by: String,
 }
 
-/// One place that is not as it was.
+/// One difference.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ChangedPlaceView {
     /// A JSON pointer into the definition.
     pointer: String,
-    /// What was there.
+    /// The old value.
     #[serde(skip_serializing_if = "Option::is_none")]
     before: Option<String>,
-    /// What is there.
+    /// The new value.
     #[serde(skip_serializing_if = "Option::is_none")]
     after: Option<String>,
 }
@@ -106,7 +111,7 @@ fn view(tool: &Tool, compared: Comparison) -> DiffView {
         (Some(_), true) => "changed",
     };
     let Comparison { pin, digest, differences } = compared;
-    let place = |Difference { pointer, before, after }| ChangedPlaceView { pointer, before, after };
+    let place = |DefinitionDifference { pointer, before, after }| ChangedPlaceView { pointer, before, after };
     DiffView {
         name: tool.exposed.to_string(),
         state,
@@ -117,7 +122,7 @@ fn view(tool: &Tool, compared: Comparison) -> DiffView {
     }
 }
 
-/// Shows how a tool differs from what was accepted of it.
+/// Compares a tool with its accepted definition.
 #[utoipa::path(
     get,
     path = "/tools/{name}/diff",
@@ -129,34 +134,34 @@ fn view(tool: &Tool, compared: Comparison) -> DiffView {
     )
 )]
 pub async fn diff(
-    State(rest): State<Rest>,
-    Who(caller): Who,
-    At(name): At<String>,
-    _: Nothing,
+    State(rest): State<RestState>,
+    RestCaller(caller): RestCaller,
+    PathParam(name): PathParam<String>,
+    _: NoQuery,
 ) -> Result<Json<DiffView>, ProblemDocument> {
     let tool = find(&rest, &name, &caller).await?;
     Ok(Json(view(&tool, rest.door.engine.compare(&tool).await?)))
 }
 
-/// What a change is accepted by.
+/// The body of an acceptance.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AcceptBody {
-    /// The SHA-256 of the definition that was looked at; another one is not accepted unseen.
+    /// The SHA-256 of the reviewed definition. If the tool has changed since, it is not accepted.
     digest: Option<String>,
 }
 
-/// What a right body looks like.
-const EXAMPLE: &str = "send {\"digest\": \"…\"}, as `now` of /tools/{name}/diff shows it, or nothing";
+/// An example of a valid body.
+const EXAMPLE: &str = "send {\"digest\": \"…\"}, with `now` of /tools/{name}/diff, or an empty body";
 
-/// Accepts a tool as it is now; for administrators.
+/// Accepts the current definition of a tool. Administrators only.
 #[utoipa::path(
     post,
     path = "/tools/{name}/accept",
     params(("name" = String, Path, description = "Any name of the tool.", example = "demo_echo")),
-    request_body(content = AcceptBody, description = "What was looked at; may be left out."),
+    request_body(content = AcceptBody, description = "The reviewed definition. Optional."),
     responses(
-        (status = 200, description = "What is accepted now.", body = DiffView),
+        (status = 200, description = "The comparison after the acceptance.", body = DiffView),
         (status = 400, description = "`call.ambiguous-name`."),
         (status = 403, description = "`auth.admin-only`."),
         (status = 404, description = "`tool.unknown`."),
@@ -164,13 +169,13 @@ const EXAMPLE: &str = "send {\"digest\": \"…\"}, as `now` of /tools/{name}/dif
     )
 )]
 pub async fn accept(
-    State(rest): State<Rest>,
-    Keeper(caller): Keeper,
-    At(name): At<String>,
-    _: Nothing,
-    Sent(body): Sent,
+    State(rest): State<RestState>,
+    AdminCaller(caller): AdminCaller,
+    PathParam(name): PathParam<String>,
+    _: NoQuery,
+    JsonBody(body): JsonBody,
 ) -> Result<Json<DiffView>, ProblemDocument> {
-    let AcceptBody { digest } = asked::body(&body, EXAMPLE)?;
+    let AcceptBody { digest } = extract::body(&body, EXAMPLE)?;
     let seen = digest.as_deref().map(read_digest).transpose()?;
     let tool = find(&rest, &name, &caller).await?;
     rest.door.engine.accept(&tool, seen, &caller).await?;
@@ -187,6 +192,6 @@ fn read_digest(text: &str) -> Result<[u8; 32], ProblemDocument> {
     }
     match is_hex {
         true => Ok(digest),
-        false => Err(asked::bad_body("`digest` is a SHA-256 in hexadecimal".into(), EXAMPLE).into()),
+        false => Err(extract::bad_body("`digest` must be a SHA-256 in hexadecimal".into(), EXAMPLE).into()),
     }
 }

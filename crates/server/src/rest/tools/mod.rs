@@ -11,16 +11,16 @@ mod weighing;
 pub use change::{__path_accept, __path_changes, __path_diff, accept, changes, diff};
 pub use lint::{__path_lint, lint};
 pub use quarantine::{__path_quarantined, __path_release, quarantined, release};
-pub use query::{Detail, Narrowing};
+pub use query::{Detail, ToolListQuery};
 pub use search::{__path_search, search};
 pub use view::{ToolView, view};
-pub use weighing::weighed;
+pub use weighing::ensure_weighed;
 
-use super::Rest;
-use super::asked::{At, Nothing, bad_query};
+use super::RestState;
+use super::auth::{RestCaller, with_persona};
 use super::etag;
+use super::extract::{NoQuery, PathParam, bad_query};
 use super::problem::ProblemDocument;
-use super::who::{Who, through};
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
@@ -33,61 +33,62 @@ use toolbooth_core::catalog::{Catalog, Lookup, Tool};
 use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::names::ServerName;
 use toolbooth_core::permission::{Permission, on_server, on_tool};
-use toolbooth_core::registry::{self, Cursor, Lens, Order, Record};
+use toolbooth_core::registry::{self, CallStatistics, PageCursor, QueryContext, ToolOrder};
 use toolbooth_engine::Engine;
 use utoipa::ToSchema;
 
-/// The most personas of one query.
+/// Maximum number of personas in a query.
 const MAX_PERSONAS: usize = 16;
 
 /// A page of tools.
 #[derive(Debug, Serialize, ToSchema)]
-pub struct ToolPage {
-    /// The catalog's revision.
+#[schema(as = ToolPage)]
+pub struct ToolPageView {
+    /// The revision of the catalog.
     revision: u64,
-    /// How many tools are on this page.
+    /// Number of tools on this page.
     count: usize,
     tools: Vec<ToolView>,
-    /// What to give as `cursor` for the next page.
+    /// The value of `cursor` for the next page, if there is one.
     next_cursor: Option<String>,
 }
 
 /// Lists the tools that the caller may use.
 ///
-/// The `ETag` stands for the catalog as this caller sees it; queries that look at how tools did lately have none.
+/// The `ETag` covers the catalog as this caller sees it. Queries that depend on recent calls have no `ETag`.
 #[utoipa::path(
     get,
     path = "/tools",
-    params(ToolParameters, ("if-none-match" = Option<String>, Header, description = "The `ETag` of a page that is there already.")),
+    params(ToolParameters, ("if-none-match" = Option<String>, Header, description = "The `ETag` of a cached page.")),
     responses(
-        (status = 200, description = "A page of tools.", body = ToolPage, headers(("ETag" = String, description = "The catalog as this caller sees it."))),
-        (status = 304, description = "Nothing has changed."),
+        (status = 200, description = "A page of tools.", body = ToolPageView, headers(("ETag" = String, description = "The version of the catalog for this caller."))),
+        (status = 304, description = "The cached page is current."),
     )
 )]
 pub async fn list(
-    State(rest): State<Rest>,
-    Who(caller): Who,
+    State(rest): State<RestState>,
+    RestCaller(caller): RestCaller,
     headers: HeaderMap,
     uri: Uri,
 ) -> Result<Response, ProblemDocument> {
-    let narrowing = Narrowing::read(uri.query().unwrap_or_default())?;
-    let callers = views(&rest, &caller, &narrowing.personas)?;
-    rest.door.engine.gathered(&caller).await;
+    let query = ToolListQuery::read(uri.query().unwrap_or_default())?;
+    let callers = views(&rest, &caller, &query.personas)?;
+    rest.door.engine.wait_for_servers(&caller).await;
     let catalog = rest.door.engine.catalog_now();
-    let tag = match narrowing.looks_at_records() {
+    let tag = match query.looks_at_records() {
         true => None,
         false => Some(etag::of(&rest, &catalog, &callers, uri.query())),
     };
     if etag::is_known(&headers, tag.as_deref()) {
         return Ok(etag::not_modified(tag));
     }
-    let page = page(&rest, &catalog, &callers, &narrowing).await;
+    let page = page(&rest, &catalog, &callers, &query).await;
     Ok(etag::stamped(Json(page).into_response(), tag))
 }
 
-/// The caller through each of these personas; as they are where none is named.
+/// The caller with each of these personas, or unchanged if there are none.
 fn views(
-    rest: &Rest,
+    rest: &RestState,
     caller: &Arc<Caller>,
     personas: &[String],
 ) -> Result<Vec<Arc<Caller>>, ProblemDocument> {
@@ -95,51 +96,51 @@ fn views(
         return Ok(vec![caller.clone()]);
     }
     if personas.len() > MAX_PERSONAS {
-        return Err(bad_query(format!("a query names at most {MAX_PERSONAS} personas")).into());
+        return Err(bad_query(format!("a query may have at most {MAX_PERSONAS} personas")).into());
     }
-    personas.iter().map(|name| through(rest, caller.clone(), Some(name))).collect()
+    personas.iter().map(|name| with_persona(rest, caller.clone(), Some(name))).collect()
 }
 
-/// A page as these callers, who are one, see it.
+/// A page of the tools that any of these callers may use. They are one user with different personas.
 pub async fn page(
-    rest: &Rest,
+    rest: &RestState,
     catalog: &Catalog,
     callers: &[Arc<Caller>],
-    narrowing: &Narrowing,
-) -> ToolPage {
-    if matches!(narrowing.query.order.0, Order::TokenCost | Order::Quality) {
-        weighed(catalog.roll(callers)).await;
+    query: &ToolListQuery,
+) -> ToolPageView {
+    if matches!(query.query.order.0, ToolOrder::TokenCost | ToolOrder::Quality) {
+        ensure_weighed(catalog.tools_by_name(callers)).await;
     }
-    let found = found(rest, catalog, callers, narrowing);
-    weighed(found.tools.iter().copied()).await;
+    let found = matching_tools(rest, catalog, callers, query);
+    ensure_weighed(found.tools.iter().copied()).await;
     let engine = &rest.door.engine;
-    // What may be told of a tool goes by the view that it is seen through.
+    // The view of a tool depends on the persona through which it is visible.
     let may_use = |caller: &&Arc<Caller>, tool: &Tool| on_tool(caller, tool) == Permission::Granted;
     let seen_by = |tool: &Tool| callers.iter().find(|caller| may_use(caller, tool));
-    let show = |tool: &Arc<Tool>| seen_by(tool).map(|caller| view(engine, tool, narrowing.detail, caller));
+    let show = |tool: &Arc<Tool>| seen_by(tool).map(|caller| view(engine, tool, query.detail, caller));
     let tools: Vec<ToolView> = found.tools.into_iter().filter_map(show).collect();
-    let next_cursor = found.next.as_ref().map(Cursor::write);
-    ToolPage { revision: catalog.revision, count: tools.len(), tools, next_cursor }
+    let next_cursor = found.next.as_ref().map(PageCursor::write);
+    ToolPageView { revision: catalog.revision, count: tools.len(), tools, next_cursor }
 }
 
-/// The tools of a page.
-fn found<'a>(
-    rest: &Rest,
+/// The tools on a page.
+fn matching_tools<'a>(
+    rest: &RestState,
     catalog: &'a Catalog,
     callers: &[Arc<Caller>],
-    narrowing: &Narrowing,
-) -> registry::ToolPage<'a> {
+    query: &ToolListQuery,
+) -> registry::QueryPage<'a> {
     let sees = sees(catalog, callers);
     let engine = &rest.door.engine;
     let record = |tool: &Tool| record(engine, tool);
-    let lens = Lens { record: &record, sees: &sees };
-    narrowing.query.page(catalog.roll(callers), &lens)
+    let context = QueryContext { record: &record, sees: &sees };
+    query.query.page(catalog.tools_by_name(callers), &context)
 }
 
-/// How a tool did lately.
-fn record(engine: &Engine, tool: &Tool) -> Option<Record> {
+/// The recent calls of a tool.
+fn record(engine: &Engine, tool: &Tool) -> Option<CallStatistics> {
     let (calls, success_rate) = engine.health().record_of(tool)?;
-    Some(Record { calls: calls.into(), success_rate })
+    Some(CallStatistics { calls: calls.into(), success_rate })
 }
 
 fn sees<'a>(catalog: &'a Catalog, callers: &'a [Arc<Caller>]) -> impl Fn(&ServerName) -> bool + 'a {
@@ -163,20 +164,20 @@ fn sees<'a>(catalog: &'a Catalog, callers: &'a [Arc<Caller>]) -> impl Fn(&Server
     )
 )]
 pub async fn show(
-    State(rest): State<Rest>,
-    Who(caller): Who,
-    At(name): At<String>,
-    _: Nothing,
+    State(rest): State<RestState>,
+    RestCaller(caller): RestCaller,
+    PathParam(name): PathParam<String>,
+    _: NoQuery,
 ) -> Result<Json<ToolView>, ProblemDocument> {
     match find(&rest, &name, &caller).await {
         Ok(tool) => {
-            weighed(std::iter::once(&tool)).await;
+            ensure_weighed(std::iter::once(&tool)).await;
             Ok(Json(view(&rest.door.engine, &tool, Detail::Full, &caller)))
         }
-        // Only those who can do something about it learn that it is there.
+        // Only administrators learn that a quarantined tool exists.
         Err(problem) if problem.code == "tool.unknown" && caller.admin == Admin::Yes => {
             match rest.door.engine.quarantined_as(&name) {
-                Ok(apart) => Ok(Json(view::view_apart(&rest.door.engine, &apart, &caller))),
+                Ok(tool) => Ok(Json(view::view_quarantined(&rest.door.engine, &tool, &caller))),
                 Err(_) => Err(problem.into()),
             }
         }
@@ -184,13 +185,13 @@ pub async fn show(
     }
 }
 
-/// The tool of a name, as far as the caller may use one.
-async fn find(rest: &Rest, name: &str, caller: &Caller) -> Result<Arc<Tool>, Problem> {
-    let gathered = rest.door.engine.gathered_for_tool(name, caller).await;
+/// The tool with this name, if the caller may use it.
+async fn find(rest: &RestState, name: &str, caller: &Caller) -> Result<Arc<Tool>, Problem> {
+    let readiness = rest.door.engine.wait_for_tool(name, caller).await;
     let catalog = rest.door.engine.catalog_now();
     match catalog.tool(name, caller) {
         Lookup::Found(tool) => Ok(tool.clone()),
-        Lookup::Unknown => Err(gathered.explain(Problem {
+        Lookup::Unknown => Err(readiness.explain(Problem {
             code: "tool.unknown",
             blame: Blame::Caller,
             message: format!("there is no tool `{name}`"),

@@ -1,10 +1,10 @@
-//! Tools in quarantine over REST: seeing them, and letting one out.
+//! Quarantined tools over REST: listing and releasing them.
 
-use super::super::Rest;
-use super::super::asked::{At, Nothing};
+use super::super::RestState;
+use super::super::auth::AdminCaller;
+use super::super::extract::{NoQuery, PathParam};
 use super::super::problem::ProblemDocument;
-use super::super::who::Keeper;
-use super::view::{ToolView, view_apart};
+use super::view::{ToolView, view_quarantined};
 use axum::Json;
 use axum::extract::State;
 use serde::Serialize;
@@ -13,11 +13,11 @@ use utoipa::ToSchema;
 /// Tools in quarantine.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct QuarantineList {
-    /// The tools, by server and name, each with why.
+    /// The tools by server and name, each with its reason.
     tools: Vec<ToolView>,
 }
 
-/// Lists the tools in quarantine, which nobody can see or use; for administrators.
+/// Lists the tools in quarantine, which no client can see or call. Administrators only.
 #[utoipa::path(
     get,
     path = "/quarantine",
@@ -27,35 +27,36 @@ pub struct QuarantineList {
     )
 )]
 pub async fn quarantined(
-    State(rest): State<Rest>,
-    Keeper(caller): Keeper,
-    _: Nothing,
+    State(rest): State<RestState>,
+    AdminCaller(caller): AdminCaller,
+    _: NoQuery,
 ) -> Json<QuarantineList> {
     let engine = &rest.door.engine;
-    engine.gathered(&caller).await;
-    let apart = engine.quarantined();
-    Json(QuarantineList { tools: apart.iter().map(|apart| view_apart(engine, apart, &caller)).collect() })
+    engine.wait_for_servers(&caller).await;
+    let tools = engine.quarantined();
+    Json(QuarantineList { tools: tools.iter().map(|tool| view_quarantined(engine, tool, &caller)).collect() })
 }
 
-/// Lets a tool out of quarantine as it is now; for administrators. Another definition goes there again.
+/// Releases the current definition of a tool from quarantine. Administrators only. A changed definition is quarantined
+/// again.
 #[utoipa::path(
     post,
     path = "/tools/{name}/release",
-    params(("name" = String, Path, description = "The name that it would be offered under, its server's own, or its canonical id.")),
+    params(("name" = String, Path, description = "The name it would have for clients, its server's own name for it, or its canonical id.")),
     responses(
-        (status = 200, description = "The tool that was let out.", body = ToolView),
+        (status = 200, description = "The released tool.", body = ToolView),
         (status = 400, description = "`call.ambiguous-name`."),
         (status = 403, description = "`auth.admin-only`."),
         (status = 404, description = "`tool.not-quarantined`."),
     )
 )]
 pub async fn release(
-    State(rest): State<Rest>,
-    Keeper(caller): Keeper,
-    At(name): At<String>,
-    _: Nothing,
+    State(rest): State<RestState>,
+    AdminCaller(caller): AdminCaller,
+    PathParam(name): PathParam<String>,
+    _: NoQuery,
 ) -> Result<Json<ToolView>, ProblemDocument> {
     let engine = &rest.door.engine;
     let released = engine.release(&name, &caller).await?;
-    Ok(Json(view_apart(engine, &released, &caller)))
+    Ok(Json(view_quarantined(engine, &released, &caller)))
 }

@@ -1,75 +1,73 @@
-//! Search over REST.
+//! Tool search over REST.
 
-use super::super::Rest;
-use super::super::asked::bad_query;
+use super::super::RestState;
+use super::super::auth::RestCaller;
+use super::super::extract::bad_query;
 use super::super::problem::ProblemDocument;
-use super::super::who::Who;
 use axum::Json;
 use axum::extract::State;
 use http::Uri;
 use serde::Serialize;
 use toolbooth_core::fault::Problem;
 use toolbooth_core::search::{Hit, Pattern, Query};
-use toolbooth_engine::Note;
+use toolbooth_engine::SearchNote;
 use utoipa::{IntoParams, ToSchema};
 
-/// The most parameters of a query.
+/// Maximum number of parameters in a query.
 const MAX_PARAMETERS: usize = 40;
 
-/// What is searched for.
+/// The search query.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
-#[expect(dead_code, reason = "the parameters, for the document; `read` reads them")]
+#[expect(dead_code, reason = "the parameters for the OpenAPI document; `read` parses them")]
 pub struct SearchParameters {
-    /// What the tool should do, in words, or its name; may be given several times: a tool that fits any of them is
-    /// a hit.
+    /// What the tool should do, in words, or its name. May be repeated: a tool that matches any of them is a hit.
     #[param(example = "send an email")]
     q: Vec<String>,
-    /// `true`: what is searched for is one regular expression, which the tool's name, description or parameters' names
-    /// must match.
+    /// If `true`, `q` is one regular expression that must match the name, description or a parameter name of the tool.
     regex: Option<bool>,
-    /// At most this many; brought into range (1 to 50).
+    /// Maximum number of hits. Values out of range are clamped (1 to 50).
     limit: Option<u64>,
 }
 
-/// What a search found.
+/// The result of a search.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct SearchView {
-    /// How many tools are here.
+    /// Number of hits.
     count: usize,
-    /// The tools that fit best, best first.
+    /// The hits, best first.
     hits: Vec<HitView>,
-    /// Servers that matter to the search and are not well.
+    /// Relevant servers that have a problem.
     notes: Vec<NoteView>,
 }
 
-/// A tool that fits.
+/// A tool that matches.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct HitView {
-    /// The name clients see.
+    /// The name of the tool for clients.
     name: String,
-    /// Its canonical id.
+    /// The canonical id.
     id: String,
-    /// The server it is on.
+    /// The server of the tool.
     server: String,
-    /// What it does.
+    /// The description of the tool.
     #[serde(skip_serializing_if = "Option::is_none")]
     description: Option<String>,
-    /// How well it fits, from 0 to 1; 1 for a tool that was asked for by name.
+    /// How well it matches, from 0 to 1; 1 for a match by name.
     score: f32,
-    /// Where the words were found: `name`, `server`, `description`, `parameters`, `values`, `about`. Empty where only
-    /// the meaning is alike.
+    /// Where the words were found: `name`, `server`, `description`, `parameters`, `values`, `about`. Empty if only the
+    /// meaning matches.
     matched: Vec<&'static str>,
 }
 
-/// A server that matters to a search and is not well.
+/// A relevant server that has a problem.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct NoteView {
     /// The server.
     server: String,
-    /// Where it stands: `error`, `needs_auth`, `needs_trust` or `config_error`.
+    /// The state: `error`, `needs_auth`, `needs_trust` or `config_error`.
     state: &'static str,
-    /// The same in a sentence.
+    /// The problem in a sentence.
     text: String,
 }
 
@@ -86,8 +84,8 @@ impl From<Hit> for HitView {
     }
 }
 
-impl From<Note> for NoteView {
-    fn from(Note { server, state, text }: Note) -> Self {
+impl From<SearchNote> for NoteView {
+    fn from(SearchNote { server, state, text }: SearchNote) -> Self {
         Self { server: server.to_string(), state, text }
     }
 }
@@ -98,17 +96,17 @@ impl From<Note> for NoteView {
     path = "/tools/search",
     params(SearchParameters),
     responses(
-        (status = 200, description = "The tools that fit best.", body = SearchView),
+        (status = 200, description = "The best hits.", body = SearchView),
         (status = 400, description = "`search.blank`, `search.too-many`, `search.bad-pattern`, `search.pattern-too-large` or `request.bad-query`."),
     )
 )]
 pub async fn search(
-    State(rest): State<Rest>,
-    Who(caller): Who,
+    State(rest): State<RestState>,
+    RestCaller(caller): RestCaller,
     uri: Uri,
 ) -> Result<Json<SearchView>, ProblemDocument> {
     let query = read(uri.query().unwrap_or_default())?;
-    rest.door.engine.gathered(&caller).await;
+    rest.door.engine.wait_for_servers(&caller).await;
     let found = rest.door.engine.search(&caller, &query).await;
     let hits: Vec<HitView> = found.hits.into_iter().map(HitView::from).collect();
     let notes = found.notes.into_iter().map(NoteView::from).collect();
@@ -119,22 +117,22 @@ fn read(query: &str) -> Result<Query, Problem> {
     let (mut texts, mut regex, mut limit) = (Vec::new(), None, None);
     for (count, (key, value)) in url::form_urlencoded::parse(query.as_bytes()).enumerate() {
         if count >= MAX_PARAMETERS {
-            return Err(bad_query(format!("a query has at most {MAX_PARAMETERS} parameters")));
+            return Err(bad_query(format!("a query may have at most {MAX_PARAMETERS} parameters")));
         }
         match &*key {
             "q" => texts.push(value.into_owned()),
             "regex" => {
-                let wrong = || bad_query("`regex` is `true` or `false`".to_owned());
+                let wrong = || bad_query("`regex` must be `true` or `false`".to_owned());
                 regex = Some(value.parse::<bool>().map_err(|_| wrong())?);
             }
             "limit" => {
-                let wrong = || bad_query("`limit` is a number".to_owned());
+                let wrong = || bad_query("`limit` must be a number".to_owned());
                 limit = Some(value.parse::<usize>().map_err(|_| wrong())?);
             }
             other => {
                 let shown: String = other.chars().take(64).collect();
                 return Err(bad_query(format!(
-                    "there is no parameter `{shown}` here; there are `q`, `regex` and `limit`"
+                    "unknown query parameter `{shown}`; expected `q`, `regex` or `limit`"
                 )));
             }
         }
@@ -146,6 +144,6 @@ fn read(query: &str) -> Result<Query, Problem> {
     match texts.as_slice() {
         [] => Ok(Query::new(texts, limit)?),
         [pattern] => Ok(Query::checked(Vec::new(), Some(Pattern::parse(pattern)?), limit)?),
-        _ => Err(bad_query("with `regex`, `q` stands once".to_owned())),
+        _ => Err(bad_query("with `regex`, `q` may be given only once".to_owned())),
     }
 }

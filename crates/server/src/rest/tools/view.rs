@@ -1,96 +1,96 @@
-//! Tools as REST shows them.
+//! The views of tools.
 
-use super::super::asked::hex;
+use super::super::extract::hex;
 use super::super::terms::TermsView;
 use super::query::Detail;
 use serde::Serialize;
 use toolbooth_core::caller::Caller;
 use toolbooth_core::catalog::{Quarantined, Tool};
-use toolbooth_core::health::HealthView;
+use toolbooth_core::health::HealthReport;
 use toolbooth_core::json::RawJson;
 use toolbooth_engine::Engine;
 use utoipa::ToSchema;
 
-/// A tool as REST shows it.
+/// A tool.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ToolView {
-    /// The name clients see.
+    /// The name of the tool for clients.
     pub name: String,
-    /// Its canonical id.
+    /// The canonical id.
     pub id: String,
-    /// The server it is on.
+    /// The server of the tool.
     pub server: String,
     /// The server's own name for it.
     pub tool: String,
-    /// What it does.
+    /// The description of the tool.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// The tokens (o200k) of its name, description and schema: what it takes of a model's context, in full.
+    /// Tokens (o200k) of name, description and schema: the size of the full definition in a model's context.
     pub token_cost: u32,
-    /// What holds for its calls.
+    /// The rules for its calls.
     #[serde(flatten)]
     pub terms: TermsView,
-    /// The schema of its arguments; in the full view.
+    /// The schema of its arguments; only in the full view.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub parameters: Option<RawJson>,
-    /// The whole definition clients see; in the full view.
+    /// The whole definition that clients see; only in the full view.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub definition: Option<RawJson>,
-    /// How well it tells a model what it is for, from 0 to 100.
+    /// The quality of its definition, from 0 to 100.
     #[schema(maximum = 100)]
     pub quality: u8,
-    /// That its definition is another than the one that was accepted; in the full view.
+    /// Set if the definition differs from the accepted one; only in the full view.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub changed: Option<ChangedView>,
-    /// Why it is in quarantine; only those who look after the gateway see such a tool.
+    /// Why it is in quarantine. Only administrators see quarantined tools.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub quarantined: Option<QuarantinedView>,
-    /// How its calls ended lately; absent where it was never called.
+    /// Outcomes of recent calls; absent if it was never called.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
-    pub health: Option<HealthView>,
+    pub health: Option<HealthReport>,
 }
 
-/// A definition that is no longer the accepted one.
+/// A definition that differs from the accepted one.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ChangedView {
-    /// The SHA-256 of the definition that was accepted.
+    /// The SHA-256 of the accepted definition.
     pub accepted: String,
-    /// The SHA-256 of the definition now.
+    /// The SHA-256 of the current definition.
     pub now: String,
 }
 
 /// Why a tool is in quarantine.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct QuarantinedView {
-    /// Why.
+    /// The reason.
     #[schema(example = "hidden characters: U+202E (bidirectional) in `/description`")]
     pub reason: String,
-    /// Where the first such character stands: a JSON pointer into the definition.
+    /// The first hidden character: a JSON pointer into the definition.
     pub pointer: String,
-    /// What kind of character it is.
+    /// The kind of the character.
     pub kind: &'static str,
-    /// How many there are.
+    /// Number of hidden characters.
     pub count: usize,
-    /// The SHA-256 of the definition that a release would be for.
+    /// The SHA-256 of the definition that a release would cover.
     pub digest: String,
 }
 
-/// A tool in quarantine, with everything that is known of it.
-pub fn view_apart(engine: &Engine, apart: &Quarantined, caller: &Caller) -> ToolView {
+/// The full view of a quarantined tool.
+pub fn view_quarantined(engine: &Engine, apart: &Quarantined, caller: &Caller) -> ToolView {
     let quarantined = QuarantinedView {
         reason: apart.why.to_string(),
         pointer: apart.why.pointer.clone(),
-        kind: apart.why.trick.as_str(),
+        kind: apart.why.kind.as_str(),
         count: apart.why.count,
         digest: hex(apart.tool.digest()),
     };
     ToolView { quarantined: Some(quarantined), ..view(engine, &apart.tool, Detail::Full, caller) }
 }
 
-/// A tool in this detail.
+/// The view of a tool.
 pub fn view(engine: &Engine, tool: &Tool, detail: Detail, caller: &Caller) -> ToolView {
     let full = detail == Detail::Full;
     ToolView {

@@ -1,13 +1,13 @@
-//! Weighs and scores tools before they are shown, away from the threads that answer where that takes long.
+//! Computes token cost and quality of tools before they are shown, on a blocking thread if it takes long.
 
 use std::sync::Arc;
 use toolbooth_core::catalog::Tool;
 
-/// Definitions up to this size together are weighed in passing: a few milliseconds, once in their life.
-const IN_PASSING: usize = 128 * 1024;
+/// Total size of definitions that are weighed inline, which takes a few milliseconds once per tool.
+const MAX_INLINE_BYTES: usize = 128 * 1024;
 
-/// Sees to it that the cost and the quality of all these tools are known.
-pub async fn weighed(tools: impl Iterator<Item = &Arc<Tool>>) {
+/// Ensures that cost and quality of these tools are known.
+pub async fn ensure_weighed(tools: impl Iterator<Item = &Arc<Tool>>) {
     let unknown: Vec<Arc<Tool>> = tools.filter(|tool| !tool.is_weighed()).cloned().collect();
     let size: usize = unknown.iter().map(|tool| tool.definition.as_bytes().len()).sum();
     let weigh = move || {
@@ -15,10 +15,10 @@ pub async fn weighed(tools: impl Iterator<Item = &Arc<Tool>>) {
             let _ = (tool.token_cost(), tool.quality());
         }
     };
-    if size <= IN_PASSING {
+    if size <= MAX_INLINE_BYTES {
         weigh();
     } else {
-        // If the thread is lost, whoever asks for a cost counts it then.
+        // If the thread panics, the cost is computed when it is read.
         let _ = tokio::task::spawn_blocking(weigh).await;
     }
 }

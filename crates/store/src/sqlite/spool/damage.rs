@@ -1,4 +1,4 @@
-//! Damaged files of the spool: a copy is kept for people to look at, and the audit says that something is missing.
+//! Handles damaged spool files: keeps a copy for inspection, and adds an audit entry about the missing records.
 
 use nix::fcntl::OFlag;
 use std::ffi::OsString;
@@ -11,7 +11,7 @@ use toolbooth_core::audit::{AuditEntry, AuditKind};
 use toolbooth_core::json::ObjectWriter;
 use toolbooth_core::outcome::OutcomeKind;
 
-/// The most copies that are kept of one file. The first ones stay, since they tell how it began.
+/// The most copies of one file. The first ones are kept, since they show how the damage began.
 const MAX_COPIES: usize = 3;
 
 /// When a file was last written, in milliseconds since 1970.
@@ -20,7 +20,7 @@ pub(super) fn written_ms(file: &File) -> io::Result<i64> {
     Ok(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
 }
 
-/// Keeps a copy of a damaged file; the audit entry about what is missing.
+/// Copies a damaged file and returns the audit entry about the missing records.
 pub(super) fn keep(path: &Path, bytes: &[u8], damaged_bytes: usize, written_ms: i64) -> AuditEntry {
     let mut detail = ObjectWriter::default();
     detail.number("damaged_bytes", damaged_bytes as u64);
@@ -29,7 +29,7 @@ pub(super) fn keep(path: &Path, bytes: &[u8], damaged_bytes: usize, written_ms: 
             tracing::error!(
                 damaged_bytes,
                 copy = %copy.display(),
-                "a part of the spool is damaged, and audit entries may be lost; a copy of the file is kept"
+                "a part of the spool is damaged, and audit entries may be lost; a copy of the file was saved"
             );
             if let Some(name) = copy.file_name() {
                 detail.text("copy", &name.to_string_lossy());
@@ -38,30 +38,30 @@ pub(super) fn keep(path: &Path, bytes: &[u8], damaged_bytes: usize, written_ms: 
         Ok(None) => tracing::error!(
             damaged_bytes,
             "a part of the spool is damaged, and audit entries may be lost; \
-             no copy is kept, since there are {MAX_COPIES} already"
+             no copy was saved, because {MAX_COPIES} already exist"
         ),
         Err(error) => tracing::error!(
             damaged_bytes,
             %error,
-            "a part of the spool is damaged, and audit entries may be lost; no copy could be made"
+            "a part of the spool is damaged, and audit entries may be lost; the file could not be copied"
         ),
     }
     AuditEntry {
         code: Some("store.spool-damaged".into()),
         detail: Some(detail.finish()),
-        // The rows that are missing are those of calls.
+        // The missing rows are rows of calls.
         ..AuditEntry::new(written_ms, AuditKind::Call.as_str(), "", OutcomeKind::Unknown.as_str())
     }
 }
 
-/// Copies a damaged file to a place beside it; nothing, if there are copies enough.
+/// Copies a damaged file into the same folder; `None` if there are enough copies.
 fn copy(path: &Path, bytes: &[u8], written_ms: i64) -> io::Result<Option<PathBuf>> {
     let mut prefix = path.file_name().map(OsString::from).unwrap_or_default();
     prefix.push(".damaged-");
     let mut name = prefix.clone();
     name.push(written_ms.to_string());
     let copy = path.with_file_name(name);
-    // A start that was cut off after the copy finds it again.
+    // An earlier start may have been interrupted after the copy.
     if copy.symlink_metadata().is_ok() {
         return Ok(Some(copy));
     }
@@ -78,7 +78,7 @@ fn copy(path: &Path, bytes: &[u8], written_ms: i64) -> io::Result<Option<PathBuf
     let mut file = options.open(&copy)?;
     let written = file.write_all(bytes).and_then(|()| file.sync_all());
     if written.is_err() {
-        // Half a copy would pass for a whole one at the next start.
+        // The next start would take a partial copy for a complete one.
         let _ = std::fs::remove_file(&copy);
     }
     written.map(|()| Some(copy))

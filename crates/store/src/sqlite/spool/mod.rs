@@ -1,17 +1,17 @@
-//! The spool: what survives kill -9 at once and the power cut a moment later.
+//! The spool: an append-only log whose records survive kill -9 at once, and a power cut after the next commit.
 //!
-//! A commit waits for the disk (some milliseconds), which is too long for a call that only reads. A record in the
-//! spool is one `write` to a file (a microsecond or two): the kernel has it, so the death of this process does not
-//! lose it. The writer moves audit entries to the database in its next commit, 100 ms later at most, and notes in the
-//! same commit up to which number it did, so that a start after a kill adds exactly what is missing.
+//! A commit waits for the disk (some milliseconds), which is too long for a call that only reads. A spool record is
+//! one `write` to a file (a microsecond or two): the kernel has it, so the death of this process does not lose it.
+//! The writer moves audit entries to the database in its next commit, 100 ms later at most, and stores in the
+//! same commit the number of the last moved entry, so that a start after a kill adds exactly the missing ones.
 //!
-//! Two files take turns. One is emptied when everything in it is in the database; calls that still run are
-//! written into the other one first.
+//! Two files (segments) alternate. A segment is emptied when everything in it is in the database; the records of
+//! calls that still run are written to the other segment first.
 
 mod damage;
 mod record;
 
-pub(super) use record::Record;
+pub(super) use record::SpoolRecord;
 
 use crate::records::Intent;
 use nix::fcntl::OFlag;
@@ -26,49 +26,49 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use toolbooth_core::audit::{AuditEntry, AuditKind};
 use uuid::Uuid;
 
-/// A file that is longer than this makes way for the other, if that one is empty.
-const TURN_BYTES: u64 = 1 << 20;
-/// No file becomes longer than this, also while the database takes nothing.
+/// The size beyond which the spool switches to the other segment, if that one can be emptied.
+const SWITCH_BYTES: u64 = 1 << 20;
+/// The largest size of a segment, even while the database cannot be written.
 const MAX_BYTES: u64 = 64 << 20;
 
 /// An audit entry and its number in the spool.
 #[derive(Debug, Clone)]
-pub(super) struct Numbered {
+pub(super) struct NumberedEntry {
     pub(super) number: u64,
     pub(super) entry: AuditEntry,
 }
 
 /// The spool of one database.
 #[derive(Debug)]
-pub(super) struct Spool(Mutex<State>);
+pub(super) struct Spool(Mutex<SpoolState>);
 
 #[derive(Debug)]
-struct State {
-    segments: [Segment; 2],
+struct SpoolState {
+    segments: [SpoolSegment; 2],
     active: usize,
     next: u64,
-    /// Every note up to this number is in the database.
+    /// Every entry up to this number is in the database.
     committed: u64,
-    /// Notes that the writer has not taken yet, in their order.
-    waiting: VecDeque<Numbered>,
-    /// Calls that have begun and not ended, and the segment that says so.
+    /// Entries that the writer has not taken yet, in order.
+    waiting: VecDeque<NumberedEntry>,
+    /// Calls that have begun and not ended, and the segment with their `Begun` record.
     open: HashMap<Uuid, (usize, Box<Intent>)>,
-    /// Calls that have ended while no file could be written, and the number of the note that says so; 0 if there is
-    /// none. Their ends are written once the database has the note.
+    /// Calls that ended while no segment could be written, with the number of their audit entry or 0 if they have
+    /// none. Their ends are written once the database has the entry.
     unended: Vec<(u64, Uuid)>,
     scratch: Vec<u8>,
 }
 
 #[derive(Debug)]
-struct Segment {
+struct SpoolSegment {
     file: File,
     size: u64,
     last_note: u64,
-    /// It ends in the middle of a record, which could not be cut off yet.
+    /// It ends with a partial record that could not be truncated yet.
     broken: bool,
 }
 
-impl Segment {
+impl SpoolSegment {
     fn open(path: &Path) -> io::Result<Self> {
         let mut options = OpenOptions::new();
         options.read(true).append(true).create(true).mode(0o600).custom_flags(OFlag::O_NOFOLLOW.bits());
@@ -83,7 +83,7 @@ impl Segment {
     /// Appends all of the bytes or none of them.
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
         if self.broken {
-            self.cut();
+            self.truncate();
         }
         if self.broken || self.size + bytes.len() as u64 > MAX_BYTES {
             return Err(io::ErrorKind::StorageFull.into());
@@ -96,12 +96,12 @@ impl Segment {
             Ok(_) => io::ErrorKind::StorageFull.into(),
             Err(error) => error,
         };
-        self.cut();
+        self.truncate();
         Err(fault)
     }
 
-    /// Cuts off the part of a record that was written before the disk was full.
-    fn cut(&mut self) {
+    /// Truncates a partial record that was written before the disk was full.
+    fn truncate(&mut self) {
         self.broken = self.file.set_len(self.size).is_err();
     }
 
@@ -112,36 +112,36 @@ impl Segment {
     }
 }
 
-/// What an earlier life of the process left.
+/// The records that an earlier process left in the spool.
 #[derive(Debug, Default)]
-pub(super) struct Leftover {
-    /// Notes, in their order.
-    pub(super) notes: Vec<Numbered>,
-    /// Calls that were sent and whose end is not known.
+pub(super) struct SpoolLeftover {
+    /// Audit entries, in order.
+    pub(super) notes: Vec<NumberedEntry>,
+    /// Calls that were sent and have no recorded end.
     pub(super) open: Vec<Intent>,
-    /// The highest number that was given out.
+    /// The highest number that was used.
     pub(super) last: u64,
     /// Audit entries about parts of the spool that could not be read.
     pub(super) gaps: Vec<AuditEntry>,
 }
 
 impl Spool {
-    /// Opens the spool beside a database, and reads what is in it.
-    pub(super) fn open(database: &Path) -> io::Result<(Self, Leftover)> {
-        // A folder of its own: the folder of the database may also hold the configuration, which is watched for
+    /// Opens the spool of a database, and reads its records.
+    pub(super) fn open(database: &Path) -> io::Result<(Self, SpoolLeftover)> {
+        // The spool has its own folder: the database's folder may also hold the configuration, which is watched for
         // changes, and each record would wake the watcher.
         let folder = folder_of(database);
         DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
         let paths = ["0", "1"].map(|name| folder.join(name));
-        let segments = [Segment::open(&paths[0])?, Segment::open(&paths[1])?];
-        let mut leftover = Leftover::default();
+        let segments = [SpoolSegment::open(&paths[0])?, SpoolSegment::open(&paths[1])?];
+        let mut leftover = SpoolLeftover::default();
         let mut records = Vec::new();
         for (segment, path) in segments.iter().zip(&paths) {
             let mut bytes = Vec::new();
             (&segment.file).take(MAX_BYTES).read_to_end(&mut bytes)?;
             let read = decode_all(&bytes);
             if read.torn_bytes > 0 {
-                tracing::warn!(bytes = read.torn_bytes, "the spool ends in the middle of a record");
+                tracing::warn!(bytes = read.torn_bytes, "the spool ends with an incomplete record");
             }
             if read.damaged_bytes > 0 {
                 let written_ms = damage::written_ms(&segment.file)?;
@@ -154,19 +154,19 @@ impl Spool {
         for (number, record) in records {
             leftover.last = number;
             match record {
-                Record::Begun(intent) => drop(open.insert(intent.call_id, *intent)),
-                Record::Ended(id) => drop(open.remove(&id)),
-                Record::Note(entry) => {
+                SpoolRecord::Begun(intent) => drop(open.insert(intent.call_id, *intent)),
+                SpoolRecord::Ended(id) => drop(open.remove(&id)),
+                SpoolRecord::Note(entry) => {
                     if let Some(id) = ended_by(&entry) {
                         open.remove(&id);
                     }
-                    leftover.notes.push(Numbered { number, entry: *entry });
+                    leftover.notes.push(NumberedEntry { number, entry: *entry });
                 }
             }
         }
         leftover.open = open.into_values().collect();
         leftover.open.sort_by_key(|intent| intent.at_ms);
-        let state = State {
+        let state = SpoolState {
             segments,
             active: 0,
             next: leftover.last + 1,
@@ -179,20 +179,20 @@ impl Spool {
         Ok((Self(Mutex::new(state)), leftover))
     }
 
-    /// Empties the spool, since all that was in it is in the database; numbers go on after `last`.
+    /// Empties the spool after its records were moved to the database; numbers continue after `last`.
     pub(super) fn begin_after(&self, last: u64) -> io::Result<()> {
         let mut state = self.state();
-        state.segments.iter_mut().try_for_each(Segment::clear)?;
+        state.segments.iter_mut().try_for_each(SpoolSegment::clear)?;
         (state.next, state.committed) = (last + 1, last);
         Ok(())
     }
 
-    /// Keeps an audit entry; how many wait for the database now. An entry that cannot be appended waits all the same,
-    /// and its call counts as open until the database has the entry.
+    /// Appends an audit entry and returns the number of waiting entries. An entry that cannot be appended still waits
+    /// for the database, and its call counts as open until the database has the entry.
     pub(super) fn note(&self, entry: AuditEntry) -> (usize, io::Result<()>) {
         let mut state = self.state();
         let ended = ended_by(&entry).filter(|id| state.open.contains_key(id));
-        let record = Record::Note(Box::new(entry));
+        let record = SpoolRecord::Note(Box::new(entry));
         let (number, appended) = state.append(&record);
         if appended.is_ok() {
             let active = state.active;
@@ -201,32 +201,32 @@ impl Spool {
         } else {
             state.unended.extend(ended.map(|id| (number, id)));
         }
-        if let Record::Note(entry) = record {
-            state.waiting.push_back(Numbered { number, entry: *entry });
+        if let SpoolRecord::Note(entry) = record {
+            state.waiting.push_back(NumberedEntry { number, entry: *entry });
         }
         (state.waiting.len(), appended)
     }
 
-    /// Notes that a call is about to be sent.
+    /// Records that a call is about to be sent.
     pub(super) fn begin(&self, intent: Intent) -> io::Result<()> {
         let mut state = self.state();
         state.write_ends();
-        let record = Record::Begun(Box::new(intent));
+        let record = SpoolRecord::Begun(Box::new(intent));
         state.append(&record).1?;
         let active = state.active;
-        if let Record::Begun(intent) = record {
+        if let SpoolRecord::Begun(intent) = record {
             state.open.insert(intent.call_id, (active, intent));
         }
         Ok(())
     }
 
-    /// Notes that a call has ended, where no audit entry says so.
+    /// Records the end of a call that has no audit entry.
     pub(super) fn end(&self, id: Uuid) -> io::Result<()> {
         let mut state = self.state();
         if !state.open.contains_key(&id) {
             return Ok(());
         }
-        let appended = state.append(&Record::Ended(id)).1;
+        let appended = state.append(&SpoolRecord::Ended(id)).1;
         match &appended {
             Ok(()) => drop(state.open.remove(&id)),
             Err(_) => state.unended.push((0, id)),
@@ -234,37 +234,37 @@ impl Spool {
         appended
     }
 
-    /// Takes the notes that wait.
-    pub(super) fn take(&self) -> VecDeque<Numbered> {
+    /// Takes the waiting audit entries.
+    pub(super) fn take(&self) -> VecDeque<NumberedEntry> {
         std::mem::take(&mut self.state().waiting)
     }
 
-    /// Says that all notes up to this number are in the database.
+    /// Marks all entries up to this number as stored in the database.
     pub(super) fn committed(&self, number: u64) {
         let mut state = self.state();
         state.committed = state.committed.max(number);
         state.write_ends();
     }
 
-    /// Empties the spool if nothing in it is needed; for the end of a process.
+    /// Empties the spool if none of its records is needed. Called on shutdown.
     pub(super) fn close(&self) {
         let mut state = self.state();
-        state.forget_ended();
+        state.drop_ended();
         let committed = state.committed;
         let idle = state.open.is_empty() && state.waiting.is_empty();
         if idle && state.segments.iter().all(|segment| segment.last_note <= committed) {
-            let _ = state.segments.iter_mut().try_for_each(Segment::clear);
+            let _ = state.segments.iter_mut().try_for_each(SpoolSegment::clear);
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, SpoolState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
-    fn append(&mut self, record: &Record) -> (u64, io::Result<()>) {
-        self.take_turns();
+impl SpoolState {
+    fn append(&mut self, record: &SpoolRecord) -> (u64, io::Result<()>) {
+        self.switch_segment();
         let number = self.next;
         self.next += 1;
         self.scratch.clear();
@@ -272,13 +272,13 @@ impl State {
         (number, self.segments[self.active].append(&self.scratch))
     }
 
-    /// Writes the ends that could not be written when their calls ended. Otherwise the next start would take these calls
-    /// for interrupted ones, though the database has their rows.
+    /// Writes the ends that could not be written when their calls ended. Otherwise the next start would treat these
+    /// calls as interrupted, although the database has their rows.
     fn write_ends(&mut self) {
         let committed = self.committed;
         while let Some(place) = self.unended.iter().position(|(number, _)| *number <= committed) {
             let id = self.unended[place].1;
-            if self.append(&Record::Ended(id)).1.is_err() {
+            if self.append(&SpoolRecord::Ended(id)).1.is_err() {
                 return;
             }
             self.unended.swap_remove(place);
@@ -286,8 +286,8 @@ impl State {
         }
     }
 
-    /// Forgets calls whose ends are in the database alone.
-    fn forget_ended(&mut self) {
+    /// Removes ended calls from `open` whose audit entries are in the database.
+    fn drop_ended(&mut self) {
         for (number, id) in std::mem::take(&mut self.unended) {
             match number <= self.committed {
                 true => drop(self.open.remove(&id)),
@@ -296,11 +296,11 @@ impl State {
         }
     }
 
-    /// Goes on in the other file once this one is long and the other can be emptied.
-    fn take_turns(&mut self) {
+    /// Switches to the other segment once this one is long and the other can be emptied.
+    fn switch_segment(&mut self) {
         let (active, other) = (self.active, 1 - self.active);
         let this = &self.segments[active];
-        let is_due = this.broken || this.size > TURN_BYTES;
+        let is_due = this.broken || this.size > SWITCH_BYTES;
         if !is_due || self.segments[other].last_note > self.committed {
             return;
         }
@@ -308,7 +308,7 @@ impl State {
         self.scratch.clear();
         for (id, (segment, intent)) in &self.open {
             if *segment == other {
-                encode(self.next, &Record::Begun(intent.clone()), &mut self.scratch);
+                encode(self.next, &SpoolRecord::Begun(intent.clone()), &mut self.scratch);
                 self.next += 1;
                 moved.push(*id);
             }
@@ -327,7 +327,7 @@ impl State {
     }
 }
 
-/// The call that has ended when this row is written.
+/// The call that this audit entry ends.
 fn ended_by(entry: &AuditEntry) -> Option<Uuid> {
     entry.call_id.filter(|_| &*entry.kind == AuditKind::Call.as_str())
 }
@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_said_is_found_again_and_ended_calls_are_not() {
+    fn reopening_returns_audit_entries_and_open_calls_but_not_ended_calls() {
         let folder = tempfile::tempdir().expect("a folder");
         let place = folder.path().join("db");
         let (spool, left) = Spool::open(&place).expect("opened");
@@ -387,7 +387,7 @@ mod tests {
 
     // audit: one damaged record of the spool discards everything behind it, and the evidence with it.
     #[test]
-    fn a_damaged_record_leaves_a_copy_and_a_note_and_hides_no_other() {
+    fn a_damaged_record_leaves_a_copy_and_an_audit_entry_and_other_records_are_read() {
         let folder = tempfile::tempdir().expect("a folder");
         let place = folder.path().join("db");
         let (spool, _) = Spool::open(&place).expect("opened");
@@ -418,10 +418,10 @@ mod tests {
         }
     }
 
-    /// Lets no file of the spool be written, as on a full disk; the files.
+    /// Makes every write to the spool fail, as on a full disk; returns the original files.
     fn fill_up(spool: &Spool) -> [File; 2] {
         spool.state().segments.each_mut().map(|segment| {
-            let full = OpenOptions::new().write(true).open("/dev/full").expect("a device without room");
+            let full = OpenOptions::new().write(true).open("/dev/full").expect("/dev/full");
             std::mem::replace(&mut segment.file, full)
         })
     }
@@ -443,15 +443,15 @@ mod tests {
         }
         let files = fill_up(&spool);
         let full = |result: io::Result<()>| {
-            assert_eq!(result.expect_err("no room").kind(), io::ErrorKind::StorageFull);
+            assert_eq!(result.expect_err("disk full").kind(), io::ErrorKind::StorageFull);
         };
         full(spool.note(note(1)).1);
         full(spool.end(Uuid::from_u128(2)));
         full(spool.begin(intent(4)));
         make_room(&spool, files);
-        // The row of the first call waits for the database, so its end is not written yet; that of the second is.
+        // The first call's row waits for the database, so its end is not written yet; the second call's end is.
         spool.begin(intent(5)).expect("begun");
-        let open = |left: &Leftover| {
+        let open = |left: &SpoolLeftover| {
             let mut open: Vec<u128> = left.open.iter().map(|intent| intent.call_id.as_u128()).collect();
             open.sort_unstable();
             open
@@ -465,13 +465,13 @@ mod tests {
     }
 
     #[test]
-    fn a_spool_is_emptied_at_the_end_though_the_disk_was_full_until_then() {
+    fn close_empties_a_spool_after_the_disk_was_full() {
         let folder = tempfile::tempdir().expect("a folder");
         let place = folder.path().join("db");
         let (spool, _) = Spool::open(&place).expect("opened");
         spool.begin(intent(1)).expect("begun");
         let files = fill_up(&spool);
-        spool.note(note(1)).1.expect_err("no room");
+        spool.note(note(1)).1.expect_err("disk full");
         let last = spool.take().back().expect("it waits").number;
         spool.committed(last);
         make_room(&spool, files);
@@ -481,17 +481,17 @@ mod tests {
     }
 
     #[test]
-    fn half_a_record_is_cut_off_before_the_next_one() {
+    fn a_partial_record_is_truncated_before_the_next_one() {
         let folder = tempfile::tempdir().expect("a folder");
         let place = folder.path().join("db");
         let (spool, _) = Spool::open(&place).expect("opened");
         spool.note(note(1)).1.expect("noted");
         {
             let mut state = spool.state();
-            // The disk was full in the middle of a record, and the file could not be cut then.
+            // The disk was full in the middle of a record, and the file could not be truncated.
             (&state.segments[0].file).write_all(&[7; 100]).expect("written");
             state.segments[0].broken = true;
-            // The other file is needed.
+            // The other segment cannot be emptied.
             state.segments[1].last_note = u64::MAX;
         }
         spool.note(note(2)).1.expect("noted");
@@ -501,7 +501,7 @@ mod tests {
     }
 
     #[test]
-    fn the_files_stay_short_as_long_as_the_database_takes_what_is_in_them() {
+    fn segments_stay_short_while_the_database_commits_their_entries() {
         let folder = tempfile::tempdir().expect("a folder");
         let place = folder.path().join("db");
         let (spool, _) = Spool::open(&place).expect("opened");
@@ -516,14 +516,14 @@ mod tests {
         }
         let sizes = ["db-spool/0", "db-spool/1"]
             .map(|name| folder.path().join(name).metadata().expect("a file").len());
-        assert!(sizes.iter().all(|size| *size < TURN_BYTES + (1 << 18)), "{sizes:?}");
+        assert!(sizes.iter().all(|size| *size < SWITCH_BYTES + (1 << 18)), "{sizes:?}");
         drop(spool);
         let (_, left) = Spool::open(&place).expect("opened again");
         assert_eq!(left.open.iter().map(|intent| intent.call_id.as_u128()).collect::<Vec<_>>(), [u128::MAX]);
     }
 
     #[test]
-    fn nothing_is_dropped_that_the_database_does_not_have() {
+    fn uncommitted_entries_are_never_dropped() {
         let folder = tempfile::tempdir().expect("a folder");
         let place = folder.path().join("db");
         let (spool, _) = Spool::open(&place).expect("opened");

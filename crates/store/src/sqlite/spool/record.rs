@@ -1,4 +1,4 @@
-//! How records of the spool are spelled: a length, a checksum, a number, and what is to be kept.
+//! The format of spool records: length, checksum, number and body.
 
 use crate::records::Intent;
 use std::sync::Arc;
@@ -6,33 +6,33 @@ use toolbooth_core::audit::{AuditEntry, FieldValue};
 use toolbooth_core::json::RawJson;
 use uuid::Uuid;
 
-/// The longest record. An entry that fits the audit is shorter.
+/// The longest body. Every entry that fits the audit is shorter.
 const MAX_BODY: usize = 64 << 10;
 /// Length and checksum.
 const HEADER: usize = 4 + 8;
 
-/// What is kept in the spool.
+/// A record of the spool.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in super::super) enum Record {
-    /// An audit entry. That of a call also says that the call has ended.
+pub(in super::super) enum SpoolRecord {
+    /// An audit entry. The entry of a call also marks the end of the call.
     Note(Box<AuditEntry>),
     /// A call is about to be sent.
     Begun(Box<Intent>),
-    /// It has ended.
+    /// A call has ended.
     Ended(Uuid),
 }
 
 /// Appends a record to `out`.
-pub(super) fn encode(number: u64, record: &Record, out: &mut Vec<u8>) {
+pub(super) fn encode(number: u64, record: &SpoolRecord, out: &mut Vec<u8>) {
     let start = out.len();
     out.extend_from_slice(&[0; HEADER]);
     out.extend_from_slice(&number.to_le_bytes());
     match record {
-        Record::Note(entry) => {
+        SpoolRecord::Note(entry) => {
             out.push(1);
             encode_entry(entry, out);
         }
-        Record::Begun(intent) => {
+        SpoolRecord::Begun(intent) => {
             out.push(2);
             let Intent { call_id, at_ms, user, server, tool, arguments_sha256, side_effect } = &**intent;
             out.extend_from_slice(call_id.as_bytes());
@@ -42,7 +42,7 @@ pub(super) fn encode(number: u64, record: &Record, out: &mut Vec<u8>) {
                 put(out, Some(text.as_bytes()));
             }
         }
-        Record::Ended(id) => {
+        SpoolRecord::Ended(id) => {
             out.push(3);
             out.extend_from_slice(id.as_bytes());
         }
@@ -69,7 +69,7 @@ fn put(out: &mut Vec<u8>, part: Option<&[u8]>) {
     out.extend_from_slice(part);
 }
 
-/// Detects a torn record; it is not a protection against forgery.
+/// Detects a torn record; it does not protect against forgery.
 fn checksum(bytes: &[u8]) -> u64 {
     let mut sum = 0x9e37_79b9_7f4a_7c15_u64 ^ bytes.len() as u64;
     let mut mix = |word: u64| sum = (sum ^ word).wrapping_mul(0xff51_afd7_ed55_8ccd).rotate_left(29);
@@ -79,19 +79,19 @@ fn checksum(bytes: &[u8]) -> u64 {
     sum ^ (sum >> 32)
 }
 
-/// What was read from a file of the spool.
+/// The records of one spool file.
 #[derive(Debug, Default)]
-pub(super) struct Decoded {
-    pub(super) records: Vec<(u64, Record)>,
-    /// How many bytes are neither a record nor the beginning of one at the end of the file.
+pub(super) struct DecodedRecords {
+    pub(super) records: Vec<(u64, SpoolRecord)>,
+    /// The number of bytes that are neither a record nor the torn record at the end of the file.
     pub(super) damaged_bytes: usize,
-    /// How many bytes at the end of the file belong to a record that was cut off. A kill or a power cut does that.
+    /// The number of bytes of a torn record at the end of the file, which a kill or a power cut leaves.
     pub(super) torn_bytes: usize,
 }
 
-/// The records in `bytes`. A damaged one hides no other: reading goes on at the next record that checks.
-pub(super) fn decode_all(bytes: &[u8]) -> Decoded {
-    let (mut decoded, mut rest) = (Decoded::default(), bytes);
+/// Decodes the records in `bytes`. After a damaged record, decoding continues at the next valid one.
+pub(super) fn decode_all(bytes: &[u8]) -> DecodedRecords {
+    let (mut decoded, mut rest) = (DecodedRecords::default(), bytes);
     while !rest.is_empty() {
         if let Some((record, after)) = decode(rest) {
             decoded.records.push(record);
@@ -117,49 +117,49 @@ pub(super) fn decode_all(bytes: &[u8]) -> Decoded {
     decoded
 }
 
-/// Where the next record begins. Numbers grow within a file, so a lower one is not a record of this file.
+/// Finds the next record. Numbers grow within a file, so a lower number is not a record of this file.
 fn next_record(bytes: &[u8], last: u64) -> Option<usize> {
     (1..bytes.len()).find(|start| decode(&bytes[*start..]).is_some_and(|((number, _), _)| number > last))
 }
 
-/// Whether these bytes, the last of a file, are the beginning of a record; or zeros, which a power cut may leave.
+/// Whether these last bytes of a file are the start of a record, or zeros, which a power cut may leave.
 fn is_torn(bytes: &[u8]) -> bool {
-    let mut head = Parts(bytes);
+    let mut head = RecordReader(bytes);
     let (Some(length), Some(_)) = (head.array::<4>(), head.array::<8>()) else { return true };
     let length = u32::from_le_bytes(length) as usize;
     (length <= MAX_BODY && head.0.len() < length) || bytes.iter().all(|byte| *byte == 0)
 }
 
-fn decode(bytes: &[u8]) -> Option<((u64, Record), &[u8])> {
-    let mut head = Parts(bytes);
+fn decode(bytes: &[u8]) -> Option<((u64, SpoolRecord), &[u8])> {
+    let mut head = RecordReader(bytes);
     let length = u32::from_le_bytes(head.array()?) as usize;
     let sum = u64::from_le_bytes(head.array()?);
     if length > MAX_BODY {
         return None;
     }
     let body = head.take(length)?;
-    // Before the checksum: looking for the next record asks this of every byte.
+    // A cheap test before the checksum, because the search for the next record decodes at every byte.
     if !matches!(body.get(8), Some(1..=3)) {
         return None;
     }
     if checksum(body) != sum {
         return None;
     }
-    let mut parts = Parts(body);
+    let mut parts = RecordReader(body);
     let number = u64::from_le_bytes(parts.array()?);
     let record = match parts.array::<1>()? {
-        [1] => Record::Note(Box::new(parts.entry()?)),
-        [2] => Record::Begun(Box::new(parts.intent()?)),
-        [3] => Record::Ended(Uuid::from_bytes(parts.array()?)),
+        [1] => SpoolRecord::Note(Box::new(parts.entry()?)),
+        [2] => SpoolRecord::Begun(Box::new(parts.intent()?)),
+        [3] => SpoolRecord::Ended(Uuid::from_bytes(parts.array()?)),
         _ => return None,
     };
     Some(((number, record), head.0))
 }
 
-/// What is left of a record that is being read.
-struct Parts<'a>(&'a [u8]);
+/// Reads fields from the rest of a record.
+struct RecordReader<'a>(&'a [u8]);
 
-impl<'a> Parts<'a> {
+impl<'a> RecordReader<'a> {
     fn take(&mut self, length: usize) -> Option<&'a [u8]> {
         let (part, rest) = self.0.split_at_checked(length)?;
         self.0 = rest;
@@ -249,7 +249,7 @@ mod tests {
     use super::*;
     use sha2::{Digest, Sha256};
 
-    fn records() -> Vec<Record> {
+    fn records() -> Vec<SpoolRecord> {
         let full = AuditEntry {
             call_id: Some(Uuid::from_u128(7)),
             by: Some("cy".into()),
@@ -271,10 +271,10 @@ mod tests {
             side_effect: "write".into(),
         };
         vec![
-            Record::Note(Box::new(full)),
-            Record::Begun(Box::new(intent)),
-            Record::Ended(Uuid::from_u128(8)),
-            Record::Note(Box::new(AuditEntry::new(1, "", "", ""))),
+            SpoolRecord::Note(Box::new(full)),
+            SpoolRecord::Begun(Box::new(intent)),
+            SpoolRecord::Ended(Uuid::from_u128(8)),
+            SpoolRecord::Note(Box::new(AuditEntry::new(1, "", "", ""))),
         ]
     }
 
@@ -287,16 +287,16 @@ mod tests {
     }
 
     #[test]
-    fn records_come_back_as_they_went_in() {
+    fn decoding_returns_the_encoded_records() {
         let bytes = written();
         let read = decode_all(&bytes);
         assert_eq!((read.damaged_bytes, read.torn_bytes), (0, 0));
         assert_eq!(read.records, (5..).zip(records()).collect::<Vec<_>>());
     }
 
-    /// A new version reads the spool that an earlier one left.
+    /// A new version must read the spool of an earlier one.
     #[test]
-    fn the_spelling_of_records_does_not_change() {
+    fn the_record_format_does_not_change() {
         let bytes = written();
         let digest: String = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
         let expected = "58ec13bf1a6bce2678571a4cb7394fdac942ac3422b0c3d61b9d31c15718738b";
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_that_was_cut_off_ends_the_list_without_alarm() {
+    fn a_torn_record_at_the_end_does_not_count_as_damage() {
         let bytes = written();
         for end in 0..bytes.len() {
             let read = decode_all(&bytes[..end]);
@@ -319,7 +319,7 @@ mod tests {
 
     // audit: one damaged record of the spool discards everything behind it.
     #[test]
-    fn a_damaged_record_hides_no_other() {
+    fn records_after_a_damaged_one_are_decoded() {
         let bytes = written();
         let all = (5..).zip(records()).collect::<Vec<_>>();
         let mut ends = Vec::new();
@@ -337,7 +337,7 @@ mod tests {
             let read = decode_all(&damaged);
             assert_eq!(read.records, others, "byte {place}");
             assert!(read.damaged_bytes + read.torn_bytes > 0, "byte {place}");
-            assert!(hit == 3 || read.damaged_bytes > 0, "byte {place} is not told");
+            assert!(hit == 3 || read.damaged_bytes > 0, "byte {place} is not reported");
         }
     }
 }

@@ -1,16 +1,16 @@
-//! A person's sign-in in two steps: where to go, and what came back from there.
+//! A person's sign-in in two steps: start it with a URL to visit, and finish it with the redirect.
 //!
-//! Whoever shows the page may be another process on another machine. The code passes through their hands, and is
-//! worth nothing without the verifier that stays here; tokens never leave.
+//! The page may be shown by another process on another machine. The code passes through that process, but is
+//! useless without the verifier that stays here; tokens never leave the gateway.
 
-use super::super::challenge::Challenge;
+use super::super::challenge::BearerChallenge;
 use super::super::discovery;
 use super::super::error::{AuthorizeError, OAuthError, clip};
 use super::super::fetch::Fetcher;
-use super::super::guard::{Guard, Reach, is_loopback};
+use super::super::guard::{NetworkReach, UrlGuard, is_loopback};
 use super::super::scopes::Scopes;
 use super::super::{Browser, ClientIdentity};
-use super::{Authorizer, Desk, Next};
+use super::{Authorizer, RetryDecision, TokenState};
 use async_trait::async_trait;
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, WWW_AUTHENTICATE};
@@ -20,35 +20,35 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use url::Url;
 
-/// How a sign-in begins.
+/// The result of starting a sign-in.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum SignIn {
-    /// A person has to go to this address.
+pub enum SignInStart {
+    /// A person has to visit this URL.
     At(String),
-    /// Nobody was needed: the gateway's own credentials were enough.
+    /// The gateway's own credentials were sufficient; no person is needed.
     Done,
 }
 
-/// A sign-in under way.
-pub(super) struct Visit {
+/// A sign-in in progress.
+pub(super) struct PendingSignIn {
     answer: Option<oneshot::Sender<String>>,
     done: JoinHandle<Result<(), OAuthError>>,
 }
 
-impl Drop for Visit {
+impl Drop for PendingSignIn {
     fn drop(&mut self) {
         self.done.abort();
     }
 }
 
-/// Hands an address out and waits for what came back from there.
-struct Counter {
+/// A browser on the other side of an API: hands the URL out and waits for the redirect.
+struct RemoteBrowser {
     address: Mutex<Option<oneshot::Sender<String>>>,
     answer: Mutex<Option<oneshot::Receiver<String>>>,
 }
 
 #[async_trait]
-impl Browser for Counter {
+impl Browser for RemoteBrowser {
     async fn authorize(&self, url: &str, _: &str) -> Result<String, AuthorizeError> {
         let (Some(address), Some(answer)) = (taken(&self.address), taken(&self.answer)) else {
             return Err(AuthorizeError::NoBrowser);
@@ -63,96 +63,96 @@ fn taken<T>(drawer: &Mutex<Option<T>>) -> Option<T> {
 }
 
 impl Authorizer {
-    /// Begins a sign-in whose page comes back to `redirect_uri`, on the machine of whoever signs in. Tokens that are
-    /// at hand serve on until it is finished.
-    pub async fn begin_sign_in(&self, redirect_uri: &str) -> Result<SignIn, OAuthError> {
-        let comes_home =
-            Url::parse(redirect_uri).is_ok_and(|uri| uri.scheme() == "http" && is_loopback(&uri));
-        if !comes_home {
+    /// Starts a sign-in that redirects to `redirect_uri`, on the machine of the person who signs in. Current
+    /// tokens stay in use until it is finished.
+    pub async fn begin_sign_in(&self, redirect_uri: &str) -> Result<SignInStart, OAuthError> {
+        let is_local = Url::parse(redirect_uri).is_ok_and(|uri| uri.scheme() == "http" && is_loopback(&uri));
+        if !is_local {
             return Err(OAuthError::BadRedirect(clip(redirect_uri)));
         }
-        let (address, told) = oneshot::channel();
+        let (address, url_sent) = oneshot::channel();
         let (answer, awaited) = oneshot::channel();
-        let counter = Counter { address: Mutex::new(Some(address)), answer: Mutex::new(Some(awaited)) };
-        let guest = self.guest(redirect_uri, Arc::new(counter));
-        let challenge = match self.at_desk(|desk| desk.challenge.clone()) {
+        let browser = RemoteBrowser { address: Mutex::new(Some(address)), answer: Mutex::new(Some(awaited)) };
+        let detached = self.detached(redirect_uri, Arc::new(browser));
+        let challenge = match self.with_state(|state| state.challenge.clone()) {
             Some(challenge) => Some(challenge),
-            None => self.provoke().await,
+            None => self.fetch_challenge().await,
         };
-        let done = tokio::spawn(async move { guest.log_in(challenge.as_deref()).await });
-        let mut visit = Visit { answer: Some(answer), done };
-        match told.await {
+        let done = tokio::spawn(async move { detached.log_in(challenge.as_deref()).await });
+        let mut pending_sign_in = PendingSignIn { answer: Some(answer), done };
+        match url_sent.await {
             Ok(url) => {
-                *self.visit.lock().unwrap_or_else(PoisonError::into_inner) = Some(visit);
-                Ok(SignIn::At(url))
+                *self.pending_sign_in.lock().unwrap_or_else(PoisonError::into_inner) = Some(pending_sign_in);
+                Ok(SignInStart::At(url))
             }
-            // It ended without asking anybody.
+            // It ended without a person.
             Err(_) => {
-                ended((&mut visit.done).await)?;
-                self.look_again();
-                Ok(SignIn::Done)
+                ended((&mut pending_sign_in.done).await)?;
+                self.reload_tokens();
+                Ok(SignInStart::Done)
             }
         }
     }
 
-    /// Finishes the sign-in under way with the complete address that the page sent the person back to.
+    /// Finishes the sign-in in progress with the complete redirect URL.
     pub async fn finish_sign_in(&self, redirect: String) -> Result<(), OAuthError> {
-        let mut visit = taken(&self.visit).ok_or(OAuthError::NoSignIn)?;
-        let answer = visit.answer.take().ok_or(OAuthError::NoSignIn)?;
-        // A visit that ended meanwhile says so itself.
+        let mut pending_sign_in = taken(&self.pending_sign_in).ok_or(OAuthError::NoSignIn)?;
+        let answer = pending_sign_in.answer.take().ok_or(OAuthError::NoSignIn)?;
+        // A sign-in that ended meanwhile returns its own error.
         let _ = answer.send(redirect);
-        ended((&mut visit.done).await)?;
-        self.look_again();
+        ended((&mut pending_sign_in.done).await)?;
+        self.reload_tokens();
         Ok(())
     }
 
-    /// What the server says to somebody without a token: tokens that serve well have kept it from saying so to us.
-    async fn provoke(&self) -> Option<String> {
+    /// The server's challenge to a request without a token. While valid tokens were used, no challenge was
+    /// received.
+    async fn fetch_challenge(&self) -> Option<String> {
         let mut request = Request::post(&self.server)
             .header(CONTENT_TYPE, "application/json")
             .header(ACCEPT, "application/json, text/event-stream")
             .body(Bytes::from_static(br#"{"jsonrpc":"2.0","id":0,"method":"ping"}"#))
             .ok()?;
-        request.extensions_mut().insert(Reach::Configured);
+        request.extensions_mut().insert(NetworkReach::Configured);
         let answer = self.http.fetch(request).await.ok()?;
         let refused = answer.status() == StatusCode::UNAUTHORIZED;
         let challenge = answer.headers().get(WWW_AUTHENTICATE).filter(|_| refused)?;
         challenge.to_str().ok().map(str::to_owned)
     }
 
-    /// Gives up the sign-in under way, if there is one.
-    pub(super) fn end_visit(&self) {
-        drop(taken(&self.visit));
+    /// Cancels the sign-in in progress, if there is one.
+    pub(super) fn cancel_sign_in(&self) {
+        drop(taken(&self.pending_sign_in));
     }
 
-    /// The next request takes its token from the vault.
-    fn look_again(&self) {
-        self.at_desk(|desk| desk.recalled = false);
+    /// Makes the next request read its token from the vault.
+    fn reload_tokens(&self) {
+        self.with_state(|state| state.loaded = false);
     }
 
-    /// Another authorizer of the same server and vault. A sign-in of its own keeps no call waiting.
-    fn guest(&self, redirect_uri: &str, browser: Arc<dyn Browser>) -> Self {
+    /// Another authorizer for the same server and vault. A separate sign-in does not block calls.
+    fn detached(&self, redirect_uri: &str, browser: Arc<dyn Browser>) -> Self {
         Self {
             server: self.server.clone(),
             entry: self.entry.clone(),
             identity: ClientIdentity { redirect_uri: redirect_uri.to_owned(), ..self.identity.clone() },
-            means: self.means.clone(),
+            method: self.method.clone(),
             reach: self.reach,
             http: self.http.clone(),
             browser: Some(browser),
             vault: self.vault.clone(),
-            desk: Mutex::new(Desk::default()),
+            state: Mutex::new(TokenState::default()),
             flow: tokio::sync::Mutex::default(),
-            visit: Mutex::default(),
+            pending_sign_in: Mutex::default(),
         }
     }
 
-    /// Goes the whole way to new tokens, whatever is at hand.
+    /// Obtains new tokens, regardless of the current ones.
     async fn log_in(&self, challenge: Option<&str>) -> Result<(), OAuthError> {
         let mut flow = self.flow.lock().await;
-        self.recall().await;
-        let challenge = Challenge::parse(challenge.unwrap_or_default());
-        let guard = Guard::new(&self.server, self.reach)?;
+        self.load_tokens().await;
+        let challenge = BearerChallenge::parse(challenge.unwrap_or_default());
+        let guard = UrlGuard::new(&self.server, self.reach)?;
         let fetcher = Fetcher { http: &*self.http, guard: &guard };
         let earlier = self.login();
         let known = earlier.as_ref().map(|login| login.trail.issuer.as_str());
@@ -160,8 +160,8 @@ impl Authorizer {
         let challenged = Scopes::parse(challenge.scope.as_deref().unwrap_or_default());
         let scopes = route.scopes(challenged, None, &self.entry.scopes);
         match self.start_over(&mut flow, &fetcher, route, scopes).await? {
-            Next::Retry => Ok(()),
-            Next::GiveUp => Err(AuthorizeError::Cancelled.into()),
+            RetryDecision::Retry => Ok(()),
+            RetryDecision::GiveUp => Err(AuthorizeError::Cancelled.into()),
         }
     }
 }

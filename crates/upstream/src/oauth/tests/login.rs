@@ -1,7 +1,7 @@
-//! From the first refusal to a token: what is asked, of whom, and which answers are believed.
+//! From the first refusal to a token: requests, consent, and the validation of responses.
 
 use super::world::*;
-use crate::oauth::{Next, OAuthError};
+use crate::oauth::{OAuthError, RetryDecision};
 use serde_json::json;
 use toolbooth_core::fault::Fault;
 
@@ -12,7 +12,7 @@ async fn the_first_refusal_leads_to_a_token() {
     assert_eq!(token(&authorizer).await, None);
     assert!(world.net.sent().is_empty(), "nothing is fetched before a refusal");
 
-    assert_eq!(authorizer.challenged(401, Some(CHALLENGE)).await, Ok(Next::Retry));
+    assert_eq!(authorizer.challenged(401, Some(CHALLENGE)).await, Ok(RetryDecision::Retry));
     assert_eq!(token(&authorizer).await.as_deref(), Some("t1"));
 
     let sent = world.net.sent();
@@ -43,7 +43,11 @@ async fn the_first_refusal_leads_to_a_token() {
 async fn only_refusals_about_tokens_are_answered() {
     let authorizer = World::new().authorizer();
     for (status, header) in [(403, Some(CHALLENGE)), (403, None), (404, Some(CHALLENGE)), (500, None)] {
-        assert_eq!(authorizer.challenged(status, header).await, Ok(Next::GiveUp), "{status} {header:?}");
+        assert_eq!(
+            authorizer.challenged(status, header).await,
+            Ok(RetryDecision::GiveUp),
+            "{status} {header:?}"
+        );
     }
 }
 
@@ -53,7 +57,7 @@ async fn many_refused_calls_lead_to_one_login() {
     let authorizer = world.authorizer();
     let refused = || authorizer.challenged(401, Some(CHALLENGE));
     let outcomes = tokio::join!(refused(), refused(), refused());
-    assert_eq!(outcomes, (Ok(Next::Retry), Ok(Next::Retry), Ok(Next::Retry)));
+    assert_eq!(outcomes, (Ok(RetryDecision::Retry), Ok(RetryDecision::Retry), Ok(RetryDecision::Retry)));
     assert_eq!(world.person.logins(), 1);
 }
 
@@ -64,25 +68,25 @@ async fn many_refused_calls_share_one_failed_login() {
     let authorizer = world.authorizer();
     let refused = || authorizer.challenged(401, Some(CHALLENGE));
     let (first, second) = tokio::join!(refused(), refused());
-    assert_eq!((first.unwrap_err().code(), second), ("oauth.denied", Ok(Next::GiveUp)));
+    assert_eq!((first.unwrap_err().code(), second), ("oauth.denied", Ok(RetryDecision::GiveUp)));
     assert_eq!(world.person.logins(), 1);
 }
 
 #[tokio::test]
-async fn a_late_refusal_of_an_old_token_bothers_nobody() {
+async fn a_late_refusal_of_an_old_token_starts_no_login() {
     let world = World::new().issues(&["t1", "t2"]);
     let authorizer = world.authorizer();
     authorizer.challenged_for(None, 401, Some(CHALLENGE)).await.unwrap();
     let old = authorizer.bearer().await;
     authorizer.challenged_for(old.as_ref(), 401, Some(CHALLENGE)).await.unwrap();
     assert_eq!(token(&authorizer).await.as_deref(), Some("t2"));
-    assert_eq!(authorizer.challenged_for(old.as_ref(), 401, Some(CHALLENGE)).await, Ok(Next::Retry));
-    assert_eq!(authorizer.challenged_for(None, 401, Some(CHALLENGE)).await, Ok(Next::Retry));
+    assert_eq!(authorizer.challenged_for(old.as_ref(), 401, Some(CHALLENGE)).await, Ok(RetryDecision::Retry));
+    assert_eq!(authorizer.challenged_for(None, 401, Some(CHALLENGE)).await, Ok(RetryDecision::Retry));
     assert_eq!(world.person.logins(), 2);
 }
 
 #[tokio::test]
-async fn an_answer_is_believed_only_with_our_state_and_its_issuer() {
+async fn a_response_is_accepted_only_with_the_right_state_and_issuer() {
     let advertised = json!({"authorization_response_iss_parameter_supported": true});
     let cases = [
         (json!({}), "code=c&state={state}", "ok"),
@@ -109,7 +113,7 @@ async fn an_answer_is_believed_only_with_our_state_and_its_issuer() {
 }
 
 #[tokio::test]
-async fn what_an_authorization_server_says_is_not_repeated_unless_it_is_a_code() {
+async fn only_error_codes_of_an_authorization_server_are_repeated() {
     let world = World::new();
     *world.person.answer.lock().unwrap() = "error=Call+0800-SCAM+now&state={state}".into();
     let error = world.authorizer().challenged(401, Some(CHALLENGE)).await.unwrap_err();
@@ -117,7 +121,7 @@ async fn what_an_authorization_server_says_is_not_repeated_unless_it_is_a_code()
 }
 
 #[tokio::test]
-async fn without_pkce_nobody_is_asked() {
+async fn without_pkce_no_login_is_started() {
     let world = World::new().offers(json!({"code_challenge_methods_supported": ["plain"]}));
     let error = world.authorizer().challenged(401, Some(CHALLENGE)).await.unwrap_err();
     assert_eq!((error.code(), world.person.logins()), ("oauth.no-pkce", 0));
@@ -145,7 +149,7 @@ async fn the_client_is_configured_or_a_document_or_registered() {
 }
 
 #[tokio::test]
-async fn a_client_authenticates_as_the_server_takes_it() {
+async fn a_client_authenticates_with_a_supported_method() {
     let cases = [
         (json!(null), "Basic bWluZTpzJTI2dA=="), // RFC 8414: absent means Basic; mine:s%26t
         (json!(["client_secret_post", "client_secret_basic"]), "Basic bWluZTpzJTI2dA=="),
@@ -161,7 +165,7 @@ async fn a_client_authenticates_as_the_server_takes_it() {
 }
 
 #[tokio::test]
-async fn scopes_come_from_the_challenge_then_the_resource_and_offline_only_where_offered() {
+async fn scopes_come_from_the_challenge_or_the_resource_and_offline_access_only_if_offered() {
     let bare = r#"Bearer resource_metadata="https://mcp.example.com/prm""#;
     let cases = [
         (CHALLENGE, json!(["a", "b"]), json!([]), Some("read")),
@@ -189,6 +193,6 @@ async fn without_a_browser_only_servers_for_machines_are_usable() {
     let world = World::new().configured("mine", Some("secret")).issues(&["t1"]);
     let world = world.offers(json!({"grant_types_supported": ["client_credentials"]}));
     let authorizer = world.authorizer_at(SERVER, None);
-    assert_eq!(authorizer.challenged(401, Some(CHALLENGE)).await, Ok(Next::Retry));
+    assert_eq!(authorizer.challenged(401, Some(CHALLENGE)).await, Ok(RetryDecision::Retry));
     assert!(world.net.sent().pop().unwrap().contains("grant_type=client_credentials&scope=read&resource="));
 }

@@ -1,8 +1,8 @@
-//! The authorizer against a small world: one server, its authorization servers, a person, a vault.
+//! The authorizer in a simulated environment: one server, its authorization servers, a person, a vault.
 #![allow(clippy::unwrap_used)]
 
-mod guarding;
-mod keeping;
 mod login;
-mod means;
+mod method;
+mod token_lifecycle;
+mod url_checks;
 mod world;

@@ -1,4 +1,4 @@
-//! A world in memory: documents by address, token answers in a queue, and a log of everything that was sent.
+//! An in-memory network: documents by URL, queued token responses, and a log of all requests.
 
 use crate::oauth::*;
 use bytes::Bytes;
@@ -22,7 +22,7 @@ pub struct Net {
     pages: Mutex<HashMap<String, Page>>,
     tokens: Mutex<VecDeque<(u16, Value)>>,
     pub log: Mutex<Vec<String>>,
-    pub reaches: Mutex<Vec<Reach>>,
+    pub reaches: Mutex<Vec<NetworkReach>>,
 }
 
 impl Net {
@@ -38,14 +38,14 @@ impl Net {
         self.tokens.lock().unwrap().push_back((status, answer));
     }
 
-    /// What was sent since the last look, one line each.
+    /// The requests since the last call, one line each.
     pub fn sent(&self) -> Vec<String> {
         std::mem::take(&mut self.log.lock().unwrap())
     }
 }
 
 #[async_trait]
-impl Http for Net {
+impl HttpFetch for Net {
     async fn fetch(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
         // A real exchange takes time, in which other calls run.
         tokio::task::yield_now().await;
@@ -55,7 +55,7 @@ impl Http for Net {
             request.headers().get("authorization").map(|value| format!(" {}", value.to_str().unwrap()));
         let line = format!("{} {url} {body}{}", request.method(), proof.unwrap_or_default());
         self.log.lock().unwrap().push(line.trim_end().into());
-        self.reaches.lock().unwrap().push(*request.extensions().get::<Reach>().unwrap());
+        self.reaches.lock().unwrap().push(*request.extensions().get::<NetworkReach>().unwrap());
         let (status, location, body) = if url.ends_with("/token") {
             let (status, answer) = self.tokens.lock().unwrap().pop_front().unwrap_or((500, Value::Null));
             (status, None, answer.to_string())
@@ -68,7 +68,7 @@ impl Http for Net {
     }
 }
 
-/// A person who agrees; `answer` is the redirect's query, in which `{state}` and `{iss}` are filled in.
+/// A person who consents; `answer` is the redirect's query, with placeholders `{state}` and `{iss}`.
 pub struct Person {
     pub answer: Mutex<String>,
     pub seen: Mutex<Vec<Url>>,
@@ -121,7 +121,7 @@ pub struct World {
 }
 
 impl World {
-    /// A server with one authorization server that registers clients and offers PKCE.
+    /// A server with one authorization server that registers clients and supports PKCE.
     pub fn new() -> Self {
         let net = Arc::new(Net::default());
         net.page("https://mcp.example.com/prm", prm(ISSUER));
@@ -148,7 +148,7 @@ impl World {
         self
     }
 
-    /// The token endpoint's next answers, each an access token that lives for an hour.
+    /// Queues token responses, each with an access token that is valid for an hour.
     pub fn issues(self, tokens: &[&str]) -> Self {
         for token in tokens {
             self.net.token(200, json!({"access_token": token, "token_type": "Bearer", "expires_in": 3600}));

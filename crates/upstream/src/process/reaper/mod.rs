@@ -1,13 +1,13 @@
-//! The reaper: a small process between the gateway and one server, which ends the server's whole tree.
+//! The reaper: a small process between the gateway and one server that ends the server's whole process tree.
 //!
-//! It runs before any runtime or thread exists, as the same executable.
+//! It is the same executable and runs before any runtime or thread exists.
 
 mod tree;
 mod watch;
 
 pub(super) use tree::kill_session;
 
-use super::exit::Report;
+use super::exit::ReaperReport;
 use nix::errno::Errno;
 use nix::libc;
 use nix::sys::prctl::set_pdeathsig;
@@ -22,42 +22,44 @@ use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
 
-/// Where a reaper finds the read end of its control pipe.
+/// The descriptor of a reaper's control pipe (read end).
 pub(super) const CONTROL_FD: RawFd = 3;
-/// Where a reaper finds the write end of its report pipe.
+/// The descriptor of a reaper's report pipe (write end).
 pub(super) const REPORT_FD: RawFd = 4;
-/// The control byte that asks the server's group to leave.
+/// The control byte that asks the server's group to exit.
 pub(super) const TERMINATE: u8 = b'T';
 /// The control byte that kills the tree.
 pub(super) const KILL: u8 = b'K';
-/// The argument that makes a reaper.
+/// The argument that selects the reaper mode.
 pub(super) const WATCH: &str = "--watch";
 
-/// What a reaper was asked to run.
-struct Arguments {
+/// The arguments of a reaper.
+struct ReaperArguments {
     /// The server's executable.
     file: OsString,
-    /// The name it is told.
+    /// The server's `argv[0]`.
     name: OsString,
     /// Its arguments.
     args: Vec<OsString>,
 }
 
-/// Runs as a reaper. Call it first thing in `main`, before any thread exists.
+/// Runs as a reaper. Call it at the start of `main`, before any thread exists.
 pub fn reaper_main() -> ExitCode {
-    let Some(arguments) = Arguments::read(env::args_os().skip(1).collect()) else {
-        eprintln!("error: `reaper` is how toolbooth watches its own servers; it is not for use by hand");
+    let Some(arguments) = ReaperArguments::read(env::args_os().skip(1).collect()) else {
+        eprintln!(
+            "error: `reaper` is used internally by toolbooth to watch its servers; do not run it by hand"
+        );
         return ExitCode::from(2);
     };
     watch::watch(arguments).unwrap_or_else(|error| {
-        eprintln!("error: the reaper could not begin: {error}");
+        eprintln!("error: the reaper could not start: {error}");
         ExitCode::from(2)
     })
 }
 
-impl Arguments {
+impl ReaperArguments {
     fn read(all: Vec<OsString>) -> Option<Self> {
-        // What leads to `reaper_main` comes first; none of it begins with `--`.
+        // The arguments that select `reaper_main` come first; none of them begins with `--`.
         let mut rest =
             all.into_iter().skip_while(|argument| !argument.as_encoded_bytes().starts_with(b"--")).peekable();
         rest.next_if(|argument| argument == WATCH)?;
@@ -65,30 +67,30 @@ impl Arguments {
         Some(Self { file: rest.next()?, name: rest.next()?, args: rest.collect() })
     }
 
-    /// The command that starts the server as a group of its own, which ends with the reaper in whatever way that ends.
+    /// The command that starts the server in its own group. The server is killed if the reaper dies.
     #[allow(unsafe_code)]
     fn server(&self) -> Command {
         let reaper = getpid();
         let mut command = Command::new(&self.file);
         command.arg0(&self.name).args(&self.args).process_group(0);
         let tie = move || {
-            // Lasts through `exec`; if the reaper died before this line, its death will not be told again.
+            // Survives `exec`. If the reaper died before this line, no signal will be sent.
             set_pdeathsig(Signal::SIGKILL)?;
             if getppid() != reaper {
                 return Err(Errno::ESRCH.into());
             }
             Ok(SigSet::empty().thread_set_mask()?)
         };
-        // SAFETY: `tie` runs between `fork` and `exec`, where only what is safe in a signal handler may be called. It
-        // makes three system calls, takes no memory, and this process has but one thread. Why there: ADR 3.
+        // SAFETY: `tie` runs between `fork` and `exec`, where only async-signal-safe functions may be called.
+        // It makes three system calls, allocates nothing, and this process has one thread. Reasons: ADR 3.
         unsafe { command.pre_exec(tie) };
         command
     }
 }
 
-/// Takes over a pipe end that was inherited under a known number; no child of this process will inherit it.
+/// Takes over a pipe inherited under a known descriptor number; child processes will not inherit it.
 fn claim(number: RawFd, options: &OpenOptions) -> io::Result<File> {
-    // There is no safe way to own a bare number; but it can be opened by name.
+    // There is no safe way to own a raw descriptor, but it can be opened by name.
     let pipe = options.clone().custom_flags(libc::O_NONBLOCK).open(format!("/proc/self/fd/{number}"))?;
     if !pipe.metadata()?.file_type().is_fifo() {
         return Err(io::Error::other(format!("descriptor {number} is not a pipe")));
@@ -97,23 +99,23 @@ fn claim(number: RawFd, options: &OpenOptions) -> io::Result<File> {
     Ok(pipe)
 }
 
-/// Closes everything that was inherited besides the standard three and the two pipes.
+/// Closes all inherited descriptors except the standard three and the two pipes.
 ///
-/// The gateway's own files close by themselves, but its parent may have left some open for it.
+/// The gateway's own files are close-on-exec, but its parent may have left others open.
 fn close_strays() -> io::Result<()> {
     let numbers: Vec<RawFd> = fs::read_dir("/proc/self/fd")?
         .flatten()
         .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
         .collect();
     for number in numbers.into_iter().filter(|number| *number > REPORT_FD) {
-        // One of them listed the folder and is closed already.
+        // The descriptor that listed the folder is already closed.
         let _ = close(number);
     }
     Ok(())
 }
 
-/// Tells the gateway; if it is gone, nobody needs to know.
-fn tell(mut pipe: &File, report: Report) {
+/// Reports to the gateway; errors are ignored because the gateway may be gone.
+fn report_to(mut pipe: &File, report: ReaperReport) {
     let _ = pipe.write_all(format!("{report}\n").as_bytes());
 }
 
@@ -122,8 +124,8 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    fn read(words: &str) -> Option<Arguments> {
-        Arguments::read(words.split(' ').map(OsString::from).collect())
+    fn read(words: &str) -> Option<ReaperArguments> {
+        ReaperArguments::read(words.split(' ').map(OsString::from).collect())
     }
 
     #[test]
@@ -134,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn use_by_hand_is_refused() {
+    fn manual_use_is_refused() {
         for words in
             ["reaper", "reaper --watch", "reaper --watch -- x", "reaper --help", "reaper --exec -- a b"]
         {

@@ -1,10 +1,11 @@
-//! The life of a reaper: wait for an order, for the gateway's death or the server's end, then end the tree.
+//! The main loop of a reaper: waits for an order, the gateway's death or the server's end, then ends the
+//! tree.
 //!
-//! All of the tree are descendants of this process, because an orphan goes to the nearest subreaper above it. So the
-//! system's word that there is no child left means that nothing is left at all.
+//! All processes of the tree are descendants of this process, because orphans are reparented to the nearest
+//! subreaper. When the system reports that no child is left, the whole tree is gone.
 
-use super::super::exit::{Exit, Report};
-use super::{Arguments, CONTROL_FD, KILL, REPORT_FD, TERMINATE, claim, close_strays, tell, tree};
+use super::super::exit::{ProcessExit, ReaperReport};
+use super::{CONTROL_FD, KILL, REPORT_FD, ReaperArguments, TERMINATE, claim, close_strays, report_to, tree};
 use nix::errno::Errno;
 use nix::libc;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -20,53 +21,59 @@ use std::os::fd::AsFd;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-/// How long the server may take to leave when its gateway is gone.
+/// How long the server may take to exit when its gateway is gone.
 const GRACE: Duration = Duration::from_secs(2);
-/// How long it may take when the gateway asked and watches; the gateway's own order to kill comes earlier.
+/// How long it may take when the gateway asked; the gateway's own kill order comes earlier.
 const WATCHED_GRACE: Duration = Duration::from_secs(5);
-/// How long the rest of the tree may take when the server left by itself.
+/// How long the rest of the tree may take after the server exited.
 const LEFTOVER_GRACE: Duration = Duration::from_millis(500);
-/// When killing has been in vain, for processes of another user or stuck in the system.
+/// When to give up on processes of another user or stuck in the kernel.
 const GIVE_UP: Duration = Duration::from_secs(30);
 const SHORTEST_PAUSE: Duration = Duration::from_millis(5);
 const LONGEST_PAUSE: Duration = Duration::from_millis(200);
-/// One sweep looks again at once while it keeps finding new processes, at most this often.
+/// Maximum number of consecutive looks in one sweep while new processes are found.
 const LOOKS_PER_SWEEP: usize = 50;
 
-/// Starts the server and stays until nothing is left of its tree.
-pub(super) fn watch(arguments: Arguments) -> io::Result<ExitCode> {
+/// Starts the server and runs until nothing is left of its tree.
+pub(super) fn watch(arguments: ReaperArguments) -> io::Result<ExitCode> {
     close_strays()?;
     default_signals();
     let control = claim(CONTROL_FD, File::options().read(true))?;
     let report = claim(REPORT_FD, File::options().write(true))?;
     set_child_subreaper(true)?;
-    // A name that `pkill toolbooth` does not match: whoever kills the gateway so still wants the tree ended.
+    // A name that `pkill toolbooth` does not match: if the gateway is killed that way, the tree must still be
+    // ended.
     set_name(c"tb-reaper")?;
-    // Away from the terminal of the gateway: its Ctrl-C is the gateway's to pass on, and no server may ask there.
+    // Detaches from the gateway's terminal: the gateway forwards Ctrl-C, and no server may read from the
+    // terminal.
     setsid()?;
     let signals = listen()?;
     let server = match arguments.server().spawn() {
         Ok(child) => Pid::from_raw(i32::try_from(child.id()).map_err(io::Error::other)?),
         Err(error) => {
-            tell(&report, Report::Ended(Exit::NotStarted(error.raw_os_error().unwrap_or(0))));
+            report_to(
+                &report,
+                ReaperReport::Ended(ProcessExit::NotStarted(error.raw_os_error().unwrap_or(0))),
+            );
             return Ok(ExitCode::from(126));
         }
     };
-    let_go();
-    tell(&report, Report::Running(server.as_raw().unsigned_abs()));
-    let watch = Watch { control: Some(control), report, signals, server, exit: None, phase: Phase::Running };
+    release_server_files();
+    report_to(&report, ReaperReport::Running(server.as_raw().unsigned_abs()));
+    let watch =
+        ReaperWatch { control: Some(control), report, signals, server, exit: None, phase: Phase::Running };
     Ok(ExitCode::from(watch.run().shell_status()))
 }
 
-/// Takes back what the gateway's own parent may have said about signals: what is ignored stays so through `exec`, and a
-/// server that inherited ignored signals cannot be stopped with them. An ignored SIGCHLD would also take away
-/// this process's news of its children.
+/// Resets all signals to their defaults: ignored signals stay ignored through `exec`, and a server that
+/// inherited them could not be stopped with them. An ignored SIGCHLD would also hide the end of child
+/// processes.
 #[allow(unsafe_code)]
 fn default_signals() {
     for number in 1..=libc::SIGRTMAX() {
-        // The runtime ignores it for this process, and `Command` gives it back to the server.
+        // The runtime ignores it for this process, and `Command` resets it for the server.
         if number != libc::SIGPIPE {
-            // SAFETY: sets no handler, and no thread exists that could be in one. Numbers that cannot be set are refused.
+            // SAFETY: sets no handler, and no other thread exists. Signals that cannot be set are refused.
             unsafe { libc::signal(number, libc::SIG_DFL) };
         }
     }
@@ -81,8 +88,8 @@ fn listen() -> io::Result<SignalFd> {
     Ok(SignalFd::with_flags(&signals, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?)
 }
 
-/// Lets go of the server's pipes, so that each side sees the other's end, and of its folder.
-fn let_go() {
+/// Releases the server's pipes, so that each side sees when the other closes, and its folder.
+fn release_server_files() {
     match File::options().read(true).write(true).open("/dev/null") {
         Ok(null) => {
             let _ = (dup2_stdin(&null), dup2_stdout(&null), dup2_stderr(&null));
@@ -94,40 +101,40 @@ fn let_go() {
     let _ = env::set_current_dir("/");
 }
 
-struct Watch {
-    /// Absent once the gateway closed it.
+struct ReaperWatch {
+    /// `None` after the gateway closed it.
     control: Option<File>,
     report: File,
     signals: SignalFd,
     server: Pid,
     /// How the server ended.
-    exit: Option<Exit>,
+    exit: Option<ProcessExit>,
     phase: Phase,
 }
 
 #[derive(Clone, Copy)]
 enum Phase {
     Running,
-    /// The tree was asked to leave.
+    /// The tree was asked to exit.
     Asked {
         kill_at: Instant,
     },
-    /// Whatever is found is killed.
+    /// All processes found are killed.
     Killing {
         give_up_at: Instant,
         pause: Duration,
     },
 }
 
-impl Watch {
-    fn run(mut self) -> Exit {
+impl ReaperWatch {
+    fn run(mut self) -> ProcessExit {
         loop {
-            if let Family::Gone = self.reap() {
-                return self.exit.unwrap_or(Exit::Signal(0));
+            if let TreeStatus::Gone = self.reap() {
+                return self.exit.unwrap_or(ProcessExit::Signal(0));
             }
             if let Some(left) = self.advance() {
-                tell(&self.report, Report::LeftBehind(left));
-                return self.exit.unwrap_or(Exit::Signal(0));
+                report_to(&self.report, ReaperReport::LeftBehind(left));
+                return self.exit.unwrap_or(ProcessExit::Signal(0));
             }
             self.pause();
             while let Ok(Some(signal)) = self.signals.read_signal() {
@@ -135,35 +142,38 @@ impl Watch {
                     self.ask(GRACE);
                 }
             }
-            self.hear();
+            self.read_orders();
         }
     }
 
-    /// Collects every child that ended.
-    fn reap(&mut self) -> Family {
+    /// Reaps all child processes that ended.
+    fn reap(&mut self) -> TreeStatus {
         loop {
             match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
-                Ok(WaitStatus::Exited(pid, code)) => self.ended(pid, Exit::Code(code)),
-                Ok(WaitStatus::Signaled(pid, signal, _)) => self.ended(pid, Exit::Signal(signal as i32)),
-                Ok(WaitStatus::StillAlive) => return Family::Left,
+                Ok(WaitStatus::Exited(pid, code)) => self.ended(pid, ProcessExit::Code(code)),
+                Ok(WaitStatus::Signaled(pid, signal, _)) => {
+                    self.ended(pid, ProcessExit::Signal(signal as i32))
+                }
+                Ok(WaitStatus::StillAlive) => return TreeStatus::Left,
                 Ok(_) | Err(Errno::EINTR) => {}
-                // The child was collected, but by a signal this library has no name for: see who is missing.
+                // The child was reaped, but ended by a signal that this library does not know: check whether
+                // it was the server.
                 Err(Errno::EINVAL) => {
                     if self.exit.is_none() && kill(self.server, None) == Err(Errno::ESRCH) {
-                        self.ended(self.server, Exit::Signal(0));
+                        self.ended(self.server, ProcessExit::Signal(0));
                     }
                 }
-                Err(_) => return Family::Gone,
+                Err(_) => return TreeStatus::Gone,
             }
         }
     }
 
-    fn ended(&mut self, pid: Pid, exit: Exit) {
+    fn ended(&mut self, pid: Pid, exit: ProcessExit) {
         if pid != self.server {
             return;
         }
         self.exit = Some(exit);
-        tell(&self.report, Report::Ended(exit));
+        report_to(&self.report, ReaperReport::Ended(exit));
         let kill_at = Instant::now() + LEFTOVER_GRACE;
         match &mut self.phase {
             Phase::Running => self.phase = Phase::Asked { kill_at },
@@ -173,13 +183,13 @@ impl Watch {
         tree::signal(&tree::descendants(getpid()), Signal::SIGTERM);
     }
 
-    /// Asks the server's group to leave, once.
+    /// Asks the server's group to exit, once.
     fn ask(&mut self, grace: Duration) {
         let kill_at = Instant::now() + grace;
         match &mut self.phase {
             Phase::Running => {
                 self.phase = Phase::Asked { kill_at };
-                // The server was not collected yet, so the number of its group is still its own.
+                // The server was not reaped yet, so its group id is still its own.
                 let _ = killpg(self.server, Signal::SIGTERM);
                 let _ = killpg(self.server, Signal::SIGCONT);
             }
@@ -194,7 +204,7 @@ impl Watch {
         }
     }
 
-    /// Does what the time has come for; `Some` is how many processes resisted to the end.
+    /// Performs the steps that are due; `Some` is the number of processes that could not be killed.
     fn advance(&mut self) -> Option<usize> {
         let now = Instant::now();
         if matches!(self.phase, Phase::Asked { kill_at } if now >= kill_at) {
@@ -206,7 +216,7 @@ impl Watch {
         (now >= give_up_at).then_some(left)
     }
 
-    /// Sleeps until something happens or is due.
+    /// Sleeps until an event or the next due step.
     fn pause(&self) {
         let timeout = match self.phase {
             Phase::Running => PollTimeout::NONE,
@@ -215,12 +225,12 @@ impl Watch {
         };
         let mut descriptors = vec![PollFd::new(self.signals.as_fd(), PollFlags::POLLIN)];
         descriptors.extend(self.control.iter().map(|pipe| PollFd::new(pipe.as_fd(), PollFlags::POLLIN)));
-        // Interrupted or not: everything is looked at afterwards.
+        // Everything is checked afterwards, even if the poll was interrupted.
         let _ = poll(&mut descriptors, timeout);
     }
 
-    /// Hears the gateway's orders; the end of the pipe is one too.
-    fn hear(&mut self) {
+    /// Reads the gateway's orders; the end of the pipe counts as one.
+    fn read_orders(&mut self) {
         let Some(control) = &mut self.control else { return };
         let mut orders = [0; 16];
         let count = match control.read(&mut orders) {
@@ -244,12 +254,12 @@ impl Watch {
     }
 }
 
-enum Family {
+enum TreeStatus {
     Left,
     Gone,
 }
 
-/// Kills all descendants and looks again while there are new ones; tells how many the last look found.
+/// Kills all descendants, repeatedly while new ones appear; returns how many the last look found.
 fn sweep() -> usize {
     let mut before = Vec::new();
     for _ in 0..LOOKS_PER_SWEEP {
@@ -264,7 +274,7 @@ fn sweep() -> usize {
     before.len()
 }
 
-/// Rounds up, lest a wait of less than a millisecond becomes a busy one.
+/// Rounds up, so that a wait below a millisecond does not become a busy loop.
 fn until(wait: Duration) -> PollTimeout {
     PollTimeout::try_from(wait + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX)
 }

@@ -1,0 +1,120 @@
+//! The record of a running gateway in its data directory (`gateway.json`).
+
+use serde::{Deserialize, Serialize};
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+/// How to reach a running gateway.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GatewayRecord {
+    /// URL of the gateway.
+    pub url: String,
+    /// Process id.
+    pub pid: u32,
+    /// Start time of the process in clock ticks: another process may get the same id later.
+    #[serde(default)]
+    pub started: Option<u64>,
+    /// The socket for `toolbooth stdio`.
+    pub socket: PathBuf,
+    /// The control socket, for commands of the same user.
+    #[serde(default)]
+    pub control: Option<PathBuf>,
+    /// Version of the gateway.
+    pub version: String,
+    /// The files and settings of its command line.
+    #[serde(default)]
+    pub named: Vec<String>,
+}
+
+fn file(data_dir: &Path) -> PathBuf {
+    data_dir.join("gateway.json")
+}
+
+/// The maximum length of a socket path.
+const MAX_SOCKET_PATH: usize = 100;
+
+/// The socket path of a data directory. Paths that are too long for a socket are in the temporary folder instead.
+pub fn socket_path(data_dir: &Path) -> PathBuf {
+    socket_named(data_dir, "gateway")
+}
+
+/// The path of the control socket of a data directory.
+pub fn control_path(data_dir: &Path) -> PathBuf {
+    socket_named(data_dir, "control")
+}
+
+fn socket_named(data_dir: &Path, kind: &str) -> PathBuf {
+    let beside = data_dir.join(format!("{kind}.sock"));
+    if beside.as_os_str().len() <= MAX_SOCKET_PATH {
+        return beside;
+    }
+    use sha2::{Digest, Sha256};
+    let digest = Sha256::digest(data_dir.as_os_str().as_encoded_bytes());
+    let name: String = digest[..8].iter().map(|byte| format!("{byte:02x}")).collect();
+    let user = nix::unistd::getuid();
+    std::env::temp_dir().join(format!("toolbooth-{user}-{kind}-{name}.sock"))
+}
+
+/// The start time of a process, in clock ticks since boot; `None` if the system does not report it.
+pub fn start_of(pid: u32) -> Option<u64> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The program name is in parentheses and may contain any character; the start time is the 20th word after it.
+    text.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+}
+
+impl GatewayRecord {
+    /// Writes the record, readable only by the owner.
+    pub fn announce(&self, data_dir: &Path) -> io::Result<()> {
+        let path = file(data_dir);
+        let draft = path.with_extension("json.new");
+        std::fs::write(&draft, serde_json::to_vec(self)?)?;
+        std::fs::set_permissions(&draft, std::fs::Permissions::from_mode(0o600))?;
+        std::fs::rename(draft, path)
+    }
+
+    /// The gateway that is running on this data directory, if there is one.
+    pub fn find(data_dir: &Path) -> Option<Self> {
+        let text = std::fs::read(file(data_dir)).ok()?;
+        let record: Self = serde_json::from_slice(&text).ok()?;
+        let pid = nix::unistd::Pid::from_raw(i32::try_from(record.pid).ok()?);
+        nix::sys::signal::kill(pid, None).ok()?;
+        (record.started.is_none() || record.started == start_of(record.pid)).then_some(record)
+    }
+
+    /// Removes the record and the sockets.
+    pub fn withdraw(&self, data_dir: &Path) {
+        if Self::find(data_dir).as_ref() == Some(self) {
+            let _ = std::fs::remove_file(file(data_dir));
+        }
+        let _ = std::fs::remove_file(&self.socket);
+        if let Some(control) = &self.control {
+            let _ = std::fs::remove_file(control);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Audit: a process with the reused id of a dead gateway was taken for the gateway.
+    #[test]
+    fn another_process_with_the_same_id_is_not_a_gateway() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let record = |started| GatewayRecord {
+            url: "http://127.0.0.1:1".into(),
+            pid: std::process::id(),
+            started,
+            socket: folder.path().join("gateway.sock"),
+            control: None,
+            version: "1".into(),
+            named: Vec::new(),
+        };
+        let this = record(start_of(std::process::id()));
+        this.announce(folder.path()).expect("written");
+        assert_eq!(GatewayRecord::find(folder.path()), Some(this));
+        record(Some(1)).announce(folder.path()).expect("written");
+        assert_eq!(GatewayRecord::find(folder.path()), None);
+    }
+}

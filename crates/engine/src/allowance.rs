@@ -1,0 +1,50 @@
+//! Counts calls against their callers' allowance. Without a limit nothing is counted.
+
+use crate::clock::now_ms;
+use crate::engine::Engine;
+use std::sync::{PoisonError, Weak};
+use std::time::Instant;
+use toolbooth_core::allowance::{Allowance, OverAllowance, UsageKey};
+use toolbooth_core::call::Sealed;
+
+/// A call that counts against an allowance; its running time is added when it ends.
+#[derive(Debug)]
+pub(crate) struct AllowanceUse {
+    engine: Weak<Engine>,
+    usage: UsageKey,
+    started: Instant,
+}
+
+impl Engine {
+    /// Charges a call to its caller's allowance, if there is one.
+    pub(crate) fn charge_allowance(&self, call: &Sealed) -> Result<Option<Box<AllowanceUse>>, OverAllowance> {
+        let Some(allowance) = self.terms().routing.allowance else { return Ok(None) };
+        // The gateway's own tools only return what the caller already has access to.
+        if call.tool().server.is_own() {
+            return Ok(None);
+        }
+        self.spend_of(&allowance, call).map(Some)
+    }
+
+    fn spend_of(&self, allowance: &Allowance, call: &Sealed) -> Result<Box<AllowanceUse>, OverAllowance> {
+        let tool = call.tool();
+        let cost = tool.terms.cost.as_ref().map_or(0.0, |cost| cost.per_call);
+        let mut spending = self.routing().spending.lock().unwrap_or_else(PoisonError::into_inner);
+        let usage = spending.take(allowance, call.caller(), &tool.exposed, cost, now())?;
+        Ok(Box::new(AllowanceUse { engine: self.weak(), usage, started: Instant::now() }))
+    }
+}
+
+impl Drop for AllowanceUse {
+    fn drop(&mut self) {
+        let Some(engine) = self.engine.upgrade() else { return };
+        if engine.terms().routing.allowance.is_some_and(|allowance| allowance.runtime.is_some()) {
+            let mut spending = engine.routing().spending.lock().unwrap_or_else(PoisonError::into_inner);
+            spending.record_runtime(&self.usage, self.started.elapsed(), now());
+        }
+    }
+}
+
+fn now() -> u64 {
+    u64::try_from(now_ms()).unwrap_or(0)
+}

@@ -1,0 +1,67 @@
+//! `mcp_tool_search`: finds tools by what they do, within a token budget.
+
+use super::{OwnToolResult, text_block};
+use crate::engine::Engine;
+use crate::search::SearchResults;
+use serde::Deserialize;
+use serde_json::json;
+use toolbooth_core::call::Sealed;
+use toolbooth_core::exposure::{AnswerHit, search_answer, signature};
+use toolbooth_core::fault::Fault;
+use toolbooth_core::json::RawJson;
+use toolbooth_core::search::{MAX_HITS, Pattern, Query, QueryError};
+use toolbooth_core::weigh;
+
+#[derive(Debug, Deserialize)]
+struct SearchToolsArguments {
+    #[serde(default)]
+    query: Option<String>,
+    #[serde(default)]
+    queries: Vec<String>,
+    #[serde(default)]
+    regex: Option<String>,
+    // `5.0` is an integer in JSON Schema.
+    #[serde(default)]
+    limit: Option<f64>,
+}
+
+impl Engine {
+    /// Searches, marks the results as loaded, and returns them within the token budget.
+    pub(super) async fn search_tools(&self, call: &Sealed) -> OwnToolResult {
+        let terms = self.terms().exposure.clone();
+        let arguments: SearchToolsArguments = call.arguments().read().map_err(|error| error.to_string())?;
+        let query = query_of(arguments, terms.search_limit).map_err(|error| error_text(&error))?;
+        let SearchResults { hits: found, notes } = self.search(call.caller(), &query).await;
+        let notes: Vec<String> = notes.into_iter().map(|note| note.text).collect();
+        self.load(call.caller(), call.client(), found.iter().map(|hit| &hit.tool));
+        let hits: Vec<AnswerHit<'_>> =
+            found.iter().map(|hit| AnswerHit { tool: &hit.tool, score: hit.score }).collect();
+        let answer = search_answer(&hits, &notes, terms.answer_tokens);
+        let names: Vec<&str> = found.iter().map(|hit| &*hit.tool.exposed).collect();
+        self.note_loaded(call.caller(), call.client(), &names, weigh::tokens(&answer.text));
+        let views: Vec<_> = found
+            .iter()
+            .map(|hit| {
+                json!({ "name": hit.tool.exposed, "server": hit.tool.server.name.as_str(),
+                    "score": hit.score, "signature": signature(&hit.tool, 12) })
+            })
+            .collect();
+        let about = json!({ "hits": views, "best_in_full": answer.has_definition, "notes": notes });
+        Ok((vec![text_block(&answer.text)], RawJson::from_value(&about)))
+    }
+}
+
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the cast saturates")]
+fn query_of(arguments: SearchToolsArguments, default_limit: usize) -> Result<Query, QueryError> {
+    let SearchToolsArguments { query, queries, regex, limit } = arguments;
+    let limit = limit.map_or(default_limit, |limit| limit as usize).clamp(1, MAX_HITS);
+    let pattern = regex.as_deref().map(Pattern::parse).transpose()?;
+    Query::checked(query.into_iter().chain(queries).collect(), pattern, limit)
+}
+
+fn error_text(error: &QueryError) -> String {
+    match error.hint() {
+        Some(hint) => format!("{error} ({hint})"),
+        None => error.to_string(),
+    }
+}

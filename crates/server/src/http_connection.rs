@@ -1,0 +1,246 @@
+//! Serves one HTTP/1 connection: routes each of its requests to MCP or REST.
+
+use crate::body::ResponseBody;
+use crate::connections::{BusyGuard, ConnectionSlot};
+use crate::cors;
+use crate::guard::{Embedding, GuardRejection};
+use crate::identify::{Unidentified, persona_of};
+use crate::listen::Doors;
+use crate::mcp;
+use crate::pace::{Pace, Paced};
+use crate::peer::{Ingress, PeerUser};
+use crate::rest::ProblemDocument;
+use crate::shared_timer::SharedTimer;
+use crate::stall::StallGuard;
+use crate::wake_filter::WakeFilter;
+use axum::response::IntoResponse;
+use bytes::Bytes;
+use http::header::CONNECTION;
+use http::{HeaderValue, Method, Request, Response};
+use http_body::{Body as HttpBody, Frame, SizeHint};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use std::convert::Infallible;
+use std::future::poll_fn;
+use std::io;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio_util::sync::CancellationToken;
+use toolbooth_core::caller::Caller;
+use toolbooth_core::fault::{Blame, Fault, Problem};
+use toolbooth_engine::RefusedAttempt;
+use toolbooth_upstream::boxed;
+use tower::ServiceExt;
+
+/// How long a client may take to send the head of a request.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
+/// The path of file downloads by temporary URL.
+const DOWNLOADS: &str = "/files/download/";
+
+/// What is known about the peer of a connection before its first request.
+#[derive(Debug, Clone)]
+pub struct PeerInfo {
+    via: Ingress,
+    user: Option<PeerUser>,
+    slot: Option<Arc<ConnectionSlot>>,
+}
+
+impl PeerInfo {
+    /// The peer that connected by `via`. `user` is set if the kernel was asked, `slot` if the connection is counted.
+    pub(crate) fn new(via: Ingress, user: Option<PeerUser>, slot: Option<Arc<ConnectionSlot>>) -> Self {
+        Self { via, user, slot }
+    }
+
+    /// How the peer reached the gateway.
+    pub fn via(&self) -> Ingress {
+        self.via
+    }
+
+    /// The peer's address or user, for people.
+    pub fn source(&self) -> String {
+        match (self.via, self.user) {
+            (_, Some(PeerUser::Uid(uid))) => format!("uid {uid}"),
+            (Ingress::Network(address), _) => address.to_string(),
+            (Ingress::Control, _) => "control socket".into(),
+            (Ingress::Inside, _) => "inside".into(),
+        }
+    }
+
+    /// Counts the connection towards this caller's quota.
+    pub fn assign_to(&self, caller: &Caller) -> Result<(), Problem> {
+        let Some(slot) = &self.slot else { return Ok(()) };
+        slot.assign_to(&caller.user).map_err(|_| Problem {
+            code: "request.too-many-connections",
+            blame: Blame::Caller,
+            message: "you have too many connections open".into(),
+            hint: Some("close some, or send several requests over one connection".into()),
+        })
+    }
+
+    /// Whether the peer is the gateway's own user or root. Always false for a remote peer.
+    fn is_own_user(&self) -> bool {
+        self.via == Ingress::Control || self.user.is_some_and(PeerUser::is_own)
+    }
+}
+
+/// Serves the requests of one connection until it ends.
+pub(crate) async fn serve_connection<S>(stream: S, peer: PeerInfo, doors: Doors, stop: CancellationToken)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let slot = peer.slot.clone();
+    let service = service_fn(move |request| {
+        let (doors, peer) = (doors.clone(), peer.clone());
+        // Boxed because hyper moves this future five times.
+        boxed(move || async move {
+            let busy = peer.slot.as_ref().map(ConnectionSlot::busy);
+            let response = pin!(answer(doors, peer, request)).await;
+            Ok::<_, Infallible>(response.map(|body| TrackedBody { body, _busy: busy }))
+        })
+    });
+    // hyper's default limit is 100 headers. Setting the same number explicitly would make hyper allocate two tables
+    // of that size for every request.
+    let connection = hyper::server::conn::http1::Builder::new()
+        .timer(SharedTimer::default())
+        .header_read_timeout(HEAD_TIMEOUT)
+        .serve_connection(TokioIo::new(StallGuard::new(stream, slot.clone())), service);
+    tokio::pin!(connection);
+    // A child token: polling a shared one takes a lock that all threads contend for.
+    let end_token = slot.as_ref().map_or_else(|| stop.child_token(), |slot| slot.end_token().clone());
+    let filter = WakeFilter::default();
+    tokio::select! {
+        biased;
+        _ = poll_fn(|cx| filter.poll(connection.as_mut(), cx)) => {}
+        () = end_token.cancelled() => {
+            if slot.is_some_and(|slot| slot.is_evicted()) {
+                return;
+            }
+            connection.as_mut().graceful_shutdown();
+            let _ = connection.await;
+        }
+    }
+}
+
+async fn answer(doors: Doors, peer: PeerInfo, request: Request<Incoming>) -> Response<ResponseBody> {
+    let path = request.uri().path();
+    // A temporary file URL needs no other credential: a server may run as another user.
+    let is_download = path.starts_with(DOWNLOADS);
+    if !is_download && doors.door.authenticator.checks_peer_user() && !peer.is_own_user() {
+        return other_user(&doors, &peer, &request).map(ResponseBody::Rest);
+    }
+    let embedding = if is_download { Embedding::Allowed } else { Embedding::Refused };
+    let origin = match doors.door.guard.check(request.method(), request.headers(), embedding) {
+        Ok(origin) => origin.cloned(),
+        Err(rejected) => return rejection(&doors, &peer, &request, rejected).map(ResponseBody::Rest),
+    };
+    // A preflight carries no credential, so it is answered before the caller is identified.
+    if let Some(origin) = &origin
+        && let Some(response) = cors::preflight(request.method(), request.headers(), origin)
+    {
+        return response;
+    }
+    let pace = match (request.method(), path) {
+        (&Method::POST, "/files") => Pace::Upload,
+        _ => Pace::Message,
+    };
+    if let Some(persona) = persona_of(path) {
+        let persona = persona.map(str::to_owned);
+        let request = request.map(|body| Paced::new(body, pace));
+        let response = pin!(mcp::http::serve(doors.door, request, persona.as_deref(), &peer)).await;
+        return cors::readable_by(origin, response);
+    }
+    let mut request = request.map(|body| axum::body::Body::new(Paced::new(body, pace)));
+    request.extensions_mut().insert(peer);
+    let answered = Box::pin(doors.rest.oneshot(request)).await;
+    match answered {
+        Ok(response) => cors::readable_by(origin, response.map(ResponseBody::Rest)),
+        Err(never) => match never {},
+    }
+}
+
+/// The attempted request, for the audit log. Only the first segment of the path: the rest may be a secret.
+pub(crate) fn attempt(method: &Method, path: &str) -> String {
+    let first = path.trim_start_matches('/').split('/').next().unwrap_or_default();
+    let first: String = first.chars().take(32).collect();
+    format!("{method} /{first}")
+}
+
+fn rejection(
+    doors: &Doors,
+    peer: &PeerInfo,
+    request: &Request<Incoming>,
+    rejected: GuardRejection,
+) -> axum::response::Response {
+    doors.door.engine.record_refusal(RefusedAttempt {
+        code: rejected.code,
+        source: &peer.source(),
+        user: None,
+        attempt: &attempt(request.method(), request.uri().path()),
+    });
+    let hint = "add it to `allowed_hosts` or `allowed_origins` in the configuration";
+    let problem = Problem {
+        code: rejected.code,
+        blame: Blame::Caller,
+        message: rejected.reason.into(),
+        hint: Some(hint.into()),
+    };
+    ProblemDocument(rejected.status, problem).into_response()
+}
+
+fn other_user(doors: &Doors, peer: &PeerInfo, request: &Request<Incoming>) -> axum::response::Response {
+    let refused = Unidentified::OtherUser;
+    doors.door.engine.record_refusal(RefusedAttempt {
+        code: refused.code(),
+        source: &peer.source(),
+        user: None,
+        attempt: &attempt(request.method(), request.uri().path()),
+    });
+    let mut response = ProblemDocument(refused.status(), Problem::of(&refused)).into_response();
+    response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    response
+}
+
+/// A response body that keeps its connection busy until it is sent.
+struct TrackedBody {
+    body: ResponseBody,
+    _busy: Option<BusyGuard>,
+}
+
+impl HttpBody for TrackedBody {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_audit_log_shows_only_the_first_segment_of_a_path() {
+        let cases = [
+            ("/files/download/v1.secret", "GET /files"),
+            ("/mcp", "GET /mcp"),
+            ("/", "GET /"),
+            ("//evil", "GET /evil"),
+        ];
+        for (path, expected) in cases {
+            assert_eq!(attempt(&Method::GET, path), expected, "{path}");
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! Identifies the callers of REST requests. All routes except the open ones are behind [`identified`].
+
+use super::RestState;
+use super::problem::ProblemDocument;
+use crate::http_connection::{PeerInfo, attempt};
+use crate::identify::{IdentifyRequest, Unidentified, with_forwarded_headers, with_session};
+use crate::peer::Ingress;
+use axum::extract::{FromRequestParts, Request, State};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use http::header::CONNECTION;
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue};
+use std::convert::Infallible;
+use std::sync::Arc;
+use toolbooth_core::caller::{Admin, Caller};
+use toolbooth_core::fault::{Blame, Problem};
+
+/// Extracts the caller of a request.
+pub struct RestCaller(pub Arc<Caller>);
+
+/// Extracts the caller of a request and requires an administrator.
+pub struct AdminCaller(pub Arc<Caller>);
+
+/// Middleware that identifies the caller before the handler runs.
+pub async fn identified(State(rest): State<RestState>, mut request: Request, next: Next) -> Response {
+    let peer = request.extensions().get::<PeerInfo>().cloned();
+    let via = peer.as_ref().map(PeerInfo::via).unwrap_or_default();
+    let asked = IdentifyRequest::Http { headers: request.headers(), persona: None, via };
+    let identified = rest.door.identify(asked).await;
+    if let (Ok(caller), Some(peer)) = (&identified, &peer)
+        && let Err(problem) = peer.assign_to(caller)
+    {
+        return closing(ProblemDocument::from(problem).into_response());
+    }
+    match identified {
+        Ok(caller) => match with_session(caller, request.headers()) {
+            Ok(caller) => {
+                let caller = {
+                    let wanted = rest.door.engine.wanted_headers();
+                    with_forwarded_headers(wanted.as_deref().map(Vec::as_slice), caller, request.headers())
+                };
+                request.extensions_mut().insert(caller);
+                next.run(request).await
+            }
+            Err(problem) => ProblemDocument::from(problem).into_response(),
+        },
+        Err(unidentified) => {
+            let source = peer.as_ref().map(PeerInfo::source).unwrap_or_default();
+            rest.door.note_refusal(&unidentified, &source, &attempt(request.method(), request.uri().path()));
+            unauthorized(&rest, &unidentified, request.headers(), request.uri().path())
+        }
+    }
+}
+
+/// Adds `Connection: close` to a response.
+pub fn closing(mut response: Response) -> Response {
+    response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    response
+}
+
+/// Extracts how a request reached the gateway.
+pub struct RequestIngress(pub Ingress);
+
+impl<S: Send + Sync> FromRequestParts<S> for RequestIngress {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
+        Ok(Self(parts.extensions.get::<PeerInfo>().map(PeerInfo::via).unwrap_or_default()))
+    }
+}
+
+/// Middleware that rejects callers who are not administrators. It covers a whole table of routes, so that no handler
+/// can omit the check.
+pub async fn administrators_only(request: Request, next: Next) -> Response {
+    match request.extensions().get::<Arc<Caller>>() {
+        Some(caller) if caller.admin == Admin::Yes => next.run(request).await,
+        _ => ProblemDocument::from(admin_only()).into_response(),
+    }
+}
+
+/// The response to a request that could not be identified.
+pub fn unauthorized(
+    rest: &RestState,
+    unidentified: &Unidentified,
+    headers: &HeaderMap,
+    path: &str,
+) -> Response {
+    let document = ProblemDocument(unidentified.status(), Problem::of(unidentified));
+    let mut response = document.into_response();
+    unidentified.set_response_headers(
+        &rest.door.authenticator.resource(),
+        headers,
+        path,
+        response.headers_mut(),
+    );
+    response
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for RestCaller {
+    type Rejection = ProblemDocument;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ProblemDocument> {
+        let caller = parts.extensions.get::<Arc<Caller>>().cloned();
+        caller.map(Self).ok_or_else(|| {
+            ProblemDocument(Unidentified::Missing.status(), Problem::of(&Unidentified::Missing))
+        })
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for AdminCaller {
+    type Rejection = ProblemDocument;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ProblemDocument> {
+        let RestCaller(caller) = RestCaller::from_request_parts(parts, state).await?;
+        match caller.admin {
+            Admin::Yes => Ok(Self(caller)),
+            Admin::No => Err(admin_only().into()),
+        }
+    }
+}
+
+fn admin_only() -> Problem {
+    Problem {
+        code: "auth.admin-only",
+        blame: Blame::Caller,
+        message: "only an administrator may do this".into(),
+        hint: Some("administrators are members of the group in `auth.admin_group`".into()),
+    }
+}
+
+/// The same caller with a persona that the request names outside its headers.
+pub fn with_persona(
+    rest: &RestState,
+    caller: Arc<Caller>,
+    persona: Option<&str>,
+) -> Result<Arc<Caller>, ProblemDocument> {
+    let Some(persona) = persona else { return Ok(caller) };
+    rest.door.authenticator.through(&caller, persona).map_err(|refused| Problem::of(&refused).into())
+}

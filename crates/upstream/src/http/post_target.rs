@@ -1,0 +1,96 @@
+//! Repeated POSTs of JSON to a URL of the operator, with timeouts and without redirects.
+
+use super::client::{HttpOrigin, OriginClient, OriginError, SendError};
+use ::http::header::{CONTENT_TYPE, HOST};
+use ::http::{HeaderName, HeaderValue, Request};
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full, Limited};
+use std::sync::Arc;
+use std::time::Duration;
+use toolbooth_core::secret::SecretText;
+
+/// Connect timeout.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Timeout of one delivery.
+const DELIVERY_TIMEOUT: Duration = Duration::from_secs(10);
+/// How much of a response is read, so that its connection can be reused.
+const MAX_RESPONSE_BYTES: usize = 64 << 10;
+
+/// Why a delivery failed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PostError {
+    /// A retry may succeed.
+    #[error("{0}")]
+    Later(String),
+    /// A retry would be refused again.
+    #[error("it was refused with HTTP {0}")]
+    Refused(u16),
+}
+
+/// A URL that receives POSTs.
+#[derive(Debug)]
+pub struct PostTarget {
+    client: Arc<OriginClient>,
+    headers: Vec<(HeaderName, HeaderValue)>,
+}
+
+impl PostTarget {
+    /// Creates a target from a URL.
+    pub fn new(url: &str) -> Result<Self, OriginError> {
+        Ok(Self::at(HttpOrigin::parse(url)?))
+    }
+
+    /// Creates a target from an origin.
+    pub fn at(origin: HttpOrigin) -> Self {
+        Self { client: OriginClient::new(origin, CONNECT_TIMEOUT), headers: Vec::new() }
+    }
+
+    /// Adds a header to every POST; `None` if the name or value is invalid.
+    pub fn with_header(mut self, name: &str, value: &SecretText) -> Option<Self> {
+        let name = HeaderName::from_bytes(name.as_bytes()).ok()?;
+        let mut value = HeaderValue::from_str(value.expose()).ok()?;
+        value.set_sensitive(true);
+        self.headers.push((name, value));
+        Some(self)
+    }
+
+    /// The path of the URL.
+    pub fn path(&self) -> &str {
+        &self.client.origin().path
+    }
+
+    /// Posts JSON with these additional headers.
+    pub async fn post(&self, body: Bytes, headers: &[(&'static str, String)]) -> Result<(), PostError> {
+        let later = |why: &str| PostError::Later(why.to_owned());
+        let origin = self.client.origin();
+        let mut request = Request::post(origin.path.as_str())
+            .header(HOST, origin.authority.as_str())
+            .header(CONTENT_TYPE, "application/json");
+        for (name, value) in headers {
+            request = request.header(*name, value);
+        }
+        for (name, value) in &self.headers {
+            request = request.header(name, value);
+        }
+        let request = request.body(Full::new(body)).map_err(|_| later("the request cannot be written"))?;
+        let exchange = async {
+            let (response, connection) = self.client.send(request).await.map_err(|failure| {
+                let (SendError::NotSent(why) | SendError::Broken(why)) = failure;
+                PostError::Later(why)
+            })?;
+            let status = response.status();
+            if Limited::new(response.into_body(), MAX_RESPONSE_BYTES).collect().await.is_ok() {
+                connection.give_back();
+            }
+            match status.as_u16() {
+                200..=299 => Ok(()),
+                status @ (408 | 425 | 429 | 500..=599) => {
+                    Err(PostError::Later(format!("it answered HTTP {status}")))
+                }
+                status => Err(PostError::Refused(status)),
+            }
+        };
+        let answered = tokio::time::timeout(DELIVERY_TIMEOUT, exchange).await;
+        answered.unwrap_or_else(|_| Err(later("it did not answer in time")))
+    }
+}
