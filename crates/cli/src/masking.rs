@@ -18,18 +18,23 @@ pub fn known_secrets(loaded: &LoadedConfig) -> KnownSecrets {
 fn of_settings(settings: &Settings) -> Vec<&SecretText> {
     let optional = [
         &settings.store.url,
+        &settings.blobs.url,
         &settings.blobs.access_key,
         &settings.blobs.secret_key,
         &settings.auth.header.secret,
+        &settings.groups.service_token,
         &settings.files.key,
         &settings.dead_letters.key,
         &settings.llm.base_url,
         &settings.llm.api_key,
         &settings.telemetry.otlp_url,
     ];
+    let embeddings = settings.search.embeddings.iter();
+    let embeddings = embeddings.flat_map(|endpoint| [&endpoint.url, &endpoint.key]).flatten();
     let webhooks = settings.events.webhooks.iter();
     let hooks = webhooks.flat_map(|hook| [Some(&hook.url), hook.secret.as_ref()]).flatten();
-    optional.into_iter().flatten().chain(settings.telemetry.headers.values()).chain(hooks).collect()
+    let headers = settings.telemetry.headers.values();
+    optional.into_iter().flatten().chain(embeddings).chain(headers).chain(hooks).collect()
 }
 
 fn of_entry(entry: &ServerEntry) -> Vec<&SecretText> {
@@ -54,4 +59,23 @@ fn of_entry(entry: &ServerEntry) -> Vec<&SecretText> {
         OutboundAuth::OAuth(client) => texts.extend(client.client_secret.as_ref()),
     }
     texts
+}
+
+#[cfg(test)]
+mod tests {
+    /// Settings of this type: all but `env_file`, which is a path, are in `of_settings`.
+    #[test]
+    fn every_secret_setting_is_masked() {
+        let sources = [
+            include_str!("../../config/src/settings/access.rs"),
+            include_str!("../../config/src/settings/limits.rs"),
+            include_str!("../../config/src/settings/mod.rs"),
+            include_str!("../../config/src/settings/outward.rs"),
+            include_str!("../../config/src/settings/policy.rs"),
+            include_str!("../../config/src/settings/shape.rs"),
+        ];
+        let is_secret = |line: &&str| line.trim().starts_with("pub ") && line.contains("SecretText");
+        let secrets = sources.iter().flat_map(|source| source.lines()).filter(is_secret).count();
+        assert_eq!(secrets, 17, "add a new secret setting to `of_settings`, then change this number");
+    }
 }
