@@ -24,7 +24,7 @@ def whoami(username: User, _mcp_data: dict[str, Any] | None = None) -> dict[str,
 
 @mcp.tool
 def create_record(title: Annotated[str, Field(description="What the record is called.")], username: User) -> dict[str, Any]:
-    """Makes a record that belongs to you, whoever you say you are. It is not kept."""
+    """Makes a record that belongs to you, regardless of the claimed name. It is not kept."""
     global records
     records += 1
     return {"results": {"record": {"number": records, "title": title, "owner": username}}}
@@ -32,7 +32,7 @@ def create_record(title: Annotated[str, Field(description="What the record is ca
 
 @mcp.tool
 def override_attempt(claimed_user: Annotated[str, Field(description="Whom to act as.")], username: User) -> dict[str, Any]:
-    """Tries to act as somebody else, and tells whether that worked. It does not."""
+    """Tries to act as another user, and tells whether that worked. It does not."""
     occurred = claimed_user == username
     return {"results": {"claimed": claimed_user, "acting_as": username, "override_occurred": occurred}}
 

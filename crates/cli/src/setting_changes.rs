@@ -1,6 +1,7 @@
 //! Decides which changed settings take effect on a reload, and which only at startup.
 //!
-//! Every field is named, without `..`: a new setting does not compile until it is classified here.
+//! The top-level settings and the fields of `limits`, `events`, `audit` and `dead_letters` are named without `..`: a
+//! new one does not compile until it is classified here. A field of another section takes effect when its section does.
 
 use toolbooth_config::Settings;
 use toolbooth_config::settings::{AuditSettings, DeadLetterSettings, EventSettings, LimitSettings};

@@ -148,7 +148,7 @@ impl de::Error for ReadError {
     }
 }
 
-/// Replaces serde's names of Rust types with names of JSON types.
+/// Replaces serde's names of Rust types with plain names.
 fn plain_expected(expected: &dyn Expected) -> String {
     let words = expected.to_string();
     match words.as_str() {

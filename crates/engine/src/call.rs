@@ -8,16 +8,16 @@
 //! | 2 resolve | finds the tool by its name | `core/call` |
 //! | 3 authorise | checks that the caller may use the tool | `core/call` |
 //! | 4 draft | checks the arguments against the tool's schema | `core/call` |
-//! | 5 judge | applies the operator's policies: run, ask a person, or queue in a plan | `core/call`, `held.rs` |
-//! | 6 seal | adds what only the gateway supplies: identity, file URLs, keys | `core/call`, `engine.rs` |
+//! | 5 judge | applies the operator's policies: run, ask a person, queue in a plan, refuse, or hide the tool | `core/call`, `held.rs` |
+//! | 6 seal | adds what only the gateway supplies: identity, `_mcp_data`, file URLs, idempotency keys | `core/call`, `engine.rs` |
 //! | 7 route | chooses the tool's server or its list of providers | `core/call` |
 //! | 8 dispatch | sends the call, with one deadline over all retries | `dispatch.rs`, `routing` |
 //! | 9 shape | stores files of the result and applies the token budget | `shape.rs` |
 //! | 10 record | writes the audit row, metrics, health and dead letter | `call_record.rs` |
 //!
-//! Each stage consumes the value of the stage before it, so the compiler enforces the order: an unsealed call cannot be
-//! sent, and a call that was not judged cannot be sealed. If a person has to approve a call, the approved call passes
-//! all stages again and carries the approval.
+//! Stages 2 to 6 consume the value of the stage before them, and dispatch accepts only a `Sealed`. So the compiler
+//! enforces the order: a call that was not judged cannot be sealed, and an unsealed call cannot be sent. If a person
+//! has to approve a call, the approved call starts again at stage 2 and carries the approval.
 //!
 //! Stage futures are pinned with `pin!` because they are large: an `await` on an unpinned future copies it twice, and
 //! these copies were a third of the gateway's time per call.
@@ -63,6 +63,7 @@ impl Engine {
         mut request: CallRequest,
         link: &CallLink,
     ) -> Result<Answer, Problem> {
+        // A call of `mcp_tool_call` becomes the call inside it, so that all rules for the inner tool apply.
         self.unwrap_meta_call(&mut request.incoming);
         let mut record = CallRecord::open(self, &mut request.incoming);
         let answer = contain_panics(pin!(self.run_stages(request, &mut record, link))).await;
@@ -78,7 +79,8 @@ impl Engine {
     ) -> Result<Answer, Problem> {
         let CallRequest { mut incoming, mut round, progress, questions, reading, approval_wait } = request;
 
-        // Usually one pass; each approval that the call needs adds another.
+        // Usually one pass; each approval that the call needs adds another. `_usage` is a guard, kept until the end of
+        // this function: dropping it adds the running time to what the caller has used of their allowance.
         let (sealed, answer, _usage) = loop {
             // Stages 2 to 4: resolve, authorise, draft.
             let readiness = pin!(self.wait_for_tool(&incoming.name, &incoming.caller)).await;
@@ -111,10 +113,12 @@ impl Engine {
             let sealed = self.seal(judged, record.ids(), record.file_grant())?;
             let usage = self.charge_allowance(&sealed)?;
 
-            // The result must be read whole if it is stored with an approval, or if warnings are added to it.
+            // The result must be read whole if a person approved the call (it is stored with the held call), if the
+            // call names files (tokens of their URLs are removed from it), or if warnings are added to it.
             let must_read =
                 record.is_approved() || record.file_grant().is_some() || !sealed.warnings().is_empty();
             let reading = if must_read { ResultReading::Whole } else { reading };
+            // An approval is valid for one call. Answers in a new request would be a new call, without the approval.
             let questions = if record.is_approved() { QuestionHandling::DuringCall } else { questions };
             pin!(record.note_intent(&sealed)).await?;
 

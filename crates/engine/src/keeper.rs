@@ -1,5 +1,10 @@
 //! The catalog keeper: the only writer of the catalog. It collects what servers offer and publishes immutable
 //! snapshots.
+//!
+//! The list of a new server is published at once. A changed list of a known server waits until it has been stable for
+//! a moment, and is dropped if the change is reverted before that, so that flapping servers do not change the lists of
+//! clients. A new definition of a used tool does not wait, because calls are judged by it. Only published lists are
+//! cached for the next start.
 
 use crate::changes::ChangeNotice;
 use crate::clock::now_ms;

@@ -2,6 +2,10 @@
 //!
 //! A legacy server asks during a call, but a modern client answers with a new request. Until then the call waits
 //! here, under a handle that only the sealed request state contains.
+//!
+//! In the other three cases nothing is parked: a legacy client is asked on the stream of its call, and a modern
+//! server's `input_required` is passed to a modern client, or answered for a legacy client in further rounds
+//! (`dispatch.rs`).
 
 use crate::answer::Answer;
 use crate::request_state::LIFETIME;

@@ -2,6 +2,9 @@
 //!
 //! A definition is pinned at the tool's first use, not when it is first listed: clients list automatically, before
 //! anyone has read a definition, and every first call of a tool under development would be held.
+//!
+//! `DecisionCache` has the pinned digests for every call. The store has the pinned texts, which `core/difference.rs`
+//! compares.
 
 use crate::clock::now_ms;
 use crate::decision_cache::{pin, pinned_text};

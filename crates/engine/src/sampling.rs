@@ -2,6 +2,8 @@
 //!
 //! Only servers that the operator names may use it, within a budget, and each request leaves a row in the audit. The
 //! client comes first: if it can sample, the gateway's model is not used.
+//!
+//! The server is shown a client that can sample, and the call's link gets a fallback responder that answers.
 
 use crate::client_channel::{ClientChannel, SamplingBy};
 use crate::clock::now_ms;

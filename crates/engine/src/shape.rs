@@ -2,6 +2,10 @@
 //!
 //! Almost every result needs no changes: one scan of its text shows that, and it is passed on as it arrived, a long
 //! one in its pieces. Everything else happens in `reshape`, off the fast path.
+//!
+//! `reshape` works in two steps: `Inspection` and `Spill` (`core/result`) find what must leave the result, each part
+//! is stored as a file (`artifact_store.rs`), and then the result is written without the stored parts. A part that
+//! cannot be stored stays in the result.
 
 use crate::answer::{Answer, ResultFacts};
 use crate::artifact_store::ArtifactOrigin;

@@ -1,5 +1,8 @@
 //! Held calls that run without a waiting client: approved over another connection, or left over from before a
 //! restart. Also the housekeeping at the start and at intervals.
+//!
+//! After a restart, pending calls still wait, approved calls run, and calls that were already claimed end with an
+//! unknown outcome, because they may have been sent.
 
 use crate::answer::Answer;
 use crate::call::CallRequest;

@@ -2,6 +2,8 @@
 //!
 //! A value with the wrong type but a clear meaning is accepted with a warning. Errors are reported with file, line and
 //! JSON pointer; an entry with an error is ignored, and the other entries load.
+//!
+//! If a file no longer parses, a reload keeps its last valid entries.
 
 mod auth;
 mod check;

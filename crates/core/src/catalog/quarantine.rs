@@ -3,6 +3,9 @@
 //! People judge a tool by what they see, a model by what it reads. If the two differ, the tool is not offered, and only
 //! administrators can see that it exists, until one of them releases it. A release applies to one definition: a
 //! changed definition is checked again.
+//!
+//! Quarantined tools are stored beside the other tools of their server, and are not in any list or index. After a
+//! release the keeper admits the server again.
 
 use super::admission::{AdmissionContext, SetAside, ToolCandidate, write_tools};
 use super::tool::Tool;

@@ -2,6 +2,9 @@
 //!
 //! An entry is an *overlay* on a discovered tool, or a *virtual tool* that providers serve. `config` parses files into
 //! these types; the terms in effect for one tool are its [`ToolTerms`].
+//!
+//! `catalog/assembly.rs` combines the entries with discovered tools. A persona's version of a tool and the shared
+//! version have the same name; their bounds exclude each other, so a lookup finds the version for the caller.
 
 mod auth;
 mod provider;

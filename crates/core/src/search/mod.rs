@@ -5,6 +5,10 @@
 //! the words of the catalog nearest to each word of a request. `rank` combines both scores. The index is built on the
 //! first search. The index of one server's tools is built once and shared by all snapshots in which that server is
 //! unchanged.
+//!
+//! Only the tools of the caller's view are scored, so hidden tools do not affect the ranking. `values` removes
+//! arguments from a request, `guesses` replaces words that no tool has, and `cover` orders the hits of a request with
+//! several clauses. All weights are in `weights`.
 
 mod clauses;
 mod comparison;

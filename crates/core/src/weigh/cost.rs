@@ -3,6 +3,8 @@
 //! A client sends a tool's name, its description and the schema of its arguments, as compact JSON. Annotations, output
 //! schemas, titles and `_meta` are for the client itself and are not counted. White space and escapes in the server's
 //! text are not counted either, because a client parses the definition and serialises it again.
+//!
+//! The cost is counted on first use and kept with the tool (`Tool::token_cost`).
 
 use super::tokens;
 use crate::json::RawJson;

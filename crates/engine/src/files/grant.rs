@@ -1,4 +1,8 @@
 //! The files of one call: the names in its arguments are resolved to file URLs, which are valid until the call ends.
+//!
+//! The grant is a row in the store, written before the call is sealed; `seal` adds the signed URLs to the arguments. A
+//! download checks the token, the file and the grant. When the call ends, however it ends, the grant is shortened to
+//! the grace period.
 
 use super::CallerFiles;
 use crate::clock::now_ms;

@@ -1,4 +1,7 @@
 //! The gateway's own tools: listed in the catalog like those of a server, and run in this process.
+//!
+//! They belong to a server without a process, and their calls pass the same stages as all others. A call of
+//! `mcp_tool_call` is replaced by the call inside it before the first stage (`Engine::unwrap_meta_call`).
 
 mod artifact_read;
 mod jq;

@@ -1,6 +1,10 @@
 //! Routing of calls to providers, and the state of providers: circuit breakers, health, queues.
 //!
 //! Tools without providers and without a limit on concurrent calls have no state here.
+//!
+//! For a tool with providers, `attempts` tries them in order under one deadline. `instance` keeps the state of each,
+//! and `core/provider` decides which may be tried. A provider that is a server's tool gets its own draft
+//! (`core/call/reroute.rs`) and is sealed again, so a mapping cannot set arguments that the gateway supplies.
 
 mod attempts;
 mod call_queue;

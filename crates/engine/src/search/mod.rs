@@ -96,7 +96,7 @@ fn unavailable(state: &ServerState) -> Option<(&'static str, &'static str)> {
     match state {
         ServerState::NeedsAuth(_) => Some(("needs_auth", "needs a sign-in")),
         ServerState::NeedsTrust => Some(("needs_trust", "must be trusted first")),
-        ServerState::Error { .. } => Some(("error", "cannot be reached now; the gateway keeps trying")),
+        ServerState::Error { .. } => Some(("error", "cannot be reached now and is being retried")),
         ServerState::ConfigError(_) => Some(("config_error", "has an error in its configuration")),
         ServerState::Disabled
         | ServerState::Disconnected

@@ -1,4 +1,7 @@
 //! Events over REST: a resumable stream, and a list of the latest events.
+//!
+//! A stream reads from its position in the ring, looks up the caller's rights again, and writes only the events that
+//! this caller may see.
 
 use super::RestState;
 use super::auth::{RequestIngress, RestCaller};

@@ -42,7 +42,7 @@ pub enum KeyFileError {
     #[error("is missing, or a key of this database is not in it")]
     Missing,
     /// A key in the file is not the key of the database.
-    #[error("belongs to another database")]
+    #[error("has other keys than this database")]
     Other,
     /// The content of the file is not valid.
     #[error("is damaged")]

@@ -61,7 +61,7 @@ impl Verdict {
         }
     }
 
-    /// Replaces this verdict with a stricter one.
+    /// Replaces this verdict with `other` if that is stricter.
     fn tighten(&mut self, other: Self) {
         if other.strictness() > self.strictness() {
             *self = other;
