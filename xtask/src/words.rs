@@ -22,11 +22,11 @@ const fn phrase(text: &'static str, better: &'static str, baseline: usize) -> Ph
 }
 
 const PHRASES: &[Phrase] = &[
-    phrase("nobody", "name the subject: \"no caller\", \"no task\"", 40),
-    phrase("somebody", "name the subject: \"a user\", \"another process\"", 8),
-    phrase("whoever", "name the subject: \"the caller that\"", 1),
-    phrase("anybody", "name the subject: \"any user\"", 17),
-    phrase("everybody", "name the subject: \"all clients\"", 34),
+    phrase("nobody", "name the subject: \"no caller\", \"no task\"", 12),
+    phrase("somebody", "name the subject: \"a user\", \"another process\"", 1),
+    phrase("whoever", "name the subject: \"the caller that\"", 0),
+    phrase("anybody", "name the subject: \"any user\"", 0),
+    phrase("everybody", "name the subject: \"all clients\"", 0),
     phrase("anew", "again", 0),
     Phrase {
         allowed: &["there is no", "is no longer", "is no more", "is no less", "is no later", "is no need"],
@@ -38,7 +38,7 @@ const PHRASES: &[Phrase] = &[
     phrase("stands for itself", "needs no explanation", 0),
     phrase("tells of", "reports", 0),
     phrase("told of", "notified of", 0),
-    phrase("is told", "receives, is notified", 3),
+    phrase("is told", "receives, is notified", 0),
     phrase("hears", "receives", 0),
     phrase("goes by", "uses", 0),
     phrase("of its own accord", "automatically", 0),

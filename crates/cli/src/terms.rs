@@ -224,7 +224,7 @@ fn rules(settings: &Settings) -> Result<Arc<RuleBook>, Problem> {
 
 fn rule(rule: &RuleSettings) -> Result<policy::Rule, policy::RuleFault> {
     let subject = match &rule.subject {
-        SubjectSetting::Everybody => policy::RuleSubject::Everybody,
+        SubjectSetting::AllCallers => policy::RuleSubject::AllCallers,
         SubjectSetting::Group(name) => policy::RuleSubject::Group(name.clone()),
         SubjectSetting::User(name) => policy::RuleSubject::User(name.clone()),
         SubjectSetting::Persona(name) => policy::RuleSubject::Persona(name.clone()),

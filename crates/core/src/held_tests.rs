@@ -105,7 +105,7 @@ fn every_state_allows_only_its_own_transitions() {
 }
 
 #[test]
-fn a_second_answer_is_told_who_decided() {
+fn a_second_answer_reports_who_decided() {
     let decided = pending().decide(&reject()).expect("rejected");
     let fault = decided.decide(&approve(None)).expect_err("too late");
     assert_eq!(fault.to_string(), format!("held call {} was already rejected by cy", Uuid::nil()));

@@ -20,7 +20,7 @@ pub struct ServerEntry {
     pub auth: OutboundAuth,
     /// Headers of the caller's request that are forwarded, as (caller's name, upstream's name).
     pub forward_headers: Vec<(String, String)>,
-    /// A caller must be in one of these groups; empty admits nobody.
+    /// A caller must be in one of these groups; an empty list admits no caller.
     pub groups: Vec<String>,
     /// Personas its tools belong to; empty means shared.
     pub personas: Vec<String>,

@@ -334,7 +334,7 @@ fn a_rule_about_a_tool_applies_to_tools_it_serves() {
     let me = Caller::owner("me");
     let rule = |name: &str, effect: RuleEffect| {
         let tools = ToolMatch { names: vec![name.into()], ..ToolMatch::default() };
-        let rule = Rule::new(RuleSubject::Everybody, tools, [], effect, None).unwrap();
+        let rule = Rule::new(RuleSubject::AllCallers, tools, [], effect, None).unwrap();
         Arc::new(RuleBook::new(vec![LayerRules(vec![rule])]).unwrap())
     };
     let verdict = |effect: RuleEffect| {

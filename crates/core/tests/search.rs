@@ -119,7 +119,7 @@ fn a_request_of_several_clauses_finds_a_tool_for_each() {
         ("weather_history", "Weather of a city on past days."),
         ("weather_alerts", "Weather warnings for a city."),
     ];
-    let parts = [own("sky", &sky), own("post", &[("send_mail", "Sends a mail to somebody.")])];
+    let parts = [own("sky", &sky), own("post", &[("send_mail", "Sends a mail to a person.")])];
     let catalog = Catalog::new(1, parts.into());
     let text = "look up the weather forecast for the city of Rome tomorrow, and then mail it to Ann";
     let found = |count: usize| -> Vec<(String, f32)> {

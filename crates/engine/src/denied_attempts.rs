@@ -14,7 +14,7 @@ impl Engine {
         self.record_refusal(RefusedAttempt { code, source: &source, user: None, attempt });
     }
 
-    /// Records a call of a tool that exists but that the caller may not use. The caller is told that it does not
+    /// Records a call of a tool that exists but that the caller may not use. The caller gets the answer that it does not
     /// exist.
     pub(crate) fn record_hidden_tool(&self, caller: &Caller, fault: &CallFault) {
         let CallFault::UnknownTool { name } = fault else { return };

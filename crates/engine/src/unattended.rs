@@ -38,9 +38,18 @@ impl Engine {
     /// Runs the stages of a call whose caller is not connected.
     pub(crate) fn run_stages_unattended<'a>(
         self: &'a Arc<Self>,
-        request: CallRequest,
+        incoming: IncomingCall,
         record: &'a mut CallRecord,
     ) -> BoxedCall<'a> {
+        let request = CallRequest {
+            incoming,
+            round: Round::default(),
+            progress: ProgressMode::Unwanted,
+            questions: QuestionHandling::DuringCall,
+            reading: ResultReading::Whole,
+            // Questions are held as for any call; no client waits here.
+            approval_wait: Some(Duration::ZERO),
+        };
         Box::pin(async move {
             let link = CallLink::silent();
             contain_panics(pin!(self.run_stages(request, record, &link))).await
@@ -81,16 +90,7 @@ impl Engine {
     /// Runs an approved call that is already claimed and whose caller is not connected.
     pub(crate) async fn run_claimed(self: &Arc<Self>, approved: ApprovedCall) -> Result<Answer, Problem> {
         let (mut record, incoming) = CallRecord::of_approved(self, approved)?;
-        let request = CallRequest {
-            incoming,
-            round: Round::default(),
-            progress: ProgressMode::Unwanted,
-            questions: QuestionHandling::DuringCall,
-            reading: ResultReading::Whole,
-            // Further questions are held as for any call; no client waits here.
-            approval_wait: Some(Duration::ZERO),
-        };
-        let answer = self.run_stages_unattended(request, &mut record).await;
+        let answer = self.run_stages_unattended(incoming, &mut record).await;
         record.close(answer).await
     }
 

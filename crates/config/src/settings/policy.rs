@@ -108,14 +108,14 @@ pub struct RuleSettings {
 }
 
 fn every_caller() -> SubjectSetting {
-    SubjectSetting::Everybody
+    SubjectSetting::AllCallers
 }
 
 /// The callers that a rule applies to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SubjectSetting {
     /// Every caller.
-    Everybody,
+    AllCallers,
     /// Members of a group.
     Group(String),
     /// One user.
@@ -129,7 +129,7 @@ pub enum SubjectSetting {
 impl fmt::Display for SubjectSetting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Everybody => f.write_str("*"),
+            Self::AllCallers => f.write_str("*"),
             Self::Group(name) => write!(f, "group:{name}"),
             Self::User(name) => write!(f, "user:{name}"),
             Self::Persona(name) => write!(f, "persona:{name}"),
@@ -148,7 +148,7 @@ impl<'de> Deserialize<'de> for SubjectSetting {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
         let subject = match text.split_once(':') {
-            None if text == "*" => Self::Everybody,
+            None if text == "*" => Self::AllCallers,
             Some(("group", name)) => Self::Group(name.into()),
             Some(("user", name)) => Self::User(name.into()),
             Some(("persona", name)) => Self::Persona(name.into()),

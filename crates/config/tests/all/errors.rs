@@ -31,7 +31,7 @@ fn all_errors_of_an_entry_are_reported_at_once() {
   "groups": "staff",
   "autoconnect": true,
   "timeout": 60000000,
-  "share": "everybody",
+  "share": "worldwide",
   "tools": {"alow": ["x"]},
   "inject": {"identity": "username"},
   "enabled": "yes"
@@ -55,10 +55,10 @@ fn all_errors_of_an_entry_are_reported_at_once() {
             5 |   "timeout": 60000000,
               |              ^^^^^^^^
 
-            error[config.unknown-word]: server `fs`, `share`: `everybody` is not a valid value
+            error[config.unknown-word]: server `fs`, `share`: `worldwide` is not a valid value
              --> work/mcp.json:6:12
               |
-            6 |   "share": "everybody",
+            6 |   "share": "worldwide",
               |            ^^^^^^^^^^^
             hint: expected one of `auto`, `all`, `user`, `session`
 
@@ -248,7 +248,7 @@ fn suspicious_entries_cause_warnings() {
     check(
         "work/mcp.json",
         r#"{"servers": {
-  "nobody": {"command": "x", "groups": []},
+  "vacant": {"command": "x", "groups": []},
   "both": {"command": "x", "url": "http://x/"},
   "spaces": {"command": "npx -y server"},
   "no_scheme": {"url": "localhost:9000/mcp"},
@@ -256,10 +256,10 @@ fn suspicious_entries_cause_warnings() {
   "unasked": {"command": "x", "alwaysAllow": ["a"]}
 }}"#,
         expect![[r#"
-            warning[config.no-groups]: server `nobody`: `groups` is empty, so no caller may use the server
+            warning[config.no-groups]: server `vacant`: `groups` is empty, so no caller may use the server
              --> work/mcp.json:2:40
               |
-            2 |   "nobody": {"command": "x", "groups": []},
+            2 |   "vacant": {"command": "x", "groups": []},
               |                                        ^^
             hint: leave `groups` out to admit every authenticated caller
 

@@ -157,7 +157,7 @@ fn rules_and_denied_tools_of_all_layers_are_combined() {
                 layer: System,
                 rules: [
                     RuleSettings {
-                        subject: Everybody,
+                        subject: AllCallers,
                         tools: ToolMatchSettings {
                             names: [
                                 "shell.*",

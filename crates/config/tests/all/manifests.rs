@@ -118,17 +118,17 @@ fn every_structure_and_syntax_of_a_file_is_read() {
         ("tools/notes.txt", "{"),
         ("tools/deeper/x.json", "{"),
         ("personas/Atlas/tools/a.json", r#"{"name": "one"}"#),
-        ("personas/Nobody/tools/a.json", r#"{"name": "x"}"#),
+        ("personas/Vacant/tools/a.json", r#"{"name": "x"}"#),
     ]);
     let loaded = world.load().unwrap();
     assert_eq!(
         names(&loaded.manifests),
-        ["one", "two", "three", "four", "fünf", "six", "seven", "eight", "nine", "Atlas/one", "Nobody/x"]
+        ["one", "two", "three", "four", "fünf", "six", "seven", "eight", "nine", "Atlas/one", "Vacant/x"]
     );
     expect![[r#"
-        warning[manifest.no-persona]: there is no persona `Nobody`, so no caller can use its tools
-         --> user/toolbooth/personas/Nobody/tools
-        hint: add it to the settings: [personas.Nobody]
+        warning[manifest.no-persona]: there is no persona `Vacant`, so no caller can use its tools
+         --> user/toolbooth/personas/Vacant/tools
+        hint: add it to the settings: [personas.Vacant]
     "#]]
     .assert_eq(&world.report());
     for looked_at in ["tools", "tools/1.json", "personas", "personas/Atlas/tools"] {

@@ -64,7 +64,7 @@ pub struct DeadLetter {
     pub id: Uuid,
     /// The call that failed first.
     pub call_id: Uuid,
-    /// The caller's user. A replay runs as this user, whoever requests it.
+    /// The caller's user. A replay runs as this user, regardless of who requests it.
     pub user: String,
     /// The caller's persona.
     pub persona: Option<String>,

@@ -260,7 +260,7 @@ mod tests {
         for (size, expected) in
             [(Size::Small, Mode::Full), (Size::Medium, Mode::Summary), (Size::Large, Mode::Search)]
         {
-            assert_eq!(choose(&terms, "somebody", None, || size).mode, expected);
+            assert_eq!(choose(&terms, "some-client", None, || size).mode, expected);
             assert_eq!(choose(&terms, "codex-mcp-client", None, || size).mode, Mode::Full);
         }
     }

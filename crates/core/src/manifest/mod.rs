@@ -116,7 +116,7 @@ pub struct Overlay {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ApprovalBy {
-    /// Nobody; this setting requires no approval.
+    /// No approval is required.
     #[default]
     None,
     /// The caller, each time and in person.

@@ -215,7 +215,7 @@ mod tests {
             "send secret email",
             "mailing",
             "pape",
-            "secretly message somebody and then add a few letters for him please",
+            "secretly message a friend and then add a few letters for him please",
         ] {
             let query = Query::new(vec![text.into()], 5).expect("a query");
             let found = |index: &Index| -> Vec<(String, f32)> {

@@ -4,17 +4,15 @@
 use super::call_copy::CallCopy;
 use super::{FailedCall, letter_event};
 use crate::answer::Answer;
-use crate::call::CallRequest;
 use crate::call_record::CallRecord;
 use crate::clock::now_ms;
-use crate::dispatch::QuestionHandling;
 use crate::engine::Engine;
 use crate::rights::rights_gone;
 use crate::roster::{AbsentCaller, Rights};
 use crate::unrecorded::UNRECORDED;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use toolbooth_core::call::IncomingCall;
 use toolbooth_core::caller::{Caller, ClientFacts};
 use toolbooth_core::dead_letter::{
@@ -24,8 +22,6 @@ use toolbooth_core::event::EventKind;
 use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::permission::{Permission, on_tool};
 use toolbooth_store::LetterContest;
-use toolbooth_upstream::connection::{ProgressMode, Round};
-use toolbooth_upstream::peer::ResultReading;
 
 /// A call that was replayed and answered.
 #[derive(Debug)]
@@ -158,16 +154,7 @@ impl Engine {
         };
         let mut record = CallRecord::open(self, &mut incoming);
         record.note_replay(letter, by);
-        let request = CallRequest {
-            incoming,
-            round: Round::default(),
-            progress: ProgressMode::Unwanted,
-            questions: QuestionHandling::DuringCall,
-            reading: ResultReading::Whole,
-            // Questions are held as for any call; no client waits here.
-            approval_wait: Some(Duration::ZERO),
-        };
-        let answer = self.run_stages_unattended(request, &mut record).await;
+        let answer = self.run_stages_unattended(incoming, &mut record).await;
         // The letter exists already: no second one is written for this call.
         let failed = record.take_failed_call();
         (record.close(answer).await, failed)

@@ -259,10 +259,10 @@ async fn unknown_and_forbidden_personas_read_the_same() {
         (&proxied, None, &[(PERSONA_HEADER.as_str(), "dev")], Ok(Some("dev"))),
         (&proxied, Some("dev"), &[(PERSONA_HEADER.as_str(), "audit")], Err("audit")),
         (&proxied, Some("audit"), &[], Err("audit")),
-        (&proxied, Some("nobody"), &[], Err("nobody")),
+        (&proxied, Some("missing"), &[], Err("missing")),
         (&proxied, None, &[(PERSONA_HEADER.as_str(), "dev"), (PERSONA_HEADER.as_str(), "dev")], Err("?")),
         (&local, Some("audit"), &[], Ok(Some("audit"))),
-        (&local, Some("nobody"), &[], Err("nobody")),
+        (&local, Some("missing"), &[], Err("missing")),
     ];
     for (authenticator, persona, more, expected) in cases {
         let headers = headers(&[&shown, more].concat());

@@ -13,7 +13,7 @@ use utoipa::openapi::path::HttpMethod;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
     /// Everyone, without a credential.
-    Anybody,
+    Public,
     /// All identified callers.
     Caller,
     /// Members of the group `auth.admin_group`.
@@ -24,7 +24,7 @@ impl Access {
     /// The value of `x-toolbooth-access` in the OpenAPI document.
     pub const fn word(self) -> &'static str {
         match self {
-            Self::Anybody => "anybody",
+            Self::Public => "public",
             Self::Caller => "caller",
             Self::Administrator => "administrator",
         }

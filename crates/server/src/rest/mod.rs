@@ -226,7 +226,7 @@ const ADMINISTRATORS: &[Endpoint] = endpoints![
 
 /// All endpoints with their access level.
 const ENDPOINTS: &[(Access, &[Endpoint])] =
-    &[(Access::Anybody, OPEN), (Access::Caller, KNOWN), (Access::Administrator, ADMINISTRATORS)];
+    &[(Access::Public, OPEN), (Access::Caller, KNOWN), (Access::Administrator, ADMINISTRATORS)];
 
 /// Builds the router.
 pub fn router(rest: RestState) -> Router {

@@ -104,7 +104,7 @@ fn add_common(operation: &mut Value, endpoint: &Endpoint, access: Access) {
     let has_body = operation.get("requestBody").is_some();
     // `{}` means that no credential is needed, which is the case in `local` mode.
     operation["security"] = match access {
-        Access::Anybody => json!([]),
+        Access::Public => json!([]),
         Access::Caller | Access::Administrator => json!([{}, { "token": [] }]),
     };
     operation["x-toolbooth-access"] = access.word().into();
@@ -112,7 +112,7 @@ fn add_common(operation: &mut Value, endpoint: &Endpoint, access: Access) {
         (400, "The request is not valid: `request.bad-path`, `request.bad-query` or `request.bad-body`."),
         (500, "The gateway failed. Its log has the reason."),
     ];
-    if access != Access::Anybody {
+    if access != Access::Public {
         common.push((401, "`auth.required` or `auth.refused`: the credential is missing or not valid."));
         common.push((403, "`persona.unknown`: the persona does not exist or the caller may not use it."));
         common.push((429, "`auth.too-many-attempts`: too many bad credentials came from this address."));

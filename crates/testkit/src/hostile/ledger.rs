@@ -54,7 +54,7 @@ impl HostileServer for LedgerServer {
         let text = call.arguments["text"].as_str().unwrap_or_default();
         match call.tool.as_str() {
             "write_entry" => {
-                let by = call.arguments["username"].as_str().unwrap_or("nobody");
+                let by = call.arguments["username"].as_str().unwrap_or("no user");
                 self.add(&format!("{text} by {by}"));
                 wire.answer_text(&call.id, &format!("wrote {text}"));
             }

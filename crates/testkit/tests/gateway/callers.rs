@@ -208,7 +208,7 @@ async fn only_administrators_can_manage_the_gateway() {
         (Method::POST, "/servers/reload"),
         (Method::GET, "/tokens"),
         (Method::POST, "/tokens"),
-        (Method::DELETE, "/tokens/nobody"),
+        (Method::DELETE, "/tokens/unknown"),
         (Method::POST, "/audit/verify"),
     ];
     for (method, path) in routes {
@@ -248,7 +248,7 @@ async fn revoked_token_is_refused_at_once() {
     let ended =
         tokio::time::timeout(TEST_TIMEOUT, changes.wait_for("notifications/never", TEST_TIMEOUT)).await;
     assert!(ended.is_ok_and(|heard| heard.is_none()), "the stream ends");
-    let again = run(&known.home, &["tokens", "revoke", "nobody", "--json"], Some(&known.root));
+    let again = run(&known.home, &["tokens", "revoke", "unknown", "--json"], Some(&known.root));
     assert_eq!(read(&again)["error"]["code"], "token.unknown");
 }
 

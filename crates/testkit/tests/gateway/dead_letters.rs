@@ -185,7 +185,7 @@ impl MailSetup {
         let seen = self.mail.seen("tools/call").into_iter();
         seen.map(|seen| {
             let body: Value = serde_json::from_str(&seen.body).unwrap();
-            body["params"]["arguments"]["username"].as_str().unwrap_or("nobody").to_owned()
+            body["params"]["arguments"]["username"].as_str().unwrap_or("no user").to_owned()
         })
         .collect()
     }

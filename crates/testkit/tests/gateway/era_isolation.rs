@@ -139,7 +139,7 @@ async fn session_errors_have_the_request_id() {
     let body = r#"{"jsonrpc":"2.0","id":"mine","method":"ping"}"#;
     let cases = [
         (vec![JSON, ACCEPT], 400),
-        (vec![JSON, ACCEPT, ("mcp-session-id", "nobody's")], 404),
+        (vec![JSON, ACCEPT, ("mcp-session-id", "unknown")], 404),
         (vec![JSON, ACCEPT, ("mcp-session-id", session), ("mcp-protocol-version", "1999-01-01")], 400),
     ];
     for (headers, expected) in cases {

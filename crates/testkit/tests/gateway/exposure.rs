@@ -50,13 +50,14 @@ async fn auto_mode_depends_on_the_client_and_the_catalog_size() {
     // Few enough for full definitions, enough for summaries, too many for both.
     for (count, mode) in [(5, "full"), (120, "summary"), (1_000, "search")] {
         let (_upstream, home, gateway) = many(auto.clone(), count).await;
-        let explained = home.command("exposure").args(["explain", "--client", "somebody", "--json"]).output();
+        let explained =
+            home.command("exposure").args(["explain", "--client", "some-client", "--json"]).output();
         let explained: Value = serde_json::from_slice(&explained.unwrap().stdout).unwrap();
         assert_eq!(explained["mode"], mode, "{explained}");
         assert_eq!(explained["tools"], count, "{explained}");
         assert!(explained["reason"].as_str().unwrap().contains("exposure.tool_tokens"), "{explained}");
         for era in ERAS {
-            let tools = listed(&TestClient::named("somebody", era, gateway.address).await).await;
+            let tools = listed(&TestClient::named("some-client", era, gateway.address).await).await;
             let schema = &tools.iter().find(|tool| tool["name"] == "srv_tool_0003");
             match mode {
                 "full" => assert!(schema.unwrap()["inputSchema"]["properties"]["what"].is_object()),
@@ -113,7 +114,7 @@ async fn every_tool_is_callable_in_every_mode() {
 
             let told = client.call("mcp_tool_describe", json!({ "name": "mcp.srv.tool_0002" })).await;
             assert!(told.text().contains(r#""required":["what"]"#), "{}", told.answer);
-            assert!(client.call("mcp_tool_describe", json!({ "name": "nobody" })).await.is_error());
+            assert!(client.call("mcp_tool_describe", json!({ "name": "missing" })).await.is_error());
             let told = client.call("mcp_tool_list", json!({ "server": "srv" })).await;
             assert!(told.text().contains("srv_tool_0000: Does the thing number 0."), "{}", told.text());
             assert!(told.text().contains("3 tools; this is the end"), "{}", told.text());
@@ -232,7 +233,7 @@ async fn search_results_are_short_and_loaded() {
     let mut all: Vec<Value> = serde_json::from_str(&tools(300)).unwrap();
     let about = json!({ "type": "string", "description": "A long story about what this takes. ".repeat(12) });
     all.push(
-        json!({ "name": "send_mail", "description": format!("Sends an e-mail. {}", "To anybody. ".repeat(60)),
+        json!({ "name": "send_mail", "description": format!("Sends an e-mail. {}", "To any user. ".repeat(60)),
         "inputSchema": { "type": "object", "required": ["to"],
             "properties": { "to": about, "subject": about, "body": about } } }),
     );
@@ -246,7 +247,7 @@ async fn search_results_are_short_and_loaded() {
     gateway.act("srv", "refresh").await;
     for era in ERAS {
         let client = TestClient::of(era, gateway.address).await;
-        let told = client.call("mcp_tool_search", json!({ "query": "send an email to somebody" })).await;
+        let told = client.call("mcp_tool_search", json!({ "query": "send an email to a colleague" })).await;
         let text = told.text();
         assert!(text.starts_with("srv_send_mail(to: string, subject?: string, body?: string) ["), "{text}");
         assert!(toolbooth_core::weigh::tokens(text) <= 500, "{text}");

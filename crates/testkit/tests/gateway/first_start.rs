@@ -142,7 +142,7 @@ async fn silent_server_delays_only_the_first_list() {
         ("prompts/get", "name", "prompt"),
         ("resources/read", "uri", "resource"),
     ] {
-        for name in ["silent_ok", "nobody_ok"] {
+        for name in ["silent_ok", "absent_ok"] {
             let told = modern.ask(method, json!({ key: name })).await;
             let message = format!("Unknown {what}: {name} (servers are still connecting)");
             assert_eq!(told.answer["error"]["message"], message, "{}", told.answer);

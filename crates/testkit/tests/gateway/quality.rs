@@ -24,7 +24,7 @@ fn hostile_tools() -> Value {
     json!([
         tool("plain", "Adds two numbers and gives the sum."),
         tool("emoji", "Says \u{26a0}\u{fe0f} or \u{1f469}\u{200d}\u{1f4bb}, one a line.\n\tNothing else."),
-        tool("hebrew", "\u{5e9}\u{5dc}\u{5d5}\u{5dd} \u{5e2}\u{5d5}\u{5dc}\u{5dd}, said to everybody."),
+        tool("hebrew", "\u{5e9}\u{5dc}\u{5d5}\u{5dd} \u{5e2}\u{5d5}\u{5dc}\u{5dd}, said to all."),
         tool("tagged", &format!("Adds two numbers.{tagged}")),
         tool("turned", "Deletes nothing.\u{202e}.gnihtyreve seteleD"),
         tool("ze\u{200b}ro", "Adds two numbers and gives the sum."),

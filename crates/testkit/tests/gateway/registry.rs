@@ -43,7 +43,7 @@ impl RegistrySetup {
             entry
         };
         let mut shared = common.entry();
-        let auth = json!({ "required": true, "envs": ["HOME", "NOBODY_SETS_THIS"], "scopes": ["mail"] });
+        let auth = json!({ "required": true, "envs": ["HOME", "UNSET_VARIABLE"], "scopes": ["mail"] });
         shared["tools"] = json!({ "overrides": {
             "alpha": { "version": "1.2", "capabilities": ["Web Search", "b", "web-search"], "side_effects": "none" },
             "beta": { "version": "1.0.0-beta", "capabilities": ["b"], "auth": auth, "default_timeout": 5 },
@@ -117,7 +117,7 @@ async fn persona_filters_select_join_and_exclude_shared_tools() {
         assert_eq!(registry.names(query).await, expected, "{query}");
     }
     let mut refusals = Vec::new();
-    for name in ["Closed", "Nobody"] {
+    for name in ["Closed", "Vacant"] {
         let path = format!("/tools?persona=Atlas&persona={name}");
         let reply = registry.as_cat().send(Method::GET, &path, &[], "").await;
         refusals.push((reply.status, reply.bytes().await.to_vec()));
@@ -168,7 +168,7 @@ async fn tools_can_be_filtered_by_their_properties() {
         ("side_effects=write", &["common_delta"]),
         ("side_effects=write&side_effects=none", &["common_alpha", "common_delta"]),
         ("server=common&q=GAMMA+TOOL", &["common_gamma"]),
-        ("server=nobody", &[]),
+        ("server=vacant", &[]),
         ("provider=mcp%3Acommon&q=alpha", &["common_alpha"]),
         ("provider=mcp%3Aatlas", &[]),
         ("provider=http", &[]),
@@ -229,7 +229,7 @@ async fn tool_details_show_its_terms_and_no_secret() {
     let known = registry.gateway.http().get_json("/tools/common_beta").await;
     let credentials = json!([
         { "name": "HOME", "required": true, "configured": true },
-        { "name": "NOBODY_SETS_THIS", "required": true, "configured": false },
+        { "name": "UNSET_VARIABLE", "required": true, "configured": false },
     ]);
     assert_eq!(known["auth"]["credentials"], credentials, "{known}");
     let home = registry.home.path("").display().to_string();

@@ -61,11 +61,11 @@ async fn every_route_admits_exactly_the_roles_in_the_table() {
     for (method, path, access) in &routes {
         let route = format!("{method} {path}");
         *counts.entry(access).or_default() += 1;
-        assert_eq!(access == "anybody", OPEN.contains(&route.as_str()), "{route}");
+        assert_eq!(access == "public", OPEN.contains(&route.as_str()), "{route}");
         let (status, code) = ask(&anonymous, method, path).await;
         match access.as_str() {
             // A file URL has its own token.
-            "anybody" => assert!(!code.starts_with("auth."), "{route}: {status} {code}"),
+            "public" => assert!(!code.starts_with("auth."), "{route}: {status} {code}"),
             _ => assert_eq!((status, code.as_str()), (401, "auth.required"), "{route} without a credential"),
         }
         for (role, http) in &roles {

@@ -123,7 +123,7 @@ async fn planner_uses_the_gateway_model() {
     let (status, answer) = gateway.http().post_json("/tools/planner_plan_task/call", call).await;
     assert!(status == 200 && answer.to_string().contains("to say it"), "{answer}");
     let told = &chat.seen()[1]["messages"];
-    assert!(told.to_string().contains("has no JSON object"), "the model is told about the error: {told}");
+    assert!(told.to_string().contains("has no JSON object"), "the model gets the error: {told}");
     assert!(told[1]["content"].as_str().is_some_and(|text| text.contains("Tool: demo_echo")), "{told}");
 
     let chat = ChatServer::start([ChatReply::says("no"), ChatReply::says(plan)]).await.unwrap();

@@ -95,7 +95,7 @@ async fn statistics_show_the_list_that_the_client_received() {
     assert_eq!(after["clients"], json!([name]));
     let (status, same) = stats(&gateway.http(), &format!("?client={name}")).await;
     assert_eq!((status, &same["sent"]), (200, &after["sent"]));
-    let (status, refused) = stats(&gateway.http(), "?client=nobody").await;
+    let (status, refused) = stats(&gateway.http(), "?client=missing").await;
     assert_eq!((status, &refused["code"]), (404, &json!("stats.unknown-client")));
     assert!(refused["hint"].as_str().unwrap().contains(name), "{refused}");
 

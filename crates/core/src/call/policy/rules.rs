@@ -39,7 +39,7 @@ pub enum RuleEffect {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RuleSubject {
     /// Every caller.
-    Everybody,
+    AllCallers,
     /// Members of a group.
     Group(String),
     /// One user.
@@ -135,7 +135,7 @@ impl Rule {
 
     fn is_about_caller(&self, caller: &Caller) -> bool {
         match &self.subject {
-            RuleSubject::Everybody => true,
+            RuleSubject::AllCallers => true,
             RuleSubject::Group(group) => caller.groups.contains(group),
             RuleSubject::User(user) => caller.is_named(user),
             RuleSubject::Persona(persona) => caller.persona_name() == Some(persona),

@@ -74,20 +74,20 @@ fn rule(subject: RuleSubject, names: &[&str], effect: RuleEffect) -> Rule {
 #[test]
 fn the_first_match_wins_in_a_layer_and_the_strictest_across() {
     use RuleEffect::{Allow, Ask, AskApprover, Deny, Hide, Plan};
-    use RuleSubject::{Client, Everybody, Group, Persona, User};
+    use RuleSubject::{AllCallers, Client, Group, Persona, User};
     let group = |name: &str| Group(name.into());
     let cases: Vec<(Vec<Vec<Rule>>, &str)> = vec![
         (vec![], "run"),
-        (vec![vec![rule(Everybody, &["s_get_*"], Deny)]], "run"),
-        (vec![vec![rule(Everybody, &["s_delete_*"], Deny)]], "refuse"),
-        (vec![vec![rule(Everybody, &["delete_x"], Ask)]], "ask in person"),
-        (vec![vec![rule(Everybody, &["delete_x"], AskApprover)]], "ask approver"),
-        (vec![vec![rule(Everybody, &[], AskApprover)], vec![rule(Everybody, &[], Ask)]], "ask approver"),
-        (vec![vec![rule(Everybody, &["mcp.s.*"], Plan)]], "queue"),
-        (vec![vec![rule(group("staff"), &[], Allow), rule(Everybody, &[], Deny)]], "run"),
-        (vec![vec![rule(group("ops"), &[], Allow), rule(Everybody, &[], Deny)]], "refuse"),
-        (vec![vec![rule(Everybody, &[], Allow)], vec![rule(User("ann".into()), &[], Ask)]], "ask in person"),
-        (vec![vec![rule(Everybody, &[], Deny)], vec![rule(Everybody, &[], Allow)]], "refuse"),
+        (vec![vec![rule(AllCallers, &["s_get_*"], Deny)]], "run"),
+        (vec![vec![rule(AllCallers, &["s_delete_*"], Deny)]], "refuse"),
+        (vec![vec![rule(AllCallers, &["delete_x"], Ask)]], "ask in person"),
+        (vec![vec![rule(AllCallers, &["delete_x"], AskApprover)]], "ask approver"),
+        (vec![vec![rule(AllCallers, &[], AskApprover)], vec![rule(AllCallers, &[], Ask)]], "ask approver"),
+        (vec![vec![rule(AllCallers, &["mcp.s.*"], Plan)]], "queue"),
+        (vec![vec![rule(group("staff"), &[], Allow), rule(AllCallers, &[], Deny)]], "run"),
+        (vec![vec![rule(group("ops"), &[], Allow), rule(AllCallers, &[], Deny)]], "refuse"),
+        (vec![vec![rule(AllCallers, &[], Allow)], vec![rule(User("ann".into()), &[], Ask)]], "ask in person"),
+        (vec![vec![rule(AllCallers, &[], Deny)], vec![rule(AllCallers, &[], Allow)]], "refuse"),
         (vec![vec![rule(Client("cli".into()), &[], Hide)]], "hide"),
         (vec![vec![rule(Client("other".into()), &[], Hide)]], "run"),
         (vec![vec![rule(Persona("dev".into()), &[], Hide)]], "run"),
@@ -105,7 +105,7 @@ fn a_rule_that_plans_does_not_cancel_an_approver_of_another_layer() {
     use RuleEffect::{Ask, AskApprover, Plan};
     let catalog = catalog(|_| {});
     let policies = |effects: [RuleEffect; 2]| -> Vec<Box<dyn Policy>> {
-        let layers = effects.map(|effect| vec![rule(RuleSubject::Everybody, &["s_delete_x"], effect)]);
+        let layers = effects.map(|effect| vec![rule(RuleSubject::AllCallers, &["s_delete_x"], effect)]);
         vec![Box::new(Arc::new(book(layers.into())))]
     };
     let judged = |effects, approval| {
@@ -133,7 +133,7 @@ fn rules_match_effects_and_arguments() {
     let catalog = catalog(|_| {});
     let by_effect = |word: &str| {
         let tools = ToolMatch { side_effects: vec![word.into()], ..ToolMatch::default() };
-        Rule::new(RuleSubject::Everybody, tools, [], RuleEffect::Deny, None).expect("a rule")
+        Rule::new(RuleSubject::AllCallers, tools, [], RuleEffect::Deny, None).expect("a rule")
     };
     for (tool, effect, expected) in [
         ("s_delete_x", "destructive", "refuse"),
@@ -147,7 +147,7 @@ fn rules_match_effects_and_arguments() {
     }
     let on = |pointer: &str, pattern: &str| {
         let arguments = [(pointer.to_owned(), pattern.to_owned())];
-        Rule::new(RuleSubject::Everybody, ToolMatch::default(), arguments, RuleEffect::Deny, None)
+        Rule::new(RuleSubject::AllCallers, ToolMatch::default(), arguments, RuleEffect::Deny, None)
             .expect("a rule")
     };
     let long = format!(r#"{{"to":"{}"}}"#, "x".repeat(70 << 10));
@@ -172,14 +172,14 @@ fn rules_match_effects_and_arguments() {
         (RuleEffect::Allow, "^9999", "run"),
     ] {
         let arguments = [("/n/0".to_owned(), pattern.to_owned())];
-        let on_number = Rule::new(RuleSubject::Everybody, ToolMatch::default(), arguments, effect, None);
-        let otherwise = rule(RuleSubject::Everybody, &[], RuleEffect::Ask);
+        let on_number = Rule::new(RuleSubject::AllCallers, ToolMatch::default(), arguments, effect, None);
+        let otherwise = rule(RuleSubject::AllCallers, &[], RuleEffect::Ask);
         let draft = drafted(&catalog, ann(), "s_frob", close, Situation::default());
         let book = book(vec![vec![on_number.expect("a rule"), otherwise]]);
         assert_eq!(word(&book.judge(&draft)), expected, "{effect:?} {pattern}");
     }
     let bomb = Rule::new(
-        RuleSubject::Everybody,
+        RuleSubject::AllCallers,
         ToolMatch::default(),
         [("/a".to_owned(), r"(\w{1,200}){1,20}q".to_owned())],
         RuleEffect::Deny,
