@@ -16,14 +16,24 @@ pub(crate) struct AllowanceUse {
 }
 
 impl Engine {
-    /// Charges a call to its caller's allowance, if there is one.
-    pub(crate) fn charge_allowance(&self, call: &Sealed) -> Result<Option<Box<AllowanceUse>>, OverAllowance> {
-        let Some(allowance) = self.terms().routing.allowance else { return Ok(None) };
-        // The gateway's own tools only return what the caller already has access to.
-        if call.tool().server.is_own() {
-            return Ok(None);
+    /// Charges a call to its caller's allowance, if there is one, and keeps the charge in `usage`. A call that is
+    /// charged already, and runs again because a person approved a tool behind it, pays nothing more; the time that
+    /// the person needed is not running time.
+    pub(crate) fn charge_allowance(
+        &self,
+        call: &Sealed,
+        usage: &mut Option<Box<AllowanceUse>>,
+    ) -> Result<(), OverAllowance> {
+        if let Some(charged) = usage {
+            charged.started = Instant::now();
+            return Ok(());
         }
-        self.spend_of(&allowance, call).map(Some)
+        let Some(allowance) = self.terms().routing.allowance else { return Ok(()) };
+        // The gateway's own tools only return what the caller already has access to.
+        if !call.tool().server.is_own() {
+            *usage = Some(self.spend_of(&allowance, call)?);
+        }
+        Ok(())
     }
 
     fn spend_of(&self, allowance: &Allowance, call: &Sealed) -> Result<Box<AllowanceUse>, OverAllowance> {

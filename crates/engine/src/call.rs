@@ -79,9 +79,11 @@ impl Engine {
     ) -> Result<Answer, Problem> {
         let CallRequest { mut incoming, mut round, progress, questions, reading, approval_wait } = request;
 
-        // Usually one pass; each approval that the call needs adds another. `_usage` is a guard, kept until the end of
-        // this function: dropping it adds the running time to what the caller has used of their allowance.
-        let (sealed, answer, _usage) = loop {
+        // A guard, kept until the end of this function: dropping it adds the running time to what the caller has used of
+        // their allowance.
+        let mut usage = None;
+        // Usually one pass; each approval that the call needs adds another.
+        let (sealed, answer) = loop {
             // Stages 2 to 4: resolve, authorise, draft.
             let readiness = pin!(self.wait_for_tool(&incoming.name, &incoming.caller)).await;
             let caller = incoming.caller.clone();
@@ -111,7 +113,7 @@ impl Engine {
             // Stage 6: seal.
             record.grant_files(judged.draft()).await;
             let sealed = self.seal(judged, record.ids(), record.file_grant())?;
-            let usage = self.charge_allowance(&sealed)?;
+            self.charge_allowance(&sealed, &mut usage)?;
 
             // The result must be read whole if a person approved the call (it is stored with the held call), if the
             // call names files (tokens of their URLs are removed from it), or if warnings are added to it.
@@ -127,10 +129,10 @@ impl Engine {
             if sealed.tool().terms.providers.is_empty() {
                 let answer = pin!(self.dispatch(&sealed, route(&sealed), options, link)).await;
                 let answer = answer.map_err(|undelivered| record.note_failure(&sealed, *undelivered))?;
-                break (sealed, answer, usage);
+                break (sealed, answer);
             }
             match Box::pin(self.dispatch_to_providers(&sealed, record, options, approval_wait, link)).await? {
-                ProviderOutcome::Answered(answer) => break (sealed, answer, usage),
+                ProviderOutcome::Answered(answer) => break (sealed, answer),
                 ProviderOutcome::Held(answer) => return Ok(answer),
                 ProviderOutcome::Approved(again) => incoming = again,
             }

@@ -103,6 +103,22 @@ fn id(held: &Value) -> String {
     held["id"].as_str().unwrap().to_owned()
 }
 
+#[tokio::test]
+async fn a_call_that_waits_for_an_approval_behind_it_is_charged_once() {
+    let more = json!({ "limits": { "calls_per_minute": 1 } });
+    let bank = LedgerUsers::open(json!({ "approval": "approver" }), more).await;
+    let body = json!({ "arguments": { "text": "rent" }, "wait": TEST_TIMEOUT.as_secs() }).to_string();
+    let http = bank.http(&bank.ann.0);
+    let call = tokio::spawn(async move { http.post_json("/tools/pay/call", &body).await });
+    let inner = bank.waiting("led_write_entry").await;
+    assert_eq!(bank.answer(&bank.bob, &id(&inner), "approve", "").await.0, 200);
+    let (status, answer) = call.await.unwrap();
+    assert_eq!(status, 200, "{answer}");
+    assert_eq!(bank.ledger.entries().len(), 1);
+    let (_, answer) = bank.call(&bank.ann.0, "pay", "rent").await;
+    assert_eq!(answer["code"], "call.over-rate", "{answer}");
+}
+
 // H3
 #[tokio::test]
 async fn approval_of_a_manifest_tool_does_not_approve_the_tool_behind_it() {
