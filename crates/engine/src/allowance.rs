@@ -3,7 +3,7 @@
 use crate::clock::now_ms;
 use crate::engine::Engine;
 use std::sync::{PoisonError, Weak};
-use std::time::Instant;
+use tokio::time::Instant;
 use toolbooth_core::allowance::{Allowance, OverAllowance, UsageKey};
 use toolbooth_core::call::Sealed;
 

@@ -5,7 +5,8 @@
 
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use tokio::time::Instant;
 use toolbooth_store::MAX_CLOCK_LEAD_MS;
 
 /// A step back of the system clock by more than this is logged.

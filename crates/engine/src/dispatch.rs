@@ -81,7 +81,7 @@ impl Engine {
         match deadline.hold(attempt).await {
             Ok(answer) => Ok(answer),
             Err(error) => {
-                let failed = Undelivered::on_server(None, provider.server, &error, began.into_std());
+                let failed = Undelivered::on_server(None, provider.server, &error, began);
                 Box::pin(self.retry_server((error, failed), call, &provider, &options, &channel, deadline))
                     .await
             }

@@ -12,7 +12,7 @@ use futures_util::future::BoxFuture;
 use serde_json::json;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use tokio::time::Instant;
 use toolbooth_core::audit::AuditEntry;
 use toolbooth_core::call::Sealed;
 use toolbooth_core::caller::ClientFacts;

@@ -3,7 +3,8 @@
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::Instant;
 use toolbooth_core::json::RawJson;
 use toolbooth_wire::Request;
 

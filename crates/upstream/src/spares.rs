@@ -10,8 +10,9 @@ use crate::connection::{Connection, SharedConnection};
 use crate::lease::ConnectionLease;
 use crate::pool::{ConnectionKey, MAX_CONNECTIONS, Pool, SharingGroup, has_share_left};
 use std::sync::{Arc, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::sync::OnceCell;
+use tokio::time::Instant;
 
 /// How long a call waits for its callers' own connection before it looks for a spare.
 const OWN_CONNECTION_WAIT: Duration = Duration::from_millis(50);

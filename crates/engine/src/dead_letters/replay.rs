@@ -12,7 +12,7 @@ use crate::roster::{AbsentCaller, Rights};
 use crate::unrecorded::UNRECORDED;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use tokio::time::Instant;
 use toolbooth_core::call::IncomingCall;
 use toolbooth_core::caller::{Caller, ClientFacts};
 use toolbooth_core::dead_letter::{

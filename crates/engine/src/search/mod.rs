@@ -7,7 +7,7 @@ pub use encoder::Encoder;
 
 use crate::engine::{Engine, ManagedServer};
 use std::sync::Arc;
-use std::time::Instant;
+use tokio::time::Instant;
 use toolbooth_core::caller::Caller;
 use toolbooth_core::catalog::Catalog;
 use toolbooth_core::event::{Event, EventKind};

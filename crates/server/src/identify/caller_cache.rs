@@ -4,7 +4,8 @@ use super::CACHED_FOR;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
+use tokio::time::Instant;
 use toolbooth_core::caller::Caller;
 
 /// Maximum number of cached callers; when it is reached the cache is emptied.

@@ -7,8 +7,9 @@ use http::{HeaderValue, Request, StatusCode};
 use serde::Deserialize;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::sync::OnceCell;
+use tokio::time::Instant;
 use toolbooth_core::secret::SecretText;
 use toolbooth_upstream::oauth::{HttpFetch, NetworkReach};
 

@@ -6,7 +6,8 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// Number of bad credentials that an address may send before it has to wait.
 const BURST: u32 = 20;

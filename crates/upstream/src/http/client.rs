@@ -19,8 +19,9 @@ use hyper_util::rt::TokioIo;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::net::TcpStream;
+use tokio::time::Instant;
 
 /// Maximum age of an idle connection: servers close them at about that age.
 pub(super) const IDLE_LIMIT: Duration = Duration::from_secs(60);

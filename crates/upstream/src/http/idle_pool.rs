@@ -3,7 +3,8 @@
 use super::client::{IDLE_LIMIT, MAX_IDLE, OriginClient};
 use super::connection::HttpConnection;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// How often idle connections are checked.
 const CHECK_INTERVAL: Duration = Duration::from_secs(5);
