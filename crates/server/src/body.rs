@@ -1,14 +1,13 @@
 //! Response bodies (chunks in memory or a stream), and reading request bodies into memory.
 
 use crate::pace::is_too_slow;
-use crate::wake_filter::poll_chunk;
 use bytes::{Bytes, BytesMut};
 use futures_util::Stream;
 use http::HeaderMap;
 use http::header::CONTENT_ENCODING;
 use http_body::{Body as HttpBody, Frame, SizeHint};
+use http_body_util::BodyExt;
 use std::collections::VecDeque;
-use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -44,7 +43,7 @@ where
 {
     let mut first = Bytes::new();
     let mut all = BytesMut::new();
-    while let Some(frame) = poll_fn(|cx| poll_chunk(&mut body, cx)).await {
+    while let Some(frame) = body.frame().await {
         let Ok(data) = frame.map_err(read_error)?.into_data() else { continue };
         if first.len().max(all.len()) + data.len() > limit {
             return Err(BodyReadError::TooLong);

@@ -12,7 +12,6 @@ use crate::peer::{Ingress, PeerUser};
 use crate::rest::ProblemDocument;
 use crate::shared_timer::SharedTimer;
 use crate::stall::StallGuard;
-use crate::wake_filter::WakeFilter;
 use axum::response::IntoResponse;
 use bytes::Bytes;
 use http::header::CONNECTION;
@@ -22,7 +21,6 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use std::convert::Infallible;
-use std::future::poll_fn;
 use std::io;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -111,10 +109,9 @@ where
     tokio::pin!(connection);
     // A child token: polling a shared one takes a lock that all threads contend for.
     let end_token = slot.as_ref().map_or_else(|| stop.child_token(), |slot| slot.end_token().clone());
-    let filter = WakeFilter::default();
     tokio::select! {
         biased;
-        _ = poll_fn(|cx| filter.poll(connection.as_mut(), cx)) => {}
+        _ = connection.as_mut() => {}
         () = end_token.cancelled() => {
             if slot.is_some_and(|slot| slot.is_evicted()) {
                 return;

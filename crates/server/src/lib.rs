@@ -20,6 +20,5 @@ pub mod rest;
 pub mod runtime;
 mod shared_timer;
 mod stall;
-mod wake_filter;
 
 pub use listen::{Doors, ListenError, ServeOptions, serve};
