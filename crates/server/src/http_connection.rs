@@ -10,7 +10,6 @@ use crate::mcp;
 use crate::pace::{Pace, Paced};
 use crate::peer::{Ingress, PeerUser};
 use crate::rest::ProblemDocument;
-use crate::shared_timer::SharedTimer;
 use crate::stall::StallGuard;
 use axum::response::IntoResponse;
 use bytes::Bytes;
@@ -18,8 +17,9 @@ use http::header::CONNECTION;
 use http::{HeaderValue, Method, Request, Response};
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use hyper::body::Incoming;
+use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
+use hyper_util::rt::{TokioIo, TokioTimer};
 use std::convert::Infallible;
 use std::io;
 use std::pin::{Pin, pin};
@@ -100,12 +100,8 @@ where
             Ok::<_, Infallible>(response.map(|body| TrackedBody { body, _busy: busy }))
         })
     });
-    // hyper's default limit is 100 headers. Setting the same number explicitly would make hyper allocate two tables
-    // of that size for every request.
-    let connection = hyper::server::conn::http1::Builder::new()
-        .timer(SharedTimer::default())
-        .header_read_timeout(HEAD_TIMEOUT)
-        .serve_connection(TokioIo::new(StallGuard::new(stream, slot.clone())), service);
+    let connection =
+        http_builder().serve_connection(TokioIo::new(StallGuard::new(stream, slot.clone())), service);
     tokio::pin!(connection);
     // A child token: polling a shared one takes a lock that all threads contend for.
     let end_token = slot.as_ref().map_or_else(|| stop.child_token(), |slot| slot.end_token().clone());
@@ -120,6 +116,15 @@ where
             let _ = connection.await;
         }
     }
+}
+
+/// The HTTP/1 settings of all connections.
+fn http_builder() -> http1::Builder {
+    // hyper's default limit is 100 headers. Setting the same number explicitly would make hyper allocate two tables
+    // of that size for every request.
+    let mut builder = http1::Builder::new();
+    builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
+    builder
 }
 
 async fn answer(doors: Doors, peer: PeerInfo, request: Request<Incoming>) -> Response<ResponseBody> {
@@ -227,6 +232,21 @@ impl HttpBody for TrackedBody {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tokio::io::AsyncWriteExt;
+    use tokio::time::Instant;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_does_not_finish_a_request_head_is_disconnected() {
+        for start_of_head in ["", "GET / HTTP/1.1\r\nhost: "] {
+            let (ours, mut theirs) = tokio::io::duplex(1024);
+            let service = service_fn(async |_| Ok::<_, Infallible>(Response::new(ResponseBody::empty())));
+            theirs.write_all(start_of_head.as_bytes()).await.expect("it is being read");
+            let start = Instant::now();
+            let ended = http_builder().serve_connection(TokioIo::new(ours), service).await;
+            assert!(ended.is_err_and(|error| error.is_timeout()), "{start_of_head:?}");
+            assert_eq!(start.elapsed(), HEAD_TIMEOUT, "{start_of_head:?}");
+        }
+    }
 
     #[test]
     fn the_audit_log_shows_only_the_first_segment_of_a_path() {

@@ -18,7 +18,6 @@ mod pace;
 pub mod peer;
 pub mod rest;
 pub mod runtime;
-mod shared_timer;
 mod stall;
 
 pub use listen::{Doors, ListenError, ServeOptions, serve};
