@@ -1,6 +1,5 @@
 //! The `toolbooth` binary. Every role is a subcommand; `main` only dispatches.
 
-mod allocator;
 mod arguments;
 mod callback;
 mod callers;
@@ -32,9 +31,9 @@ mod terms;
 
 use std::process::ExitCode;
 
-/// See docs/adr/0011-allocator.md for the reason.
+/// See docs/adr/0016-plain-allocator.md for the reason.
 #[global_allocator]
-static ALLOCATOR: allocator::Allocator = allocator::Allocator;
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     let code = run();
