@@ -193,7 +193,7 @@ async fn after_startup(engine: Arc<Engine>, purge_delay: DefaultPurgeDelay) {
     if !in_time {
         settled.await;
     }
-    footprint::release_startup_memory();
+    footprint::release_free_heap();
     // The buffers of the last discovery are freed a moment later.
     tokio::time::sleep(Duration::from_secs(3)).await;
     footprint::release_free_heap();
