@@ -11,14 +11,13 @@ use crate::callers;
 use crate::exit::Exit;
 use crate::exporters::Exporters;
 use crate::failure::{CommandFailure, CommandResult};
-use crate::footprint::{self, DefaultPurgeDelay};
+use crate::footprint;
 use crate::gateway;
 use crate::gateway_handle::find_running;
 use crate::gateway_record::{self, GatewayRecord};
 use crate::render::{self, Paint};
 use clap::Args;
 use std::io::IsTerminal;
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::signal::unix::SignalKind;
@@ -111,7 +110,6 @@ async fn serve(
     let address = listener.local_addr().unwrap_or(settings.listen.0);
     // With a handler, a file over the size limit fails the write instead of killing the process.
     let _file_size = tokio::signal::unix::signal(SignalKind::from_raw(nix::libc::SIGXFSZ));
-    let purge_delay = footprint::disable_purge_delay();
     let store = claim_store(&settings).await?;
     if let Err(problem) = audit_trust(&*store, &callers::operator(), &sources.trust.entries()).await {
         tracing::error!("the trusted entries were not recorded in the audit: {}", problem.message);
@@ -146,7 +144,7 @@ async fn serve(
     render::print(&greeting::text(&record, &engine, &loaded, &invocation));
     tokio::spawn(watched.follow(reload.clone()));
     tokio::spawn(run_maintenance(door, stop.clone()));
-    tokio::spawn(after_startup(engine.clone(), purge_delay));
+    tokio::spawn(after_startup(engine.clone()));
     tokio::spawn(handle_signals(stop.clone(), reload));
     listen::serve(listener, control, doors, stop, serve_options(settings.drain_seconds)).await;
     if present {
@@ -182,17 +180,9 @@ async fn claim_store(settings: &Settings) -> Result<Arc<dyn Store>, CommandFailu
     }
 }
 
-/// How long the allocator stays in startup mode: a slow server must not slow down calls for longer.
-const STARTUP_MODE: Duration = Duration::from_secs(10);
-
 /// Releases memory that only startup needed, after every server has connected or failed.
-async fn after_startup(engine: Arc<Engine>, purge_delay: DefaultPurgeDelay) {
-    let mut settled = pin!(engine.settled());
-    let in_time = tokio::time::timeout(STARTUP_MODE, &mut settled).await.is_ok();
-    footprint::restore_purge_delay(purge_delay);
-    if !in_time {
-        settled.await;
-    }
+async fn after_startup(engine: Arc<Engine>) {
+    engine.settled().await;
     footprint::release_free_heap();
     // The buffers of the last discovery are freed a moment later.
     tokio::time::sleep(Duration::from_secs(3)).await;
