@@ -1,5 +1,7 @@
 //! The `toolbooth` binary. Every role is a subcommand; `main` only dispatches.
 
+#![forbid(unsafe_code)]
+
 mod arguments;
 mod callback;
 mod callers;
@@ -13,7 +15,6 @@ mod exit;
 mod exporters;
 mod failure;
 mod file_storage;
-mod footprint;
 mod gateway;
 mod gateway_handle;
 mod gateway_record;

@@ -144,18 +144,6 @@ impl CatalogReadiness {
 }
 
 impl Engine {
-    /// Waits until no server is starting or waited for any more.
-    pub async fn settled(&self) {
-        let mut starting = self.starting_servers().starting.subscribe();
-        loop {
-            let last = starting.borrow_and_update().values().map(|server| server.until).max();
-            let Some(until) = last else { return };
-            if tokio::time::timeout_at(until, starting.changed()).await.is_err() {
-                return;
-            }
-        }
-    }
-
     /// Waits briefly until the catalog contains every server that this caller may use. Costs one atomic read if all
     /// servers are known.
     pub async fn wait_for_servers(&self, caller: &Caller) -> CatalogReadiness {

@@ -11,7 +11,6 @@ use crate::callers;
 use crate::exit::Exit;
 use crate::exporters::Exporters;
 use crate::failure::{CommandFailure, CommandResult};
-use crate::footprint;
 use crate::gateway;
 use crate::gateway_handle::find_running;
 use crate::gateway_record::{self, GatewayRecord};
@@ -24,7 +23,7 @@ use tokio::signal::unix::SignalKind;
 use tokio_util::sync::CancellationToken;
 use toolbooth_config::{LoadedConfig, Settings, Sources};
 use toolbooth_core::fault::{Blame, Problem};
-use toolbooth_engine::{Engine, Roster, audit_trust};
+use toolbooth_engine::{Roster, audit_trust};
 use toolbooth_server::mcp::Door;
 use toolbooth_server::rest::{self, ConfigStatus, Reload, ReloadCause, RestState};
 use toolbooth_server::{Doors, ServeOptions, listen};
@@ -144,7 +143,6 @@ async fn serve(
     render::print(&greeting::text(&record, &engine, &loaded, &invocation));
     tokio::spawn(watched.follow(reload.clone()));
     tokio::spawn(run_maintenance(door, stop.clone()));
-    tokio::spawn(after_startup(engine.clone()));
     tokio::spawn(handle_signals(stop.clone(), reload));
     listen::serve(listener, control, doors, stop, serve_options(settings.drain_seconds)).await;
     if present {
@@ -178,15 +176,6 @@ async fn claim_store(settings: &Settings) -> Result<Arc<dyn Store>, CommandFailu
         }),
         opened => opened.map_err(CommandFailure::failed),
     }
-}
-
-/// Releases memory that only startup needed, after every server has connected or failed.
-async fn after_startup(engine: Arc<Engine>) {
-    engine.settled().await;
-    footprint::release_free_heap();
-    // The buffers of the last discovery are freed a moment later.
-    tokio::time::sleep(Duration::from_secs(3)).await;
-    footprint::release_free_heap();
 }
 
 /// Runs the periodic maintenance tasks.
