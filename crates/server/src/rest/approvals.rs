@@ -2,7 +2,8 @@
 
 use super::RestState;
 use super::auth::RestCaller;
-use super::extract::{self, JsonBody, NoQuery, PathParam, QueryParams, run_to_completion};
+use super::extract::{self, NoQuery, PathParam, QueryParams, run_to_completion};
+use super::item_request::ItemRequest;
 use super::problem::ProblemDocument;
 use axum::Json;
 use axum::extract::State;
@@ -260,10 +261,7 @@ pub struct ApproveBody {
 )]
 pub async fn approve(
     State(rest): State<RestState>,
-    RestCaller(caller): RestCaller,
-    PathParam(id): PathParam<String>,
-    _: NoQuery,
-    JsonBody(body): JsonBody,
+    ItemRequest { caller, id, body }: ItemRequest,
 ) -> Result<Json<ApprovalView>, ProblemDocument> {
     let id = held_id(&id)?;
     let body: ApproveBody = extract::body(&body, APPROVE)?;
@@ -304,10 +302,7 @@ pub struct RejectBody {
 )]
 pub async fn reject(
     State(rest): State<RestState>,
-    RestCaller(caller): RestCaller,
-    PathParam(id): PathParam<String>,
-    _: NoQuery,
-    JsonBody(body): JsonBody,
+    ItemRequest { caller, id, body }: ItemRequest,
 ) -> Result<Json<ApprovalView>, ProblemDocument> {
     let id = held_id(&id)?;
     let RejectBody { reason } = extract::body(&body, REJECT)?;

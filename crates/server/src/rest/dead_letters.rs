@@ -2,7 +2,8 @@
 
 use super::RestState;
 use super::auth::RestCaller;
-use super::extract::{self, JsonBody, NoQuery, PathParam, QueryParams, run_to_completion};
+use super::extract::{self, NoQuery, PathParam, QueryParams, run_to_completion};
+use super::item_request::ItemRequest;
 use super::problem::ProblemDocument;
 use axum::Json;
 use axum::extract::State;
@@ -207,10 +208,7 @@ pub struct ReplayView {
 )]
 pub async fn replay(
     State(rest): State<RestState>,
-    RestCaller(caller): RestCaller,
-    PathParam(id): PathParam<String>,
-    _: NoQuery,
-    JsonBody(body): JsonBody,
+    ItemRequest { caller, id, body }: ItemRequest,
 ) -> Result<Json<ReplayView>, ProblemDocument> {
     let id = letter_id(&id)?;
     let ReplayBody { anyway } = extract::body(&body, REPLAY)?;

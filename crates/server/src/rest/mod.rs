@@ -18,6 +18,7 @@ mod events;
 mod exposure;
 mod extract;
 mod files;
+mod item_request;
 mod manifests;
 mod metrics;
 mod openapi;

@@ -4,6 +4,7 @@ use super::RestState;
 use super::approvals::{self, ApprovalView};
 use super::auth::{RestCaller, with_persona};
 use super::extract::{self, JsonBody, NoQuery, PathParam, QueryParams, run_to_completion};
+use super::item_request::ItemRequest;
 use super::problem::ProblemDocument;
 use axum::Json;
 use axum::extract::State;
@@ -213,10 +214,7 @@ pub struct StepsBody {
 )]
 pub async fn approve(
     State(rest): State<RestState>,
-    RestCaller(caller): RestCaller,
-    PathParam(id): PathParam<String>,
-    _: NoQuery,
-    JsonBody(body): JsonBody,
+    ItemRequest { caller, id, body }: ItemRequest,
 ) -> Result<Json<StepsView>, ProblemDocument> {
     let id = plan_id(&id)?;
     let body: StepsBody = extract::body(&body, STEPS)?;
@@ -247,10 +245,7 @@ pub async fn approve(
 )]
 pub async fn reject(
     State(rest): State<RestState>,
-    RestCaller(caller): RestCaller,
-    PathParam(id): PathParam<String>,
-    _: NoQuery,
-    JsonBody(body): JsonBody,
+    ItemRequest { caller, id, body }: ItemRequest,
 ) -> Result<Json<StepsView>, ProblemDocument> {
     let id = plan_id(&id)?;
     let StepsBody { steps, reason } = extract::body(&body, STEPS)?;
