@@ -1,6 +1,6 @@
 //! The credentials that the gateway sends to a server, and the caller's headers that it forwards.
 
-use super::file::{AuthField, AuthWord, OAuthField, OAuthMap};
+use super::file::{AuthField, AuthMap, AuthWord, OAuthField, OAuthMap};
 use super::normalise::EntryContext;
 use crate::fields::{OneOrMany, SecretField};
 use crate::finding::Severity;
@@ -29,7 +29,7 @@ pub(super) fn choose(
     transport: &Transport,
 ) -> Option<(OutboundAuth, Option<Json>)> {
     let AuthFields { auth, auth_type, auth_token, auth_header, oauth, scopes } = fields;
-    let AuthField {
+    let AuthField(AuthMap {
         kind,
         token,
         header,
@@ -40,7 +40,7 @@ pub(super) fn choose(
         env,
         envs,
         docs,
-    } = auth.unwrap_or_default();
+    }) = auth.unwrap_or_default();
     let scopes: Vec<String> = more_scopes.into_iter().chain(scopes).flat_map(|field| field.0).collect();
     // Some dialects write all scopes into one string.
     let scopes: Vec<String> =
@@ -56,7 +56,7 @@ pub(super) fn choose(
     let oauth = match oauth {
         None | Some(OAuthField::Switch(false)) => None,
         Some(OAuthField::Switch(true)) => Some(client.clone()),
-        Some(OAuthField::Client(map)) => Some(with_client(context, client.clone(), map)),
+        Some(OAuthField::Map(map)) => Some(with_client(context, client.clone(), map)),
     };
     literal_token(context);
     let word = word.unwrap_or(match (&oauth, &token) {

@@ -4,9 +4,11 @@ use super::shapes::{
     ApprovalNames, AuthNames, AuthShape, EraNames, IdempotencyShape, InjectShape, OAuthShape, RestartNames,
     Scalar, ShareNames, SideEffectNames, ToolsShape, TransportNames,
 };
+use super::switch::{SwitchMap, SwitchOr};
 use crate::fields::{OneOrMany, ScalarField, Seconds, SecretField, TextOrTexts, Time};
 use schemars::JsonSchema;
 use serde::Deserialize;
+use serde::de::value::MapAccessDeserializer;
 use serde::de::{self, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -207,11 +209,19 @@ pub(crate) enum AuthWord {
 
 /// `auth`: a kind, or a map that may also contain hints for manifests.
 #[derive(Debug, Default)]
-pub(crate) struct AuthField {
+pub(crate) struct AuthField(pub AuthMap);
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct AuthMap {
+    #[serde(rename = "type", alias = "scheme")]
     pub kind: Option<AuthWord>,
+    #[serde(alias = "key")]
     pub token: Option<SecretField>,
     pub header: Option<String>,
+    #[serde(alias = "clientId")]
     pub client_id: Option<SecretField>,
+    #[serde(alias = "clientSecret")]
     pub client_secret: Option<SecretField>,
     pub scopes: Option<OneOrMany<String>>,
     /// Hints for manifests: `required`, `env`, `envs`, `docs`.
@@ -219,31 +229,6 @@ pub(crate) struct AuthField {
     pub env: Option<serde_json::Value>,
     pub envs: Option<serde_json::Value>,
     pub docs: Option<String>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct AuthMap {
-    #[serde(default, rename = "type", alias = "scheme")]
-    kind: Option<AuthWord>,
-    #[serde(default, alias = "key")]
-    token: Option<SecretField>,
-    #[serde(default)]
-    header: Option<String>,
-    #[serde(default, alias = "clientId")]
-    client_id: Option<SecretField>,
-    #[serde(default, alias = "clientSecret")]
-    client_secret: Option<SecretField>,
-    #[serde(default)]
-    scopes: Option<OneOrMany<String>>,
-    #[serde(default)]
-    required: Option<bool>,
-    #[serde(default)]
-    env: Option<serde_json::Value>,
-    #[serde(default)]
-    envs: Option<serde_json::Value>,
-    #[serde(default)]
-    docs: Option<String>,
 }
 
 impl<'de> Deserialize<'de> for AuthField {
@@ -258,34 +243,11 @@ impl<'de> Deserialize<'de> for AuthField {
 
             fn visit_str<E: de::Error>(self, word: &str) -> Result<AuthField, E> {
                 let kind = AuthWord::deserialize(de::value::StrDeserializer::<E>::new(word))?;
-                Ok(AuthField { kind: Some(kind), ..AuthField::default() })
+                Ok(AuthField(AuthMap { kind: Some(kind), ..AuthMap::default() }))
             }
 
             fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<AuthField, A::Error> {
-                let AuthMap {
-                    kind,
-                    token,
-                    header,
-                    client_id,
-                    client_secret,
-                    scopes,
-                    required,
-                    env,
-                    envs,
-                    docs,
-                } = AuthMap::deserialize(de::value::MapAccessDeserializer::new(map))?;
-                Ok(AuthField {
-                    kind,
-                    token,
-                    header,
-                    client_id,
-                    client_secret,
-                    scopes,
-                    required,
-                    env,
-                    envs,
-                    docs,
-                })
+                AuthMap::deserialize(MapAccessDeserializer::new(map)).map(AuthField)
             }
         }
         deserializer.deserialize_any(AuthVisitor)
@@ -293,72 +255,39 @@ impl<'de> Deserialize<'de> for AuthField {
 }
 
 /// `oauth`: a boolean, or a map with a registered client.
-#[derive(Debug)]
-pub(crate) enum OAuthField {
-    Switch(bool),
-    Client(OAuthMap),
-}
+pub(crate) type OAuthField = SwitchOr<OAuthMap>;
 
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub(crate) struct OAuthMap {
-    #[serde(default, alias = "clientId")]
+    #[serde(alias = "clientId")]
     pub client_id: Option<SecretField>,
-    #[serde(default, alias = "clientSecret")]
+    #[serde(alias = "clientSecret")]
     pub client_secret: Option<SecretField>,
-    #[serde(default)]
     pub scopes: Option<OneOrMany<String>>,
     /// Used by the sign-in pages of other programs, and ignored here.
-    #[serde(default)]
     pub client_name: Option<IgnoredAny>,
-    #[serde(default, alias = "callbackPort")]
+    #[serde(alias = "callbackPort")]
     pub callback_port: Option<IgnoredAny>,
-    #[serde(default, alias = "authServerMetadataUrl")]
+    #[serde(alias = "authServerMetadataUrl")]
     pub auth_server_metadata_url: Option<IgnoredAny>,
 }
 
-impl<'de> Deserialize<'de> for OAuthField {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct OAuthVisitor;
-        impl<'de> Visitor<'de> for OAuthVisitor {
-            type Value = OAuthField;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("true, false, or a map with `client_id`, `client_secret`, `scopes`")
-            }
-
-            fn visit_bool<E: de::Error>(self, on: bool) -> Result<OAuthField, E> {
-                Ok(OAuthField::Switch(on))
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<OAuthField, A::Error> {
-                OAuthMap::deserialize(de::value::MapAccessDeserializer::new(map)).map(OAuthField::Client)
-            }
-        }
-        deserializer.deserialize_any(OAuthVisitor)
-    }
+impl SwitchMap for OAuthMap {
+    const EXPECTED: &'static str = "true, false, or a map with `client_id`, `client_secret`, `scopes`";
 }
 
 /// `tools`: a map of rules, or a list of allowed tools.
 #[derive(Debug, Default)]
-pub(crate) struct ToolsField {
+pub(crate) struct ToolsField(pub ToolsMap);
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct ToolsMap {
     pub allow: Option<OneOrMany<String>>,
     pub deny: Option<OneOrMany<String>>,
     pub require_approval: Option<OneOrMany<String>>,
     pub overrides: BTreeMap<String, serde_json::Value>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct ToolsMap {
-    #[serde(default)]
-    allow: Option<OneOrMany<String>>,
-    #[serde(default)]
-    deny: Option<OneOrMany<String>>,
-    #[serde(default)]
-    require_approval: Option<OneOrMany<String>>,
-    #[serde(default)]
-    overrides: BTreeMap<String, serde_json::Value>,
 }
 
 impl<'de> Deserialize<'de> for ToolsField {
@@ -378,13 +307,11 @@ impl<'de> Deserialize<'de> for ToolsField {
                 while let Some(glob) = globs.next_element()? {
                     allow.push(glob);
                 }
-                Ok(ToolsField { allow: Some(OneOrMany(allow)), ..ToolsField::default() })
+                Ok(ToolsField(ToolsMap { allow: Some(OneOrMany(allow)), ..ToolsMap::default() }))
             }
 
             fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<ToolsField, A::Error> {
-                let ToolsMap { allow, deny, require_approval, overrides } =
-                    ToolsMap::deserialize(de::value::MapAccessDeserializer::new(map))?;
-                Ok(ToolsField { allow, deny, require_approval, overrides })
+                ToolsMap::deserialize(MapAccessDeserializer::new(map)).map(ToolsField)
             }
         }
         deserializer.deserialize_any(ToolsVisitor)
@@ -392,74 +319,29 @@ impl<'de> Deserialize<'de> for ToolsField {
 }
 
 /// `idempotency_key`: a boolean or `{required: true}`.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct IdempotencyField(pub bool);
+pub(crate) type IdempotencyField = SwitchOr<IdempotencyMap>;
 
-impl<'de> Deserialize<'de> for IdempotencyField {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        #[derive(Deserialize)]
-        #[serde(deny_unknown_fields)]
-        struct Required {
-            required: bool,
-        }
-        struct IdempotencyVisitor;
-        impl<'de> Visitor<'de> for IdempotencyVisitor {
-            type Value = IdempotencyField;
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct IdempotencyMap {
+    pub required: bool,
+}
 
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("true, false or {required: true}")
-            }
-
-            fn visit_bool<E: de::Error>(self, on: bool) -> Result<IdempotencyField, E> {
-                Ok(IdempotencyField(on))
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<IdempotencyField, A::Error> {
-                let Required { required } =
-                    Required::deserialize(de::value::MapAccessDeserializer::new(map))?;
-                Ok(IdempotencyField(required))
-            }
-        }
-        deserializer.deserialize_any(IdempotencyVisitor)
-    }
+impl SwitchMap for IdempotencyMap {
+    const EXPECTED: &'static str = "true, false or {required: true}";
 }
 
 /// `inject`: all, nothing, or a selection.
-#[derive(Debug)]
-pub(crate) enum InjectField {
-    Switch(bool),
-    Choice(InjectMap),
-}
+pub(crate) type InjectField = SwitchOr<InjectMap>;
 
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub(crate) struct InjectMap {
-    #[serde(default)]
     pub identity: Option<Vec<String>>,
-    #[serde(default)]
     pub mcp_data: Option<bool>,
-    #[serde(default)]
     pub files: Option<Vec<String>>,
 }
 
-impl<'de> Deserialize<'de> for InjectField {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct InjectVisitor;
-        impl<'de> Visitor<'de> for InjectVisitor {
-            type Value = InjectField;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("true, false, or a map with `identity`, `mcp_data`, `files`")
-            }
-
-            fn visit_bool<E: de::Error>(self, on: bool) -> Result<InjectField, E> {
-                Ok(InjectField::Switch(on))
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<InjectField, A::Error> {
-                InjectMap::deserialize(de::value::MapAccessDeserializer::new(map)).map(InjectField::Choice)
-            }
-        }
-        deserializer.deserialize_any(InjectVisitor)
-    }
+impl SwitchMap for InjectMap {
+    const EXPECTED: &'static str = "true, false, or a map with `identity`, `mcp_data`, `files`";
 }

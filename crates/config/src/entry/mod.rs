@@ -5,6 +5,7 @@ mod file;
 mod normalise;
 mod rules;
 mod shapes;
+mod switch;
 mod transport;
 mod view;
 

@@ -1,6 +1,6 @@
 //! Converts one written entry to a complete `ServerEntry`, or reports its errors.
 
-use super::file::{InjectField, InjectMap, ServerFile};
+use super::file::{IdempotencyField, IdempotencyMap, InjectField, InjectMap, ServerFile};
 use super::{auth, rules, transport};
 use crate::expand::{self, Variables};
 use crate::finding::{Finding, Severity};
@@ -236,7 +236,7 @@ fn complete(context: &mut EntryContext<'_>, file: ServerFile, disabled: bool) ->
             allow_parallel,
             requires_consent: requires_consent.unwrap_or(defaults.requires_consent),
             approval: approval.unwrap_or(defaults.approval),
-            idempotency_key: idempotency_key.map_or(defaults.idempotency_key, |field| field.0),
+            idempotency_key: requires_key(idempotency_key, defaults.idempotency_key),
             trust_annotations: trust_annotations.unwrap_or(defaults.trust_annotations),
             auth: auth_hints,
             version,
@@ -297,12 +297,21 @@ fn public_text(context: &mut EntryContext<'_>, key: &str, text: Option<String>) 
     text
 }
 
+/// Whether calls carry an idempotency key; `usual` if the entry does not specify it.
+fn requires_key(field: Option<IdempotencyField>, usual: bool) -> bool {
+    match field {
+        Some(IdempotencyField::Switch(required)) => required,
+        Some(IdempotencyField::Map(IdempotencyMap { required })) => required,
+        None => usual,
+    }
+}
+
 /// The arguments to inject; `usual` if the entry does not specify any.
 fn injected(inject: Option<InjectField>, usual: Inject) -> Inject {
     match inject {
         Some(InjectField::Switch(true)) => Inject::contract(),
         Some(InjectField::Switch(false)) => Inject::nothing(),
-        Some(InjectField::Choice(InjectMap { identity, mcp_data, files })) => {
+        Some(InjectField::Map(InjectMap { identity, mcp_data, files })) => {
             let default = Inject::default();
             Inject {
                 identity: identity.unwrap_or(default.identity),

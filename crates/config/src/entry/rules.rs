@@ -1,6 +1,6 @@
 //! The rules that decide which tools of a server enter the catalog.
 
-use super::file::ToolsField;
+use super::file::{ToolsField, ToolsMap};
 use super::normalise::EntryContext;
 use crate::checks::GLOB_HINT;
 use crate::fields::OneOrMany;
@@ -19,7 +19,7 @@ pub(super) struct ToolRuleFields {
 /// Combines the fields into rules.
 pub(super) fn choose(context: &mut EntryContext<'_>, fields: ToolRuleFields) -> ToolRules {
     let ToolRuleFields { tools, allow_tools, deny_tools, require_approval } = fields;
-    let ToolsField { allow, deny, require_approval: more, overrides } = tools.unwrap_or_default();
+    let ToolsField(ToolsMap { allow, deny, require_approval: more, overrides }) = tools.unwrap_or_default();
     let all = |first: Option<OneOrMany<String>>, second: Vec<String>| -> Vec<String> {
         first.into_iter().flat_map(|field| field.0).chain(second).collect()
     };
