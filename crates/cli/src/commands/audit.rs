@@ -1,6 +1,6 @@
 //! `toolbooth audit`: lists and verifies the audit log.
 
-use super::in_runtime;
+use super::on_gateway;
 use crate::arguments::GlobalOptions;
 use crate::exit::Exit;
 use crate::failure::CommandResult;
@@ -46,14 +46,11 @@ struct AuditListArguments {
 
 /// Runs `toolbooth audit`.
 pub fn run(global: &GlobalOptions, arguments: AuditArguments) -> CommandResult {
-    in_runtime(async {
-        let gateway = GatewayHandle::open_persistent(global).await?;
-        let outcome = match arguments.action.unwrap_or(AuditAction::List(arguments.filter)) {
-            AuditAction::List(filter) => list(&gateway, global, &filter).await,
-            AuditAction::Verify => verify(&gateway, global).await,
-        };
-        gateway.close().await;
-        outcome
+    on_gateway(GatewayHandle::open_persistent(global), async |gateway| {
+        match arguments.action.unwrap_or(AuditAction::List(arguments.filter)) {
+            AuditAction::List(filter) => list(gateway, global, &filter).await,
+            AuditAction::Verify => verify(gateway, global).await,
+        }
     })
 }
 

@@ -1,6 +1,6 @@
 //! `toolbooth exposure`: explains which tools a client is shown.
 
-use super::in_runtime;
+use super::on_gateway;
 use crate::arguments::GlobalOptions;
 use crate::embedded_gateway::ServerSelection;
 use crate::exit::Exit;
@@ -30,17 +30,14 @@ enum ExposureAction {
 
 /// Runs `toolbooth exposure`.
 pub fn run(global: &GlobalOptions, arguments: ExposureArguments) -> CommandResult {
-    in_runtime(async {
-        let gateway = GatewayHandle::open(global).await?;
+    on_gateway(GatewayHandle::open(global), async |gateway| {
         let ExposureAction::Explain { client } = arguments.action;
         gateway.connect(ServerSelection::AutoConnected).await;
         let path = match client {
             Some(client) => format!("/exposure?client={}", segment(&client)),
             None => "/exposure".to_owned(),
         };
-        let outcome = gateway.get(&path).await;
-        gateway.close().await;
-        let answer = outcome?;
+        let answer = gateway.get(&path).await?;
         match global.json {
             true => render::print_json(&answer),
             false => render::print(&draw(&answer)),

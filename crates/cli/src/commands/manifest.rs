@@ -1,6 +1,6 @@
 //! `toolbooth manifest`: lists and checks tool manifests.
 
-use super::in_runtime;
+use super::on_gateway;
 use crate::arguments::GlobalOptions;
 use crate::embedded_gateway::ServerSelection;
 use crate::exit::Exit;
@@ -38,12 +38,9 @@ enum ManifestAction {
 /// Runs `toolbooth manifest`.
 pub fn run(global: &GlobalOptions, arguments: ManifestArguments) -> CommandResult {
     match arguments.action.unwrap_or(ManifestAction::List) {
-        ManifestAction::List => in_runtime(async {
-            let gateway = GatewayHandle::open(global).await?;
-            let outcome = list(&gateway, global).await;
-            gateway.close().await;
-            outcome
-        }),
+        ManifestAction::List => {
+            on_gateway(GatewayHandle::open(global), async |gateway| list(gateway, global).await)
+        }
         ManifestAction::Check { files } => check(global, &files),
         ManifestAction::Schema => {
             render::print_json(&manifest::schema());

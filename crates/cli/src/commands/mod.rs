@@ -29,6 +29,7 @@ pub mod trust;
 use crate::arguments::{CliArguments, CliCommand, GlobalOptions};
 use crate::exit::Exit;
 use crate::failure::{CommandFailure, CommandResult};
+use crate::gateway_handle::GatewayHandle;
 use crate::render::{self, Paint};
 use serde_json::json;
 use std::future::Future;
@@ -89,6 +90,19 @@ pub fn in_runtime(work: impl Future<Output = CommandResult>) -> CommandResult {
     let run = toolbooth_server::runtime::run(Box::pin(async { outcome = Some(work.await) }));
     run.map_err(no_runtime)?;
     outcome.expect("the runtime returns after the work has finished")
+}
+
+/// Opens a gateway, runs a command on it, and closes it.
+pub fn on_gateway(
+    opening: impl Future<Output = Result<GatewayHandle, CommandFailure>>,
+    work: impl AsyncFnOnce(&GatewayHandle) -> CommandResult,
+) -> CommandResult {
+    in_runtime(async {
+        let gateway = opening.await?;
+        let outcome = work(&gateway).await;
+        gateway.close().await;
+        outcome
+    })
 }
 
 fn no_runtime(error: std::io::Error) -> CommandFailure {

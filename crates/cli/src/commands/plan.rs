@@ -1,7 +1,7 @@
 //! `toolbooth plan`: queues calls that change something, to review them and run them in order.
 
 use super::approvals::{IdKind, id, short, shown_arguments, shown_state};
-use super::in_runtime;
+use super::on_gateway;
 use crate::arguments::GlobalOptions;
 use crate::embedded_gateway::ServerSelection;
 use crate::exit::Exit;
@@ -73,13 +73,10 @@ struct PlanSelector {
 
 /// Runs `toolbooth plan`.
 pub fn run(global: &GlobalOptions, arguments: PlanArguments) -> CommandResult {
-    in_runtime(async {
-        // The persona selects the plan here, not the view of the caller.
-        let gateway =
-            GatewayHandle::open_persistent(&GlobalOptions { persona: None, ..global.clone() }).await?;
-        let outcome = within(&gateway, global, arguments).await;
-        gateway.close().await;
-        outcome
+    // The persona selects the plan here, not the view of the caller.
+    let plain = GlobalOptions { persona: None, ..global.clone() };
+    on_gateway(GatewayHandle::open_persistent(&plain), async |gateway| {
+        within(gateway, global, arguments).await
     })
 }
 

@@ -1,6 +1,6 @@
 //! `toolbooth tokens`: creates, lists and revokes tokens of the gateway.
 
-use super::in_runtime;
+use super::on_gateway;
 use crate::arguments::GlobalOptions;
 use crate::exit::Exit;
 use crate::failure::{CommandFailure, CommandResult};
@@ -80,17 +80,14 @@ fn parse_lifetime(text: &str) -> Result<TokenLifetime, String> {
 
 /// Runs `toolbooth tokens`.
 pub fn run(global: &GlobalOptions, arguments: TokensArguments) -> CommandResult {
-    in_runtime(async {
-        // The persona is that of the token, not of the caller. The token must outlast this command.
-        let plain = GlobalOptions { persona: None, ..global.clone() };
-        let gateway = GatewayHandle::open_persistent(&plain).await?;
-        let outcome = match arguments.action.unwrap_or(TokensAction::List) {
-            TokensAction::List => list(&gateway, global).await,
-            TokensAction::Create(arguments) => create(&gateway, global, arguments).await,
-            TokensAction::Revoke { id } => revoke(&gateway, global, &id).await,
-        };
-        gateway.close().await;
-        outcome
+    // The persona is that of the token, not of the caller. The token must outlast this command.
+    let plain = GlobalOptions { persona: None, ..global.clone() };
+    on_gateway(GatewayHandle::open_persistent(&plain), async |gateway| {
+        match arguments.action.unwrap_or(TokensAction::List) {
+            TokensAction::List => list(gateway, global).await,
+            TokensAction::Create(arguments) => create(gateway, global, arguments).await,
+            TokensAction::Revoke { id } => revoke(gateway, global, &id).await,
+        }
     })
 }
 

@@ -8,7 +8,7 @@ pub use ids::{IdKind, id, short};
 pub use show::{arguments as shown_arguments, state as shown_state};
 pub use status::{read as read_status, wait_for_end};
 
-use super::{call, in_runtime};
+use super::{call, on_gateway};
 use crate::arguments::GlobalOptions;
 use crate::embedded_gateway::ServerSelection;
 use crate::exit::Exit;
@@ -106,11 +106,8 @@ enum RememberSpan {
 pub fn run(global: &GlobalOptions, arguments: ApprovalsArguments) -> CommandResult {
     // Invalid arguments are refused before a gateway is started.
     let arguments = arguments.read()?;
-    in_runtime(async {
-        let gateway = GatewayHandle::open_persistent(global).await?;
-        let outcome = within(&gateway, global, arguments).await;
-        gateway.close().await;
-        outcome
+    on_gateway(GatewayHandle::open_persistent(global), async |gateway| {
+        within(gateway, global, arguments).await
     })
 }
 

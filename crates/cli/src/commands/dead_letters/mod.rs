@@ -3,7 +3,7 @@
 mod show;
 
 use super::approvals::{IdKind, id, short};
-use super::{call, in_runtime};
+use super::{call, on_gateway};
 use crate::arguments::GlobalOptions;
 use crate::embedded_gateway::ServerSelection;
 use crate::exit::Exit;
@@ -81,11 +81,8 @@ struct ReplayArguments {
 
 /// Runs `toolbooth dead-letters`.
 pub fn run(global: &GlobalOptions, arguments: DeadLettersArguments) -> CommandResult {
-    in_runtime(async {
-        let gateway = GatewayHandle::open_persistent(global).await?;
-        let outcome = within(&gateway, global, arguments).await;
-        gateway.close().await;
-        outcome
+    on_gateway(GatewayHandle::open_persistent(global), async |gateway| {
+        within(gateway, global, arguments).await
     })
 }
 

@@ -2,7 +2,7 @@
 
 mod transfer;
 
-use super::in_runtime;
+use super::on_gateway;
 use crate::arguments::GlobalOptions;
 use crate::exit::Exit;
 use crate::failure::{CommandFailure, CommandResult};
@@ -82,11 +82,8 @@ impl FilesArguments {
 
 /// Runs `toolbooth files`.
 pub fn run(global: &GlobalOptions, arguments: FilesArguments) -> CommandResult {
-    in_runtime(async {
-        let gateway = GatewayHandle::open_persistent(global).await?;
-        let outcome = within(&gateway, global, arguments).await;
-        gateway.close().await;
-        outcome
+    on_gateway(GatewayHandle::open_persistent(global), async |gateway| {
+        within(gateway, global, arguments).await
     })
 }
 

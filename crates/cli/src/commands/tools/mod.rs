@@ -9,7 +9,7 @@ mod stats;
 pub use filter::ToolListFilter;
 pub use stats::{StatsArguments, run as show_stats};
 
-use super::in_runtime;
+use super::on_gateway;
 use crate::arguments::GlobalOptions;
 use crate::embedded_gateway::ServerSelection;
 use crate::exit::Exit;
@@ -70,12 +70,7 @@ pub fn run(global: &GlobalOptions, arguments: ToolsArguments) -> CommandResult {
     {
         return lint::files(global, arguments);
     }
-    in_runtime(async {
-        let gateway = GatewayHandle::open(global).await?;
-        let outcome = within(&gateway, global, arguments).await;
-        gateway.close().await;
-        outcome
-    })
+    on_gateway(GatewayHandle::open(global), async |gateway| within(gateway, global, arguments).await)
 }
 
 /// Runs the command on an open gateway.
