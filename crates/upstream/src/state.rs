@@ -1,6 +1,5 @@
 //! Server states.
 
-use serde::Serialize;
 use std::time::{Duration, SystemTime};
 use toolbooth_core::fault::Problem;
 
@@ -67,21 +66,17 @@ impl ServerState {
 }
 
 /// A server's state as the APIs show it.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone)]
 pub struct StateReport {
     /// The state's name.
     pub state: &'static str,
     /// The reason, if something is wrong.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// The fault code.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub code: Option<&'static str>,
     /// A hint how to fix it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
     /// Seconds until the next attempt.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_in_seconds: Option<u64>,
 }
 
