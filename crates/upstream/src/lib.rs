@@ -25,6 +25,7 @@ pub mod open;
 pub mod peer;
 pub mod pool;
 pub mod process;
+pub mod remote_parts;
 pub mod rest_tool;
 mod server_requests;
 mod spares;

@@ -5,11 +5,12 @@ use crate::connection::{Connection, Linked, OpenedPeer};
 use crate::error::UpstreamError;
 use crate::handshake::{HandshakeContext, perform_handshake};
 use crate::http::{HttpOrigin, HttpParts, HttpPeer, OriginClient, OriginError, ServerCredential};
-use crate::legacy_sse::{self, SseParts};
+use crate::legacy_sse;
 use crate::peer::ServerNotice;
 use crate::process::{Launch, Reaper, StderrTail, clean_environment};
+use crate::remote_parts::RemoteParts;
 use crate::stdio::{self, StdioParts};
-use crate::websocket::{self, WebSocketParts};
+use crate::websocket;
 use ::http::{HeaderName, HeaderValue};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -143,18 +144,9 @@ impl OpenContext {
             Transport::Sse(remote) => self.follow_stream(request, remote).await,
             Transport::WebSocket(remote) => {
                 let wrong = |_| config_fault(entry, "its `url` is not a ws or wss URL");
-                let peer = websocket::open(WebSocketParts {
-                    server: entry.name.to_string(),
-                    origin: websocket::origin(remote.url.expose()).map_err(wrong)?,
-                    headers: headers_of(entry, remote)?,
-                    credential: request.credential.clone(),
-                    notices: request.notices.clone(),
-                    roots: self.roots.clone(),
-                    message_limit: self.answer_limit,
-                    connect_timeout: entry.connect_timeout,
-                    ping_every: websocket::PING_EVERY,
-                })
-                .await?;
+                let origin = websocket::origin(remote.url.expose()).map_err(wrong)?;
+                let parts = self.remote_parts(request, remote, origin)?;
+                let peer = websocket::open(parts, websocket::PING_EVERY).await?;
                 Ok(OpenedPeer { peer: Box::new(peer), linked: Linked::No })
             }
         }
@@ -165,10 +157,21 @@ impl OpenContext {
         request: &OpenRequest<'_>,
         remote: &RemoteEndpoint,
     ) -> Result<OpenedPeer, UpstreamError> {
+        let origin = origin_of(request.entry, remote)?;
+        let peer = legacy_sse::open(self.remote_parts(request, remote, origin)?).await?;
+        Ok(OpenedPeer { peer: Box::new(peer), linked: Linked::No })
+    }
+
+    fn remote_parts(
+        &self,
+        request: &OpenRequest<'_>,
+        remote: &RemoteEndpoint,
+        origin: HttpOrigin,
+    ) -> Result<RemoteParts, UpstreamError> {
         let entry = request.entry;
-        let peer = legacy_sse::open(SseParts {
+        Ok(RemoteParts {
             server: entry.name.to_string(),
-            origin: origin_of(entry, remote)?,
+            origin,
             headers: headers_of(entry, remote)?,
             credential: request.credential.clone(),
             notices: request.notices.clone(),
@@ -176,8 +179,6 @@ impl OpenContext {
             message_limit: self.answer_limit,
             connect_timeout: entry.connect_timeout,
         })
-        .await?;
-        Ok(OpenedPeer { peer: Box::new(peer), linked: Linked::No })
     }
 
     /// Tries the older HTTP+SSE transport on a server without Streamable HTTP. If that fails too, the first

@@ -6,8 +6,8 @@ mod posts;
 use crate::auth_refusals::AuthRefusals;
 use crate::duplex::{DuplexPeer, OUTGOING_BACKLOG, ReceiveOutcome};
 use crate::error::{SentStatus, UpstreamError};
-use crate::http::{HttpOrigin, OriginClient, SendError, ServerCredential};
-use crate::peer::ServerNotice;
+use crate::http::{HttpOrigin, OriginClient, SendError};
+use crate::remote_parts::RemoteParts;
 use ::http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, HOST};
 use ::http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response};
 use events::{SseItem, SseStream};
@@ -15,44 +15,22 @@ use http_body_util::Full;
 use hyper::body::Incoming;
 use posts::Posts;
 use std::sync::{Arc, Weak};
-use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
-use toolbooth_core::json::RawJson;
 use url::Url;
 
 /// Maximum length of the endpoint URL.
 const MAX_ENDPOINT_BYTES: usize = 8 * 1024;
 
-/// Parameters for opening an HTTP+SSE server.
-#[derive(Debug)]
-pub struct SseParts {
-    /// The server's name in messages.
-    pub server: String,
-    /// The origin of its stream.
-    pub origin: HttpOrigin,
-    /// Configured headers, sent with every request.
-    pub headers: Vec<(HeaderName, HeaderValue)>,
-    /// The gateway's own credential.
-    pub credential: ServerCredential,
-    /// Receives the server's notices.
-    pub notices: mpsc::Sender<ServerNotice>,
-    /// The answer to `roots/list` outside a call.
-    pub roots: Option<RawJson>,
-    /// Maximum message size.
-    pub message_limit: usize,
-    /// Timeout until the server has named its endpoint.
-    pub connect_timeout: Duration,
-}
-
 /// Opens the server's stream, waits for its endpoint, and connects a peer to it.
-pub async fn open(parts: SseParts) -> Result<Arc<DuplexPeer>, UpstreamError> {
+pub async fn open(parts: RemoteParts) -> Result<Arc<DuplexPeer>, UpstreamError> {
     let mut events = listen(&parts).await?;
     let timeout = UpstreamError::Timeout { server: parts.server.clone(), after: parts.connect_timeout };
     let target = match tokio::time::timeout(parts.connect_timeout, endpoint(&parts, &mut events)).await {
         Ok(target) => target?,
         Err(_) => return Err(timeout),
     };
-    let SseParts { server, headers, credential, notices, roots, message_limit, connect_timeout, .. } = parts;
+    let RemoteParts { server, headers, credential, notices, roots, message_limit, connect_timeout, .. } =
+        parts;
     let (outgoing, queue) = mpsc::channel(OUTGOING_BACKLOG);
     let (on_close, closing) = oneshot::channel();
     let peer = DuplexPeer::new(&server, outgoing, notices, roots, on_close);
@@ -104,7 +82,7 @@ async fn read(peer: &Weak<DuplexPeer>, events: &mut SseStream, limit: usize) -> 
 }
 
 /// Opens the stream, again after a challenge that could be answered.
-async fn listen(parts: &SseParts) -> Result<SseStream, UpstreamError> {
+async fn listen(parts: &RemoteParts) -> Result<SseStream, UpstreamError> {
     let client = OriginClient::new(parts.origin.clone(), parts.connect_timeout);
     let mut refusals = AuthRefusals::default();
     loop {
@@ -150,7 +128,7 @@ fn is_event_stream(headers: &HeaderMap) -> bool {
 }
 
 /// Waits for the event that names the endpoint.
-async fn endpoint(parts: &SseParts, events: &mut SseStream) -> Result<HttpOrigin, UpstreamError> {
+async fn endpoint(parts: &RemoteParts, events: &mut SseStream) -> Result<HttpOrigin, UpstreamError> {
     loop {
         match events.next().await {
             Ok(Some(SseItem::Event(event))) if event.kind.as_deref() == Some("endpoint") => {

@@ -1,9 +1,9 @@
 //! Opens a WebSocket: TCP, TLS if the URL requires it, and the handshake with the gateway's credential.
 
-use super::WebSocketParts;
 use crate::auth_refusals::AuthRefusals;
 use crate::error::UpstreamError;
 use crate::http::{HttpOrigin, connector};
+use crate::remote_parts::RemoteParts;
 use ::http::header::{
     CONNECTION, HOST, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_PROTOCOL, SEC_WEBSOCKET_VERSION, UPGRADE,
 };
@@ -35,7 +35,7 @@ enum SubprotocolOffer {
 }
 
 /// Connects, again after a challenge that could be answered.
-pub(super) async fn connect(parts: &WebSocketParts) -> Result<(Socket, LastActivity), UpstreamError> {
+pub(super) async fn connect(parts: &RemoteParts) -> Result<(Socket, LastActivity), UpstreamError> {
     let mut refusals = AuthRefusals::default();
     let mut offer = SubprotocolOffer::Mcp;
     loop {
@@ -76,15 +76,15 @@ pub(super) async fn connect(parts: &WebSocketParts) -> Result<(Socket, LastActiv
     }
 }
 
-fn unreachable(parts: &WebSocketParts, reason: String) -> UpstreamError {
+fn unreachable(parts: &RemoteParts, reason: String) -> UpstreamError {
     UpstreamError::Unreachable { server: parts.server.clone(), reason }
 }
 
-fn bad(parts: &WebSocketParts, what: String) -> UpstreamError {
+fn bad(parts: &RemoteParts, what: String) -> UpstreamError {
     UpstreamError::BadAnswer { server: parts.server.clone(), what }
 }
 
-fn request(parts: &WebSocketParts, offer: SubprotocolOffer) -> Request<()> {
+fn request(parts: &RemoteParts, offer: SubprotocolOffer) -> Request<()> {
     let HttpOrigin { scheme, authority, path } = &parts.origin;
     let scheme = if *scheme == Scheme::HTTPS { "wss" } else { "ws" };
     let mut request = Request::new(());
@@ -110,7 +110,7 @@ fn request(parts: &WebSocketParts, offer: SubprotocolOffer) -> Request<()> {
     request
 }
 
-async fn dial(parts: &WebSocketParts, request: Request<()>) -> Result<(Socket, LastActivity), Error> {
+async fn dial(parts: &RemoteParts, request: Request<()>) -> Result<(Socket, LastActivity), Error> {
     let is_tls = parts.origin.scheme == Scheme::HTTPS;
     let authority = &parts.origin.authority;
     let host = authority.host().trim_start_matches('[').trim_end_matches(']');

@@ -4,9 +4,8 @@ mod dial;
 
 use crate::duplex::{DuplexPeer, OUTGOING_BACKLOG, ReceiveOutcome};
 use crate::error::UpstreamError;
-use crate::http::{HttpOrigin, OriginError, ServerCredential};
-use crate::peer::ServerNotice;
-use ::http::{HeaderName, HeaderValue};
+use crate::http::{HttpOrigin, OriginError};
+use crate::remote_parts::RemoteParts;
 use bytes::Bytes;
 use dial::{LastActivity, Socket};
 use futures_util::stream::{SplitSink, SplitStream};
@@ -18,35 +17,11 @@ use tokio::time::MissedTickBehavior;
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
-use toolbooth_core::json::RawJson;
 
 /// Ping interval.
 pub const PING_EVERY: Duration = Duration::from_secs(30);
 /// Timeout of the closing handshake.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
-
-/// Parameters for opening a WebSocket.
-#[derive(Debug)]
-pub struct WebSocketParts {
-    /// The server's name in messages.
-    pub server: String,
-    /// The target, see [`origin`].
-    pub origin: HttpOrigin,
-    /// Configured headers, sent with the handshake.
-    pub headers: Vec<(HeaderName, HeaderValue)>,
-    /// The gateway's own credential.
-    pub credential: ServerCredential,
-    /// Receives the server's notices.
-    pub notices: mpsc::Sender<ServerNotice>,
-    /// The answer to `roots/list` outside a call.
-    pub roots: Option<RawJson>,
-    /// Maximum message size.
-    pub message_limit: usize,
-    /// Timeout of connecting and the WebSocket handshake.
-    pub connect_timeout: Duration,
-    /// The ping interval; a server that stays silent for two intervals is lost.
-    pub ping_every: Duration,
-}
 
 /// Parses a `ws` or `wss` URL.
 pub fn origin(url: &str) -> Result<HttpOrigin, OriginError> {
@@ -59,8 +34,8 @@ pub fn origin(url: &str) -> Result<HttpOrigin, OriginError> {
     }
 }
 
-/// Opens the socket and connects a peer to it.
-pub async fn open(parts: WebSocketParts) -> Result<Arc<DuplexPeer>, UpstreamError> {
+/// Opens the socket and connects a peer to it. A server that stays silent for two ping intervals is lost.
+pub async fn open(parts: RemoteParts, ping_every: Duration) -> Result<Arc<DuplexPeer>, UpstreamError> {
     let (socket, activity) = dial::connect(&parts).await?;
     let (outgoing, queue) = mpsc::channel(OUTGOING_BACKLOG);
     let (on_close, closing) = oneshot::channel();
@@ -73,9 +48,9 @@ pub async fn open(parts: WebSocketParts) -> Result<Arc<DuplexPeer>, UpstreamErro
         stream,
         activity,
         limit: parts.message_limit,
-        time_limit: parts.ping_every * 2,
+        time_limit: ping_every * 2,
     };
-    tokio::spawn(run(channel, sink, queue, parts.ping_every, closing));
+    tokio::spawn(run(channel, sink, queue, ping_every, closing));
     Ok(peer)
 }
 

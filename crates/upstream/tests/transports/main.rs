@@ -27,7 +27,8 @@ use toolbooth_upstream::http::ServerCredential;
 use toolbooth_upstream::open::{OpenContext, OpenRequest};
 use toolbooth_upstream::peer::Peer;
 use toolbooth_upstream::process::{Reaper, StderrTail};
-use toolbooth_upstream::websocket::{self, WebSocketParts};
+use toolbooth_upstream::remote_parts::RemoteParts;
+use toolbooth_upstream::websocket;
 use toolbooth_upstream::{
     CallLink, Connection, ConnectionLease, LinkEvent, PeerAnswer, Remedy, ServerNotice, UpstreamError,
 };
@@ -410,7 +411,7 @@ async fn only_a_peer_that_answers_no_pings_is_lost() {
     for (greeting, lost) in [(Greeting::Unresponsive, true), (Greeting::Mcp, false)] {
         let (url, _journal) = sockets::serve(greeting).await;
         let (notices, mut noticed) = mpsc::channel(4);
-        let parts = WebSocketParts {
+        let parts = RemoteParts {
             server: "tools".into(),
             origin: websocket::origin(&url).unwrap(),
             headers: Vec::new(),
@@ -419,9 +420,8 @@ async fn only_a_peer_that_answers_no_pings_is_lost() {
             roots: None,
             message_limit: LIMIT,
             connect_timeout: SOON,
-            ping_every: Duration::from_millis(200),
         };
-        let peer = websocket::open(parts).await.unwrap();
+        let peer = websocket::open(parts, Duration::from_millis(200)).await.unwrap();
         let closed = timeout(Duration::from_secs(2), noticed.recv()).await;
         assert_eq!(closed.is_ok(), lost, "{greeting:?}: {closed:?}");
         timeout(SOON, peer.close()).await.unwrap();
