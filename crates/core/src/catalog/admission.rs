@@ -6,7 +6,7 @@ use super::hidden::{Injected, ParameterHider, SchemaTooLarge};
 use super::naming::Naming;
 use super::quarantine::{Quarantined, quarantine};
 use super::spelling;
-use super::tool::{CatalogItem, Discovery, Tool};
+use super::tool::{CatalogItem, Discovery, Tool, ToolCaches};
 use crate::cursor::nests_deeper;
 use crate::json::{Member, ObjectWriter, RawJson};
 use crate::lint::{disguise, find_hidden, reserved, suspicious, visible};
@@ -343,12 +343,7 @@ pub(super) fn write_tools(
                 definition: RawJson::trusted(text.slice(range)),
                 injected: candidate.injected,
                 needs_approval: candidate.needs_approval,
-                effect: OnceLock::new(),
-                digest: OnceLock::new(),
-                schema: OnceLock::new(),
-                output: OnceLock::new(),
-                quality: OnceLock::new(),
-                cost: OnceLock::new(),
+                caches: ToolCaches::default(),
             })
         })
         .collect();

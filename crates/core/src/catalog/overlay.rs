@@ -3,12 +3,12 @@
 use super::admission::{MAX_DEFINITION_BYTES, MAX_DEFINITION_DEPTH};
 use super::bounds::{Backing, Bounds};
 use super::hidden::{Injected, ParameterHider, SchemaTooLarge};
-use super::tool::Tool;
+use super::tool::{Tool, ToolCaches};
 use crate::cursor::nests_deeper;
 use crate::json::{RawJson, with_members};
 use crate::manifest::{Manifest, ManifestScope};
 use crate::schema::{Coverage, Patterns, survey};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 /// The inputs of [`overlay`].
 pub(super) struct OverlayInput<'a> {
@@ -67,12 +67,7 @@ pub(super) fn overlay(base: &Arc<Tool>, laying: OverlayInput<'_>) -> Result<(Too
         bounds: (bounds != Bounds::default()).then(|| Box::new(bounds)),
         original: Some(base.clone()),
         entry_names: entry_names(entries, exposed),
-        effect: OnceLock::new(),
-        digest: OnceLock::new(),
-        schema: OnceLock::new(),
-        output: OnceLock::new(),
-        quality: OnceLock::new(),
-        cost: OnceLock::new(),
+        caches: ToolCaches::default(),
     };
     Ok((tool, coverage))
 }

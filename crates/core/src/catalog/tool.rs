@@ -56,18 +56,25 @@ pub struct Tool {
     pub original: Option<Arc<Tool>>,
     /// The names that manifests give it, if they differ from the exposed name.
     pub entry_names: Vec<Box<str>>,
-    /// Its side effects, determined on first use.
-    pub(super) effect: OnceLock<Effect>,
-    /// The digest of its definition, computed on first use.
-    pub(super) digest: OnceLock<[u8; 32]>,
+    /// Values derived from the fields above, each computed on first use.
+    pub(super) caches: ToolCaches,
+}
+
+/// Values derived from a tool, each computed on first use.
+#[derive(Debug, Default)]
+pub(super) struct ToolCaches {
+    /// Its side effects.
+    effect: OnceLock<Effect>,
+    /// The digest of its definition.
+    digest: OnceLock<[u8; 32]>,
     /// The schema clients see, compiled on the first call.
-    pub(super) schema: OnceLock<Box<PublicSchema>>,
+    schema: OnceLock<Box<PublicSchema>>,
     /// The schema of its structured content, if it has one, compiled when the tool first returns some.
-    pub(super) output: OnceLock<Option<Box<PublicSchema>>>,
-    /// The quality score of its definition, computed on first use.
-    pub(super) quality: OnceLock<u8>,
-    /// The token count of its definition, computed on first use.
-    pub(super) cost: OnceLock<u32>,
+    output: OnceLock<Option<Box<PublicSchema>>>,
+    /// The quality score of its definition.
+    quality: OnceLock<u8>,
+    /// The token count of its definition.
+    cost: OnceLock<u32>,
 }
 
 impl Tool {
@@ -85,12 +92,7 @@ impl Tool {
             bounds: None,
             original: None,
             entry_names: Vec::new(),
-            effect: OnceLock::new(),
-            digest: OnceLock::new(),
-            schema: OnceLock::new(),
-            output: OnceLock::new(),
-            quality: OnceLock::new(),
-            cost: OnceLock::new(),
+            caches: ToolCaches::default(),
         }
     }
 
@@ -105,7 +107,7 @@ impl Tool {
         if let Some(original) = &self.original {
             return original.digest();
         }
-        self.digest.get_or_init(|| {
+        self.caches.digest.get_or_init(|| {
             let served = self.bounds.iter().flat_map(|bounds| &bounds.backing);
             let words: Vec<[u8; 32]> = served.flat_map(Backing::tools).map(|tool| *tool.digest()).collect();
             if self.server.is_virtual() {
@@ -127,23 +129,23 @@ impl Tool {
 
     /// Its side effects.
     pub fn effect(&self) -> Effect {
-        *self.effect.get_or_init(|| effects::effect_of(self))
+        *self.caches.effect.get_or_init(|| effects::effect_of(self))
     }
 
     /// How well its definition describes it to a model, from 0 to 100.
     pub fn quality(&self) -> u8 {
-        *self.quality.get_or_init(|| crate::lint::points(self))
+        *self.caches.quality.get_or_init(|| crate::lint::points(self))
     }
 
     /// The schema of its arguments, compiled. A schema that cannot be checked accepts everything, so there is always
     /// one.
     pub fn public_schema(&self) -> &PublicSchema {
-        self.schema.get_or_init(|| Box::new(PublicSchema::compile(&self.input_schema())))
+        self.caches.schema.get_or_init(|| Box::new(PublicSchema::compile(&self.input_schema())))
     }
 
     /// Where structured content violates the tool's output schema; `None` if it fits or there is no schema.
     pub fn output_objection(&self, structured: &RawJson) -> Option<Objection> {
-        let compiled = self.output.get_or_init(|| {
+        let compiled = self.caches.output.get_or_init(|| {
             let schema = self.definition.member("outputSchema").filter(RawJson::is_object)?;
             Some(Box::new(PublicSchema::compile(&schema)))
         });
@@ -152,12 +154,12 @@ impl Tool {
 
     /// The number of tokens of its whole definition.
     pub fn token_cost(&self) -> u32 {
-        *self.cost.get_or_init(|| weigh::definition_tokens(&self.definition))
+        *self.caches.cost.get_or_init(|| weigh::definition_tokens(&self.definition))
     }
 
     /// Whether its token count is already known.
     pub fn is_weighed(&self) -> bool {
-        self.cost.get().is_some()
+        self.caches.cost.get().is_some()
     }
 
     /// The schema of its arguments, as clients see it.

@@ -3,14 +3,14 @@
 use super::bounds::{Backing, Bounds};
 use super::hidden::{Injected, ParameterHider};
 use super::overlay::{check_size, public};
-use super::tool::Tool;
+use super::tool::{Tool, ToolCaches};
 use crate::json::{ObjectWriter, RawJson};
 use crate::manifest::{Manifest, ManifestScope, ToolTerms};
 use crate::names::ServerName;
 use crate::schema::{Coverage, Patterns, survey};
 use crate::server::{Inject, ServerEntry, Transport};
 use sha2::{Digest, Sha256};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 /// The server name of the shared tools of manifests. For the tools of a persona, the persona's name is appended.
 pub(super) const NAME: &str = "_manifest";
@@ -95,12 +95,7 @@ pub(super) fn build(making: VirtualToolInput<'_>) -> Result<(Tool, Coverage), St
         bounds: Some(Box::new(bounds)),
         original: None,
         entry_names: Vec::new(),
-        effect: OnceLock::new(),
-        digest: OnceLock::new(),
-        schema: OnceLock::new(),
-        output: OnceLock::new(),
-        quality: OnceLock::new(),
-        cost: OnceLock::new(),
+        caches: ToolCaches::default(),
     };
     Ok((tool, coverage))
 }
