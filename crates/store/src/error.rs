@@ -156,7 +156,7 @@ impl Fault for StoreError {
                 KeyFileError::Missing => "store.keys-missing",
                 KeyFileError::Other => "store.keys-other",
                 KeyFileError::Damaged => "store.keys-damaged",
-                KeyFileError::Open => "store.keys-open",
+                KeyFileError::NotOwned => "store.keys-open",
             },
             Self::Foreign { .. } => "store.foreign",
             Self::Corrupt { .. } => "store.corrupt",
@@ -198,7 +198,7 @@ impl Fault for StoreError {
                 "stop the other gateway, or give this one a data directory of its own".into()
             }
             Self::Open { .. } => "check that the folder exists or can be created, and its permissions".into(),
-            Self::Keys { path, problem: KeyFileError::Open } => {
+            Self::Keys { path, problem: KeyFileError::NotOwned } => {
                 format!(
                     "find out who wrote it; then `chown` it to the gateway's user and `chmod 600 {}`",
                     path.display()

@@ -49,7 +49,7 @@ pub enum KeyFileError {
     Damaged,
     /// The file is not a regular file, or belongs to another user.
     #[error("is not a regular file owned by the gateway's user")]
-    Open,
+    NotOwned,
 }
 
 impl KeyFile {
@@ -165,7 +165,7 @@ impl KeyFile {
         let nothing = Self { path, keys: BTreeMap::new(), marked: BTreeSet::new() };
         match read {
             Ok(true) => {}
-            Ok(false) => return Err(nothing.problem(KeyFileError::Open)),
+            Ok(false) => return Err(nothing.problem(KeyFileError::NotOwned)),
             Err(error) => return Err(StoreError::Open { path: nothing.path, reason: error.kind() }),
         }
         let keys = parse(&text).ok_or_else(|| nothing.problem(KeyFileError::Damaged))?;
