@@ -193,3 +193,31 @@ pub struct CatalogItem {
     /// The definition clients see.
     pub definition: RawJson,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalog::hidden::{Companion, IdentityArgument, TextFit};
+    use crate::server::tests::entry;
+
+    /// Stored approvals, pins and consents contain the digest. If this test fails, a changed name or field of
+    /// `Injected` would end all of those for tools with injected arguments.
+    #[test]
+    fn the_digest_of_a_tool_with_injected_arguments_stays_the_same() {
+        let identity = |name: &str, fit| IdentityArgument { name: name.into(), fit };
+        let injected = Injected {
+            identity: vec![identity("username", TextFit::Text), identity("user_id", TextFit::Other)],
+            mcp_data: true,
+            files: vec!["path".into()],
+            companions: Companion::ALL.into(),
+        };
+        let definition = RawJson::parse(r#"{"name":"mail_send","description":"Sends mail."}"#.to_owned());
+        let tool = Tool {
+            definition: definition.expect("JSON"),
+            injected: Some(Box::new(injected)),
+            ..Tool::bare(Arc::new(entry("mail")), "send", "mail_send")
+        };
+        let digest: String = tool.digest().iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(digest, "c46151b3a9cbd3377062f09e9fe0a774b536069c6845b209bc1e9f207e036617");
+    }
+}
