@@ -585,8 +585,8 @@ impl Engine {
         let catalog = self.catalog();
         let call_id = || ids.call.to_string();
         let files: &dyn FileUrlSource = grant.map_or(&NoFiles, |grant| grant);
-        let moment = SealContext { catalog: &catalog, call_id: &call_id, files };
-        Ok(keyed(seal(judged, &self.injectors, &moment)?, ids.key))
+        let context = SealContext { catalog: &catalog, call_id: &call_id, files };
+        Ok(keyed(seal(judged, &self.injectors, &context)?, ids.key))
     }
 
     /// Stops all servers, and flushes and closes the store.

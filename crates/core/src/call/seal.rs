@@ -82,7 +82,7 @@ impl fmt::Debug for Sealed {
 pub fn seal(
     judged: Judged,
     injectors: &[Box<dyn Injector>],
-    moment: &SealContext<'_>,
+    seal_context: &SealContext<'_>,
 ) -> Result<Sealed, CallFault> {
     let Judged(draft) = judged;
     let mut supplied: Vec<Member> = Vec::new();
@@ -91,7 +91,7 @@ pub fn seal(
             caller: &draft.caller,
             tool: &draft.tool,
             arguments: &draft.arguments,
-            moment,
+            seal_context,
         };
         for member in injector.supply(&context)? {
             // The first injector that supplies an argument wins.

@@ -91,8 +91,8 @@ impl World {
             meta: Vec::new(),
         };
         let drafted = draft(authorise(resolve(incoming, &self.catalog)?)?, Situation::default())?;
-        let moment = SealContext { catalog: &self.catalog, call_id: &|| "c1".to_owned(), files: &AnnsFiles };
-        seal(run(judge(drafted, &[])?), &self.injectors, &moment)
+        let context = SealContext { catalog: &self.catalog, call_id: &|| "c1".to_owned(), files: &AnnsFiles };
+        seal(run(judge(drafted, &[])?), &self.injectors, &context)
     }
 
     /// The arguments that the server receives when Ann calls, or the error.
@@ -369,9 +369,9 @@ fn drafting_and_sealing_a_small_call_is_cheap() {
             let start = std::time::Instant::now();
             let judged =
                 run(judge(draft(permitted, Situation::default()).expect("drafted"), &[]).expect("judged"));
-            let moment =
+            let context =
                 SealContext { catalog: &world.catalog, call_id: &|| "c1".to_owned(), files: &AnnsFiles };
-            let sealed = seal(judged, &world.injectors, &moment).expect("sealed");
+            let sealed = seal(judged, &world.injectors, &context).expect("sealed");
             spent += start.elapsed();
             drop(sealed);
         }

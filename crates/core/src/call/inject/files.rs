@@ -117,7 +117,7 @@ impl FileInjector {
         call: &str,
     ) -> Result<String, CallFault> {
         let tool = context.tool.exposed.to_string();
-        match context.moment.files.url_for(context.caller, name, &context.tool.server.name, call) {
+        match context.seal_context.files.url_for(context.caller, name, &context.tool.server.name, call) {
             Ok(url) => Ok(url.expose().to_owned()),
             Err(FileFault::Unknown) if self.unknown == UnknownName::PassThrough => Ok(name.to_owned()),
             Err(FileFault::Unknown) => Err(CallFault::UnknownFile {
@@ -139,7 +139,7 @@ impl Injector for FileInjector {
             return Ok(Vec::new());
         };
         let mut supplied: Vec<Member> = Vec::new();
-        let call = (context.moment.call_id)();
+        let call = (context.seal_context.call_id)();
         // The companions of several arguments would overwrite each other, so only the first argument has them.
         let beside = |supplied: &mut Vec<Member>, companion: Companion, value: RawJson| {
             let known = |member: &Member| member.key == companion.name();

@@ -38,7 +38,7 @@ impl Injector for McpDataInjector {
         if !context.tool.injected.as_ref().is_some_and(|injected| injected.mcp_data) {
             return Ok(Vec::new());
         }
-        let catalog = context.moment.catalog;
+        let catalog = context.seal_context.catalog;
         let value = catalog.mcp_data(context.caller, || build(catalog, context.caller, self.budget_bytes));
         Ok(vec![Member { key: MCP_DATA.to_owned(), value }])
     }

@@ -34,7 +34,7 @@ pub struct InjectionContext<'a> {
     /// The caller's own arguments: an object.
     pub arguments: &'a RawJson,
     /// The inputs of sealing.
-    pub moment: &'a SealContext<'a>,
+    pub seal_context: &'a SealContext<'a>,
 }
 
 /// Supplies some of the gateway's own arguments.
