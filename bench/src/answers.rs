@@ -25,7 +25,7 @@ pub type AnswerParts = Vec<Bytes>;
 /// The reply to a message.
 pub enum ServerReply {
     /// No reply: the message was a notification or a response.
-    None,
+    Accepted,
     /// An answer.
     Message(AnswerParts),
     /// An answer that opens a session.
@@ -90,7 +90,7 @@ impl BenchServer {
         let message: IncomingMessage<'_> = serde_json::from_slice(text).ok()?;
         let method = message.method.as_deref();
         self.messages.fetch_add(1, Ordering::Relaxed);
-        let (Some(id), Some(method)) = (message.id, method) else { return Some(ServerReply::None) };
+        let (Some(id), Some(method)) = (message.id, method) else { return Some(ServerReply::Accepted) };
         let params = message.params.map_or("{}", RawValue::get);
         let modern = memmem::find(params.as_bytes(), VERSION_KEY.as_bytes()).is_some();
         let era = if modern { BenchEra::Modern } else { BenchEra::Legacy };

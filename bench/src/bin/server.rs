@@ -124,7 +124,7 @@ async fn respond(server: &HttpServer, request: Request<Incoming>) -> Response<Pa
     };
     match server.answers.answer(&body.to_bytes()).await {
         None => bare(StatusCode::BAD_REQUEST),
-        Some(ServerReply::None) => bare(StatusCode::ACCEPTED),
+        Some(ServerReply::Accepted) => bare(StatusCode::ACCEPTED),
         Some(ServerReply::Message(parts)) => json(parts),
         Some(ServerReply::Session(parts)) => {
             let number = server.sessions.fetch_add(1, Ordering::Relaxed) + 1;

@@ -55,7 +55,7 @@ pub(crate) struct CallIds {
 enum IntentWrite {
     /// Not written: the tool only reads, or the call was not sent.
     #[default]
-    None,
+    NotWritten,
     /// In the spool, which survives `kill -9`: it is unknown whether the tool changes anything.
     Spooled,
     /// Synced to disk: the tool changes something.
@@ -123,7 +123,7 @@ impl CallRecord {
             tool: None,
             entry,
             audit_scope,
-            intent: IntentWrite::None,
+            intent: IntentWrite::NotWritten,
             approvals: 0,
             approval: None,
             inner_approvals: Vec::new(),
@@ -290,11 +290,11 @@ impl CallRecord {
         let store = self.engine.store();
         let written = match self.intent {
             IntentWrite::Synced => Box::pin(store.write_intent(intent)).await,
-            IntentWrite::Spooled | IntentWrite::None => store.note_intent(intent).await,
+            IntentWrite::Spooled | IntentWrite::NotWritten => store.note_intent(intent).await,
         };
         // A call that may write is not made without its intent.
         written.map_err(|error| {
-            self.intent = IntentWrite::None;
+            self.intent = IntentWrite::NotWritten;
             // The call was not sent, so it must not count for the health of the tool.
             self.sent = None;
             Problem::of(&error)
@@ -424,7 +424,7 @@ impl CallRecord {
         let entry = self.entry.take().map(|entry| end.fill(*entry, self.started));
         let disclosure = if self.intent == IntentWrite::Synced {
             let otherwise = self.if_unrecorded(entry.as_ref());
-            self.intent = IntentWrite::None;
+            self.intent = IntentWrite::NotWritten;
             // The row of a call that changed something is on disk, together with its outcome, before the caller gets
             // the answer.
             let error_code = end.code.as_deref().map(str::to_owned);

@@ -53,7 +53,7 @@ impl Engine {
     ) -> Result<Answer, Problem> {
         let terms = self.terms();
         let depth = InspectionDepth::of(&terms.results, call);
-        if depth == InspectionDepth::None {
+        if depth == InspectionDepth::Skipped {
             return Ok(answer);
         }
         let budget = terms.results.budget.map_or(usize::MAX, |budget| budget.bytes);
@@ -164,7 +164,7 @@ impl Engine {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum InspectionDepth {
     /// Not at all.
-    None,
+    Skipped,
     /// Only for their length and for file tokens of this call.
     Length,
     /// For everything.
@@ -174,21 +174,21 @@ enum InspectionDepth {
 impl InspectionDepth {
     fn of(terms: &ResultTerms, call: &Sealed) -> Self {
         if call.tool().server.is_own() {
-            return Self::None;
+            return Self::Skipped;
         }
         match (terms.inspection, terms.budget) {
             (ResultInspection::Yes, _) => Self::Full,
             (ResultInspection::No, Some(_)) => Self::Length,
             // A file token that was sent to the server is always looked for.
             (ResultInspection::No, None) if call.carries_file_token() => Self::Length,
-            (ResultInspection::No, None) => Self::None,
+            (ResultInspection::No, None) => Self::Skipped,
         }
     }
 
     fn narrow(self, seen: Prescan) -> Prescan {
         match self {
             Self::Full => seen,
-            Self::Length | Self::None => {
+            Self::Length | Self::Skipped => {
                 Prescan { echo: seen.echo, forged: seen.forged, ..Prescan::default() }
             }
         }

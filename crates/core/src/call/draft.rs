@@ -142,7 +142,7 @@ fn filter(
     let mut is_dropped = |spot: &MemberSpan<'_>| {
         let make: fn(String) -> Warning = match owner_of(&spot.key, tool, schema) {
             ArgumentOwner::Caller => return false,
-            ArgumentOwner::None => Warning::Undeclared,
+            ArgumentOwner::Undeclared => Warning::Undeclared,
             ArgumentOwner::Gateway => Warning::Reserved,
             ArgumentOwner::LookAlike => Warning::LookAlike,
         };
@@ -180,7 +180,7 @@ enum ArgumentOwner {
     /// No one: the name could be mistaken for one that the gateway supplies.
     LookAlike,
     /// No one: the tool does not declare it.
-    None,
+    Undeclared,
 }
 
 fn owner_of(key: &str, tool: &Tool, schema: &PublicSchema) -> ArgumentOwner {
@@ -203,5 +203,5 @@ fn owner_of(key: &str, tool: &Tool, schema: &PublicSchema) -> ArgumentOwner {
     if reserved().any(|name| looks_like(key, name)) {
         return ArgumentOwner::LookAlike;
     }
-    if schema.takes(key) { ArgumentOwner::Caller } else { ArgumentOwner::None }
+    if schema.takes(key) { ArgumentOwner::Caller } else { ArgumentOwner::Undeclared }
 }

@@ -134,7 +134,7 @@ impl Engine {
             let next =
                 match others.iter().any(|(_, other)| other.skip_reason(self.routing().now_ms()).is_none()) {
                     true => NextProvider::Ready,
-                    false => NextProvider::None,
+                    false => NextProvider::Absent,
                 };
             let hedge = hedge_after(call, repeat).filter(|_| next == NextProvider::Ready);
             let (tried, other) = match (hedge, others.first()) {
@@ -271,7 +271,7 @@ impl Engine {
             let may = may_repeat(fault.sent(), budget.repeat) && fault.may_pass(failures);
             let asked = fault.retry_after().unwrap_or_default();
             let pause = terms.pause(failures, random_fraction()).max(asked);
-            let again = may && next == NextProvider::None && failures < terms.attempts;
+            let again = may && next == NextProvider::Absent && failures < terms.attempts;
             if !again || asked > terms.max || !budget.deadline.leaves(pause) {
                 return AttemptOutcome::Failed(fault);
             }
@@ -329,7 +329,7 @@ pub fn instance_key(tool: &Tool, provider: &str) -> String {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NextProvider {
     Ready,
-    None,
+    Absent,
 }
 
 /// The remaining time of a call, and its attempts so far.

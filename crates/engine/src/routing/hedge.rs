@@ -45,7 +45,7 @@ impl Engine {
             let second = pin!(async {
                 tokio::time::sleep(after).await;
                 asked.store(true, Ordering::Relaxed);
-                self.try_provider(call, two.0, &two.1, options, NextProvider::None, &mut other, link).await
+                self.try_provider(call, two.0, &two.1, options, NextProvider::Absent, &mut other, link).await
             });
             match select(first, second).await {
                 Either::Left((first @ AttemptOutcome::Served(_), _)) => {

@@ -127,7 +127,7 @@ impl Routing {
         let tools = catalog.servers().values().flat_map(|server| &server.tools);
         let mut after = HashMap::new();
         let mut one_at_a_time = HashSet::new();
-        let mut checks = HealthChecks::None;
+        let mut checks = HealthChecks::Unneeded;
         for tool in tools {
             if !tool.terms.providers.is_empty() {
                 let providers = self.of(tool);
@@ -181,7 +181,7 @@ impl Routing {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum HealthChecks {
     Needed,
-    None,
+    Unneeded,
 }
 
 impl Engine {
