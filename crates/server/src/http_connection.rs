@@ -31,7 +31,6 @@ use tokio_util::sync::CancellationToken;
 use toolbooth_core::caller::Caller;
 use toolbooth_core::fault::{Blame, Fault, Problem};
 use toolbooth_engine::RefusedAttempt;
-use toolbooth_upstream::boxed;
 use tower::ServiceExt;
 
 /// How long a client may take to send the head of a request.
@@ -93,8 +92,8 @@ where
     let slot = peer.slot.clone();
     let service = service_fn(move |request| {
         let (doors, peer) = (doors.clone(), peer.clone());
-        // Boxed because hyper moves this future five times.
-        boxed(move || async move {
+        // Boxed: it is large, and hyper moves it several times.
+        Box::pin(async move {
             let busy = peer.slot.as_ref().map(ConnectionSlot::busy);
             let response = pin!(answer(doors, peer, request)).await;
             Ok::<_, Infallible>(response.map(|body| TrackedBody { body, _busy: busy }))

@@ -4,7 +4,6 @@
 
 mod auth_refusals;
 mod backoff;
-mod boxed;
 pub mod bundled;
 mod capabilities;
 pub mod connection;
@@ -35,7 +34,6 @@ pub mod supervisor;
 mod unreadable;
 pub mod websocket;
 
-pub use boxed::boxed;
 pub use connection::Connection;
 pub use error::{Remedy, UpstreamError};
 pub use lease::ConnectionLease;

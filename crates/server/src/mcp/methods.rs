@@ -21,8 +21,8 @@ use toolbooth_engine::inquiry::progress_wanted;
 use toolbooth_engine::parked::{OngoingCall, ParkedCall};
 use toolbooth_engine::request_state::{OpenStateError, StateBinding, StateTarget};
 use toolbooth_engine::{CallRequest, Inquiry};
+use toolbooth_upstream::CallLink;
 use toolbooth_upstream::connection::{LOG_LEVELS, Round, our_info, our_instance};
-use toolbooth_upstream::{CallLink, boxed};
 use toolbooth_wire::codes::{INVALID_PARAMS, METHOD_NOT_FOUND};
 use toolbooth_wire::meta::{INSTANCE, RequestMeta, SERVER_INFO};
 use toolbooth_wire::mirror;
@@ -144,7 +144,7 @@ async fn call(
     let call = CallRequest { incoming, round, progress, questions, reading, approval_wait: None };
     let (link, events) = CallLink::new();
     let engine = door.engine.clone();
-    let work = boxed(move || async move { pin!(engine.call(call, &link)).await });
+    let work = Box::pin(async move { pin!(engine.call(call, &link)).await });
     let running = RunningRequest::new(
         door.clone(),
         client.clone(),

@@ -6,7 +6,6 @@ use super::incoming_body::IncomingBody;
 use super::request_headers::{CommonHeaders, RequestHeaders};
 use super::response_head::ResponseHead;
 use super::response_reader::{Received, ResponseReader};
-use crate::boxed::boxed;
 use crate::duplex::QuestionAnswer;
 use crate::error::{HTML_PAGE, SentStatus, UpstreamError};
 use crate::link::CallLink;
@@ -20,7 +19,7 @@ use ::http::{HeaderName, HeaderValue, Method, StatusCode};
 use arc_swap::ArcSwap;
 use async_trait::async_trait;
 use bytes::Bytes;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
@@ -457,24 +456,12 @@ impl Drop for CancelRequestOnDrop {
 
 #[async_trait]
 impl Peer for Arc<HttpPeer> {
-    // Like the expansion of `async_trait`, but constructed inside its box.
-    fn request<'a, 'b, 'async_trait>(
-        &'a self,
-        outbound: EncodedRequest,
-        link: &'b CallLink,
-    ) -> Pin<Box<dyn Future<Output = Result<PeerAnswer, UpstreamError>> + Send + 'async_trait>>
-    where
-        'a: 'async_trait,
-        'b: 'async_trait,
-        Self: 'async_trait,
-    {
-        boxed(move || async move {
-            let armed = !matches!(outbound.method, "initialize" | "server/discover");
-            let mut guard = CancelRequestOnDrop { peer: self.clone(), id: outbound.id, armed };
-            let answer = pin!(self.exchange(&outbound, link)).await;
-            guard.armed = false;
-            answer
-        })
+    async fn request(&self, outbound: EncodedRequest, link: &CallLink) -> Result<PeerAnswer, UpstreamError> {
+        let armed = !matches!(outbound.method, "initialize" | "server/discover");
+        let mut guard = CancelRequestOnDrop { peer: self.clone(), id: outbound.id, armed };
+        let answer = pin!(self.exchange(&outbound, link)).await;
+        guard.armed = false;
+        answer
     }
 
     async fn notify(&self, method: &'static str, params: Option<RawJson>) -> Result<(), UpstreamError> {
