@@ -1,6 +1,6 @@
 //! `toolbooth audit`: lists and verifies the audit log.
 
-use super::on_gateway;
+use super::{on_gateway, print_entries};
 use crate::arguments::GlobalOptions;
 use crate::exit::Exit;
 use crate::failure::CommandResult;
@@ -62,15 +62,12 @@ async fn list(gateway: &GatewayHandle, global: &GlobalOptions, filter: &AuditLis
         }
     }
     let answer = gateway.get(&path).await?;
-    if global.json {
-        render::print_json(&answer);
-        return Ok(Exit::Ok);
-    }
-    let rows = answer["rows"].as_array().map(Vec::as_slice).unwrap_or_default();
-    if rows.is_empty() {
-        render::print("The audit log has no records.\n");
-        return Ok(Exit::Ok);
-    }
+    print_entries(global, &answer, "rows", "The audit log has no records.\n", table);
+    Ok(Exit::Ok)
+}
+
+/// A table of audit rows.
+fn table(rows: &[Value]) -> String {
     let mut table = Table::new(&["ROW", "TIME", "KIND", "USER", "OUTCOME", "TOOL", "ARGUMENTS"]).numbers(0);
     for row in rows {
         let text = |key: &str| row[key].as_str().unwrap_or_default();
@@ -92,8 +89,7 @@ async fn list(gateway: &GatewayHandle, global: &GlobalOptions, filter: &AuditLis
             text("arguments_preview").into(),
         ]);
     }
-    render::print(&table.draw(Paint::stdout()));
-    Ok(Exit::Ok)
+    table.draw(Paint::stdout())
 }
 
 fn outcome(word: &str, code: &str) -> TableCell {

@@ -1,6 +1,6 @@
 //! `toolbooth manifest`: lists and checks tool manifests.
 
-use super::on_gateway;
+use super::{on_gateway, print_entries};
 use crate::arguments::GlobalOptions;
 use crate::embedded_gateway::ServerSelection;
 use crate::exit::Exit;
@@ -9,7 +9,7 @@ use crate::gateway;
 use crate::gateway_handle::GatewayHandle;
 use crate::render::{self, Paint, Table, TableCell, Tone};
 use clap::{Args, Subcommand};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::path::PathBuf;
 use toolbooth_config::expand::Variables;
 use toolbooth_config::{Finding, manifest};
@@ -52,15 +52,13 @@ pub fn run(global: &GlobalOptions, arguments: ManifestArguments) -> CommandResul
 async fn list(gateway: &GatewayHandle, global: &GlobalOptions) -> CommandResult {
     gateway.connect(ServerSelection::AutoConnected).await;
     let answer = gateway.get("/manifests").await?;
-    if global.json {
-        render::print_json(&answer);
-        return Ok(Exit::Ok);
-    }
-    let entries = answer["entries"].as_array().map(Vec::as_slice).unwrap_or_default();
-    if entries.is_empty() {
-        render::print("There are no manifests. They belong in the folder tools/ beside the configuration.\n");
-        return Ok(Exit::Ok);
-    }
+    let if_empty = "There are no manifests. They belong in the folder tools/ beside the configuration.\n";
+    print_entries(global, &answer, "entries", if_empty, table);
+    Ok(Exit::Ok)
+}
+
+/// A table of manifest entries.
+fn table(entries: &[Value]) -> String {
     let mut table = Table::new(&["NAME", "FOR", "STATE", "TOOL", "WHERE"]);
     for entry in entries {
         let text = |key: &str| entry[key].as_str().unwrap_or_default();
@@ -78,8 +76,7 @@ async fn list(gateway: &GatewayHandle, global: &GlobalOptions) -> CommandResult 
             render::path(std::path::Path::new(text("origin"))).into(),
         ]);
     }
-    render::print(&table.draw(Paint::stdout()));
-    Ok(Exit::Ok)
+    table.draw(Paint::stdout())
 }
 
 fn check(global: &GlobalOptions, files: &[PathBuf]) -> CommandResult {

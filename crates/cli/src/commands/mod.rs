@@ -31,7 +31,7 @@ use crate::exit::Exit;
 use crate::failure::{CommandFailure, CommandResult};
 use crate::gateway_handle::GatewayHandle;
 use crate::render::{self, Paint};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::future::Future;
 use std::process::ExitCode;
 use toolbooth_core::fault::{Blame, Problem};
@@ -103,6 +103,22 @@ pub fn on_gateway(
         gateway.close().await;
         outcome
     })
+}
+
+/// Prints the entries of an answer as a table, or `if_empty` if there are none; with `--json`, the whole answer.
+pub fn print_entries(
+    global: &GlobalOptions,
+    answer: &Value,
+    key: &str,
+    if_empty: &str,
+    table: impl FnOnce(&[Value]) -> String,
+) {
+    let entries = answer[key].as_array().map(Vec::as_slice).unwrap_or_default();
+    match entries {
+        _ if global.json => render::print_json(answer),
+        [] => render::print(if_empty),
+        entries => render::print(&table(entries)),
+    }
 }
 
 fn no_runtime(error: std::io::Error) -> CommandFailure {

@@ -1,7 +1,7 @@
 //! `toolbooth plan`: queues calls that change something, to review them and run them in order.
 
 use super::approvals::{IdKind, id, short, shown_arguments, shown_state};
-use super::on_gateway;
+use super::{on_gateway, print_entries};
 use crate::arguments::GlobalOptions;
 use crate::embedded_gateway::ServerSelection;
 use crate::exit::Exit;
@@ -147,15 +147,12 @@ async fn off(gateway: &GatewayHandle, global: &GlobalOptions, selector: &PlanSel
 
 async fn list(gateway: &GatewayHandle, global: &GlobalOptions) -> CommandResult {
     let answer = gateway.get("/plans").await?;
-    if global.json {
-        render::print_json(&answer);
-        return Ok(Exit::Ok);
-    }
-    let plans = answer["plans"].as_array().map(Vec::as_slice).unwrap_or_default();
-    if plans.is_empty() {
-        render::print("There are no plans. `toolbooth plan on` opens one.\n");
-        return Ok(Exit::Ok);
-    }
+    print_entries(global, &answer, "plans", "There are no plans. `toolbooth plan on` opens one.\n", table);
+    Ok(Exit::Ok)
+}
+
+/// A table of plans.
+fn table(plans: &[Value]) -> String {
     let mut table = Table::new(&["ID", "STATE", "OPENED", "FOR"]);
     for plan in plans {
         let state = match plan["state"].as_str() {
@@ -169,8 +166,7 @@ async fn list(gateway: &GatewayHandle, global: &GlobalOptions) -> CommandResult 
             scope_of(plan).into(),
         ]);
     }
-    render::print(&table.draw(Paint::stdout()));
-    Ok(Exit::Ok)
+    table.draw(Paint::stdout())
 }
 
 /// Selects a plan: the named one, or the caller's open one, or their newest.

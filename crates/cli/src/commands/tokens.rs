@@ -1,6 +1,6 @@
 //! `toolbooth tokens`: creates, lists and revokes tokens of the gateway.
 
-use super::on_gateway;
+use super::{on_gateway, print_entries};
 use crate::arguments::GlobalOptions;
 use crate::exit::Exit;
 use crate::failure::{CommandFailure, CommandResult};
@@ -126,15 +126,13 @@ async fn create(
 
 async fn list(gateway: &GatewayHandle, global: &GlobalOptions) -> CommandResult {
     let answer = gateway.get("/tokens").await?;
-    if global.json {
-        render::print_json(&answer);
-        return Ok(Exit::Ok);
-    }
-    let tokens = answer["tokens"].as_array().map(Vec::as_slice).unwrap_or_default();
-    if tokens.is_empty() {
-        render::print("There are no tokens. `toolbooth tokens create --user NAME` creates one.\n");
-        return Ok(Exit::Ok);
-    }
+    let if_empty = "There are no tokens. `toolbooth tokens create --user NAME` creates one.\n";
+    print_entries(global, &answer, "tokens", if_empty, table);
+    Ok(Exit::Ok)
+}
+
+/// A table of tokens.
+fn table(tokens: &[Value]) -> String {
     let mut table = Table::new(&["ID", "USER", "GROUPS", "PERSONA", "STATE", "NOTE"]);
     for token in tokens {
         let text = |key: &str| token[key].as_str().unwrap_or_default();
@@ -154,8 +152,7 @@ async fn list(gateway: &GatewayHandle, global: &GlobalOptions) -> CommandResult 
             text("note").into(),
         ]);
     }
-    render::print(&table.draw(Paint::stdout()));
-    Ok(Exit::Ok)
+    table.draw(Paint::stdout())
 }
 
 async fn revoke(gateway: &GatewayHandle, global: &GlobalOptions, id: &str) -> CommandResult {

@@ -8,7 +8,7 @@ pub use ids::{IdKind, id, short};
 pub use show::{arguments as shown_arguments, state as shown_state};
 pub use status::{read as read_status, wait_for_end};
 
-use super::{call, on_gateway};
+use super::{call, on_gateway, print_entries};
 use crate::arguments::GlobalOptions;
 use crate::embedded_gateway::ServerSelection;
 use crate::exit::Exit;
@@ -167,19 +167,14 @@ async fn list(
         path.push_str(&format!("&state={}", segment(state)));
     }
     let answer = gateway.get(&path).await?;
-    if global.json {
-        render::print_json(&answer);
-        return Ok(Exit::Ok);
-    }
-    let found = answer["approvals"].as_array().map(Vec::as_slice).unwrap_or_default();
-    if found.is_empty() {
-        let waits = state == Some("pending");
-        render::print(if waits { "No calls wait for approval.\n" } else { "There are no held calls.\n" });
-    } else {
-        render::print(&show::table(found));
-    }
-    if answer["next_before"].is_string() {
-        render::complain(&format!("The newest {} are shown; there are more.\n", found.len()));
+    let if_empty = match state {
+        Some("pending") => "No calls wait for approval.\n",
+        _ => "There are no held calls.\n",
+    };
+    print_entries(global, &answer, "approvals", if_empty, show::table);
+    if !global.json && answer["next_before"].is_string() {
+        let shown = answer["approvals"].as_array().map_or(0, Vec::len);
+        render::complain(&format!("The newest {shown} are shown; there are more.\n"));
     }
     Ok(Exit::Ok)
 }
@@ -299,15 +294,7 @@ pub async fn reject(
 
 async fn consents(gateway: &GatewayHandle, global: &GlobalOptions) -> CommandResult {
     let answer = gateway.get("/consents").await?;
-    if global.json {
-        render::print_json(&answer);
-        return Ok(Exit::Ok);
-    }
-    let found = answer["consents"].as_array().map(Vec::as_slice).unwrap_or_default();
-    match found.is_empty() {
-        true => render::print("There are no remembered approvals.\n"),
-        false => render::print(&show::consents(found)),
-    }
+    print_entries(global, &answer, "consents", "There are no remembered approvals.\n", show::consents);
     Ok(Exit::Ok)
 }
 

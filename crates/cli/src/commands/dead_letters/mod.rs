@@ -3,7 +3,7 @@
 mod show;
 
 use super::approvals::{IdKind, id, short};
-use super::{call, on_gateway};
+use super::{call, on_gateway, print_entries};
 use crate::arguments::GlobalOptions;
 use crate::embedded_gateway::ServerSelection;
 use crate::exit::Exit;
@@ -119,17 +119,10 @@ async fn list(
         }
     }
     let answer = gateway.get(&path).await?;
-    if global.json {
-        render::print_json(&answer);
-        return Ok(Exit::Ok);
-    }
-    let found = answer["dead_letters"].as_array().map(Vec::as_slice).unwrap_or_default();
-    match found.is_empty() {
-        true => render::print("There are no dead letters.\n"),
-        false => render::print(&show::table(found)),
-    }
-    if answer["next_cursor"].is_string() {
-        render::complain(&format!("The newest {} are shown; there may be more.\n", found.len()));
+    print_entries(global, &answer, "dead_letters", "There are no dead letters.\n", show::table);
+    if !global.json && answer["next_cursor"].is_string() {
+        let shown = answer["dead_letters"].as_array().map_or(0, Vec::len);
+        render::complain(&format!("The newest {shown} are shown; there may be more.\n"));
     }
     Ok(Exit::Ok)
 }
