@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use toolbooth_config::{LoadedConfig, Sources};
 use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::server::Restart;
-use toolbooth_engine::engine::ManagedServer;
+use toolbooth_engine::ManagedServer;
 use toolbooth_engine::{DesiredState, Engine, Roster, Vaults};
 use toolbooth_server::identify::PERSONA_HEADER;
 use toolbooth_server::rest::{self, Reload, RestState};
@@ -140,7 +140,7 @@ impl EmbeddedGateway {
         {
             return;
         }
-        let servers = self.engine.servers();
+        let servers = self.engine.servers().all();
         let chosen: Vec<Arc<Supervised>> = servers
             .iter()
             .filter_map(|(name, managed)| match managed {
@@ -159,7 +159,7 @@ impl EmbeddedGateway {
             let listed = chosen.iter().zip(connected).filter(|(_, connected)| *connected);
             let names: Vec<_> = listed.map(|(server, _)| server.entry.name.clone()).collect();
             let seen = async {
-                while !names.iter().all(|name| self.engine.catalog().servers().contains_key(name)) {
+                while !names.iter().all(|name| self.engine.catalog().load().servers().contains_key(name)) {
                     tokio::time::sleep(Duration::from_millis(5)).await;
                 }
             };
@@ -178,7 +178,8 @@ impl EmbeddedGateway {
             ServerSelection::One(one) => one == name,
             ServerSelection::AutoConnected => {
                 let entry = self.loaded.server(name).and_then(|server| server.state.entry());
-                let is_new = || !self.engine.catalog().servers().keys().any(|known| known.as_str() == name);
+                let is_new =
+                    || !self.engine.catalog().load().servers().keys().any(|known| known.as_str() == name);
                 entry.is_none_or(|entry| entry.auto_connect && (!entry.lazy || is_new()))
             }
         }

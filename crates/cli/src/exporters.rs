@@ -1,11 +1,12 @@
 //! Exports of the gateway: events to webhooks, spans to an OTLP collector.
 
+use std::sync::Arc;
 use toolbooth_config::Settings;
 use toolbooth_core::event::EventKinds;
 use toolbooth_core::fault::Problem;
-use toolbooth_engine::Engine;
+use toolbooth_engine::EventRing;
 use toolbooth_engine::events::Webhook;
-use toolbooth_engine::trace::Collector;
+use toolbooth_engine::trace::{Collector, Tracing};
 
 /// The configured exporters, validated before they are started.
 pub struct Exporters {
@@ -29,8 +30,8 @@ impl Exporters {
     }
 
     /// Installs the exporters in place of the previous ones.
-    pub fn install(self, engine: &Engine) {
-        engine.events().set_webhooks(self.webhooks);
-        engine.tracing().set_collector(self.collector);
+    pub fn install(self, events: &Arc<EventRing>, tracing: &Tracing) {
+        events.set_webhooks(self.webhooks);
+        tracing.set_collector(self.collector);
     }
 }

@@ -263,7 +263,7 @@ pub async fn engine_of(
     let terms = terms::of(loaded)?;
     let room = file_storage::open(settings, sources, address)?;
     let engine = Engine::start(options, terms, store, room, open_context(settings, sources), plans).await?;
-    engine.set_manifests(manifests(loaded)).await;
+    engine.catalog().set_manifests(manifests(loaded)).await;
     Ok(engine)
 }
 

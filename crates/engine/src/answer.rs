@@ -9,6 +9,9 @@ use toolbooth_wire::long::{LongMember, LongResult};
 use toolbooth_wire::{Era, RpcError};
 use uuid::Uuid;
 
+/// The code of a call that was made but whose outcome could not be recorded.
+pub(crate) const UNRECORDED: &str = "call.unrecorded";
+
 /// Facts about a result, from one scan of its text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ResultFacts {

@@ -8,42 +8,68 @@
 //! | 2 resolve | finds the tool by its name | `core/call` |
 //! | 3 authorise | checks that the caller may use the tool | `core/call` |
 //! | 4 draft | checks the arguments against the tool's schema | `core/call` |
-//! | 5 judge | applies the operator's policies: run, ask a person, queue in a plan, refuse, or hide the tool | `core/call`, `held.rs` |
-//! | 6 seal | adds what only the gateway supplies: identity, `_mcp_data`, file URLs, idempotency keys | `core/call`, `engine.rs` |
-//! | 7 route | chooses the tool's server or its list of providers | `core/call` |
-//! | 8 dispatch | sends the call, with one deadline over all retries | `dispatch.rs`, `routing` |
-//! | 9 shape | stores files of the result and applies the token budget | `shape.rs` |
-//! | 10 record | writes the audit row, metrics, health and dead letter | `call_record.rs` |
+//! | 5 judge | applies the operator's policies: run, ask a person, queue in a plan, refuse, or hide the tool | `core/call`, `approvals` |
+//! | 6 seal | adds what only the gateway supplies: identity, `_mcp_data`, file URLs, idempotency keys | `core/call`, `call/seal.rs` |
+//! | 7 route | chooses the tool's server or its list of providers | `core/call`, `routing` |
+//! | 8 dispatch | sends the call, with one deadline over all retries | `call/dispatch.rs`, `call/serving` |
+//! | 9 shape | stores files of the result and applies the token budget | `call/shape.rs` |
+//! | 10 record | writes the audit row, metrics, health and dead letter | `call/record.rs` |
 //!
 //! Stages 2 to 6 consume the value of the stage before them, and dispatch accepts only a `Sealed`. So the compiler
 //! enforces the order: a call that was not judged cannot be sealed, and an unsealed call cannot be sent. If a person
 //! has to approve a call, the approved call starts again at stage 2 and carries the approval.
 //!
+//! The stages use the parts of the engine (catalog, approvals, files and so on), which `CallPipeline` holds.
+//!
 //! Stage futures are pinned with `pin!` because they are large: an `await` on an unpinned future copies it twice, and
 //! these copies were a third of the gateway's time per call.
 
+mod allowance;
+mod client_channel;
+mod contain;
+mod deadline;
+mod dispatch;
+mod options;
+mod pipeline;
+mod record;
+mod sampling;
+mod seal;
+mod serving;
+mod shape;
+mod unattended;
+mod undelivered;
+mod unrecorded;
+
+pub(crate) use deadline::Deadline;
+pub(crate) use dispatch::{ask_to_open_urls, only_declared, put_questions, read_answer};
+pub use options::QuestionHandling;
+pub use pipeline::CallPipeline;
+pub(crate) use pipeline::PipelineContext;
+
 use crate::answer::Answer;
-use crate::call_record::CallRecord;
-use crate::contain::contain_panics;
-use crate::dead_letters::Undelivered;
-use crate::dispatch::QuestionHandling;
-use crate::engine::Engine;
-use crate::held::ApprovalOutcome;
-use crate::routing::ProviderOutcome;
+use crate::approvals::ApprovalOutcome;
+use crate::catalog::CatalogReadiness;
+use contain::contain_panics;
+use record::CallRecord;
+use serving::ProviderOutcome;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use toolbooth_core::call::{IncomingCall, Judgement, authorise, draft, judge, resolve, route};
+use toolbooth_core::exposure::meta;
 use toolbooth_core::fault::Problem;
 use toolbooth_upstream::CallLink;
 use toolbooth_upstream::connection::{ProgressMode, Round};
 use toolbooth_upstream::peer::ResultReading;
+use undelivered::Undelivered;
 
 /// A tool call as the MCP or REST server passes it to the engine.
 #[derive(Debug)]
 pub struct CallRequest {
     /// The identified caller, the tool's name and the arguments.
     pub incoming: IncomingCall,
+    /// The result of `LiveCatalog::wait_for_tool` for this name and caller, if the server has already waited.
+    pub readiness: Option<CatalogReadiness>,
     /// The client's answers and the request state, if this request continues an earlier one.
     pub round: Round,
     /// Whether the client wants progress notifications.
@@ -56,7 +82,7 @@ pub struct CallRequest {
     pub approval_wait: Option<Duration>,
 }
 
-impl Engine {
+impl CallPipeline {
     /// Makes a tool call. Dropping the future cancels the call at the server; the cancellation is recorded, too.
     pub async fn call(
         self: &Arc<Self>,
@@ -64,45 +90,68 @@ impl Engine {
         link: &CallLink,
     ) -> Result<Answer, Problem> {
         // A call of `mcp_tool_call` becomes the call inside it, so that all rules for the inner tool apply.
-        self.unwrap_meta_call(&mut request.incoming);
+        if unwrap_meta_call(&mut request.incoming) {
+            request.readiness = None;
+        }
         let mut record = CallRecord::open(self, &mut request.incoming);
         let answer = contain_panics(pin!(self.run_stages(request, &mut record, link))).await;
         pin!(record.close(answer)).await
     }
 
     /// Runs stages 2 to 9. The caller of this function runs stage 10, `CallRecord::close`, however they end.
-    pub(crate) async fn run_stages(
-        self: &Arc<Self>,
+    async fn run_stages(
+        &self,
         request: CallRequest,
         record: &mut CallRecord,
         link: &CallLink,
     ) -> Result<Answer, Problem> {
-        let CallRequest { mut incoming, mut round, progress, questions, reading, approval_wait } = request;
+        let CallRequest {
+            mut incoming,
+            readiness: mut waited,
+            mut round,
+            progress,
+            questions,
+            reading,
+            approval_wait,
+        } = request;
 
         // A guard, kept until the end of this function: dropping it adds the running time to what the caller has used of
         // their allowance.
         let mut usage = None;
         // Usually one pass; each approval that the call needs adds another.
         let (sealed, answer) = loop {
+            // Stages 2 to 6 of one pass use one snapshot of the catalog.
+            let readiness = match waited.take() {
+                Some(readiness) => readiness,
+                None => pin!(self.catalog.wait_for_tool(&incoming.name, &incoming.caller)).await,
+            };
+            let catalog = self.catalog.load();
+
             // Stages 2 to 4: resolve, authorise, draft.
-            let readiness = pin!(self.wait_for_tool(&incoming.name, &incoming.caller)).await;
             let caller = incoming.caller.clone();
-            let resolved = resolve(incoming, &self.catalog()).map_err(|fault| {
-                self.record_hidden_tool(&caller, &fault);
+            let resolved = resolve(incoming, &catalog).map_err(|fault| {
+                self.audit.record_hidden_tool(&catalog, &caller, &fault);
                 readiness.explain(fault.into())
             })?;
             let permitted = authorise(resolved)?;
-            let situation = self.decisions().situation(&permitted, record.approval());
-            let draft = draft(permitted, situation).map_err(|mismatch| self.explain_mismatch(*mismatch))?;
+            let situation = self.decisions.situation(&permitted, record.approval());
+            let draft = draft(permitted, situation)
+                .map_err(|mismatch| self.exposure.explain_mismatch(&catalog, *mismatch))?;
             record.note_draft(&draft);
 
             // Stage 5: judge. The policies are read in every pass: a reload may have replaced them while a person was
             // asked.
-            let judged = match judge(draft, &self.terms().policies)? {
+            let judgement = judge(draft, &self.terms.load().policies)?;
+            let judged = match judgement {
                 Judgement::Run(judged) => judged,
-                Judgement::Queue(waiting) => return Box::pin(self.queue_step(waiting)).await,
+                Judgement::Queue(waiting) => {
+                    drop(catalog);
+                    return Box::pin(self.plans.queue_step(waiting)).await;
+                }
                 Judgement::Ask(waiting) => {
-                    match Box::pin(self.ask_person(waiting, progress, approval_wait, link)).await? {
+                    drop(catalog);
+                    let asking = self.approvals.ask_person(waiting, progress, approval_wait, link);
+                    match Box::pin(asking).await? {
                         ApprovalOutcome::Held(held) => return Ok(Answer::held(&held)),
                         ApprovalOutcome::Run(approved) => incoming = record.take_approval(*approved)?,
                     }
@@ -112,8 +161,9 @@ impl Engine {
 
             // Stage 6: seal.
             record.grant_files(judged.draft()).await;
-            let sealed = self.seal(judged, record.ids(), record.file_grant())?;
-            self.charge_allowance(&sealed, &mut usage)?;
+            let sealed = self.sealer.seal(judged, &catalog, record.ids(), record.file_grant())?;
+            drop(catalog);
+            self.allowances.charge(&sealed, &mut usage)?;
 
             // The result must be read whole if a person approved the call (it is stored with the held call), if the
             // call names files (tokens of their URLs are removed from it), or if warnings are added to it.
@@ -144,4 +194,16 @@ impl Engine {
             .map_err(|problem| record.note_failure(&sealed, *Undelivered::after_answer(&sealed, problem)))?;
         Ok(answer.warning(sealed.warnings()).warning(record.warnings()))
     }
+}
+
+/// Replaces a call of `mcp_tool_call` by the call inside it, and returns whether it did.
+fn unwrap_meta_call(incoming: &mut IncomingCall) -> bool {
+    if incoming.name == meta::CALL
+        && let Some((name, arguments)) = meta::inner_call(incoming.arguments.as_ref())
+    {
+        incoming.name = name;
+        incoming.arguments = arguments;
+        return true;
+    }
+    false
 }

@@ -5,10 +5,9 @@
 
 use crate::answer::Answer;
 use crate::clock::now_ms;
-use crate::engine::Engine;
 use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use toolbooth_core::caller::{Admin, Caller};
 use toolbooth_core::catalog::Tool;
@@ -50,8 +49,8 @@ struct HealthEntry {
 type Shard = NameMap<Box<str>, NameMap<Box<str>, HealthEntry>>;
 
 /// The outcomes of recent calls, by tool and by provider.
-#[derive(Debug, Default)]
 pub struct HealthMonitor {
+    store: Arc<dyn Store>,
     tools: Shards,
     providers: Shards,
     /// Whether anything was recorded since the last save.
@@ -130,11 +129,19 @@ impl Shards {
     }
 }
 
+impl std::fmt::Debug for HealthMonitor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("HealthMonitor").field("is_changed", &self.is_changed).finish_non_exhaustive()
+    }
+}
+
 impl HealthMonitor {
     /// Loads the windows from the store.
-    pub(crate) async fn load(store: &dyn Store) -> Result<Self, StoreError> {
-        let health = Self::default();
-        for row in store.health().await? {
+    pub(crate) async fn load(store: Arc<dyn Store>) -> Result<Self, StoreError> {
+        let rows = store.health().await?;
+        let (tools, providers) = (Shards::default(), Shards::default());
+        let health = Self { store, tools, providers, is_changed: AtomicBool::new(false) };
+        for row in rows {
             match row.subject.as_str() {
                 "tool" => health.tools.restore(row),
                 _ => health.providers.restore(row),
@@ -188,8 +195,9 @@ impl HealthMonitor {
         })
     }
 
-    /// Saves what changed. If that fails, it is saved the next time.
-    pub(crate) async fn save(&self, store: &dyn Store) {
+    /// Saves what changed since the last time; costs one atomic read if nothing did. If saving fails, it is tried again
+    /// the next time.
+    pub async fn save(&self) {
         if !self.is_changed.swap(false, Ordering::Relaxed) {
             return;
         }
@@ -197,7 +205,7 @@ impl HealthMonitor {
         self.tools.take_changed("tool", now, &mut rows);
         self.providers.take_changed("provider", now, &mut rows);
         for batch in rows.chunks(MAX_HEALTH_BATCH) {
-            if let Err(error) = store.save_health(batch.to_vec()).await {
+            if let Err(error) = self.store.save_health(batch.to_vec()).await {
                 tracing::warn!("the health of tools could not be saved: {error}");
                 for row in batch {
                     let shards = if row.subject == "tool" { &self.tools } else { &self.providers };
@@ -242,13 +250,6 @@ pub(crate) fn with_provider_id<T>(server: &str, act: impl FnOnce(&str) -> T) -> 
             act(std::str::from_utf8(place).unwrap_or(server))
         }
         None => act(&format!("mcp:{server}")),
-    }
-}
-
-impl Engine {
-    /// Saves the health of tools that were called since the last time. Costs one atomic read if none was.
-    pub async fn save_health(&self) {
-        self.health().save(&**self.store()).await;
     }
 }
 

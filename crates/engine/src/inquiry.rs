@@ -1,9 +1,11 @@
 //! Requests other than tool calls: prompts, resources, completions. The same permissions apply.
 
 use crate::answer::Answer;
-use crate::dispatch::{Deadline, QuestionHandling, ask_to_open_urls, only_declared, put_questions};
-use crate::engine::Engine;
-use crate::terms::AuditScope;
+use crate::call::{Deadline, QuestionHandling, ask_to_open_urls, only_declared, put_questions, read_answer};
+use crate::catalog::LiveCatalog;
+use crate::clock::now_ms;
+use crate::server_table::ServerTable;
+use crate::terms::{AuditScope, SharedTerms};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,6 +19,7 @@ use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::json::{Member, RawJson, with_members};
 use toolbooth_core::names::ServerName;
 use toolbooth_core::redact;
+use toolbooth_store::Store;
 use toolbooth_upstream::connection::{ProgressMode, Round, UpstreamRequest};
 use toolbooth_upstream::peer::ResultReading;
 use toolbooth_upstream::{CallLink, UpstreamError};
@@ -59,12 +62,38 @@ fn unknown(what: &str, name: &str) -> Problem {
     Problem { code, blame: Blame::Caller, message: format!("Unknown {what}: {name}"), hint: None }
 }
 
-impl Engine {
+/// Handles requests other than tool calls.
+pub struct Inquiries {
+    store: Arc<dyn Store>,
+    terms: SharedTerms,
+    catalog: Arc<LiveCatalog>,
+    servers: Arc<ServerTable>,
+    /// The hard limit on the duration of a request.
+    max_call: Duration,
+}
+
+impl std::fmt::Debug for Inquiries {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Inquiries").field("catalog", &self.catalog).finish_non_exhaustive()
+    }
+}
+
+impl Inquiries {
+    pub(crate) fn new(
+        store: Arc<dyn Store>,
+        terms: SharedTerms,
+        catalog: Arc<LiveCatalog>,
+        servers: Arc<ServerTable>,
+        max_call: Duration,
+    ) -> Self {
+        Self { store, terms, catalog, servers, max_call }
+    }
+
     /// Handles `prompts/get`.
     pub async fn get_prompt(&self, inquiry: Inquiry, link: &CallLink) -> Result<Answer, Problem> {
         let name = inquiry.text("name")?;
-        let readiness = self.wait_for_prompt(&name, &inquiry.caller).await;
-        let catalog = self.catalog();
+        let readiness = self.catalog.wait_for_prompt(&name, &inquiry.caller).await;
+        let catalog = self.catalog.load();
         let Some(prompt) = catalog.prompt(&name, &inquiry.caller) else {
             return Err(readiness.explain(unknown("prompt", &name)));
         };
@@ -77,9 +106,9 @@ impl Engine {
     /// Handles `resources/read`. Several servers may claim a URI; the first one that has it answers.
     pub async fn read_resource(&self, inquiry: Inquiry, link: &CallLink) -> Result<Answer, Problem> {
         let uri = inquiry.text("uri")?;
-        let readiness = self.wait_for_resource(&uri, &inquiry.caller).await;
+        let readiness = self.catalog.wait_for_resource(&uri, &inquiry.caller).await;
         let mut missing = None;
-        for server in self.servers_of_resource(&uri, &inquiry.caller) {
+        for server in self.catalog.servers_of_resource(&uri, &inquiry.caller) {
             let answer = self.forward(&server, "resources/read", &inquiry.params, &inquiry, link).await?;
             match answer {
                 Answer::Error(error) if matches!(error.code, INVALID_PARAMS | RESOURCE_NOT_FOUND) => {
@@ -91,11 +120,6 @@ impl Engine {
         missing.ok_or_else(|| readiness.explain(unknown("resource", &uri)))
     }
 
-    pub(crate) fn servers_of_resource(&self, uri: &str, caller: &Caller) -> Vec<ServerName> {
-        let catalog = self.catalog();
-        catalog.resource(uri, caller).iter().map(|server| server.entry.name.clone()).collect()
-    }
-
     /// Handles `completion/complete`. The reference determines the server.
     pub async fn complete(&self, inquiry: Inquiry, link: &CallLink) -> Result<Answer, Problem> {
         let reference = inquiry.params.member("ref").ok_or_else(|| bad_params("`ref` is missing".into()))?;
@@ -104,8 +128,8 @@ impl Engine {
         };
         match (member("type").as_deref(), member("name"), member("uri")) {
             (Some("ref/prompt"), Some(name), _) => {
-                let readiness = self.wait_for_prompt(&name, &inquiry.caller).await;
-                let catalog = self.catalog();
+                let readiness = self.catalog.wait_for_prompt(&name, &inquiry.caller).await;
+                let catalog = self.catalog.load();
                 let Some(prompt) = catalog.prompt(&name, &inquiry.caller) else {
                     return Err(readiness.explain(unknown("prompt", &name)));
                 };
@@ -117,7 +141,7 @@ impl Engine {
                 self.forward(&server.name, "completion/complete", &params, &inquiry, link).await
             }
             (Some("ref/resource"), _, Some(uri)) => {
-                let readiness = self.wait_for_resource(&uri, &inquiry.caller).await;
+                let readiness = self.catalog.wait_for_resource(&uri, &inquiry.caller).await;
                 let server = self
                     .template_server(&uri, &inquiry.caller)
                     .ok_or_else(|| readiness.explain(unknown("resource", &uri)))?;
@@ -130,9 +154,9 @@ impl Engine {
     }
 
     fn template_server(&self, uri: &str, caller: &Caller) -> Option<ServerName> {
-        let catalog = self.catalog();
+        let catalog = self.catalog.load();
         let exact = catalog.listed_resource(uri, caller).map(|server| server.entry.name.clone());
-        exact.or_else(|| self.servers_of_resource(uri, caller).into_iter().next())
+        exact.or_else(|| self.catalog.servers_of_resource(uri, caller).into_iter().next())
     }
 
     async fn forward(
@@ -143,7 +167,7 @@ impl Engine {
         inquiry: &Inquiry,
         link: &CallLink,
     ) -> Result<Answer, Problem> {
-        let supervised = self.server(server).map_err(|error| Problem::of(&error))?;
+        let supervised = self.servers.running(server).map_err(|error| Problem::of(&error))?;
         if compatibility(&inquiry.caller, &supervised.entry) == Compatibility::Forbidden {
             return Err(Problem::of(&CallFault::Compliance {
                 name: server.to_string(),
@@ -156,8 +180,7 @@ impl Engine {
             }));
         }
         let entry = &supervised.entry;
-        let mut deadline =
-            Deadline::on_server(entry.name.as_str(), entry.timeout, self.options().max_call, link);
+        let mut deadline = Deadline::on_server(entry.name.as_str(), entry.timeout, self.max_call, link);
         let began = Instant::now();
         let answer = deadline.hold(pin!(self.forward_rounds(server, method, params, inquiry, link))).await;
         let answer = answer.map_err(|error| Problem::of(&error));
@@ -181,7 +204,7 @@ impl Engine {
         (outcome, code): (&'static str, Option<&'static str>),
         took: Duration,
     ) {
-        if self.terms().audit_scope != AuditScope::All {
+        if self.terms.load().audit_scope != AuditScope::All {
             return;
         }
         let caller = &inquiry.caller;
@@ -191,10 +214,10 @@ impl Engine {
             tool: subject(params).map(Into::into),
             code: code.map(Into::into),
             duration_ms: u64::try_from(took.as_millis()).ok(),
-            arguments_preview: Some(redact::preview_without(params, &self.terms().secrets).into()),
-            ..AuditEntry::new(crate::clock::now_ms(), method, &caller.user, outcome)
+            arguments_preview: Some(redact::preview_without(params, &self.terms.load().secrets).into()),
+            ..AuditEntry::new(now_ms(), method, &caller.user, outcome)
         };
-        if let Err(error) = self.store().audit(entry).await {
+        if let Err(error) = self.store.audit(entry).await {
             tracing::error!("a request could not be written to the audit: {error}");
         }
     }
@@ -207,7 +230,7 @@ impl Engine {
         inquiry: &Inquiry,
         link: &CallLink,
     ) -> Result<Answer, UpstreamError> {
-        let supervised = self.server(server)?;
+        let supervised = self.servers.running(server)?;
         let mut round = inquiry.round.clone();
         for _ in 0..10 {
             let connection = supervised.connection(&inquiry.caller, &inquiry.client).await?;
@@ -225,7 +248,7 @@ impl Engine {
                 headers: Vec::new(),
             };
             let answer = connection.send(ask, link).await?;
-            match self.read_answer(answer, &connection)? {
+            match read_answer(answer, &connection)? {
                 Answer::InputRequired { requests: Some(requests), state, .. }
                     if inquiry.questions == QuestionHandling::DuringCall =>
                 {

@@ -5,7 +5,7 @@
 //!
 //! In the other three cases nothing is parked: a legacy client is asked on the stream of its call, and a modern
 //! server's `input_required` is passed to a modern client, or answered for a legacy client in further rounds
-//! (`dispatch.rs`).
+//! (`call/dispatch.rs`).
 
 use crate::answer::Answer;
 use crate::request_state::LIFETIME;

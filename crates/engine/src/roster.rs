@@ -1,9 +1,10 @@
-//! The roster: looks up callers who are not connected, for calls that run later.
+//! The roster: looks up callers who are not connected, for calls that run later than they were made.
 
 use async_trait::async_trait;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock, Weak};
 use toolbooth_core::caller::{Caller, IdentifiedBy};
 use toolbooth_core::dead_letter::DeadLetter;
+use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::held::HeldCall;
 
 /// The caller of an earlier call, as it was stored. It contains no rights: these are looked up.
@@ -61,4 +62,33 @@ pub enum Rights {
 pub trait Roster: Send + Sync {
     /// The current rights of the caller of an earlier call.
     async fn rights(&self, caller: AbsentCaller<'_>) -> Rights;
+}
+
+/// The engine's link to the roster, which is set after the engine has started.
+#[derive(Default)]
+pub(crate) struct RosterLink(OnceLock<Weak<dyn Roster>>);
+
+impl RosterLink {
+    /// Sets the roster. Only the first call has an effect.
+    pub(crate) fn set(&self, roster: &Arc<dyn Roster>) {
+        let _ = self.0.set(Arc::downgrade(roster));
+    }
+
+    /// The current rights of the caller of an earlier call.
+    pub(crate) async fn rights(&self, caller: AbsentCaller<'_>) -> Rights {
+        match self.0.get().and_then(Weak::upgrade) {
+            Some(roster) => roster.rights(caller).await,
+            None => Rights::Unknown(format!("the rights of {} cannot be looked up", caller.user)),
+        }
+    }
+}
+
+/// The error if the caller of an earlier call may no longer use its tool.
+pub(crate) fn rights_gone(exposed: &str, user: &str) -> Problem {
+    Problem {
+        code: "call.rights-gone",
+        blame: Blame::Caller,
+        message: format!("`{exposed}` was not run: {user} may no longer use it"),
+        hint: None,
+    }
 }

@@ -1,17 +1,23 @@
 //! The settings that calls are made under. A reload replaces them as a whole.
 
-use crate::dead_letters::LetterTerms;
-use crate::routing::RoutingTerms;
-use crate::sampling::Sampler;
-use crate::search::Encoder;
+use crate::encoder::Encoder;
+use arc_swap::ArcSwap;
 use std::sync::Arc;
 use std::time::Duration;
+use toolbooth_core::allowance::Allowance;
 use toolbooth_core::call::Policy;
 use toolbooth_core::caller::{Admin, Caller};
 use toolbooth_core::catalog::ToolGate;
+use toolbooth_core::dead_letter::SCHEDULE_SECONDS;
 use toolbooth_core::exposure;
 use toolbooth_core::result::Budget;
+use toolbooth_core::retry::RetryTerms;
+use toolbooth_core::sampling::SamplingTerms;
 use toolbooth_core::secret::KnownSecrets;
+use toolbooth_upstream::llm::LlmClient;
+
+/// The current settings, shared by the parts of the engine.
+pub(crate) type SharedTerms = Arc<ArcSwap<Terms>>;
 
 /// The settings that calls are made under: policies, approvals, limits, exposure.
 pub struct Terms {
@@ -45,6 +51,68 @@ pub struct Terms {
     pub encoder: Option<Arc<Encoder>>,
     /// Secret values of the configuration, which are masked in stored and displayed text.
     pub secrets: KnownSecrets,
+}
+
+/// Settings of dead letters.
+#[derive(Debug, Clone)]
+pub struct LetterTerms {
+    /// How often a call that is safe to repeat is replayed automatically.
+    pub max_replays: u32,
+    /// The delays before the first, second, third and later automatic replays.
+    pub schedule_seconds: Vec<u32>,
+}
+
+impl Default for LetterTerms {
+    fn default() -> Self {
+        Self { max_replays: 3, schedule_seconds: SCHEDULE_SECONDS.to_vec() }
+    }
+}
+
+/// The gateway's model, and the terms on which servers may use it.
+#[derive(Debug)]
+pub struct Sampler {
+    /// The limits that the operator sets.
+    pub terms: SamplingTerms,
+    /// The model.
+    pub llm: LlmClient,
+}
+
+/// Settings of routing.
+#[derive(Debug, Clone)]
+pub struct RoutingTerms {
+    /// How failed calls are retried.
+    pub retry: RetryTerms,
+    /// The maximum number of calls that wait for a tool that takes one call at a time.
+    pub queue: usize,
+    /// The limits of one caller, if there are any.
+    pub allowance: Option<Allowance>,
+    /// The longest accepted answer of an HTTP service, in bytes.
+    pub longest_answer: usize,
+    /// The model for tools with a provider of kind `openai`.
+    pub assistant: Option<Arc<Assistant>>,
+}
+
+/// The model that answers calls of tools with a provider of kind `openai`.
+#[derive(Debug)]
+pub struct Assistant {
+    /// The endpoint.
+    pub llm: LlmClient,
+    /// The model's name, unless the provider names one.
+    pub model: String,
+    /// The token limit of one answer.
+    pub max_tokens: u32,
+}
+
+impl Default for RoutingTerms {
+    fn default() -> Self {
+        Self {
+            retry: RetryTerms::default(),
+            queue: 256,
+            allowance: None,
+            longest_answer: 32 << 20,
+            assistant: None,
+        }
+    }
 }
 
 /// Whom the gateway serves.

@@ -11,19 +11,19 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use toolbooth_core::fault::Fault;
-use toolbooth_engine::{Engine, RefusedAttempt};
+use toolbooth_engine::{AuditLog, RefusedAttempt};
 
 /// Maximum number of connections to the control socket.
 const MAX_CONNECTIONS: usize = 256;
 
 /// Whether the peer of a Unix socket runs as the gateway's user or as root. The file mode of the socket checks the
 /// same, but there is a moment after its creation when the mode is not set yet.
-pub fn admits(stream: &UnixStream, engine: &Engine) -> bool {
+pub fn admits(stream: &UnixStream, audit: &AuditLog) -> bool {
     let uid = stream.peer_cred().map(|peer| peer.uid());
     if uid.as_ref().is_ok_and(|uid| is_own_uid(*uid)) {
         return true;
     }
-    engine.record_refusal(RefusedAttempt {
+    audit.record_refusal(RefusedAttempt {
         code: Unidentified::OtherUser.code(),
         source: &uid.map_or_else(|_| "unknown uid".to_owned(), |uid| format!("uid {uid}")),
         user: None,
@@ -49,7 +49,7 @@ pub(crate) async fn accept(listener: UnixListener, doors: Doors, stop: Cancellat
                 }
             },
         };
-        if !admits(&stream, &doors.door.engine) {
+        if !admits(&stream, doors.door.engine.audit()) {
             continue;
         }
         let (doors, stop) = (doors.clone(), stop.clone());

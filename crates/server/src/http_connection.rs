@@ -176,7 +176,7 @@ fn rejection(
     request: &Request<Incoming>,
     rejected: GuardRejection,
 ) -> axum::response::Response {
-    doors.door.engine.record_refusal(RefusedAttempt {
+    doors.door.engine.audit().record_refusal(RefusedAttempt {
         code: rejected.code,
         source: &peer.source(),
         user: None,
@@ -194,7 +194,7 @@ fn rejection(
 
 fn other_user(doors: &Doors, peer: &PeerInfo, request: &Request<Incoming>) -> axum::response::Response {
     let refused = Unidentified::OtherUser;
-    doors.door.engine.record_refusal(RefusedAttempt {
+    doors.door.engine.audit().record_refusal(RefusedAttempt {
         code: refused.code(),
         source: &peer.source(),
         user: None,

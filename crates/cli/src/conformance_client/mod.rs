@@ -116,10 +116,10 @@ fn server_name() -> ServerName {
 
 /// Waits until the server is connected and its tools are in the catalog.
 async fn connected(engine: &Engine) -> Result<(), Problem> {
-    let server = engine.server(&server_name()).map_err(|error| Problem::of(&error))?;
+    let server = engine.servers().running(&server_name()).map_err(|error| Problem::of(&error))?;
     server.ready().await.map_err(|error| Problem::of(&error))?;
     let listed = async {
-        while !engine.catalog().servers().contains_key(&server_name()) {
+        while !engine.catalog().load().servers().contains_key(&server_name()) {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };

@@ -49,7 +49,7 @@ impl ScriptClient<'_> {
             let request = |call: &Value| Some((person::text_of(call, "name")?, call["arguments"].clone()));
             return calls.iter().filter_map(request).collect();
         }
-        let catalog = self.engine.catalog();
+        let catalog = self.engine.catalog().load();
         let tools: Vec<(String, Value)> = catalog
             .tools(&self.caller)
             .map(|tool| (tool.name.to_string(), tool.input_schema().read().unwrap_or(Value::Null)))
@@ -63,7 +63,7 @@ impl ScriptClient<'_> {
 
     /// All resources, and all prompts with a value for each argument.
     fn offers(&self) -> (Vec<String>, Vec<RequestParts>) {
-        let catalog = self.engine.catalog();
+        let catalog = self.engine.catalog().load();
         let (mut resources, mut prompts) = (Vec::new(), Vec::new());
         for server in catalog.visible(&self.caller) {
             resources.extend(server.resources.iter().map(|offer| offer.exposed.to_string()));
@@ -87,6 +87,7 @@ impl ScriptClient<'_> {
                 arguments: Some(RawJson::from_value(arguments)),
                 meta: Vec::new(),
             },
+            readiness: None,
             round: Round::default(),
             progress: ProgressMode::Unwanted,
             questions: QuestionHandling::DuringCall,
@@ -104,14 +105,14 @@ impl ScriptClient<'_> {
 
     async fn read(&self, uri: &str) -> Result<(), Problem> {
         let inquiry = self.inquiry(json!({ "uri": uri }));
-        let answer = self.engine.read_resource(inquiry, &CallLink::silent()).await?;
+        let answer = self.engine.inquiries().read_resource(inquiry, &CallLink::silent()).await?;
         report("resources/read", uri, &answer);
         Ok(())
     }
 
     async fn prompt(&self, name: &str, arguments: &Value) -> Result<(), Problem> {
         let inquiry = self.inquiry(json!({ "name": name, "arguments": arguments }));
-        let answer = self.engine.get_prompt(inquiry, &CallLink::silent()).await?;
+        let answer = self.engine.inquiries().get_prompt(inquiry, &CallLink::silent()).await?;
         report("prompts/get", name, &answer);
         Ok(())
     }

@@ -13,32 +13,32 @@ mod requests;
 pub use replay::ReplayedCall;
 pub use requests::ReplayAnyway;
 
+use crate::answer::Answer;
+use crate::catalog::LiveCatalog;
 use crate::clock::now_ms;
-use crate::engine::Engine;
+use crate::events::EventRing;
 use crate::keys::sealing_key;
-use crate::routing::InnerQuestion;
+use crate::roster::RosterLink;
+use crate::terms::{LetterTerms, SharedTerms};
 use call_copy::CallCopy;
+use futures_util::future::BoxFuture;
 use sha2::{Digest, Sha256};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 use tokio::sync::{OnceCell, Semaphore};
-use tokio::time::Instant;
-use toolbooth_core::call::{Sealed, fingerprint};
+use toolbooth_core::call::{IncomingCall, Sealed, fingerprint};
 use toolbooth_core::caller::{Caller, ClientFacts};
 use toolbooth_core::catalog::Tool;
 use toolbooth_core::dead_letter::{
-    Attempt, DeadLetter, LetterFault, LetterState, ReplayMode, SCHEDULE_SECONDS, deserves_letter,
-    next_retry_ms, replaying_of,
+    Attempt, DeadLetter, LetterFault, LetterState, ReplayMode, deserves_letter, next_retry_ms, replaying_of,
 };
 use toolbooth_core::event::{Event, EventKind};
 use toolbooth_core::fault::Problem;
 use toolbooth_core::json::RawJson;
-use toolbooth_core::names::ServerName;
 use toolbooth_core::redact;
 use toolbooth_core::secret::SecretText;
-use toolbooth_store::MAX_SEALED_BYTES;
-use toolbooth_upstream::UpstreamError;
+use toolbooth_store::{MAX_SEALED_BYTES, Store};
 use toolbooth_upstream::error::SentStatus;
 use toolbooth_wire::state::Sealer;
 use uuid::Uuid;
@@ -50,123 +50,71 @@ const MAX_CONCURRENT_REPLAYS: usize = 4;
 /// The longest error message that is stored, in characters.
 const MAX_TEXT: usize = 2_000;
 
-/// Settings of dead letters.
-#[derive(Debug, Clone)]
-pub struct LetterTerms {
-    /// How often a call that is safe to repeat is replayed automatically.
-    pub max_replays: u32,
-    /// The delays before the first, second, third and later automatic replays.
-    pub schedule_seconds: Vec<u32>,
+/// A call that replays a dead letter.
+pub(crate) struct ReplayRequest {
+    /// The call, with the current rights of its caller.
+    pub(crate) incoming: IncomingCall,
+    /// The id of the letter.
+    pub(crate) letter: Uuid,
+    /// The id of the call that failed first.
+    pub(crate) first_call: Uuid,
+    /// The user who requested the replay; `None` for an automatic one.
+    pub(crate) by: Option<Arc<str>>,
 }
 
-impl Default for LetterTerms {
-    fn default() -> Self {
-        Self { max_replays: 3, schedule_seconds: SCHEDULE_SECONDS.to_vec() }
-    }
+/// The outcome of a replay.
+pub(crate) struct ReplayOutcome {
+    /// The answer, or the problem.
+    pub(crate) answer: Result<Answer, Problem>,
+    /// The failed call, if it failed again in a way that deserves a letter.
+    pub(crate) failed: Option<Box<FailedCall>>,
 }
 
-/// The state of dead letters in this process: their encryption key and the schedule of replays.
-pub(crate) struct DeadLetterState {
+/// Runs the calls of dead letters. The call pipeline implements it.
+pub(crate) trait ReplayRunner: Send + Sync {
+    /// Runs a call without a waiting client, and records its outcome.
+    fn replay(self: Arc<Self>, request: ReplayRequest) -> BoxFuture<'static, ReplayOutcome>;
+}
+
+/// The parts that dead letters use.
+pub(crate) struct DeadLettersContext {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) terms: SharedTerms,
+    pub(crate) events: Arc<EventRing>,
+    pub(crate) catalog: Arc<LiveCatalog>,
+    pub(crate) roster: Arc<RosterLink>,
+}
+
+/// The dead letters of this gateway: their encryption key, and the schedule of replays.
+pub struct DeadLetters {
+    store: Arc<dyn Store>,
+    terms: SharedTerms,
+    events: Arc<EventRing>,
+    catalog: Arc<LiveCatalog>,
+    roster: Arc<RosterLink>,
     configured_key: Option<SecretText>,
     sealer: OnceCell<Sealer>,
     replay_slots: Arc<Semaphore>,
     /// The earliest time at which a letter may be due. Too early is harmless.
     next_due_ms: AtomicI64,
+    runner: OnceLock<Weak<dyn ReplayRunner>>,
 }
 
-impl DeadLetterState {
-    /// The state with the configured key; without one, the key in the store is used.
-    pub(crate) fn new(configured_key: Option<SecretText>) -> Self {
-        Self {
-            configured_key,
-            sealer: OnceCell::new(),
-            replay_slots: Arc::new(Semaphore::new(MAX_CONCURRENT_REPLAYS)),
-            next_due_ms: AtomicI64::new(i64::MIN),
-        }
-    }
-
-    fn note_due(&self, due_ms: Option<i64>) {
-        if let Some(due_ms) = due_ms {
-            self.next_due_ms.fetch_min(due_ms, Ordering::Relaxed);
-        }
+impl std::fmt::Debug for DeadLetters {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("DeadLetters").field("next_due_ms", &self.next_due_ms).finish_non_exhaustive()
     }
 }
 
-/// A call that was not served: the problem and the attempts.
-pub(crate) struct Undelivered {
-    pub(crate) problem: Problem,
-    pub(crate) attempts: Vec<Attempt>,
-    pub(crate) sent: SentStatus,
-    /// A question that must be answered before a tool behind the called one serves the call; then nothing has failed.
-    pub(crate) question: Option<Box<InnerQuestion>>,
-}
-
-impl Undelivered {
-    /// A tool behind the called one requires an approval first.
-    pub(crate) fn asking(question: Box<InnerQuestion>) -> Box<Self> {
-        let problem = question.problem();
-        Box::new(Self { problem, attempts: Vec::new(), sent: SentStatus::No, question: Some(question) })
-    }
-
-    /// No attempt was made.
-    pub(crate) fn untried(problem: Problem) -> Box<Self> {
-        Box::new(Self { problem, attempts: Vec::new(), sent: SentStatus::No, question: None })
-    }
-
-    /// An answer arrived but could not be passed on.
-    pub(crate) fn after_answer(call: &Sealed, problem: Problem) -> Box<Self> {
-        let tried = attempt(provider_of(call.tool()), problem.code, Duration::ZERO);
-        Box::new(Self { problem, attempts: vec![tried], sent: SentStatus::Maybe, question: None })
-    }
-
-    /// Adds one provider's failure to earlier ones. `SentStatus::Maybe` is kept once it is set.
-    pub(crate) fn then(
-        before: Option<Box<Self>>,
-        provider: String,
-        problem: Problem,
-        sent: SentStatus,
-        began: Instant,
-    ) -> Box<Self> {
-        let sent = before
-            .as_ref()
-            .map(|before| before.sent)
-            .filter(|sent| *sent == SentStatus::Maybe)
-            .unwrap_or(sent);
-        let mut attempts = before.map(|before| before.attempts).unwrap_or_default();
-        attempts.push(attempt(provider, problem.code, began.elapsed()));
-        Box::new(Self { problem, attempts, sent, question: None })
-    }
-
-    /// Joins the attempts that were made before or concurrently with these.
-    pub(crate) fn after(mut self: Box<Self>, before: Option<Box<Self>>) -> Box<Self> {
-        if let Some(mut before) = before {
-            before.attempts.append(&mut self.attempts);
-            self.attempts = before.attempts;
-            if before.sent == SentStatus::Maybe {
-                self.sent = SentStatus::Maybe;
-            }
-        }
-        self
-    }
-
-    /// Adds a failure of a tool's own server.
-    pub(crate) fn on_server(
-        before: Option<Box<Self>>,
-        server: &ServerName,
-        error: &UpstreamError,
-        began: Instant,
-    ) -> Box<Self> {
-        Self::then(before, format!("mcp:{server}"), Problem::of(error), error.sent(), began)
-    }
-}
-
-fn attempt(provider: String, code: &str, took: Duration) -> Attempt {
+/// A failed attempt that has just ended.
+pub(crate) fn attempt(provider: String, code: &str, took: Duration) -> Attempt {
     let duration_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
     let at_ms = now_ms().saturating_sub(i64::try_from(duration_ms).unwrap_or(i64::MAX));
     Attempt { at_ms, provider, code: code.to_owned(), duration_ms }
 }
 
-fn provider_of(tool: &Tool) -> String {
+/// The id of the provider of a tool without a list of providers.
+pub(crate) fn provider_of(tool: &Tool) -> String {
     format!("mcp:{}", tool.server.name)
 }
 
@@ -181,11 +129,15 @@ pub(crate) struct FailedCall {
 }
 
 impl FailedCall {
-    /// The content of a dead letter, if the failure deserves one, and the problem for the caller.
-    pub(crate) fn of(call: &Sealed, undelivered: Undelivered) -> (Option<Box<Self>>, Problem) {
-        let Undelivered { problem, attempts, sent, question: _ } = undelivered;
-        if !deserves_letter(&problem) || call.tool().server.is_own() {
-            return (None, problem);
+    /// The content of a dead letter, if the failure deserves one.
+    pub(crate) fn of(
+        call: &Sealed,
+        problem: &Problem,
+        attempts: Vec<Attempt>,
+        sent: SentStatus,
+    ) -> Option<Box<Self>> {
+        if !deserves_letter(problem) || call.tool().server.is_own() {
+            return None;
         }
         let failed = Self {
             caller: call.caller().clone(),
@@ -195,7 +147,7 @@ impl FailedCall {
             attempts,
             sent,
         };
-        (Some(Box::new(failed)), problem)
+        Some(Box::new(failed))
     }
 
     /// Whether the tool may have changed something although no answer arrived.
@@ -221,9 +173,37 @@ pub(crate) enum PersonApproval {
     NotNeeded,
 }
 
-impl Engine {
+impl DeadLetters {
+    /// The letters with the configured key; without one, the key in the store is used.
+    pub(crate) fn new(context: DeadLettersContext, configured_key: Option<SecretText>) -> Self {
+        let DeadLettersContext { store, terms, events, catalog, roster } = context;
+        Self {
+            store,
+            terms,
+            events,
+            catalog,
+            roster,
+            configured_key,
+            sealer: OnceCell::new(),
+            replay_slots: Arc::new(Semaphore::new(MAX_CONCURRENT_REPLAYS)),
+            next_due_ms: AtomicI64::new(i64::MIN),
+            runner: OnceLock::new(),
+        }
+    }
+
+    /// Sets the runner of replayed calls. Only the first call has an effect.
+    pub(crate) fn set_runner(&self, runner: Weak<dyn ReplayRunner>) {
+        let _ = self.runner.set(runner);
+    }
+
+    fn note_due(&self, due_ms: Option<i64>) {
+        if let Some(due_ms) = due_ms {
+            self.next_due_ms.fetch_min(due_ms, Ordering::Relaxed);
+        }
+    }
+
     /// Stores a dead letter, and adds its id to the hint of the caller's problem.
-    pub(crate) async fn keep_letter(
+    pub(crate) async fn keep(
         &self,
         failed: FailedCall,
         call: Uuid,
@@ -233,12 +213,12 @@ impl Engine {
         let letter = self.letter_of(failed, call, approval, problem).await;
         let (id, next) = (letter.id, letter.next_retry_ms);
         let event = letter_event(EventKind::DeadLetterAdded, &letter);
-        if let Err(error) = self.store().add_letter(letter).await {
+        if let Err(error) = self.store.add_letter(letter).await {
             tracing::error!(call = %call, "a failed call could not be stored as a dead letter: {error}");
             return;
         }
-        self.emit(event);
-        self.letters().note_due(next);
+        self.events.emit(event);
+        self.note_due(next);
         let kept = match next {
             Some(_) => {
                 format!("the call is kept as dead letter {id}, and the gateway will retry it")
@@ -281,11 +261,11 @@ impl Engine {
             tool: tool.name.to_string(),
             exposed: tool.exposed.to_string(),
             provider: attempts.last().map_or_else(|| provider_of(&tool), |last| last.provider.clone()),
-            arguments_preview: redact::preview_without(&arguments, &self.terms().secrets),
+            arguments_preview: redact::preview_without(&arguments, &self.terms.load().secrets),
             arguments_sha256: fingerprint(&arguments),
             sealed: None,
             error_code: problem.code.to_owned(),
-            error_text: redact::masked(&problem.message, &self.terms().secrets)
+            error_text: redact::masked(&problem.message, &self.terms.load().secrets)
                 .chars()
                 .take(MAX_TEXT)
                 .collect(),
@@ -310,17 +290,16 @@ impl Engine {
         if letter.replaying == ReplayMode::ByHand {
             return None;
         }
-        let terms = self.terms();
+        let terms = self.terms.load();
         let LetterTerms { max_replays, schedule_seconds } = &terms.letters;
         next_retry_ms(schedule_seconds, letter.replays, *max_replays, now_ms(), random_fraction())
     }
 
     async fn sealer(&self) -> Option<&Sealer> {
-        let state = self.letters();
-        let made = state.sealer.get_or_try_init(async || {
-            let secret = match &state.configured_key {
+        let made = self.sealer.get_or_try_init(async || {
+            let secret = match &self.configured_key {
                 Some(secret) => secret.expose().as_bytes().to_vec(),
-                None => sealing_key(&**self.store(), KEY_NAME).await?.to_vec(),
+                None => sealing_key(&*self.store, KEY_NAME).await?.to_vec(),
             };
             let key = Sha256::new_with_prefix("toolbooth dead letters\0").chain_update(&secret).finalize();
             Ok::<_, Problem>(Sealer::new(&key.into()))

@@ -2,16 +2,12 @@
 //! now.
 
 use super::call_copy::CallCopy;
-use super::{FailedCall, letter_event};
-use crate::answer::Answer;
-use crate::call_record::CallRecord;
+use super::{DeadLetters, FailedCall, ReplayOutcome, ReplayRequest, letter_event};
+use crate::answer::{Answer, UNRECORDED};
 use crate::clock::now_ms;
-use crate::engine::Engine;
-use crate::rights::rights_gone;
-use crate::roster::{AbsentCaller, Rights};
-use crate::unrecorded::UNRECORDED;
-use std::sync::Arc;
+use crate::roster::{AbsentCaller, Rights, rights_gone};
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
 use tokio::time::Instant;
 use toolbooth_core::call::IncomingCall;
 use toolbooth_core::caller::{Caller, ClientFacts};
@@ -21,7 +17,7 @@ use toolbooth_core::dead_letter::{
 use toolbooth_core::event::EventKind;
 use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::permission::{Permission, on_tool};
-use toolbooth_store::LetterContest;
+use toolbooth_store::{LetterContest, StoreError};
 
 /// A call that was replayed and answered.
 #[derive(Debug)]
@@ -32,27 +28,27 @@ pub struct ReplayedCall {
     pub answer: Answer,
 }
 
-impl Engine {
+impl DeadLetters {
     /// Replays the letters that are due, a few at a time. Costs one atomic read if none is due.
     pub async fn replay_due(self: &Arc<Self>) {
-        let (state, now) = (self.letters(), now_ms());
-        let free = state.replay_slots.available_permits();
-        if free == 0 || state.next_due_ms.load(Ordering::Relaxed) > now {
+        let now = now_ms();
+        let free = self.replay_slots.available_permits();
+        if free == 0 || self.next_due_ms.load(Ordering::Relaxed) > now {
             return;
         }
         // Reset first, so that letters written from now on lower it again.
-        state.next_due_ms.store(i64::MAX, Ordering::Relaxed);
-        let due = self.store().due_letters(now, u32::try_from(free).unwrap_or(u32::MAX)).await;
-        let next = self.store().next_letter_ms().await;
+        self.next_due_ms.store(i64::MAX, Ordering::Relaxed);
+        let due = self.store.due_letters(now, u32::try_from(free).unwrap_or(u32::MAX)).await;
+        let next = self.store.next_letter_ms().await;
         match (due, next) {
             (Ok(due), Ok(next)) => {
-                state.note_due(next);
+                self.note_due(next);
                 for letter in due {
-                    let Ok(slot) = state.replay_slots.clone().try_acquire_owned() else { return };
-                    let engine = self.clone();
+                    let Ok(slot) = self.replay_slots.clone().try_acquire_owned() else { return };
+                    let letters = self.clone();
                     tokio::spawn(async move {
                         let id = letter.id;
-                        match engine.replay(letter, None).await {
+                        match letters.replay_now(letter, None).await {
                             Ok(_) => tracing::info!(letter = %id, "a dead letter was replayed"),
                             Err(problem) => {
                                 tracing::warn!(letter = %id, "the replay of a dead letter failed: {}", problem.message)
@@ -63,17 +59,17 @@ impl Engine {
                 }
             }
             (Err(error), _) | (_, Err(error)) => {
-                state.note_due(Some(now));
+                self.note_due(Some(now));
                 tracing::error!("dead letters could not be read: {error}");
             }
         }
     }
 
     /// Releases letters whose replay was interrupted when the gateway ended.
-    pub(crate) async fn take_over_letters(&self) {
+    pub(crate) async fn take_over(&self) {
         let now = now_ms();
-        let first = self.terms().letters.schedule_seconds.first().copied().unwrap_or(60);
-        match self.store().interrupted_letters(now, now + i64::from(first) * 1000).await {
+        let first = self.terms.load().letters.schedule_seconds.first().copied().unwrap_or(60);
+        match self.store.interrupted_letters(now, now + i64::from(first) * 1000).await {
             Ok(found) if found.is_empty() => {}
             Ok(found) => {
                 tracing::warn!(
@@ -86,8 +82,8 @@ impl Engine {
     }
 
     /// Replays a letter, at a person's request or automatically.
-    pub(super) async fn replay(
-        self: &Arc<Self>,
+    pub(super) async fn replay_now(
+        &self,
         letter: DeadLetter,
         by: Option<&Caller>,
     ) -> Result<ReplayedCall, Problem> {
@@ -97,28 +93,27 @@ impl Engine {
         }
         let requested_by = by.map(|by| &*by.user);
         let audit = letter.audit_entry(now_ms(), requested_by, "replayed");
-        let claimed = self.store().move_letter(letter.id, LetterStep::Claim, now_ms(), Some(audit)).await;
+        let claimed = self.store.move_letter(letter.id, LetterStep::Claim, now_ms(), Some(audit)).await;
         let letter = match claimed.map_err(|error| Problem::of(&error))? {
             LetterContest::Won(letter) => *letter,
             LetterContest::Lost(letter) => return Err(Problem::of(&lost_to(&letter))),
             LetterContest::Missing => return Err(Problem::of(&LetterFault::Unknown { id: letter.id })),
         };
-        self.emit(letter_event(EventKind::DeadLetterRetrying, &letter));
+        self.events.emit(letter_event(EventKind::DeadLetterRetrying, &letter));
         let began = Instant::now();
-        let (answer, failed) = match copy {
-            Ok(copy) => self.make_call(&letter, copy, requested_by).await,
-            Err(fault) => (Err(Problem::of(&fault)), None),
+        let ReplayOutcome { answer, failed } = match copy {
+            Ok(copy) => self.make_call(&letter, copy, by.map(|by| &by.user)).await,
+            Err(fault) => ReplayOutcome { answer: Err(Problem::of(&fault)), failed: None },
         };
         let settlement = self.settlement(&letter, &answer, failed.as_deref(), began);
         if let Settlement::Failed { next_retry_ms, .. } = &settlement {
-            self.letters().note_due(*next_retry_ms);
+            self.note_due(*next_retry_ms);
         }
-        let settled =
-            self.store().move_letter(letter.id, LetterStep::Settle(settlement), now_ms(), None).await;
+        let settled = self.store.move_letter(letter.id, LetterStep::Settle(settlement), now_ms(), None).await;
         let letter = match settled {
             Ok(LetterContest::Won(settled)) => {
                 if settled.state == LetterState::Resolved {
-                    self.emit(letter_event(EventKind::DeadLetterResolved, &settled));
+                    self.events.emit(letter_event(EventKind::DeadLetterResolved, &settled));
                 }
                 *settled
             }
@@ -131,38 +126,33 @@ impl Engine {
         answer.map(|answer| ReplayedCall { letter, answer })
     }
 
-    async fn make_call(
-        self: &Arc<Self>,
-        letter: &DeadLetter,
-        copy: CallCopy,
-        by: Option<&str>,
-    ) -> (Result<Answer, Problem>, Option<Box<FailedCall>>) {
-        let gone = || (Err(rights_gone(&letter.exposed, &letter.user)), None);
-        let caller = match self.rights(AbsentCaller::of_letter(letter)).await {
+    async fn make_call(&self, letter: &DeadLetter, copy: CallCopy, by: Option<&Arc<str>>) -> ReplayOutcome {
+        let refused = |problem| ReplayOutcome { answer: Err(problem), failed: None };
+        let caller = match self.roster.rights(AbsentCaller::of_letter(letter)).await {
             Rights::Known(caller) if self.may_still_use(&caller, letter) => caller,
-            Rights::Known(_) | Rights::Gone => return gone(),
-            Rights::Unknown(why) => return (Err(rights_unknown(letter, &why)), None),
+            Rights::Known(_) | Rights::Gone => return refused(rights_gone(&letter.exposed, &letter.user)),
+            Rights::Unknown(why) => return refused(rights_unknown(letter, &why)),
         };
-        let name = self.stable_name_of(&letter.server, &letter.tool);
-        let mut incoming = IncomingCall {
+        let incoming = IncomingCall {
             caller,
             // Rules about the client that made the call still apply.
             client: Arc::new(ClientFacts::remembered(&copy.client)),
-            name,
+            name: self.catalog.stable_name_of(&letter.server, &letter.tool),
             arguments: Some(copy.arguments),
             meta: Vec::new(),
         };
-        let mut record = CallRecord::open(self, &mut incoming);
-        record.note_replay(letter, by);
-        let answer = self.run_stages_unattended(incoming, &mut record).await;
-        // The letter exists already: no second one is written for this call.
-        let failed = record.take_failed_call();
-        (record.close(answer).await, failed)
+        let request =
+            ReplayRequest { incoming, letter: letter.id, first_call: letter.call_id, by: by.cloned() };
+        match self.runner.get().and_then(Weak::upgrade) {
+            Some(runner) => runner.replay(request).await,
+            // The gateway is ending; the next start releases the letter.
+            None => refused(Problem::of(&StoreError::Closed)),
+        }
     }
 
     /// Whether a caller may still use a letter's tool. True for a tool that is gone: then the call itself fails.
     fn may_still_use(&self, caller: &Caller, letter: &DeadLetter) -> bool {
-        let tools = self.tools_named(&letter.server, &letter.tool);
+        let tools = self.catalog.tools_named(&letter.server, &letter.tool);
         tools.is_empty() || tools.iter().any(|tool| on_tool(caller, tool) == Permission::Granted)
     }
 

@@ -1,8 +1,7 @@
 //! Requests about dead letters: users manage their own, administrators all of them.
 
-use super::ReplayedCall;
+use super::{DeadLetters, ReplayedCall};
 use crate::clock::now_ms;
-use crate::engine::Engine;
 use std::sync::Arc;
 use toolbooth_core::caller::{Admin, Caller};
 use toolbooth_core::dead_letter::{DeadLetter, LetterFault, LetterState, LetterStep};
@@ -20,34 +19,30 @@ pub enum ReplayAnyway {
     Yes,
 }
 
-impl Engine {
+impl DeadLetters {
     /// The letters that a caller may see, newest first.
-    pub async fn dead_letters(
-        &self,
-        caller: &Caller,
-        mut filter: LetterFilter,
-    ) -> Result<Vec<DeadLetter>, Problem> {
+    pub async fn list(&self, caller: &Caller, mut filter: LetterFilter) -> Result<Vec<DeadLetter>, Problem> {
         if caller.admin == Admin::No {
             filter.user = Some(caller.user.to_string());
         }
-        self.store().letters(filter).await.map_err(|error| Problem::of(&error))
+        self.store.letters(filter).await.map_err(|error| Problem::of(&error))
     }
 
     /// A letter. One that the caller may not see is reported as unknown.
-    pub async fn dead_letter(&self, caller: &Caller, id: Uuid) -> Result<DeadLetter, Problem> {
-        let found = self.store().letter(id).await.map_err(|error| Problem::of(&error))?;
+    pub async fn get(&self, caller: &Caller, id: Uuid) -> Result<DeadLetter, Problem> {
+        let found = self.store.letter(id).await.map_err(|error| Problem::of(&error))?;
         let visible = |letter: &DeadLetter| letter.user == *caller.user || caller.admin == Admin::Yes;
         found.filter(visible).ok_or_else(|| Problem::of(&LetterFault::Unknown { id }))
     }
 
     /// Replays a letter as its original caller, at the request of that caller or of an administrator.
-    pub async fn replay_letter(
+    pub async fn replay(
         self: &Arc<Self>,
         by: &Caller,
         id: Uuid,
         anyway: ReplayAnyway,
     ) -> Result<ReplayedCall, Problem> {
-        let letter = self.dead_letter(by, id).await?;
+        let letter = self.get(by, id).await?;
         let is_open = matches!(letter.state, LetterState::Pending | LetterState::Retrying);
         if is_open && letter.may_have_happened && anyway == ReplayAnyway::No {
             let fault = LetterFault::MayHaveHappened { id, name: letter.exposed };
@@ -56,18 +51,18 @@ impl Engine {
         if !is_open {
             return Err(Problem::of(&LetterFault::Over { id, state: letter.state }));
         }
-        self.replay(letter, Some(by)).await
+        self.replay_now(letter, Some(by)).await
     }
 
     /// Discards a letter.
-    pub async fn drop_letter(&self, by: &Caller, id: Uuid) -> Result<DeadLetter, Problem> {
-        let letter = self.dead_letter(by, id).await?;
+    pub async fn discard(&self, by: &Caller, id: Uuid) -> Result<DeadLetter, Problem> {
+        let letter = self.get(by, id).await?;
         let at_ms = now_ms();
         let audit = letter.audit_entry(at_ms, Some(&by.user), "dropped");
-        let dropped = self.store().move_letter(id, LetterStep::Drop, at_ms, Some(audit)).await;
+        let dropped = self.store.move_letter(id, LetterStep::Drop, at_ms, Some(audit)).await;
         match dropped.map_err(|error| Problem::of(&error))? {
             LetterContest::Won(letter) => {
-                self.emit(super::letter_event(EventKind::DeadLetterDropped, &letter));
+                self.events.emit(super::letter_event(EventKind::DeadLetterDropped, &letter));
                 Ok(*letter)
             }
             LetterContest::Lost(letter) => Err(Problem::of(&super::replay::lost_to(&letter))),

@@ -1,66 +1,29 @@
-//! Events that the engine emits: about servers, the catalog, held calls and plans.
+//! Events about servers, the catalog, held calls and plans.
 
-use super::{EventRing, StreamItem};
-use crate::engine::{Engine, ManagedServer};
-use crate::quarantine::hex;
-use crate::trace::Tracing;
+use super::EventRing;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use toolbooth_core::caller::{Admin, Caller};
 use toolbooth_core::catalog::{CatalogItem, ServerCatalog, Tool};
 use toolbooth_core::event::{Event, EventKind};
 use toolbooth_core::held::{HeldCall, HeldKind, HeldState};
 use toolbooth_core::names::ServerName;
-use toolbooth_core::permission::{EventSubjects, Permission, on_event};
 use toolbooth_core::plan::Plan;
-use toolbooth_core::server::ServerEntry;
+use toolbooth_core::trace::hex;
 use toolbooth_upstream::ServerState;
 
 /// The maximum number of changed tools of one server that get their own event.
 const MAX_NAMED: usize = 50;
 
-impl Engine {
-    /// Emits an event. Costs a short lock and never waits.
-    pub fn emit(&self, event: Event) {
-        self.events.push(event);
-    }
-
+impl EventRing {
     /// Emits an event that is built only if events are switched on; for events of every call.
     pub(crate) fn emit_with(&self, make: impl FnOnce() -> Event) {
-        if self.events.is_on() {
-            self.events.push(make());
+        if self.is_on() {
+            self.emit(make());
         }
     }
 
-    /// The latest events and their followers.
-    pub fn events(&self) -> &Arc<EventRing> {
-        &self.events
-    }
-
-    /// The tracer of calls.
-    pub fn tracing(&self) -> &Tracing {
-        &self.tracing
-    }
-
-    /// Whether a caller may see an event, by their current permissions.
-    pub fn may_see_event(&self, caller: &Caller, event: &Event) -> bool {
-        on_event(caller, event, self) == Permission::Granted
-    }
-
-    /// An item of a stream as a caller may see it; `None` if they may not.
-    pub fn visible_item(&self, caller: &Caller, item: StreamItem) -> Option<StreamItem> {
-        match item {
-            StreamItem::Event(_, event) if !self.may_see_event(caller, &event) => None,
-            // The number of other users' events is not shown.
-            StreamItem::Gap { id, reason, .. } if caller.admin == Admin::No => {
-                Some(StreamItem::Gap { id, reason, missed: None })
-            }
-            item => Some(item),
-        }
-    }
-
-    /// Emits a server's new state.
-    pub(crate) fn emit_state(&self, server: &ServerName, state: &ServerState) {
+    /// Emits a server's new state; `tools` is the number of its tools in the catalog.
+    pub(crate) fn emit_state(&self, server: &ServerName, state: &ServerState, tools: usize) {
         let kind = match state {
             ServerState::Connecting => EventKind::ServerConnecting,
             ServerState::Connected => EventKind::ServerConnected,
@@ -73,7 +36,6 @@ impl Engine {
         };
         let mut event = Event::new(kind).server(server);
         if kind == EventKind::ServerConnected {
-            let tools = self.catalog().servers().get(server).map_or(0, |part| part.tools.len());
             event = event.with("tools", tools);
         }
         if let Some(problem) = state.problem() {
@@ -189,22 +151,5 @@ fn held_event(kind: EventKind, held: &HeldCall) -> Event {
             event.with("plan", plan.as_str()).with("step", place.step)
         }
         None => event,
-    }
-}
-
-impl EventSubjects for Engine {
-    fn server(&self, name: &str) -> Option<Arc<ServerEntry>> {
-        let name: ServerName = name.parse().ok()?;
-        match self.servers().get(&name) {
-            Some(ManagedServer::Running { server, .. }) => Some(server.entry.clone()),
-            Some(ManagedServer::Idle(_)) | None => None,
-        }
-    }
-
-    fn tool(&self, server: &str, name: &str) -> Option<Arc<Tool>> {
-        let server: ServerName = server.parse().ok()?;
-        let catalog = self.catalog();
-        let part = catalog.servers().get(&server)?;
-        part.tools.iter().find(|tool| *tool.name == *name).cloned()
     }
 }

@@ -102,8 +102,8 @@ impl EventRing {
         self.capacity > 0
     }
 
-    /// Adds an event, and wakes followers.
-    pub(crate) fn push(&self, mut event: Event) {
+    /// Emits an event, and wakes followers. Costs a short lock and never waits.
+    pub fn emit(&self, mut event: Event) {
         if !self.is_on() {
             return;
         }

@@ -19,10 +19,10 @@ fn users(items: &[StreamItem]) -> Vec<String> {
 #[tokio::test]
 async fn a_follower_reads_new_events_and_can_resume() {
     let events = EventRing::new(10);
-    events.push(event("early"));
+    events.emit(event("early"));
     let mut follower = events.follow(EventKinds::ALL, Since::Now);
     for user in ["a", "b"] {
-        events.push(event(user));
+        events.emit(event(user));
     }
     let heard = follower.next().await;
     assert_eq!(users(&heard), ["a", "b"]);
@@ -33,7 +33,7 @@ async fn a_follower_reads_new_events_and_can_resume() {
     assert!(waiting.is_err(), "nothing more has happened");
     let woken = tokio::spawn(async move { users(&follower.next().await) });
     tokio::task::yield_now().await;
-    events.push(event("c"));
+    events.emit(event("c"));
     assert_eq!(woken.await.expect("it ends"), ["c"]);
 }
 
@@ -42,7 +42,7 @@ async fn a_slow_follower_gets_a_gap() {
     let events = EventRing::new(3);
     let mut slow = events.follow(EventKinds::ALL, Since::Now);
     for number in 0..10 {
-        events.push(event(&number.to_string()));
+        events.emit(event(&number.to_string()));
     }
     assert_eq!(users(&slow.next().await), ["gap Some(7)", "7", "8", "9"]);
     assert_eq!(events.report().overtaken, 7);
@@ -52,14 +52,14 @@ async fn a_slow_follower_gets_a_gap() {
 #[tokio::test]
 async fn an_id_of_another_run_gives_a_gap() {
     let events = EventRing::new(3);
-    events.push(event("a"));
+    events.emit(event("a"));
     let other = EventId { run: events.run.wrapping_add(1), number: 900 };
     let mut follower = events.follow(EventKinds::ALL, Since::After(other));
     assert_eq!(users(&follower.next().await), ["gap None", "a"]);
     // An id of this run from the future: the follower starts at the newest event.
     let future = EventId { run: events.run, number: 900 };
     let mut follower = events.follow(EventKinds::ALL, Since::After(future));
-    events.push(event("b"));
+    events.emit(event("b"));
     assert_eq!(users(&follower.next().await), ["b"]);
 }
 
@@ -68,9 +68,9 @@ async fn only_the_wanted_kinds_are_read() {
     let events = EventRing::new(2_000);
     let mut follower = events.follow(EventKinds::of(["call.*"]).expect("known"), Since::Now);
     for _ in 0..1_000 {
-        events.push(event("loud"));
+        events.emit(event("loud"));
     }
-    events.push(Event::new(EventKind::CallHeld).user("ann"));
+    events.emit(Event::new(EventKind::CallHeld).user("ann"));
     assert_eq!(users(&follower.next().await), ["ann"]);
 }
 
@@ -78,7 +78,7 @@ async fn only_the_wanted_kinds_are_read() {
 fn the_latest_events_are_in_order() {
     let events = EventRing::new(5);
     for number in 0..9 {
-        events.push(event(&number.to_string()));
+        events.emit(event(&number.to_string()));
     }
     let told = |found: Vec<(EventId, Event)>| -> Vec<String> {
         found
@@ -95,9 +95,9 @@ fn the_latest_events_are_in_order() {
 #[test]
 fn the_latest_events_are_found_however_far_back_they_are() {
     let events = EventRing::new(1_000);
-    events.push(event("first"));
+    events.emit(event("first"));
     for _ in 0..900 {
-        events.push(event("loud"));
+        events.emit(event("loud"));
     }
     let found = events.latest(Since::Oldest, 10, |event| event.user.as_deref() == Some("first"));
     assert_eq!(found.iter().map(|(id, _)| id.number).collect::<Vec<_>>(), [1]);
@@ -125,6 +125,6 @@ fn slots_are_limited_and_returned() {
 #[test]
 fn capacity_zero_switches_events_off() {
     let events = EventRing::new(0);
-    events.push(event("a"));
+    events.emit(event("a"));
     assert_eq!(events.report().emitted, 0);
 }

@@ -2,16 +2,14 @@
 
 use super::CallerFiles;
 use crate::clock::now_ms;
-use crate::engine::Engine;
 use crate::keys::sealing_key;
-use crate::roster::{AbsentCaller, Rights};
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use toolbooth_core::call::inject::{
     FileTokenCheck, FileTokenClaims, SignedUrl, TokenFault, TokenKey, TokenKeyError, TokenKeys, Uses,
 };
-use toolbooth_core::caller::{Caller, IdentifiedBy};
+use toolbooth_core::caller::Caller;
 use toolbooth_core::catalog::Catalog;
 use toolbooth_core::fault::{Blame, Fault, Problem};
 use toolbooth_core::file::FileRow;
@@ -185,35 +183,10 @@ impl UseCount {
     }
 }
 
-impl Engine {
-    /// The file that a token gives access to, if the server that the URL was made for is in the catalog and the
-    /// file's owner may still use that server.
-    pub async fn file_by_token(
-        &self,
-        id: &str,
-        token: Option<&str>,
-        purpose: TokenUse,
-    ) -> Result<FileRow, TokenRefusal> {
-        let OpenedFile { file, server } = self.files().by_token(id, token, purpose).await?;
-        let owner = AbsentCaller {
-            user: &file.user,
-            persona: None,
-            session: file.session.as_deref(),
-            level: None,
-            identified_by: Some(&IdentifiedBy::Any),
-        };
-        let Rights::Known(owner) = self.rights(owner).await else { return Err(TokenRefusal::Invalid) };
-        match is_admitted(&self.catalog(), &server, &owner) {
-            true => Ok(file),
-            false => Err(TokenRefusal::Invalid),
-        }
-    }
-}
-
 /// Whether a server is in the catalog, is enabled, and serves one of the caller's groups. A server that was removed
 /// from the configuration may not fetch files: its process may still run and hold URLs.
 // Personas are not compared, because the file's row does not contain the persona of the call.
-pub(super) fn is_admitted(catalog: &Catalog, server: &str, owner: &Caller) -> bool {
+pub(crate) fn is_admitted(catalog: &Catalog, server: &str, owner: &Caller) -> bool {
     let part = catalog.servers().iter().find(|(name, _)| name.as_str() == server);
     part.is_some_and(|(_, part)| {
         part.entry.enabled && part.entry.groups.iter().any(|group| owner.groups.contains(group))

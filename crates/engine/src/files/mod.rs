@@ -3,6 +3,7 @@
 //! Only its owner can open a file; for others it does not exist. The content is written before the row and removed
 //! after it, so every row has content.
 
+mod artifacts;
 #[cfg(feature = "s3")]
 mod bucket;
 mod cleanup;
@@ -19,6 +20,8 @@ use file_url::UseCount;
 pub use file_url::{OpenedFile, TokenRefusal, TokenUse};
 pub use problem::FileProblem;
 
+pub(crate) use artifacts::ArtifactOrigin;
+pub(crate) use file_url::is_admitted;
 pub(crate) use grant::FileGrant;
 
 use crate::clock::now_ms;

@@ -1,8 +1,7 @@
 //! `artifact_read`: reads a file of the caller's session, in parts that fit the token budget.
 
 use super::jq::{self, FilterOutput, JqFault};
-use super::{OwnToolResult, text_block};
-use crate::engine::Engine;
+use super::{OwnToolResult, OwnTools, text_block};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
@@ -63,25 +62,20 @@ impl ReadArguments {
     }
 }
 
-impl Engine {
+impl OwnTools {
     /// Reads a part of a file.
     pub(super) async fn artifact_read(&self, call: &Sealed) -> OwnToolResult {
         let arguments: ReadArguments = call.arguments().read().map_err(|error| error.to_string())?;
         if arguments.pattern.is_some() && arguments.jq.is_some() {
             return Err("give `pattern` or `jq`, not both".into());
         }
-        let _slot = self
-            .own_tool_limits()
-            .reading
-            .acquire()
-            .await
-            .map_err(|_| "the gateway is stopping".to_owned())?;
-        let file = self.read_artifact(call.caller(), &arguments.name, MAX_FILE).await?;
+        let _slot = self.limits.reading.acquire().await.map_err(|_| "the gateway is stopping".to_owned())?;
+        let file = self.files.read_artifact(call.caller(), &arguments.name, MAX_FILE).await?;
         let Some((file, bytes)) = file else {
             return Err(format!("there is no file `{}` in this session", arguments.name));
         };
         // The answer fits the budget, whatever was requested: a character has four bytes at most.
-        let most = self.terms().results.budget.map_or(usize::MAX, |Budget { bytes }| (bytes / 4).max(1));
+        let most = self.terms.load().results.budget.map_or(usize::MAX, |Budget { bytes }| (bytes / 4).max(1));
         let limit = arguments.limit.map_or(DEFAULT_LIMIT, whole).clamp(1, most);
         let offset = arguments.offset.map_or(0, whole);
         if arguments.is_whole_file() && file.mime.starts_with("image/") && file.size_bytes <= MAX_IMAGE {
@@ -107,9 +101,9 @@ impl Engine {
         characters: usize,
     ) -> Result<FilterOutput, String> {
         let most = characters.saturating_mul(4).saturating_add(4096);
-        let slot = self.own_tool_limits().filtering.acquire().await;
+        let slot = self.limits.filtering.acquire().await;
         let _slot = slot.map_err(|_| "the gateway is stopping".to_owned())?;
-        let filtered = jq::run(self.own_executable(), filter, bytes.clone(), most).await;
+        let filtered = jq::run(&self.executable, filter, bytes.clone(), most).await;
         filtered.map_err(|fault: JqFault| fault.to_string())
     }
 }

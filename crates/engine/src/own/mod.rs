@@ -1,7 +1,7 @@
 //! The gateway's own tools: listed in the catalog like those of a server, and run in this process.
 //!
 //! They belong to a server without a process, and their calls pass the same stages as all others. A call of
-//! `mcp_tool_call` is replaced by the call inside it before the first stage (`Engine::unwrap_meta_call`).
+//! `mcp_tool_call` is replaced by the call inside it before the first stage (`unwrap_meta_call` in `call.rs`).
 
 mod artifact_read;
 mod jq;
@@ -9,8 +9,12 @@ mod tool_list;
 mod tool_search;
 
 use crate::answer::{Answer, ResultFacts};
-use crate::engine::Engine;
-use crate::keeper::CatalogUpdate;
+use crate::catalog::{CatalogUpdate, LiveCatalog};
+use crate::exposure::Exposure;
+use crate::files::CallerFiles;
+use crate::search::ToolSearch;
+use crate::terms::SharedTerms;
+use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::sync::Semaphore;
 use toolbooth_core::call::Sealed;
@@ -28,11 +32,11 @@ const OWN_SERVER: &str = "_toolbooth";
 
 /// Limits on expensive calls of the gateway's own tools; further calls wait.
 #[derive(Debug)]
-pub(crate) struct OwnToolLimits {
+struct OwnToolLimits {
     /// Calls that hold a file in memory.
-    pub(crate) reading: Semaphore,
+    reading: Semaphore,
     /// Calls that run a jq process.
-    pub(crate) filtering: Semaphore,
+    filtering: Semaphore,
 }
 
 impl Default for OwnToolLimits {
@@ -41,19 +45,51 @@ impl Default for OwnToolLimits {
     }
 }
 
-impl Engine {
+/// The parts that the gateway's own tools use.
+pub(crate) struct OwnToolsContext {
+    pub(crate) catalog: Arc<LiveCatalog>,
+    pub(crate) exposure: Arc<Exposure>,
+    pub(crate) search: Arc<ToolSearch>,
+    pub(crate) files: Arc<CallerFiles>,
+    pub(crate) terms: SharedTerms,
+}
+
+/// The gateway's own tools.
+pub struct OwnTools {
+    catalog: Arc<LiveCatalog>,
+    exposure: Arc<Exposure>,
+    search: Arc<ToolSearch>,
+    files: Arc<CallerFiles>,
+    terms: SharedTerms,
+    /// The path of the gateway's own executable.
+    executable: PathBuf,
+    limits: OwnToolLimits,
+}
+
+impl std::fmt::Debug for OwnTools {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("OwnTools").field("limits", &self.limits).finish_non_exhaustive()
+    }
+}
+
+impl OwnTools {
+    pub(crate) fn new(context: OwnToolsContext, executable: PathBuf) -> Self {
+        let OwnToolsContext { catalog, exposure, search, files, terms } = context;
+        Self { catalog, exposure, search, files, terms, executable, limits: OwnToolLimits::default() }
+    }
+
     /// Adds the gateway's own tools to the catalog, as the settings require.
-    pub async fn offer_own_tools(&self) {
+    pub async fn offer(&self) {
         let Ok(name) = OWN_SERVER.parse::<ServerName>() else { return };
-        let budget = self.terms().results.budget;
+        let budget = self.terms.load().results.budget;
         let mut tools = meta::definitions().to_vec();
         tools.extend(budget.map(|_| artifact_read::definition()));
         let discovery = Discovery { tools, ..Discovery::default() };
-        self.update_catalog(CatalogUpdate::Own { entry: entry(name), discovery }).await;
+        self.catalog.update(CatalogUpdate::Own { entry: entry(name), discovery }).await;
     }
 
     /// Runs one of the gateway's own tools.
-    pub(crate) async fn run_own(&self, call: &Sealed) -> Result<Answer, Problem> {
+    pub(crate) async fn run(&self, call: &Sealed) -> Result<Answer, Problem> {
         match &*call.tool().name {
             READER => Ok(answer(self.artifact_read(call).await)),
             meta::SEARCH => Ok(answer_as("toolbooth/search", self.search_tools(call).await)),

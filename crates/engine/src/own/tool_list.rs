@@ -1,7 +1,6 @@
 //! `mcp_tool_list` and `mcp_tool_describe`: the catalog page by page, and one whole definition.
 
-use super::{OwnToolResult, text_block};
-use crate::engine::Engine;
+use super::{OwnToolResult, OwnTools, text_block};
 use serde::Deserialize;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -32,12 +31,12 @@ struct DescribeToolArguments {
     name: String,
 }
 
-impl Engine {
+impl OwnTools {
     /// A page of the tools that the caller may use, by name.
     pub(super) fn list_tools(&self, call: &Sealed) -> OwnToolResult {
         let ListToolsArguments { server, cursor } =
             call.arguments().read().map_err(|error| error.to_string())?;
-        let catalog = self.catalog();
+        let catalog = self.catalog.load();
         let caller = call.caller();
         let of_server =
             |tool: &&Arc<Tool>| server.as_deref().is_none_or(|name| tool.server.name.as_str() == name);
@@ -66,7 +65,7 @@ impl Engine {
             None => format!("[{total} tools; this is the end]"),
         });
         let text = lines.join("\n");
-        self.note_loaded(caller, call.client(), &[], weigh::tokens(&text));
+        self.exposure.stats().loaded(caller, call.client(), &[], weigh::tokens(&text));
         let about = json!({ "tools": page.len(), "total": total, "next_cursor": next });
         Ok((vec![text_block(&text)], RawJson::from_value(&about)))
     }
@@ -74,7 +73,7 @@ impl Engine {
     /// One whole definition.
     pub(super) fn describe_tool(&self, call: &Sealed) -> OwnToolResult {
         let DescribeToolArguments { name } = call.arguments().read().map_err(|error| error.to_string())?;
-        let catalog = self.catalog();
+        let catalog = self.catalog.load();
         let tool = match catalog.served_tool(&name, call.caller()) {
             Lookup::Found(tool) => tool,
             Lookup::Ambiguous(tools) => {
@@ -87,8 +86,8 @@ impl Engine {
                 return Err(format!("there is no tool `{name}`; `{}` finds tools", meta::SEARCH));
             }
         };
-        self.load(call.caller(), call.client(), std::iter::once(tool));
-        self.note_loaded(call.caller(), call.client(), &[&*tool.exposed], tool.token_cost());
+        self.exposure.load(call.caller(), call.client(), std::iter::once(tool));
+        self.exposure.stats().loaded(call.caller(), call.client(), &[&*tool.exposed], tool.token_cost());
         let about = json!({ "name": tool.exposed, "server": tool.server.name.as_str() });
         Ok((vec![text_block(tool.definition.as_str())], RawJson::from_value(&about)))
     }

@@ -1,7 +1,6 @@
 //! `mcp_tool_search`: finds tools by what they do, within a token budget.
 
-use super::{OwnToolResult, text_block};
-use crate::engine::Engine;
+use super::{OwnToolResult, OwnTools, text_block};
 use crate::search::SearchResults;
 use serde::Deserialize;
 use serde_json::json;
@@ -25,20 +24,20 @@ struct SearchToolsArguments {
     limit: Option<f64>,
 }
 
-impl Engine {
+impl OwnTools {
     /// Searches, marks the results as loaded, and returns them within the token budget.
     pub(super) async fn search_tools(&self, call: &Sealed) -> OwnToolResult {
-        let terms = self.terms().exposure.clone();
+        let terms = self.terms.load().exposure.clone();
         let arguments: SearchToolsArguments = call.arguments().read().map_err(|error| error.to_string())?;
         let query = query_of(arguments, terms.search_limit).map_err(|error| error_text(&error))?;
-        let SearchResults { hits: found, notes } = self.search(call.caller(), &query).await;
+        let SearchResults { hits: found, notes } = self.search.find(call.caller(), &query).await;
         let notes: Vec<String> = notes.into_iter().map(|note| note.text).collect();
-        self.load(call.caller(), call.client(), found.iter().map(|hit| &hit.tool));
+        self.exposure.load(call.caller(), call.client(), found.iter().map(|hit| &hit.tool));
         let hits: Vec<AnswerHit<'_>> =
             found.iter().map(|hit| AnswerHit { tool: &hit.tool, score: hit.score }).collect();
         let answer = search_answer(&hits, &notes, terms.answer_tokens);
         let names: Vec<&str> = found.iter().map(|hit| &*hit.tool.exposed).collect();
-        self.note_loaded(call.caller(), call.client(), &names, weigh::tokens(&answer.text));
+        self.exposure.stats().loaded(call.caller(), call.client(), &names, weigh::tokens(&answer.text));
         let views: Vec<_> = found
             .iter()
             .map(|hit| {

@@ -1,9 +1,8 @@
 //! Reports on the state of providers.
 
-use super::Instance;
-use crate::engine::Engine;
+use super::Routing;
+use crate::providers::Instance;
 use serde::Serialize;
-use std::sync::Arc;
 use std::time::SystemTime;
 use toolbooth_core::caller::Caller;
 use toolbooth_core::catalog::Tool;
@@ -42,32 +41,19 @@ pub struct RouterReport {
     pub backoff_until: Option<f64>,
 }
 
-impl Engine {
+impl Routing {
     /// The state of a tool's providers, in the order in which they are tried, as far as the caller may know it. Empty
     /// if the tool's own server serves it.
-    pub fn providers_of(&self, tool: &Tool, caller: &Caller) -> Vec<ProviderReport> {
+    pub fn report(&self, tool: &Tool, caller: &Caller) -> Vec<ProviderReport> {
         if tool.terms.providers.is_empty() {
             return Vec::new();
         }
-        let providers = self.routing().of(tool);
-        providers.ordered.iter().map(|(_, one)| self.report(tool, one, caller)).collect()
+        let providers = self.providers.of(tool);
+        providers.ordered.iter().map(|(_, one)| self.report_of(tool, one, caller)).collect()
     }
 
-    /// The same, without providers that are tools which the caller may not use.
-    pub fn providers_for(&self, tool: &Arc<Tool>, caller: &Caller) -> Vec<ProviderReport> {
-        if tool.terms.providers.is_empty() {
-            return Vec::new();
-        }
-        let providers = self.routing().of(tool);
-        let seen = providers
-            .ordered
-            .iter()
-            .filter(|(index, one)| !matches!(self.target_of(tool, *index, one, caller), Err(Skip::Hidden)));
-        seen.map(|(_, one)| self.report(tool, one, caller)).collect()
-    }
-
-    fn report(&self, tool: &Tool, one: &Instance, caller: &Caller) -> ProviderReport {
-        let now_ms = self.routing().now_ms();
+    fn report_of(&self, tool: &Tool, one: &Instance, caller: &Caller) -> ProviderReport {
+        let now_ms = self.providers.now_ms();
         let breaker = one.breaker();
         let missing = self.missing(&tool.terms, one);
         let credentials_configured = missing.is_empty();
@@ -95,4 +81,9 @@ impl Engine {
             },
         }
     }
+}
+
+/// The key of a provider's health window: provider ids are unique only within their tool.
+pub fn instance_key(tool: &Tool, provider: &str) -> String {
+    format!("{}/{provider}", tool.canonical())
 }

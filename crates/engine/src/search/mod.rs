@@ -1,11 +1,10 @@
 //! Search for callers: the catalog's ranking, with an encoder if one is configured, and notes on servers that could
 //! not be searched.
 
-mod encoder;
-
-pub use encoder::Encoder;
-
-use crate::engine::{Engine, ManagedServer};
+use crate::catalog::LiveCatalog;
+use crate::events::EventRing;
+use crate::server_table::{ManagedServer, ServerTable};
+use crate::terms::SharedTerms;
 use std::sync::Arc;
 use tokio::time::Instant;
 use toolbooth_core::caller::Caller;
@@ -39,12 +38,35 @@ pub struct SearchNote {
     pub text: String,
 }
 
-impl Engine {
+/// Searches the catalog for callers.
+pub struct ToolSearch {
+    catalog: Arc<LiveCatalog>,
+    servers: Arc<ServerTable>,
+    terms: SharedTerms,
+    events: Arc<EventRing>,
+}
+
+impl std::fmt::Debug for ToolSearch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ToolSearch").field("catalog", &self.catalog).finish_non_exhaustive()
+    }
+}
+
+impl ToolSearch {
+    pub(crate) fn new(
+        catalog: Arc<LiveCatalog>,
+        servers: Arc<ServerTable>,
+        terms: SharedTerms,
+        events: Arc<EventRing>,
+    ) -> Self {
+        Self { catalog, servers, terms, events }
+    }
+
     /// Finds the tools that match a query best among those that this caller may use.
-    pub async fn search(&self, caller: &Caller, query: &Query) -> SearchResults {
+    pub async fn find(&self, caller: &Caller, query: &Query) -> SearchResults {
         let started = Instant::now();
-        let catalog = self.catalog_now();
-        let encoder = self.terms().encoder.clone();
+        let catalog = self.catalog.snapshot();
+        let encoder = self.terms.load().encoder.clone();
         let encoded = match &encoder {
             Some(encoder) => encoder.encode_query(&catalog, query).await,
             None => None,
@@ -62,14 +84,14 @@ impl Engine {
         for text in query.texts.iter().take(3) {
             event = event.with("query", text.as_str());
         }
-        self.emit(event);
+        self.events.emit(event);
         SearchResults { hits, notes }
     }
 
     /// Servers of hits that are down, and servers that might have had hits if they were up.
     fn notes(&self, caller: &Caller, query: &Query, hits: &[Hit], catalog: &Arc<Catalog>) -> Vec<SearchNote> {
         let found = |name: &ServerName| hits.iter().any(|hit| hit.tool.server.name == *name);
-        let servers = self.servers();
+        let servers = self.servers.all();
         let mut notes = Vec::new();
         for (name, managed) in servers.iter() {
             let ManagedServer::Running { server, .. } = managed else { continue };

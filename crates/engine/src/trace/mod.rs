@@ -6,13 +6,13 @@
 
 mod otlp;
 mod span;
+mod trace_span;
 
 pub use otlp::Collector;
 pub(crate) use span::{AttemptSpan, CallSpan};
 
 use arc_swap::ArcSwapOption;
 use otlp::Exporter;
-use span::TraceSpan;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -20,6 +20,7 @@ use toolbooth_core::call::{IncomingCall, Sealed};
 use toolbooth_core::json::{Member, RawJson};
 use toolbooth_core::names::ServerName;
 use toolbooth_core::trace::{Sampled, TRACEPARENT, TRACESTATE, TraceContext};
+use trace_span::TraceSpan;
 
 /// Whether calls are traced, and where their spans are sent.
 #[derive(Debug, Default)]

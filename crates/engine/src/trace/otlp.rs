@@ -2,7 +2,7 @@
 //! waits.
 
 use super::SpanCounts;
-use super::span::TraceSpan;
+use super::trace_span::TraceSpan;
 use bytes::Bytes;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;

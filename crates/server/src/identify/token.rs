@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use toolbooth_core::caller::IdentifiedBy;
 use toolbooth_core::fault::Problem;
 use toolbooth_core::token::{TokenRecord, TokenStatus};
-use toolbooth_engine::{Engine, SignInRecord};
+use toolbooth_engine::{BearerTokens, SignInRecord};
 
 /// Looks up the tokens that the gateway issued.
 #[async_trait]
@@ -20,18 +20,13 @@ pub trait TokenBook: Send + Sync {
 }
 
 #[async_trait]
-impl TokenBook for Engine {
+impl TokenBook for BearerTokens {
     async fn find(&self, bearer: &str) -> Result<Option<TokenRecord>, Problem> {
-        self.token(bearer).await
+        self.find(bearer).await
     }
 
     fn note_sign_in(&self, sign_in: SignInRecord) {
-        let store = self.store().clone();
-        tokio::spawn(async move {
-            if let Err(error) = store.save_sign_in(sign_in).await {
-                tracing::warn!("a sign-in could not be stored for later calls: {error}");
-            }
-        });
+        self.note_sign_in(sign_in);
     }
 }
 

@@ -150,11 +150,11 @@ impl ChangeStream {
         id: Option<Id>,
     ) -> Result<Self, RpcError> {
         let permit = door.streams.take(&client.caller.user)?;
-        let changes = door.engine.changes();
+        let changes = door.engine.catalog().changes();
         let revoked = door.authenticator.revoked();
         let mut subscribed = Vec::new();
         for uri in filter.uris.clone() {
-            match door.engine.subscribe(&client.caller, &client.facts, &uri).await {
+            match door.engine.subscriptions().subscribe(&client.caller, &client.facts, &uri).await {
                 Ok(()) => subscribed.push(uri),
                 Err(_) => drop(filter.uris.remove(&uri)),
             }
@@ -198,7 +198,7 @@ impl ChangeStream {
             // Received changes stay in `pending`, because the caller may drop this future at any await.
             self.identify_again().await?;
             while let Some(change) = self.pending.pop_front() {
-                if !self.filter.wants(&change, &self.client, &self.door.engine.catalog()) {
+                if !self.filter.wants(&change, &self.client, &self.door.engine.catalog().load()) {
                     continue;
                 }
                 match &change {
@@ -267,7 +267,12 @@ impl ChangeStream {
         if !self.filter.wants_list(kind) {
             return false;
         }
-        let list = self.door.engine.listed(kind, &self.client.caller, &self.client.facts, self.client.era());
+        let list = self.door.engine.exposure().listed(
+            kind,
+            &self.client.caller,
+            &self.client.facts,
+            self.client.era(),
+        );
         let digest = list.digest();
         let place = ListKind::ALL.iter().position(|other| *other == kind);
         place
@@ -302,7 +307,7 @@ impl ChangeStream {
 impl Drop for ChangeStream {
     fn drop(&mut self) {
         for uri in &self.subscribed {
-            self.door.engine.unsubscribe(&self.client.caller, uri);
+            self.door.engine.subscriptions().unsubscribe(&self.client.caller, uri);
         }
     }
 }

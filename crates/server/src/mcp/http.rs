@@ -70,7 +70,7 @@ pub async fn serve(
         }
     };
     let caller = with_forwarded_headers(
-        door.engine.wanted_headers().as_deref().map(Vec::as_slice),
+        door.engine.servers().wanted_headers().as_deref().map(Vec::as_slice),
         caller,
         request.headers(),
     );
@@ -195,7 +195,7 @@ async fn serve_request(
             Ok(client) => client,
             Err(error) => {
                 if error.code == HEADER_MISMATCH {
-                    door.engine.record_refusal(RefusedAttempt {
+                    door.engine.audit().record_refusal(RefusedAttempt {
                         code: "request.header-mismatch",
                         source: &peer.source(),
                         user: Some(&caller.user),
@@ -456,7 +456,7 @@ fn delete(door: &Arc<Door>, caller: &Arc<Caller>, headers: &HeaderMap) -> Respon
 pub(super) fn forget(door: &Door, session: &LegacySession) {
     session.close();
     for uri in session.take_subscriptions() {
-        door.engine.unsubscribe(&session.caller, &uri);
+        door.engine.subscriptions().unsubscribe(&session.caller, &uri);
     }
 }
 

@@ -115,11 +115,12 @@ async fn call(
     let name = params.name.take().ok_or_else(|| invalid("`name` is missing"))?;
     let name = name.string().ok_or_else(|| invalid("`name` must be a string"))?.into_owned();
     let arguments = params.arguments.take();
+    let mut readiness = None;
     if let Some(headers) = headers
         && client.era() == Era::Modern
     {
-        // The check needs the tool's definition, so wait for its server.
-        door.engine.wait_for_tool(&name, &client.caller).await;
+        // The check needs the tool's definition, so wait for its server. The call does not wait again.
+        readiness = Some(door.engine.catalog().wait_for_tool(&name, &client.caller).await);
         check_mirrored(door, client, &name, arguments.as_ref(), headers)?;
     }
     let progress = progress_wanted(meta.progress_token.as_ref());
@@ -141,10 +142,10 @@ async fn call(
         if client.era() == Era::Modern { QuestionHandling::Returned } else { QuestionHandling::DuringCall };
     let given = round.input_responses.clone();
     let reading = door.reading;
-    let call = CallRequest { incoming, round, progress, questions, reading, approval_wait: None };
+    let call = CallRequest { incoming, readiness, round, progress, questions, reading, approval_wait: None };
     let (link, events) = CallLink::new();
-    let engine = door.engine.clone();
-    let work = Box::pin(async move { pin!(engine.call(call, &link)).await });
+    let calls = door.engine.calls().clone();
+    let work = Box::pin(async move { pin!(calls.call(call, &link)).await });
     let running = RunningRequest::new(
         door.clone(),
         client.clone(),
@@ -163,7 +164,7 @@ fn check_mirrored(
     arguments: Option<&RawJson>,
     headers: &HeaderMap,
 ) -> Result<(), RpcError> {
-    let catalog = door.engine.catalog();
+    let catalog = door.engine.catalog().load();
     let Lookup::Found(tool) = catalog.tool(name, &client.caller) else { return Ok(()) };
     if !tool.definition.as_str().contains("x-mcp-header") {
         return Ok(());
@@ -212,7 +213,7 @@ async fn take_round(
     let opened = opened.map_err(|why| {
         if why == OpenStateError::Foreign {
             let attempt = "a request state of another caller or request";
-            door.engine.record_denied(&client.caller, "request.foreign-state", attempt);
+            door.engine.audit().record_denied(&client.caller, "request.foreign-state", attempt);
         }
         refused()
     });
@@ -283,12 +284,12 @@ async fn inquire(
         },
     };
     let (link, events) = CallLink::new();
-    let engine = door.engine.clone();
+    let inquiries = door.engine.inquiries().clone();
     let work = Box::pin(async move {
         match method {
-            "prompts/get" => engine.get_prompt(inquiry, &link).await,
-            "resources/read" => engine.read_resource(inquiry, &link).await,
-            _ => engine.complete(inquiry, &link).await,
+            "prompts/get" => inquiries.get_prompt(inquiry, &link).await,
+            "resources/read" => inquiries.read_resource(inquiry, &link).await,
+            _ => inquiries.complete(inquiry, &link).await,
         }
     });
     let running = RunningRequest::new(
@@ -315,10 +316,10 @@ async fn list(
     {
         return Err(invalid("`cursor` was not issued by this gateway"));
     }
-    door.engine.wait_for_servers(&client.caller).await;
-    let list = door.engine.listed(kind, &client.caller, &client.facts, client.era());
+    door.engine.catalog().wait_for_servers(&client.caller).await;
+    let list = door.engine.exposure().listed(kind, &client.caller, &client.facts, client.era());
     if kind == ListKind::Tools {
-        door.engine.exposure_stats().listed(&client.caller, &client.facts, &list);
+        door.engine.exposure().stats().listed(&client.caller, &client.facts, &list);
     }
     Ok(MethodOutcome::Ready(ImmediateReply::List(list)))
 }
@@ -367,8 +368,8 @@ pub fn initialized(door: &Door, caller: &Caller, client: &ClientFacts, revision:
 const MAX_INSTRUCTIONS: usize = 4096;
 
 fn instructions(door: &Door, caller: &Caller, client: &ClientFacts) -> Option<String> {
-    let catalog = door.engine.catalog();
-    let mut text = match door.engine.exposure(caller, &client.name()).mode {
+    let catalog = door.engine.catalog().load();
+    let mut text = match door.engine.exposure().mode(caller, &client.name()).mode {
         Mode::Full => String::new(),
         Mode::Summary => {
             format!("Tools are listed in short form; `{}` shows the arguments of a tool.", meta::DESCRIBE)
@@ -419,7 +420,7 @@ async fn subscribe(
     let uri = uri_of(request)?;
     let Some(session) = &client.session else { return Err(invalid("subscriptions need a session")) };
     if session.subscribe(&uri)
-        && let Err(error) = door.engine.subscribe(&client.caller, &client.facts, &uri).await
+        && let Err(error) = door.engine.subscriptions().subscribe(&client.caller, &client.facts, &uri).await
     {
         session.unsubscribe(&uri);
         return Err(match error {
@@ -444,7 +445,7 @@ fn unsubscribe(door: &Arc<Door>, client: &McpClient, request: &Request) -> Resul
     if let Some(session) = &client.session
         && session.unsubscribe(&uri)
     {
-        door.engine.unsubscribe(&client.caller, &uri);
+        door.engine.subscriptions().unsubscribe(&client.caller, &uri);
     }
     Ok(MethodOutcome::Ready(ImmediateReply::Result(RawJson::empty_object())))
 }

@@ -74,7 +74,7 @@ impl Door {
 
     /// Ends idle legacy sessions.
     pub fn sweep(&self) {
-        self.engine.settle_refusals();
+        self.engine.audit().settle_refusals();
         for gone in self.sessions.sweep() {
             http::forget(self, &gone);
         }
@@ -82,13 +82,13 @@ impl Door {
 
     /// Identifies the caller of a request.
     pub async fn identify(&self, request: IdentifyRequest<'_>) -> Result<Arc<Caller>, Unidentified> {
-        pin!(self.authenticator.identify(request, &*self.engine)).await
+        pin!(self.authenticator.identify(request, &**self.engine.tokens())).await
     }
 
     /// Records a refused credential. A missing one is not recorded, because clients start without one.
     pub fn note_refusal(&self, unidentified: &Unidentified, source: &str, attempt: &str) {
         if matches!(unidentified, Unidentified::Refused | Unidentified::Throttled { .. }) {
-            self.engine.record_refusal(RefusedAttempt {
+            self.engine.audit().record_refusal(RefusedAttempt {
                 code: unidentified.code(),
                 source,
                 user: None,

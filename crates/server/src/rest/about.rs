@@ -87,13 +87,13 @@ pub async fn ready(
     }
     let engine = &rest.door.engine;
     let mut states: BTreeMap<&'static str, usize> = BTreeMap::new();
-    for managed in engine.servers().values() {
+    for managed in engine.servers().all().values() {
         *states.entry(managed.state().as_str()).or_default() += 1;
     }
     let CallMetricsReport { done, tool_errors, refused, failed, cancelled, held, microseconds } =
-        engine.call_metrics().report();
+        engine.calls().metrics().report();
     Json(ReadyView {
-        revision: Some(engine.catalog().revision),
+        revision: Some(engine.catalog().load().revision),
         servers: Some(states),
         sessions: Some(rest.door.sessions.len()),
         calls: Some(CallsView { done, tool_errors, refused, failed, cancelled, held, microseconds }),

@@ -14,7 +14,7 @@ use toolbooth_core::caller::Caller;
 use toolbooth_core::fault::Problem;
 use toolbooth_core::held::{HeldCall, HeldKind, HeldState, HeldVerdict, Remember};
 use toolbooth_core::json::RawJson;
-use toolbooth_engine::{Engine, HeldFilter, MAX_HELD_PAGE};
+use toolbooth_engine::{Approvals, HeldFilter, MAX_HELD_PAGE};
 use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
@@ -94,11 +94,11 @@ pub struct OutcomeView {
 }
 
 /// The view of a held call for this caller.
-pub fn view(engine: &Engine, caller: &Caller, held: HeldCall) -> ApprovalView {
-    let yours = held.state == HeldState::Pending && engine.may_answer(caller, &held);
+pub fn view(approvals: &Approvals, caller: &Caller, held: HeldCall) -> ApprovalView {
+    let yours = held.state == HeldState::Pending && approvals.may_answer(caller, &held);
     let runnable = held.state == HeldState::Approved && held.claimed_ms.is_none();
-    let waiting_for = runnable.then(|| engine.deferred_for(&held)).flatten();
-    let side_effect = engine.rung_of(&held).map(|rung| rung.as_str());
+    let waiting_for = runnable.then(|| approvals.deferred_for(&held)).flatten();
+    let side_effect = approvals.rung_of(&held).map(|rung| rung.as_str());
     let outcome = held.outcome.map(|outcome| OutcomeView {
         at_ms: outcome.at_ms,
         kind: outcome.kind.as_str(),
@@ -192,18 +192,18 @@ pub async fn list(
     RestCaller(caller): RestCaller,
     QueryParams(query): QueryParams<ApprovalQuery>,
 ) -> Result<Json<ApprovalPage>, ProblemDocument> {
-    let engine = &rest.door.engine;
+    let approvals = rest.door.engine.approvals();
     let filter = filter(&query)?;
-    let found = engine.held_calls(&caller, filter.clone()).await?;
+    let found = approvals.list(&caller, filter.clone()).await?;
     // A page may end early because its calls are long, so its length does not tell whether more follow.
     let next_before = match found.last() {
         None => None,
         Some(last) => {
             let rest = HeldFilter { before: Some(last.id), limit: Some(1), ..filter };
-            (!engine.held_calls(&caller, rest).await?.is_empty()).then(|| last.id.to_string())
+            (!approvals.list(&caller, rest).await?.is_empty()).then(|| last.id.to_string())
         }
     };
-    let approvals = found.into_iter().map(|held| view(engine, &caller, held)).collect();
+    let approvals = found.into_iter().map(|held| view(approvals, &caller, held)).collect();
     Ok(Json(ApprovalPage { approvals, next_before }))
 }
 
@@ -223,10 +223,10 @@ pub async fn show(
     PathParam(id): PathParam<String>,
     _: NoQuery,
 ) -> Result<Json<ApprovalView>, ProblemDocument> {
-    let engine = &rest.door.engine;
-    engine.sweep_held().await;
-    let held = engine.held_call(&caller, held_id(&id)?).await?;
-    Ok(Json(view(engine, &caller, held)))
+    let approvals = rest.door.engine.approvals();
+    approvals.sweep().await;
+    let held = approvals.get(&caller, held_id(&id)?).await?;
+    Ok(Json(view(approvals, &caller, held)))
 }
 
 fn held_id(text: &str) -> Result<Uuid, Problem> {
@@ -316,7 +316,7 @@ async fn decide(
     verdict: HeldVerdict,
     note: Option<String>,
 ) -> Result<Json<ApprovalView>, ProblemDocument> {
-    let (engine, by) = (rest.door.engine.clone(), caller.clone());
-    let held = run_to_completion(async move { engine.decide(&by, id, verdict, note).await }).await?;
-    Ok(Json(view(&rest.door.engine, &caller, held)))
+    let (approvals, by) = (rest.door.engine.approvals().clone(), caller.clone());
+    let held = run_to_completion(async move { approvals.decide(&by, id, verdict, note).await }).await?;
+    Ok(Json(view(rest.door.engine.approvals(), &caller, held)))
 }

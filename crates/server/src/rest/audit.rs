@@ -130,7 +130,7 @@ pub async fn list(
     let AuditQuery { user, mut server, mut tool, kind, after, before, limit } = query;
     // Rows have the server's own name of a tool; people use the exposed name.
     if let (None, Some(name)) = (&server, &tool)
-        && let Lookup::Found(found) = engine.catalog().tool(name, &caller)
+        && let Lookup::Found(found) = engine.catalog().load().tool(name, &caller)
     {
         server = Some(found.server.name.to_string());
         tool = Some(found.name.to_string());
@@ -138,7 +138,7 @@ pub async fn list(
     let limit = limit.unwrap_or(100).clamp(1, MAX_AUDIT_PAGE);
     let filter =
         AuditFilter { user, server, tool, kind, after_seq: after, before_seq: before, limit: Some(limit) };
-    let rows: Vec<RowView> = engine.audit_rows(&caller, filter).await?.into_iter().map(view).collect();
+    let rows: Vec<RowView> = engine.audit().rows(&caller, filter).await?.into_iter().map(view).collect();
     let full = rows.len() >= usize::try_from(limit).unwrap_or(usize::MAX);
     let next_before = rows.last().map(|row| row.seq).filter(|seq| full && *seq > 1);
     Ok(Json(AuditPage { rows, next_before }))
@@ -185,7 +185,7 @@ pub async fn verify(
     AdminCaller(caller): AdminCaller,
     _: NoQuery,
 ) -> Result<Json<Verified>, ProblemDocument> {
-    let report = rest.door.engine.verify_audit(&caller).await?;
+    let report = rest.door.engine.audit().verify(&caller).await?;
     let first_bad = report.first_bad.map(|bad| BadAuditRow { seq: bad.seq, why: bad.why.to_string() });
     Ok(Json(Verified {
         ok: first_bad.is_none(),

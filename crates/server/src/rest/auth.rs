@@ -37,7 +37,7 @@ pub async fn identified(State(rest): State<RestState>, mut request: Request, nex
         Ok(caller) => match with_session(caller, request.headers()) {
             Ok(caller) => {
                 let caller = {
-                    let wanted = rest.door.engine.wanted_headers();
+                    let wanted = rest.door.engine.servers().wanted_headers();
                     with_forwarded_headers(wanted.as_deref().map(Vec::as_slice), caller, request.headers())
                 };
                 request.extensions_mut().insert(caller);

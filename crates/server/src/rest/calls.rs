@@ -136,6 +136,7 @@ pub async fn call(
     };
     let request = CallRequest {
         incoming,
+        readiness: None,
         round: Round::default(),
         progress: ProgressMode::Unwanted,
         questions: QuestionHandling::DuringCall,
@@ -144,7 +145,7 @@ pub async fn call(
     };
     let answer = rest.door.engine.call(request, &CallLink::silent()).await;
     let answer = answer.map_err(|problem| match &asked_for {
-        Some((caller, name)) => rest.door.engine.explain_quarantine(name, caller, problem),
+        Some((caller, name)) => rest.door.engine.catalog().explain_quarantine(name, caller, problem),
         None => problem,
     })?;
     match answer {

@@ -185,7 +185,7 @@ pub async fn recent(
     let engine = &rest.door.engine;
     let since = query.since.map_or(Since::Oldest, Since::After);
     let found = engine.events().latest(since, query.limit, |event| {
-        query.kinds.has(event.kind) && engine.may_see_event(&caller, event)
+        query.kinds.has(event.kind) && engine.catalog().may_see_event(&caller, event)
     });
     let mut text = String::from("[");
     for (at, (id, event)) in found.iter().enumerate() {
@@ -252,8 +252,8 @@ impl EventStream {
             }
             // Received events stay in `received`, because the caller may drop this future at any await.
             self.identify_again().await?;
-            let (engine, caller) = (&self.door.engine, &self.caller);
-            let visible = self.received.drain(..).filter_map(|item| engine.visible_item(caller, item));
+            let (catalog, caller) = (self.door.engine.catalog(), &self.caller);
+            let visible = self.received.drain(..).filter_map(|item| catalog.visible_item(caller, item));
             self.pending.extend(
                 visible.map(|item| write_event(item.json().as_bytes(), Some(&item.id().to_string()))),
             );

@@ -38,9 +38,9 @@ pub async fn list(
     _: NoQuery,
 ) -> Json<ManifestList> {
     let engine = &rest.door.engine;
-    let entries: Vec<Value> = engine.manifest_entries().iter().map(view).collect();
-    let kept = engine.manifests().stale_files.clone();
-    Json(ManifestList { revision: engine.catalog().revision, entries, kept })
+    let entries: Vec<Value> = engine.catalog().manifest_entries().iter().map(view).collect();
+    let kept = engine.catalog().manifests().stale_files.clone();
+    Json(ManifestList { revision: engine.catalog().load().revision, entries, kept })
 }
 
 fn view(entry: &EntryReport) -> Value {

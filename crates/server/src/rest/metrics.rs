@@ -8,8 +8,10 @@ use axum::response::{IntoResponse, Response};
 use http::header::CONTENT_TYPE;
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use toolbooth_engine::Engine;
-use toolbooth_engine::call_metrics::BUCKETS_MS;
+use std::time::Duration;
+use toolbooth_engine::call_metrics::{BUCKETS_MS, CallMetrics};
+use toolbooth_engine::trace::Tracing;
+use toolbooth_engine::{EventRing, LiveCatalog, Servers};
 use toolbooth_upstream::ServerState;
 
 /// The media type of the Prometheus text format.
@@ -26,19 +28,18 @@ const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
 )]
 pub async fn metrics(State(rest): State<RestState>, _: AdminCaller, _: NoQuery) -> Response {
     let engine = &rest.door.engine;
-    let held = engine.waiting_calls().await;
+    let held = engine.approvals().pending_count().await;
     let mut page = MetricsPage::default();
-    calls(&mut page, engine);
-    servers(&mut page, engine);
+    calls(&mut page, engine.calls().metrics());
+    servers(&mut page, engine.servers(), engine.catalog());
     page.gauge("toolbooth_held_calls", "Calls that wait for a decision.", held as f64);
     page.gauge("toolbooth_sessions", "Open legacy sessions.", rest.door.sessions.len() as f64);
-    events(&mut page, engine);
-    process(&mut page, engine);
+    events(&mut page, engine.events(), engine.tracing());
+    process(&mut page, engine.uptime());
     ([(CONTENT_TYPE, TEXT)], page.0).into_response()
 }
 
-fn calls(page: &mut MetricsPage, engine: &Engine) {
-    let tally = engine.call_metrics();
+fn calls(page: &mut MetricsPage, tally: &CallMetrics) {
     let name = "toolbooth_calls_total";
     page.head(name, "counter", "Finished calls by outcome.");
     for (outcome, histogram) in tally.by_outcome() {
@@ -68,8 +69,8 @@ fn calls(page: &mut MetricsPage, engine: &Engine) {
     );
 }
 
-fn servers(page: &mut MetricsPage, engine: &Engine) {
-    let servers = engine.servers();
+fn servers(page: &mut MetricsPage, servers: &Servers, catalog: &LiveCatalog) {
+    let servers = servers.all();
     let mut states: BTreeMap<&'static str, u64> = BTreeMap::new();
     for managed in servers.values() {
         *states.entry(managed.state().as_str()).or_default() += 1;
@@ -84,13 +85,13 @@ fn servers(page: &mut MetricsPage, engine: &Engine) {
         page.line("toolbooth_server_connected", &[("server", name.as_str())], f64::from(u8::from(connected)));
     }
     page.head("toolbooth_catalog_tools", "gauge", "Tools in the catalog by server.");
-    let catalog = engine.catalog();
-    for (name, part) in catalog.servers() {
+    let snapshot = catalog.load();
+    for (name, part) in snapshot.servers() {
         page.line("toolbooth_catalog_tools", &[("server", name.as_str())], part.tools.len() as f64);
     }
     let name = "toolbooth_surface_changes_total";
     page.head(name, "counter", "Changes of the lists that clients are shown, by cause.");
-    for (cause, count) in engine.surface_tally().report() {
+    for (cause, count) in catalog.surface_tally().report() {
         page.line(name, &[("cause", cause)], count as f64);
     }
     page.counter(
@@ -98,11 +99,11 @@ fn servers(page: &mut MetricsPage, engine: &Engine) {
         "Answers of servers that no request was waiting for.",
         toolbooth_upstream::duplex::unsolicited_answers() as f64,
     );
-    page.gauge("toolbooth_catalog_revision", "Revision of the catalog.", catalog.revision as f64);
+    page.gauge("toolbooth_catalog_revision", "Revision of the catalog.", snapshot.revision as f64);
 }
 
-fn events(page: &mut MetricsPage, engine: &Engine) {
-    let report = engine.events().report();
+fn events(page: &mut MetricsPage, events: &EventRing, tracing: &Tracing) {
+    let report = events.report();
     page.counter("toolbooth_events_total", "Events emitted.", report.emitted as f64);
     page.gauge(
         "toolbooth_event_followers",
@@ -114,22 +115,18 @@ fn events(page: &mut MetricsPage, engine: &Engine) {
     let dropped = [
         ("overtaken", report.overtaken),
         ("webhook", report.undelivered),
-        ("otlp", engine.tracing().report().dropped),
+        ("otlp", tracing.report().dropped),
     ];
     for (why, count) in dropped {
         page.line(name, &[("reason", why)], count as f64);
     }
-    page.counter(
-        "toolbooth_spans_total",
-        "Spans sent to the collector.",
-        engine.tracing().report().sent as f64,
-    );
+    page.counter("toolbooth_spans_total", "Spans sent to the collector.", tracing.report().sent as f64);
 }
 
-fn process(page: &mut MetricsPage, engine: &Engine) {
+fn process(page: &mut MetricsPage, uptime: Duration) {
     page.head("toolbooth_build_info", "gauge", "Version of the gateway.");
     page.line("toolbooth_build_info", &[("version", env!("CARGO_PKG_VERSION"))], 1.0);
-    page.gauge("toolbooth_uptime_seconds", "Time since the gateway started.", engine.uptime().as_secs_f64());
+    page.gauge("toolbooth_uptime_seconds", "Time since the gateway started.", uptime.as_secs_f64());
     if let Some(bytes) = resident_bytes() {
         page.gauge("process_resident_memory_bytes", "Resident memory of the gateway.", bytes as f64);
     }

@@ -11,7 +11,7 @@ use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use toolbooth_core::caller::Caller;
-use toolbooth_engine::refresh;
+use toolbooth_engine::servers::RefreshScope;
 use toolbooth_upstream::StateReport;
 use utoipa::{IntoParams, ToSchema};
 
@@ -68,8 +68,8 @@ pub async fn show(
     RestCaller(caller): RestCaller,
     _: NoQuery,
 ) -> Result<Json<RegistryView>, ProblemDocument> {
-    rest.door.engine.wait_for_servers(&caller).await;
-    let catalog = rest.door.engine.catalog_now();
+    rest.door.engine.catalog().wait_for_servers(&caller).await;
+    let catalog = rest.door.engine.catalog().snapshot();
     let query = ToolListQuery::read(MOST_TOOLS)?;
     Ok(Json(RegistryView {
         tools: tools::page(&rest, &catalog, std::slice::from_ref(&caller), &query).await,
@@ -137,12 +137,11 @@ pub async fn refresh(
     QueryParams(RefreshQuery { force }): QueryParams<RefreshQuery>,
 ) -> Result<Json<RefreshView>, ProblemDocument> {
     let configuration = (rest.reload)(ReloadCause::Asked(caller.user.clone())).await?;
-    let scope =
-        if force == Some(true) { refresh::RefreshScope::All } else { refresh::RefreshScope::Connected };
-    let servers = rest.door.engine.refresh(scope).await.into_iter().map(|(name, state)| {
+    let scope = if force == Some(true) { RefreshScope::All } else { RefreshScope::Connected };
+    let servers = rest.door.engine.servers().refresh(scope).await.into_iter().map(|(name, state)| {
         let StateReport { state, reason, .. } = StateReport::from(&state);
         RefreshedView { name: name.to_string(), state, reason }
     });
     let servers = servers.collect();
-    Ok(Json(RefreshView { revision: rest.door.engine.catalog().revision, configuration, servers }))
+    Ok(Json(RefreshView { revision: rest.door.engine.catalog().load().revision, configuration, servers }))
 }

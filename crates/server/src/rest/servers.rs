@@ -18,7 +18,7 @@ use toolbooth_core::lint::unsupplied_identity;
 use toolbooth_core::names::ServerName;
 use toolbooth_core::permission::{Permission, on_item, on_server, on_tool};
 use toolbooth_core::server::{ServerDescription, Transport};
-use toolbooth_engine::engine::ManagedServer;
+use toolbooth_engine::ManagedServer;
 use toolbooth_engine::{Act, Tenancy};
 use toolbooth_upstream::{ServerState, StateReport, Supervised};
 use utoipa::ToSchema;
@@ -117,7 +117,7 @@ pub struct LogView {
 
 /// The view of a server. Counts include only what the caller may see; commands, URLs and errors are for administrators.
 fn view(rest: &RestState, caller: &Caller, name: &ServerName, managed: &ManagedServer) -> ServerView {
-    let catalog = rest.door.engine.catalog();
+    let catalog = rest.door.engine.catalog().load();
     let part = catalog.servers().get(name);
     let is_admin = caller.admin == Admin::Yes;
     let state = managed.state();
@@ -282,13 +282,13 @@ pub async fn list(
     RestCaller(caller): RestCaller,
     _: NoQuery,
 ) -> Json<ServerList> {
-    let revision = rest.door.engine.catalog().revision;
+    let revision = rest.door.engine.catalog().load().revision;
     Json(ServerList { revision, servers: all(&rest, &caller) })
 }
 
 /// All servers that this caller may see.
 pub fn all(rest: &RestState, caller: &Caller) -> Vec<ServerView> {
-    let servers = rest.door.engine.servers();
+    let servers = rest.door.engine.servers().all();
     let visible = servers.iter().filter(|(_, managed)| visible(caller, managed));
     visible.map(|(name, managed)| view(rest, caller, name, managed)).collect()
 }
@@ -298,7 +298,7 @@ fn find(
     caller: &Caller,
     name: &str,
 ) -> Result<(ServerName, ManagedServer), ProblemDocument> {
-    let servers = rest.door.engine.servers();
+    let servers = rest.door.engine.servers().all();
     let found = servers.iter().find(|(known, managed)| known.as_str() == name && visible(caller, managed));
     found.map(|(name, managed)| (name.clone(), managed.clone())).ok_or_else(|| unknown_server(name))
 }
@@ -409,7 +409,7 @@ pub async fn act(
     if ACTIONS.contains(&action.as_str()) {
         let act =
             Act { server: Some(&server.entry.name), ..Act::new(AuditKind::Server, &caller.user, &action) };
-        rest.door.engine.audit_act(act).await?;
+        rest.door.engine.audit().record_act(act).await?;
     }
     // Failures are shown in the view.
     match action.as_str() {
@@ -430,7 +430,7 @@ pub async fn act(
         "refresh" => {
             server.refresh().await;
             // The caller expects to see the result at once.
-            rest.door.engine.publish_now().await;
+            rest.door.engine.catalog().publish_now().await;
         }
         other => {
             return Err(Problem {
@@ -454,7 +454,7 @@ pub(super) async fn settled_view(
     let (name, managed) = find(rest, caller, name)?;
     if managed.state() == ServerState::Connected {
         // The tools of a server enter the catalog a moment after it is connected.
-        until(MOMENT, || rest.door.engine.catalog().servers().contains_key(&name)).await;
+        until(MOMENT, || rest.door.engine.catalog().load().servers().contains_key(&name)).await;
     }
     Ok(view(rest, caller, &name, &managed))
 }

@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use toolbooth_core::catalog::Tool;
 use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::weigh::{Statistics, Weight};
-use toolbooth_engine::exposure_stats::{ClientExposure, LoadedCount};
+use toolbooth_engine::exposure::{ClientExposure, LoadedCount};
 use utoipa::{IntoParams, ToSchema};
 
 /// Default number of tools.
@@ -120,18 +120,19 @@ pub async fn stats(
     QueryParams(StatsQuery { client, limit }): QueryParams<StatsQuery>,
 ) -> Result<Json<StatsView>, ProblemDocument> {
     let engine = &rest.door.engine;
-    engine.wait_for_servers(&caller).await;
-    let clients = engine.exposure_stats().clients_of(&caller.user);
+    engine.catalog().wait_for_servers(&caller).await;
+    let clients = engine.exposure().stats().clients_of(&caller.user);
     let shown = match &client {
         Some(client) => Some(
             engine
-                .exposure_stats()
+                .exposure()
+                .stats()
                 .of_client(&caller.user, client)
                 .ok_or_else(|| unknown(client, &clients))?,
         ),
-        None => clients.first().and_then(|client| engine.exposure_stats().of_client(&caller.user, client)),
+        None => clients.first().and_then(|client| engine.exposure().stats().of_client(&caller.user, client)),
     };
-    let catalog = engine.catalog_now();
+    let catalog = engine.catalog().snapshot();
     let cut_at = engine.terms().exposure.description_limit;
     let limit =
         limit.map_or(DEFAULT_TOOLS, |limit| usize::try_from(limit).unwrap_or(MAX_TOOLS).min(MAX_TOOLS));

@@ -93,7 +93,7 @@ impl TermsView {
     /// The terms that this caller may see.
     pub fn of(engine: &Engine, tool: &Tool, caller: &Caller, detail: Detail) -> Self {
         let terms = &tool.terms;
-        let is_set = |name: &str| engine.has_variable(name);
+        let is_set = |name: &str| engine.catalog().has_variable(name);
         let is_admin = caller.admin == Admin::Yes;
         let auth = terms.auth.as_ref();
         let full = detail == Detail::Full;
@@ -121,7 +121,7 @@ impl TermsView {
 
 /// Adds the current state and health to each provider.
 fn with_status(mut providers: Vec<Value>, engine: &Engine, tool: &Tool, caller: &Caller) -> Vec<Value> {
-    let reports: Vec<ProviderReport> = engine.providers_of(tool, caller);
+    let reports: Vec<ProviderReport> = engine.routing().report(tool, caller);
     for view in &mut providers {
         let key = view["id"].as_str().map(|id| match tool.terms.providers.is_empty() {
             true => id.to_owned(),

@@ -86,7 +86,7 @@ pub async fn list(
     _: AdminCaller,
     _: NoQuery,
 ) -> Result<Json<TokenList>, ProblemDocument> {
-    let tokens = rest.door.engine.tokens().await?.into_iter().map(view).collect();
+    let tokens = rest.door.engine.tokens().list().await?.into_iter().map(view).collect();
     Ok(Json(TokenList { tokens }))
 }
 
@@ -119,7 +119,8 @@ pub async fn create(
         .into());
     }
     let lasts = expires_seconds.map(Duration::from_secs);
-    let made = rest.door.engine.make_token(NewToken { user, groups, persona, note, lasts }, &caller).await?;
+    let made =
+        rest.door.engine.tokens().create(NewToken { user, groups, persona, note, lasts }, &caller).await?;
     tracing::info!(token.id = %made.record.id, token.user = %made.record.user, by = %caller.user, "token created");
     Ok((StatusCode::CREATED, Json(NewTokenView { about: view(made.record), token: made.bearer })))
 }
@@ -141,7 +142,7 @@ pub async fn revoke(
     PathParam(id): PathParam<String>,
     _: NoQuery,
 ) -> Result<Json<TokenView>, ProblemDocument> {
-    let Some(record) = rest.door.engine.revoke_token(&id, &caller).await? else {
+    let Some(record) = rest.door.engine.tokens().revoke(&id, &caller).await? else {
         return Err(Problem {
             code: "token.unknown",
             blame: Blame::Caller,

@@ -7,7 +7,7 @@ use crate::render::{self, Paint, Tone};
 use std::path::{Path, PathBuf};
 use toolbooth_config::{LoadedConfig, Sources};
 use toolbooth_core::names::ServerName;
-use toolbooth_engine::Engine;
+use toolbooth_engine::Servers;
 
 /// How to run this program again with the same configuration files.
 #[derive(Debug)]
@@ -76,14 +76,14 @@ fn quoted(word: &str) -> String {
 /// Builds the greeting: the gateway's URL, its servers, and the next steps.
 pub fn text(
     record: &GatewayRecord,
-    engine: &Engine,
+    servers: &Servers,
     loaded: &LoadedConfig,
     invocation: &Invocation,
 ) -> String {
     let url = &record.url;
     let paint = Paint::stdout();
     let title = format!("Toolbooth {} is listening on {url}", record.version);
-    let servers = engine.servers();
+    let servers = servers.all();
     let names: Vec<&str> = servers.keys().map(ServerName::as_str).collect();
     let count = render::count(names.len(), "server");
     let servers = if loaded.is_empty_of_servers() {

@@ -120,7 +120,7 @@ async fn serve(
     let door = gateway::door(engine.clone(), &settings, identity, Some(address), stop.clone());
     let roster: Arc<dyn Roster> = door.clone();
     engine.set_roster(&roster);
-    exporters.install(&engine);
+    exporters.install(engine.events(), engine.tracing());
     engine.take_over().await;
     let mut record = GatewayRecord {
         url: format!("http://{address}"),
@@ -140,7 +140,7 @@ async fn serve(
     let doors = Doors { door: door.clone(), rest: rest::router(rest), connections: door.connections.clone() };
     let control = local_sockets::open_control(&mut record, &settings.data_dir);
     let present = local_sockets::open(&record, &settings.data_dir, &door, &stop, linger);
-    render::print(&greeting::text(&record, &engine, &loaded, &invocation));
+    render::print(&greeting::text(&record, engine.servers(), &loaded, &invocation));
     tokio::spawn(watched.follow(reload.clone()));
     tokio::spawn(run_maintenance(door, stop.clone()));
     tokio::spawn(handle_signals(stop.clone(), reload));
@@ -189,11 +189,11 @@ async fn run_maintenance(door: Arc<Door>, stop: CancellationToken) {
             () = stop.cancelled() => return,
             _ = every_10_seconds.tick() => {
                 door.sweep();
-                door.engine.sweep_held().await;
-                door.engine.replay_due().await;
-                door.engine.run_deferred().await;
+                door.engine.approvals().sweep().await;
+                door.engine.dead_letters().replay_due().await;
+                door.engine.approvals().run_deferred().await;
             }
-            _ = every_3_seconds.tick() => door.engine.save_health().await,
+            _ = every_3_seconds.tick() => door.engine.health().save().await,
             _ = every_minute.tick() => door.engine.save_clock().await,
             _ = every_10_minutes.tick() => door.engine.purge().await,
         }

@@ -207,7 +207,7 @@ pub fn reloader(
             if let Err(problem) = &done {
                 status.failed(problem);
                 let event = Event::new(EventKind::ConfigError).code(problem.code);
-                door.engine.emit(event.with("message", problem.message.as_str()));
+                door.engine.events().emit(event.with("message", problem.message.as_str()));
             }
             audit(&door, &active.sources, &cause, &done).await;
             done
@@ -239,7 +239,7 @@ async fn apply(
     for finding in loaded.findings.iter().filter(|finding| finding.is_error()) {
         tracing::error!(code = finding.code, "config.error: {finding}");
         let event = Event::new(EventKind::ConfigError).code(finding.code);
-        door.engine.emit(event.with("message", finding.to_string().as_str()));
+        door.engine.events().emit(event.with("message", finding.to_string().as_str()));
     }
     let settings = &loaded.settings;
     // Everything is validated before anything is applied.
@@ -253,7 +253,7 @@ async fn apply(
         (true, ServerOrigin::Configured) => Vec::new(),
         _ => gateway::plans(&loaded, &gateway::vaults(settings, engine.store())),
     };
-    let prepared = engine.prepare(plans).await.map_err(|error| Problem::of(&error))?;
+    let prepared = engine.servers().prepare(plans).await.map_err(|error| Problem::of(&error))?;
     // Rules come first: a new server must not be called under the old rules.
     if settings.auth != active.settings.auth {
         door.authenticator.take_mode_of(identity);
@@ -261,12 +261,12 @@ async fn apply(
     }
     let difference = door.authenticator.set_directory(directory);
     engine.set_terms(terms);
-    engine.offer_own_tools().await;
-    let applied = engine.apply(prepared).await;
-    engine.set_manifests(gateway::manifests(&loaded)).await;
-    exporters.install(engine);
+    engine.own_tools().offer().await;
+    let applied = engine.servers().apply(prepared).await;
+    engine.catalog().set_manifests(gateway::manifests(&loaded)).await;
+    exporters.install(engine.events(), engine.tracing());
     if difference == DirectoryChange::Some || settings.auth != active.settings.auth {
-        engine.announce_all_lists();
+        engine.catalog().announce_all_lists();
     }
     let changed = setting_changes::changed(&active.settings, settings);
     let restart = setting_changes::waiting_for_restart(&active.started, settings);
@@ -298,7 +298,7 @@ fn report_restart(door: &Door, status: &ConfigStatus, settings: &[&'static str])
         format!("restart needed: `{}` changed and takes effect only at startup", settings.join("`, `"));
     tracing::warn!(code = "config.restart-needed", "{message}");
     let event = Event::new(EventKind::ConfigError).code("config.restart-needed");
-    door.engine.emit(event.with("message", message.as_str()));
+    door.engine.events().emit(event.with("message", message.as_str()));
     status.needs_restart(settings.iter().map(|name| (*name).to_owned()).collect());
 }
 
@@ -319,7 +319,7 @@ async fn audit(
         Ok(report) => act.with(&[("applied", &report["applied"].to_string())]),
         Err(_) => act,
     };
-    let noted = door.engine.audit_act(act).await;
+    let noted = door.engine.audit().record_act(act).await;
     let trusted = audit_trust(&**door.engine.store(), cause.by(), &sources.trust.entries()).await;
     for problem in [noted, trusted].into_iter().filter_map(Result::err) {
         tracing::error!("a reload was not recorded in the audit: {}", problem.message);

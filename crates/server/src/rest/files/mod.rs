@@ -168,7 +168,7 @@ pub async fn remove(
     let act = Act { user: Some(&file.user), ..Act::new(AuditKind::File, &caller.user, "deleted") };
     let details =
         [("file", &*id.to_string()), ("name", file.name.as_str()), ("sha256", &extract::hex(&file.sha256))];
-    rest.door.engine.audit_act(act.with(&details)).await?;
+    rest.door.engine.audit().record_act(act.with(&details)).await?;
     Ok(Json(view(file)))
 }
 

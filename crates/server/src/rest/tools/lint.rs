@@ -107,8 +107,8 @@ pub async fn lint(
     let query = ToolListQuery::read(uri.query().unwrap_or_default())?;
     let callers = views(&rest, &caller, &query.personas)?;
     let engine = &rest.door.engine;
-    engine.wait_for_servers(&caller).await;
-    let catalog = engine.catalog_now();
+    engine.catalog().wait_for_servers(&caller).await;
+    let catalog = engine.catalog().snapshot();
     let (min_score, audience) = (engine.terms().min_quality, engine.terms().tenancy);
     // Siblings are limited to visible tools: the name of a hidden one would reveal it.
     let mut siblings = Siblings::default();
@@ -138,7 +138,7 @@ pub async fn lint(
         let is_wanted = |apart: &Quarantined| {
             servers.is_empty() || servers.iter().any(|name| name == apart.tool.server.name.as_str())
         };
-        let apart = engine.quarantined();
+        let apart = engine.catalog().quarantined();
         tools.extend(
             apart
                 .iter()

@@ -34,7 +34,7 @@ use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::names::ServerName;
 use toolbooth_core::permission::{Permission, on_server, on_tool};
 use toolbooth_core::registry::{self, CallStatistics, PageCursor, QueryContext, ToolOrder};
-use toolbooth_engine::Engine;
+use toolbooth_engine::HealthMonitor;
 use utoipa::ToSchema;
 
 /// Maximum number of personas in a query.
@@ -73,8 +73,8 @@ pub async fn list(
 ) -> Result<Response, ProblemDocument> {
     let query = ToolListQuery::read(uri.query().unwrap_or_default())?;
     let callers = views(&rest, &caller, &query.personas)?;
-    rest.door.engine.wait_for_servers(&caller).await;
-    let catalog = rest.door.engine.catalog_now();
+    rest.door.engine.catalog().wait_for_servers(&caller).await;
+    let catalog = rest.door.engine.catalog().snapshot();
     let tag = match query.looks_at_records() {
         true => None,
         false => Some(etag::of(&rest, &catalog, &callers, uri.query())),
@@ -131,15 +131,15 @@ fn matching_tools<'a>(
     query: &ToolListQuery,
 ) -> registry::QueryPage<'a> {
     let sees = sees(catalog, callers);
-    let engine = &rest.door.engine;
-    let record = |tool: &Tool| record(engine, tool);
+    let health = rest.door.engine.health();
+    let record = |tool: &Tool| record(health, tool);
     let context = QueryContext { record: &record, sees: &sees };
     query.query.page(catalog.tools_by_name(callers), &context)
 }
 
 /// The recent calls of a tool.
-fn record(engine: &Engine, tool: &Tool) -> Option<CallStatistics> {
-    let (calls, success_rate) = engine.health().record_of(tool)?;
+fn record(health: &HealthMonitor, tool: &Tool) -> Option<CallStatistics> {
+    let (calls, success_rate) = health.record_of(tool)?;
     Some(CallStatistics { calls: calls.into(), success_rate })
 }
 
@@ -176,7 +176,7 @@ pub async fn show(
         }
         // Only administrators learn that a quarantined tool exists.
         Err(problem) if problem.code == "tool.unknown" && caller.admin == Admin::Yes => {
-            match rest.door.engine.quarantined_as(&name) {
+            match rest.door.engine.catalog().quarantined_as(&name) {
                 Ok(tool) => Ok(Json(view::view_quarantined(&rest.door.engine, &tool, &caller))),
                 Err(_) => Err(problem.into()),
             }
@@ -187,8 +187,8 @@ pub async fn show(
 
 /// The tool with this name, if the caller may use it.
 async fn find(rest: &RestState, name: &str, caller: &Caller) -> Result<Arc<Tool>, Problem> {
-    let readiness = rest.door.engine.wait_for_tool(name, caller).await;
-    let catalog = rest.door.engine.catalog_now();
+    let readiness = rest.door.engine.catalog().wait_for_tool(name, caller).await;
+    let catalog = rest.door.engine.catalog().snapshot();
     match catalog.tool(name, caller) {
         Lookup::Found(tool) => Ok(tool.clone()),
         Lookup::Unknown => Err(readiness.explain(Problem {

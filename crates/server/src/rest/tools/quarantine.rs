@@ -32,8 +32,8 @@ pub async fn quarantined(
     _: NoQuery,
 ) -> Json<QuarantineList> {
     let engine = &rest.door.engine;
-    engine.wait_for_servers(&caller).await;
-    let tools = engine.quarantined();
+    engine.catalog().wait_for_servers(&caller).await;
+    let tools = engine.catalog().quarantined();
     Json(QuarantineList { tools: tools.iter().map(|tool| view_quarantined(engine, tool, &caller)).collect() })
 }
 
@@ -57,6 +57,6 @@ pub async fn release(
     _: NoQuery,
 ) -> Result<Json<ToolView>, ProblemDocument> {
     let engine = &rest.door.engine;
-    let released = engine.release(&name, &caller).await?;
+    let released = engine.catalog().release(&name, &caller).await?;
     Ok(Json(view_quarantined(engine, &released, &caller)))
 }

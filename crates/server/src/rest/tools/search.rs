@@ -106,8 +106,8 @@ pub async fn search(
     uri: Uri,
 ) -> Result<Json<SearchView>, ProblemDocument> {
     let query = read(uri.query().unwrap_or_default())?;
-    rest.door.engine.wait_for_servers(&caller).await;
-    let found = rest.door.engine.search(&caller, &query).await;
+    rest.door.engine.catalog().wait_for_servers(&caller).await;
+    let found = rest.door.engine.search().find(&caller, &query).await;
     let hits: Vec<HitView> = found.hits.into_iter().map(HitView::from).collect();
     let notes = found.notes.into_iter().map(NoteView::from).collect();
     Ok(Json(SearchView { count: hits.len(), hits, notes }))

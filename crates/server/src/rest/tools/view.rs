@@ -105,7 +105,7 @@ pub fn view(engine: &Engine, tool: &Tool, detail: Detail, caller: &Caller) -> To
         definition: full.then(|| tool.definition.clone()),
         quality: tool.quality(),
         changed: full
-            .then(|| engine.pinned_before(tool))
+            .then(|| engine.catalog().pinned_before(tool))
             .flatten()
             .map(|accepted| ChangedView { accepted: hex(&accepted), now: hex(tool.digest()) }),
         quarantined: None,

@@ -1,0 +1,231 @@
+//! Holds a call and asks a person: the client of the call, or an approver over another front end.
+
+use super::rights::CannotRun;
+use super::{ApprovalOutcome, Approvals, DecisionFault, already_run, form, not_held};
+use crate::clock::now_ms;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
+use toolbooth_core::call::{Draft, HeldDraft, fingerprint};
+use toolbooth_core::caller::Caller;
+use toolbooth_core::fault::Problem;
+use toolbooth_core::held::{Answerer, HeldCall, HeldKind, HeldState};
+use toolbooth_core::json::{ObjectWriter, RawJson};
+use toolbooth_store::{HeldFilter, SameCall};
+use toolbooth_upstream::CallLink;
+use toolbooth_upstream::connection::ProgressMode;
+use uuid::Uuid;
+
+/// How often a client that wants progress is notified that its call still waits.
+const PROGRESS_EVERY: Duration = Duration::from_secs(5);
+
+impl Approvals {
+    /// Holds a call until a person decides, or until its client can wait no longer.
+    pub(crate) async fn ask_person(
+        self: &Arc<Self>,
+        waiting: HeldDraft,
+        progress: ProgressMode,
+        approval_wait: Option<Duration>,
+        link: &CallLink,
+    ) -> Result<ApprovalOutcome, Problem> {
+        let held = self.hold(&waiting).await?;
+        let mut decision = self.waiting_room.wait_for(held.id);
+        // The call may have been decided before this task began to wait.
+        let held = self.store.held(held.id).await.map_err(|error| Problem::of(&error))?.unwrap_or(held);
+        if held.state != HeldState::Pending {
+            return self.continue_decided(waiting, held).await;
+        }
+        let (expires, wait) = (self.terms.load().expires, self.terms.load().wait);
+        let caller = waiting.draft().caller.clone();
+        let may_answer = self.may_answer(&caller, &held);
+        // The caller is asked only if they may approve. A caller may always reject their own call, over another door.
+        let mut asking = may_answer && waiting.draft().client.can("elicitation");
+        let expiry = expiry_of(&held, expires);
+        let wait_end = Instant::now() + approval_wait.unwrap_or(wait);
+        let mut tick = interval(PROGRESS_EVERY);
+        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let ask = link.ask("elicitation/create", Some(form::form(&held, &waiting)));
+        tokio::pin!(ask);
+        let mut waited = 0u64;
+        loop {
+            let until =
+                if asking || progress == ProgressMode::Wanted { expiry } else { expiry.min(wait_end) };
+            tokio::select! {
+                biased;
+                decided = decision.decided() => return self.continue_decided(waiting, decided).await,
+                reply = &mut ask, if asking => match form::read(reply) {
+                    Some((verdict, note)) => {
+                        let verdict = form::without_memory(verdict, held.answerer);
+                        match self.decide_in_task(caller.clone(), held.id, verdict, note).await {
+                            Ok(decided) => return self.continue_decided(waiting, decided).await,
+                            Err(problem) => {
+                                let now = self.store.held(held.id).await;
+                                match now.map_err(|error| Problem::of(&error))? {
+                                    // Another decision came first.
+                                    Some(now) if now.state != HeldState::Pending => return self.continue_decided(waiting, now).await,
+                                    _ => return Err(problem),
+                                }
+                            }
+                        }
+                    }
+                    None => asking = false, // The question was dismissed without a decision.
+                },
+                _ = tick.tick(), if progress == ProgressMode::Wanted => {
+                    link.progress(waiting_progress(waited, &held));
+                    waited += 1;
+                }
+                () = sleep_until(until) => {
+                    if until < expiry {
+                        return Ok(ApprovalOutcome::Held(Box::new(held)));
+                    }
+                    self.sweep().await;
+                    return Err(Problem::of(&timed_out(&held)));
+                }
+            }
+        }
+    }
+
+    /// Finds the open held call for the same call, or stores a new one.
+    async fn hold(&self, waiting: &HeldDraft) -> Result<HeldCall, Problem> {
+        let draft = waiting.draft();
+        let held = self.held_of(draft, HeldKind::Approval, &waiting.reason, waiting.answerer);
+        let filter = HeldFilter {
+            user: Some(held.user.clone()),
+            kind: Some(HeldKind::Approval),
+            states: vec![HeldState::Pending, HeldState::Approved],
+            call: Some(SameCall {
+                server: held.server.clone(),
+                tool: held.tool.clone(),
+                arguments_sha256: held.arguments_sha256,
+            }),
+            limit: Some(8),
+            ..HeldFilter::default()
+        };
+        let earlier = self.store.held_calls(filter).await.map_err(|error| Problem::of(&error))?;
+        let now = now_ms();
+        let fits = |other: &HeldCall| {
+            other.digest == held.digest
+                && other.answerer == held.answerer
+                && other.persona == held.persona
+                && other.level == held.level
+                // It runs with the rights of the credential that the call was made with.
+                && other.identified_by == held.identified_by
+                // A decision remembered for a session belongs to the session of the caller who asked.
+                && other.session == held.session
+                && other.claimed_ms.is_none()
+                && !other.is_overdue(now)
+        };
+        if let Some(earlier) = earlier.into_iter().find(fits) {
+            return Ok(earlier);
+        }
+        self.store.hold(held.clone()).await.map_err(|error| not_held(&error))?;
+        tracing::info!(held = %held.id, user = %held.user, tool = %held.exposed, "a call is held: {}", held.question);
+        self.events.emit_held(&held);
+        Ok(held)
+    }
+
+    /// Builds the held call of a draft.
+    pub(super) fn held_of(
+        &self,
+        draft: &Draft,
+        kind: HeldKind,
+        question: &str,
+        answerer: Answerer,
+    ) -> HeldCall {
+        let now = now_ms();
+        let expires = i64::try_from(self.terms.load().expires.as_millis()).unwrap_or(i64::MAX);
+        HeldCall {
+            id: Uuid::now_v7(),
+            kind,
+            user: draft.caller.user.to_string(),
+            persona: draft.caller.persona_name().map(str::to_owned),
+            session: draft.caller.session.as_deref().map(str::to_owned),
+            level: draft.caller.compliance_level.as_ref().map(|level| level.name.to_string()),
+            identified_by: Some(draft.caller.identified_by.clone()),
+            client: draft.client.name(),
+            server: draft.tool.server.name.clone(),
+            tool: draft.tool.name.to_string(),
+            exposed: draft.tool.exposed.to_string(),
+            digest: *draft.tool.digest(),
+            arguments: draft.arguments.detached(),
+            arguments_sha256: fingerprint(&draft.arguments),
+            question: question.to_owned(),
+            answerer,
+            created_ms: now,
+            expires_ms: (kind == HeldKind::Approval).then_some(now.saturating_add(expires)),
+            state: HeldState::Pending,
+            decided_by: None,
+            decided_ms: None,
+            decision_note: None,
+            edited: None,
+            remember: None,
+            claimed_ms: None,
+            outcome: None,
+            plan: None,
+        }
+    }
+
+    /// Continues with a call that was decided.
+    async fn continue_decided(
+        self: &Arc<Self>,
+        waiting: HeldDraft,
+        held: HeldCall,
+    ) -> Result<ApprovalOutcome, Problem> {
+        match held.state {
+            HeldState::Approved => {}
+            HeldState::Rejected => return Err(Problem::of(&rejection(&held))),
+            HeldState::Expired => {
+                return Err(Problem::of(&timed_out(&held)));
+            }
+            HeldState::Pending => return Ok(ApprovalOutcome::Held(Box::new(held))),
+            HeldState::Done | HeldState::Failed => return Err(already_run(&held)),
+        }
+        let mut incoming = waiting.again();
+        incoming.caller = match self.caller_of(&held).await {
+            // The request still waits, so the headers that came with it are still available.
+            Ok(caller) => {
+                let forwarded = incoming.caller.forwarded.clone();
+                Arc::new(Caller { forwarded, ..Caller::clone(&caller) })
+            }
+            Err(CannotRun::Never(problem)) => {
+                // In its own task, so that a client that disconnects meanwhile leaves no open held call.
+                let (approvals, reason) = (self.clone(), problem.clone());
+                let _ = tokio::spawn(async move { approvals.give_up(&held, &reason).await }).await;
+                return Err(problem);
+            }
+            Err(CannotRun::Later(problem)) => {
+                self.deferred.note(held.id, &problem);
+                return Ok(ApprovalOutcome::Held(Box::new(held)));
+            }
+        };
+        self.claim(held, incoming).await.map(|approved| ApprovalOutcome::Run(Box::new(approved)))
+    }
+}
+
+/// When a held call expires.
+fn expiry_of(held: &HeldCall, otherwise: Duration) -> Instant {
+    let left = held.expires_ms.map(|expires| u64::try_from(expires - now_ms()).unwrap_or(0));
+    Instant::now() + left.map_or(otherwise, Duration::from_millis)
+}
+
+/// The error for the caller when a held call expires: after how long, by its own expiry.
+fn timed_out(held: &HeldCall) -> DecisionFault {
+    let allowed = held.expires_ms.unwrap_or(held.created_ms) - held.created_ms;
+    DecisionFault::TimedOut(u64::try_from(allowed / 1000).unwrap_or(0))
+}
+
+fn waiting_progress(waited: u64, held: &HeldCall) -> RawJson {
+    let mut params = ObjectWriter::default();
+    params.raw("progress", &RawJson::trusted(waited.to_string()));
+    params.text("message", &format!("waiting for approval of {} ({})", held.exposed, held.id));
+    params.finish()
+}
+
+/// The error for the caller when a person rejects the call.
+fn rejection(held: &HeldCall) -> DecisionFault {
+    let by = held.decided_by.as_deref().unwrap_or("an approver");
+    DecisionFault::Rejected(match held.decision_note.as_deref().filter(|note| !note.is_empty()) {
+        Some(reason) => format!("rejected by {by}: {reason}"),
+        None => format!("rejected by {by}"),
+    })
+}

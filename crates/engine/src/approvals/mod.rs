@@ -1,0 +1,177 @@
+//! Approvals: calls that wait for a person's decision. Each is stored before it is announced, decided once and run
+//! once.
+//!
+//! `ask` holds a call and waits, `decide` takes decisions from any front end, `claim` makes sure that an approved call
+//! runs once, and `run` runs calls whose client is gone, with the rights that `rights` looks up. `plans` queues calls
+//! as steps that are approved together, and `consents` are decisions that are remembered.
+
+mod ask;
+mod claim;
+mod consents;
+mod decide;
+mod form;
+mod plans;
+mod rights;
+mod run;
+mod waiting_room;
+
+pub use plans::{PlanScope, Plans, StepReport, Steps};
+
+use crate::answer::Answer;
+use crate::audit::AuditLog;
+use crate::catalog::LiveCatalog;
+use crate::decision_cache::DecisionCache;
+use crate::events::EventRing;
+use crate::roster::RosterLink;
+use crate::server_table::ServerTable;
+use crate::terms::SharedTerms;
+use futures_util::future::BoxFuture;
+use rights::DeferredCalls;
+use std::sync::{Arc, OnceLock, Weak};
+use toolbooth_core::call::{Approval, IncomingCall};
+use toolbooth_core::fault::{Blame, Fault, Problem};
+use toolbooth_core::held::{HeldCall, HeldFault};
+use toolbooth_store::{HELD, HELD_OF_USER, MAX_OPEN_HELD, MAX_OPEN_HELD_OF_USER, Store, StoreError};
+use uuid::Uuid;
+use waiting_room::WaitingRoom;
+
+/// Runs approved calls whose client is gone. The call pipeline implements it.
+pub(crate) trait ApprovedCallRunner: Send + Sync {
+    /// Runs a claimed call, and records its outcome.
+    fn run_approved(self: Arc<Self>, approved: ApprovedCall) -> BoxFuture<'static, Result<Answer, Problem>>;
+}
+
+/// The parts that approvals use.
+pub(crate) struct ApprovalsContext {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) terms: SharedTerms,
+    pub(crate) events: Arc<EventRing>,
+    pub(crate) audit: Arc<AuditLog>,
+    pub(crate) decisions: Arc<DecisionCache>,
+    pub(crate) catalog: Arc<LiveCatalog>,
+    pub(crate) servers: Arc<ServerTable>,
+    pub(crate) roster: Arc<RosterLink>,
+}
+
+/// The calls that wait for a person's decision.
+pub struct Approvals {
+    store: Arc<dyn Store>,
+    terms: SharedTerms,
+    events: Arc<EventRing>,
+    audit: Arc<AuditLog>,
+    decisions: Arc<DecisionCache>,
+    catalog: Arc<LiveCatalog>,
+    servers: Arc<ServerTable>,
+    roster: Arc<RosterLink>,
+    waiting_room: Arc<WaitingRoom>,
+    deferred: DeferredCalls,
+    runner: OnceLock<Weak<dyn ApprovedCallRunner>>,
+}
+
+impl std::fmt::Debug for Approvals {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Approvals").field("deferred", &self.deferred).finish_non_exhaustive()
+    }
+}
+
+impl Approvals {
+    pub(crate) fn new(context: ApprovalsContext) -> Self {
+        let ApprovalsContext { store, terms, events, audit, decisions, catalog, servers, roster } = context;
+        Self {
+            store,
+            terms,
+            events,
+            audit,
+            decisions,
+            catalog,
+            servers,
+            roster,
+            waiting_room: Arc::default(),
+            deferred: DeferredCalls::default(),
+            runner: OnceLock::new(),
+        }
+    }
+
+    /// Sets the runner of approved calls. Only the first call has an effect.
+    pub(crate) fn set_runner(&self, runner: Weak<dyn ApprovedCallRunner>) {
+        let _ = self.runner.set(runner);
+    }
+}
+
+/// The outcome of asking a person.
+pub(crate) enum ApprovalOutcome {
+    /// Approved: the call, which passes all stages again with the approval.
+    Run(Box<ApprovedCall>),
+    /// Not decided yet: the call stays held.
+    Held(Box<HeldCall>),
+}
+
+/// A call that a person approved.
+pub(crate) struct ApprovedCall {
+    /// The call, which passes all stages again.
+    pub(crate) incoming: IncomingCall,
+    /// The held call that was approved.
+    pub(crate) held: HeldCall,
+    /// The approval, which says what it covers.
+    pub(crate) approval: Approval,
+}
+
+/// Why a held call cannot be decided, or was not approved.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum DecisionFault {
+    /// There is no held call with this id that the caller may see.
+    #[error("there is no held call {0}")]
+    Unknown(Uuid),
+    /// The caller may not approve this call.
+    #[error("held call {0} must be decided by an approver")]
+    NotYours(Uuid),
+    /// A person rejected the call.
+    #[error("{0}")]
+    Rejected(String),
+    /// The call was not decided in time.
+    #[error("approval timed out after {0} s")]
+    TimedOut(u64),
+}
+
+impl Fault for DecisionFault {
+    fn code(&self) -> &'static str {
+        match self {
+            Self::Unknown(_) => "approval.unknown",
+            Self::NotYours(_) => "approval.not-yours",
+            Self::Rejected(_) => "call.rejected",
+            Self::TimedOut(_) => "call.approval-timeout",
+        }
+    }
+
+    fn blame(&self) -> Blame {
+        Blame::Caller
+    }
+
+    fn hint(&self) -> Option<String> {
+        match self {
+            Self::Unknown(_) => {
+                Some("`toolbooth approvals list` shows the held calls that you may decide".into())
+            }
+            Self::NotYours(_) => Some("ask a member of the admin group or of `approval.approvers`".into()),
+            Self::Rejected(_) | Self::TimedOut(_) => None,
+        }
+    }
+}
+
+/// Why a call cannot be held: the limit of this user or of all callers is reached.
+pub(crate) fn not_held(error: &StoreError) -> Problem {
+    match error {
+        StoreError::Full { what: HELD_OF_USER } => {
+            Problem::of(&HeldFault::Full { limit: MAX_OPEN_HELD_OF_USER, whose: "of yours" })
+        }
+        StoreError::Full { what: HELD } => {
+            Problem::of(&HeldFault::Full { limit: MAX_OPEN_HELD, whose: "of all callers" })
+        }
+        error => Problem::of(error),
+    }
+}
+
+/// The error if another task has already claimed the call.
+fn already_run(held: &HeldCall) -> Problem {
+    Problem::of(&HeldFault::Claimed { id: held.id })
+}

@@ -1,0 +1,266 @@
+//! Attempts to serve a call: one provider after the other, each as often as is safe, all under one deadline.
+//!
+//! The rule for another attempt is the same within one provider and between two: nothing was sent, or the tool can
+//! safely be called twice.
+
+use super::budget::{AttemptBudget, AttemptOutcome, NextProvider};
+use super::fault::ProviderFault;
+use super::hedge::hedge_after;
+use super::value::marked;
+use crate::answer::Answer;
+use crate::call::client_channel::ClientChannel;
+use crate::call::deadline::Deadline;
+use crate::call::options::{DispatchOptions, QuestionHandling};
+use crate::call::pipeline::CallPipeline;
+use crate::call::undelivered::Undelivered;
+use crate::clock::now_ms;
+use crate::health::ending_of;
+use crate::providers::{Instance, random_fraction};
+use crate::routing::instance_key;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+use toolbooth_core::call::{Provider, Sealed};
+use toolbooth_core::fault::Problem;
+use toolbooth_core::health::HealthSample;
+use toolbooth_core::manifest::Parallel;
+use toolbooth_core::provider::{NoProvider, Skip};
+use toolbooth_core::retry::Repeat;
+use toolbooth_upstream::error::SentStatus;
+use toolbooth_upstream::peer::ResultReading;
+use toolbooth_upstream::{CallLink, UpstreamError};
+use toolbooth_wire::codes::INVALID_PARAMS;
+
+/// Whether another attempt is safe after a failure.
+fn may_repeat(sent: SentStatus, repeat: Repeat) -> bool {
+    sent == SentStatus::No || repeat == Repeat::Harmless
+}
+
+impl CallPipeline {
+    /// Retries a server after a first failure, as often as is safe and the deadline allows.
+    pub(in crate::call) async fn retry_server(
+        &self,
+        (first, mut failed): (UpstreamError, Box<Undelivered>),
+        call: &Sealed,
+        provider: &Provider<'_>,
+        options: &DispatchOptions,
+        channel: &ClientChannel<'_>,
+        mut deadline: Deadline<'_>,
+    ) -> Result<Answer, Box<Undelivered>> {
+        let terms = self.terms.load().routing.retry.clone();
+        let repeat = Repeat::of(call.tool());
+        let mut error = first;
+        for failures in 1..terms.attempts {
+            if !may_repeat(error.sent(), repeat) || !super::fault::may_pass(&error, failures) {
+                break;
+            }
+            let asked = super::fault::retry_after(&error).unwrap_or_default();
+            let pause = terms.pause(failures, random_fraction()).max(asked);
+            if asked > terms.max || !deadline.leaves(pause) {
+                break;
+            }
+            tracing::debug!(tool = %call.tool().exposed, failures, "retrying a call in {pause:?}: {error}");
+            tokio::time::sleep(pause).await;
+            let began = Instant::now();
+            let attempt = pin!(self.attempt(call, provider.server, options, channel));
+            match deadline.hold(attempt).await {
+                Ok(answer) => return Ok(marked(answer, None, failures + 1)),
+                Err(other) => {
+                    failed = Undelivered::on_server(Some(failed), provider.server, &other, began);
+                    error = other;
+                }
+            }
+        }
+        Err(failed)
+    }
+
+    /// Serves a call with one of its tool's providers.
+    pub(in crate::call) async fn serve_by_providers(
+        &self,
+        call: &Sealed,
+        options: DispatchOptions,
+        link: &CallLink,
+    ) -> Result<Answer, Box<Undelivered>> {
+        let tool = call.tool();
+        // Questions are answered during the call, because another round might reach another provider. The result must
+        // be read, because the provider's id is added to it.
+        let options = DispatchOptions {
+            questions: QuestionHandling::DuringCall,
+            reading: ResultReading::Whole,
+            ..options
+        };
+        let repeat = Repeat::of(tool);
+        let deadline = Deadline::of(tool, self.max_call, link);
+        let mut budget = AttemptBudget { repeat, deadline, attempts: 0, failed: None };
+        let mut skipped = Vec::new();
+        let candidates = self.routing.candidates(call, &mut skipped);
+        let mut last: Option<(String, ProviderFault)> = None;
+        let mut done: Vec<usize> = Vec::new();
+        for (position, (index, one)) in candidates.iter().enumerate() {
+            if done.contains(index) {
+                continue;
+            }
+            let others = &candidates[position + 1..];
+            let next = match others
+                .iter()
+                .any(|(_, other)| other.skip_reason(self.routing.providers().now_ms()).is_none())
+            {
+                true => NextProvider::Ready,
+                false => NextProvider::Absent,
+            };
+            let hedge = hedge_after(call, repeat).filter(|_| next == NextProvider::Ready);
+            let (tried, other) = match (hedge, others.first()) {
+                (Some(after), Some(second)) if !done.contains(&second.0) => {
+                    let pair = [&candidates[position], second];
+                    let race = Box::pin(self.try_two(call, pair, after, &options, &mut budget, link)).await;
+                    (race.first, race.second.map(|tried| (second, tried)))
+                }
+                _ => (
+                    Some(self.try_provider(call, *index, one, &options, next, &mut budget, link).await),
+                    None,
+                ),
+            };
+            let both = tried.map(|tried| (&candidates[position], tried)).into_iter().chain(other);
+            let mut goes_on = true;
+            let mut question = None;
+            for ((index, one), tried) in both {
+                done.push(*index);
+                match tried {
+                    AttemptOutcome::Served(answer) => {
+                        return Ok(marked(answer, Some(&one.spec.id), budget.attempts));
+                    }
+                    AttemptOutcome::Asks(asked) => question = Some(asked),
+                    AttemptOutcome::Skipped(skip) => skipped.push((one.spec.id.clone(), skip)),
+                    AttemptOutcome::Failed(fault) => {
+                        goes_on &= may_repeat(fault.sent(), repeat) && budget.deadline.leaves(Duration::ZERO);
+                        let code = fault.problem(&one.spec.id).code;
+                        tracing::info!(
+                            tool = %tool.exposed, provider = %one.spec.id, attempts = budget.attempts,
+                            "provider `{}` did not serve `{}`: {code}", one.spec.id, tool.exposed
+                        );
+                        skipped.push((one.spec.id.clone(), Skip::Failed { code: code.to_owned() }));
+                        last = Some((one.spec.id.clone(), fault));
+                    }
+                }
+            }
+            // Failing over to the next provider must not bypass the question of this one.
+            if let Some(question) = question {
+                return Err(Undelivered::asking(question));
+            }
+            if !goes_on {
+                break;
+            }
+        }
+        match last {
+            Some((_, ProviderFault::Rpc(error))) => Ok(Answer::Error(error)),
+            Some((id, fault)) => {
+                Err(budget.failed.take().unwrap_or_else(|| Undelivered::untried(fault.problem(&id))))
+            }
+            None => {
+                let skipped = skipped.into_iter().map(|(id, skip)| (id, skip.visible_to(call.caller())));
+                let no_provider = NoProvider { tool: tool.exposed.to_string(), skipped: skipped.collect() };
+                Err(Undelivered::untried(Problem::of(&no_provider)))
+            }
+        }
+    }
+
+    /// Tries one provider: once if another is ready, else as often as is safe.
+    #[allow(clippy::too_many_arguments, reason = "the values of the stages, all of different types")]
+    pub(super) async fn try_provider(
+        &self,
+        call: &Sealed,
+        index: usize,
+        one: &Arc<Instance>,
+        options: &DispatchOptions,
+        next: NextProvider,
+        budget: &mut AttemptBudget<'_>,
+        link: &CallLink,
+    ) -> AttemptOutcome {
+        let terms = self.terms.load().routing.retry.clone();
+        let mut failures = 0;
+        loop {
+            let trial = match one.admit(self.routing.providers().now_ms()) {
+                Ok(trial) => trial,
+                Err(skip) => return AttemptOutcome::Skipped(skip),
+            };
+            budget.attempts += 1;
+            // If the next provider can safely be asked as well, this one gets half of the remaining time.
+            let share = match (next, budget.repeat) {
+                (NextProvider::Ready, Repeat::Harmless) => Some(budget.deadline.left() / 2),
+                _ => None,
+            };
+            let began = Instant::now();
+            let serving = pin!(self.serve_in_turn(call, index, one, options, link));
+            let served = budget.deadline.hold_for(share, serving).await;
+            let fault = match served {
+                Ok(Answer::Error(error)) if error.code != INVALID_PARAMS => ProviderFault::Rpc(error),
+                Ok(answer) => {
+                    trial.succeeded();
+                    self.note_attempt(call, one, Ok(&answer), began);
+                    return AttemptOutcome::Served(answer);
+                }
+                Err(ProviderFault::Asks(question)) => return AttemptOutcome::Asks(question),
+                Err(fault) => fault,
+            };
+            let problem = fault.problem(&one.spec.id);
+            self.note_attempt(call, one, Err(&problem), began);
+            let failed =
+                Undelivered::then(budget.failed.take(), one.spec.id.clone(), problem, fault.sent(), began);
+            budget.failed = Some(failed);
+            match fault.is_the_providers() {
+                true => trial.failed(self.routing.providers().now_ms()),
+                false => drop(trial),
+            }
+            failures += 1;
+            let may = may_repeat(fault.sent(), budget.repeat) && fault.may_pass(failures);
+            let asked = fault.retry_after().unwrap_or_default();
+            let pause = terms.pause(failures, random_fraction()).max(asked);
+            let again = may && next == NextProvider::Absent && failures < terms.attempts;
+            if !again || asked > terms.max || !budget.deadline.leaves(pause) {
+                return AttemptOutcome::Failed(fault);
+            }
+            tokio::time::sleep(pause).await;
+            if one.skip_reason(self.routing.providers().now_ms()).is_some() {
+                return AttemptOutcome::Failed(fault);
+            }
+        }
+    }
+
+    /// Records the outcome of an attempt for the provider's health.
+    fn note_attempt(&self, call: &Sealed, one: &Instance, answer: Result<&Answer, &Problem>, began: Instant) {
+        let Some((ending, error_code)) = ending_of(answer) else { return };
+        let provider = instance_key(call.tool(), &one.spec.id);
+        let took = began.elapsed();
+        let persona = call.caller().persona_name();
+        let at_ms = now_ms();
+        self.health.record_attempt(&HealthSample {
+            at_ms,
+            took,
+            ending,
+            error_code,
+            provider: &provider,
+            persona,
+        });
+    }
+
+    /// Serves a call, after waiting in the tool's queue if its calls may not overlap.
+    async fn serve_in_turn(
+        &self,
+        call: &Sealed,
+        index: usize,
+        one: &Arc<Instance>,
+        options: &DispatchOptions,
+        link: &CallLink,
+    ) -> Result<Answer, ProviderFault> {
+        let tool = call.tool();
+        let _turn = match tool.terms.parallel {
+            Parallel::OneAtATime => {
+                let max_waiting = self.terms.load().routing.queue;
+                Some(one.queue.wait(&tool.exposed, max_waiting).await.map_err(ProviderFault::Other)?)
+            }
+            Parallel::Allowed | Parallel::Unspecified => None,
+        };
+        self.serve(call, index, one, options, link).await
+    }
+}

@@ -1,0 +1,187 @@
+//! The catalog of a running gateway: the current snapshot, its keeper, and the notices of changes.
+//!
+//! `keeper` is the only writer. Servers and the configuration send it updates, and it publishes immutable snapshots.
+//! A request loads one snapshot and uses it throughout. `startup_wait` lets requests wait for servers that are
+//! starting; `pins` and `quarantine` handle changed and suspicious definitions.
+
+mod changes;
+mod comparison;
+mod discovery_cache;
+mod event_visibility;
+mod keeper;
+mod manifests;
+mod pins;
+mod quarantine;
+mod startup_wait;
+mod subscriptions;
+mod surface;
+
+pub use changes::ChangeNotice;
+pub(crate) use discovery_cache::{CachedDiscovery, read as read_discovery, source_of};
+pub(crate) use keeper::CatalogUpdate;
+pub use manifests::LoadedManifests;
+pub use pins::Comparison;
+pub use startup_wait::CatalogReadiness;
+pub(crate) use startup_wait::Knowledge;
+pub use subscriptions::{SubscribeError, Subscriptions};
+pub use surface::{SurfaceCause, SurfaceTally};
+
+use crate::decision_cache::DecisionCache;
+use crate::events::EventRing;
+use crate::providers::ProviderStates;
+use crate::server_table::ServerTable;
+use crate::terms::SharedTerms;
+use arc_swap::{ArcSwap, Guard};
+use keeper::CatalogKeeper;
+use manifests::ManifestState;
+use startup_wait::StartingServers;
+use std::sync::Arc;
+use tokio::sync::{broadcast, mpsc};
+use toolbooth_core::caller::Caller;
+use toolbooth_core::catalog::{Catalog, ListKind, Naming, Tool};
+use toolbooth_core::names::ServerName;
+use toolbooth_store::Store;
+
+/// The number of change notices that a slow client may lag behind before it has to reload all lists.
+const CHANGE_BACKLOG: usize = 256;
+/// The number of catalog updates that wait for the keeper.
+const UPDATE_BACKLOG: usize = 64;
+
+/// Settings of the catalog that only a restart changes.
+#[derive(Debug, Clone)]
+pub(crate) struct CatalogOptions {
+    /// How the names of tools are formed.
+    pub(crate) naming: Naming,
+    /// The maximum number of tools of one server.
+    pub(crate) tools_per_server: usize,
+}
+
+/// The parts that the catalog uses.
+pub(crate) struct CatalogContext {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) terms: SharedTerms,
+    pub(crate) events: Arc<EventRing>,
+    pub(crate) decisions: Arc<DecisionCache>,
+    pub(crate) servers: Arc<ServerTable>,
+    pub(crate) providers: Arc<ProviderStates>,
+}
+
+/// The catalog of a running gateway.
+pub struct LiveCatalog {
+    options: CatalogOptions,
+    context: CatalogContext,
+    current: ArcSwap<Catalog>,
+    updates: mpsc::Sender<CatalogUpdate>,
+    changes: broadcast::Sender<ChangeNotice>,
+    manifests: ManifestState,
+    starting: Arc<StartingServers>,
+    surface_tally: SurfaceTally,
+}
+
+impl std::fmt::Debug for LiveCatalog {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LiveCatalog").field("revision", &self.load().revision).finish_non_exhaustive()
+    }
+}
+
+impl LiveCatalog {
+    /// Starts the keeper with an empty catalog.
+    pub(crate) fn start(options: CatalogOptions, context: CatalogContext) -> Arc<Self> {
+        let (updates, inbox) = mpsc::channel(UPDATE_BACKLOG);
+        let (changes, _) = broadcast::channel(CHANGE_BACKLOG);
+        let catalog = Arc::new(Self {
+            options,
+            context,
+            current: ArcSwap::default(),
+            updates,
+            changes,
+            manifests: ManifestState::default(),
+            starting: Arc::default(),
+            surface_tally: SurfaceTally::default(),
+        });
+        tokio::spawn(CatalogKeeper::new(Arc::downgrade(&catalog)).run(inbox));
+        catalog
+    }
+
+    /// The current snapshot, for a short look.
+    pub fn load(&self) -> Guard<Arc<Catalog>> {
+        self.current.load()
+    }
+
+    /// The current snapshot, for callers that keep it across an `await`.
+    pub fn snapshot(&self) -> Arc<Catalog> {
+        self.current.load_full()
+    }
+
+    /// Replaces the snapshot; for the keeper.
+    fn publish(&self, catalog: Catalog) {
+        self.context.providers.follow(&catalog);
+        self.current.store(Arc::new(catalog));
+    }
+
+    /// Sends an update to the keeper, and waits until it is published and saved.
+    pub(crate) async fn update(&self, update: CatalogUpdate) {
+        let (done, published) = tokio::sync::oneshot::channel();
+        if self.updates.send(CatalogUpdate::WithReply(Box::new(update), done)).await.is_ok() {
+            let _ = published.await;
+        }
+    }
+
+    /// Sends an update to the keeper. `done` is notified when it is published and saved.
+    pub(crate) async fn send_update(&self, update: CatalogUpdate, done: tokio::sync::oneshot::Sender<()>) {
+        let _ = self.updates.send(CatalogUpdate::WithReply(Box::new(update), done)).await;
+    }
+
+    /// Publishes pending changes at once, without waiting for lists to become stable.
+    pub async fn publish_now(&self) {
+        self.update(CatalogUpdate::PublishNow).await;
+    }
+
+    /// Subscribes to changes that clients are notified of.
+    pub fn changes(&self) -> broadcast::Receiver<ChangeNotice> {
+        self.changes.subscribe()
+    }
+
+    /// Notifies clients that their lists may have changed, because permissions changed and not the catalog.
+    pub fn announce_all_lists(&self) {
+        for kind in [ListKind::Tools, ListKind::Prompts, ListKind::Resources] {
+            self.announce(ChangeNotice::List(kind));
+        }
+    }
+
+    pub(crate) fn announce(&self, change: ChangeNotice) {
+        let _ = self.changes.send(change);
+    }
+
+    /// How often the tools that clients see have changed.
+    pub fn surface_tally(&self) -> &SurfaceTally {
+        &self.surface_tally
+    }
+
+    /// The number of tools of a server.
+    pub(crate) fn tool_count(&self, server: &ServerName) -> usize {
+        self.load().servers().get(server).map_or(0, |part| part.tools.len())
+    }
+
+    /// A server's tools with this name; several if personas have their own versions.
+    pub(crate) fn tools_named(&self, server: &ServerName, tool: &str) -> Vec<Arc<Tool>> {
+        let catalog = self.load();
+        let part = catalog.servers().get(server);
+        let tools = part.into_iter().flat_map(|part| &part.tools);
+        tools.filter(|found| *found.name == *tool).cloned().collect()
+    }
+
+    /// A name that resolves to a tool whatever its exposed name is now. The caller's persona selects among several
+    /// versions.
+    pub(crate) fn stable_name_of(&self, server: &ServerName, tool: &str) -> String {
+        match self.load().servers().get(server).is_some_and(|part| part.entry.is_virtual()) {
+            true => format!("tool.{tool}"),
+            false => format!("mcp.{server}.{tool}"),
+        }
+    }
+
+    /// The servers that may have a resource, best match first.
+    pub(crate) fn servers_of_resource(&self, uri: &str, caller: &Caller) -> Vec<ServerName> {
+        self.load().resource(uri, caller).iter().map(|server| server.entry.name.clone()).collect()
+    }
+}

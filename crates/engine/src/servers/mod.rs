@@ -1,0 +1,128 @@
+//! The servers of a running gateway: supervision, reload, refresh, and the events of servers.
+
+mod desired;
+mod refresh;
+mod reload;
+
+pub use desired::{DesiredServer, DesiredState};
+pub use refresh::RefreshScope;
+pub use reload::{PreparedServers, ReloadReport};
+
+use crate::catalog::{CatalogUpdate, ChangeNotice, LiveCatalog, Subscriptions};
+use crate::events::EventRing;
+use crate::server_table::{ManagedServer, ServerTable, ServersByName};
+use arc_swap::ArcSwapOption;
+use std::sync::{Arc, Weak};
+use tokio::sync::{Mutex, Semaphore, mpsc};
+use toolbooth_core::names::ServerName;
+use toolbooth_store::Store;
+use toolbooth_upstream::open::OpenContext;
+use toolbooth_upstream::{ServerEvent, ServerState, Supervised, SupervisorContext, UpstreamError};
+
+/// The maximum number of servers that connect at the same time.
+const CONNECT_AT_ONCE: usize = 64;
+/// The number of events of servers that wait to be passed on.
+const EVENT_BACKLOG: usize = 1024;
+
+/// The parts that the servers use.
+pub(crate) struct ServersContext {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) table: Arc<ServerTable>,
+    pub(crate) catalog: Arc<LiveCatalog>,
+    pub(crate) subscriptions: Arc<Subscriptions>,
+    pub(crate) events: Arc<EventRing>,
+}
+
+/// The servers of a running gateway.
+pub struct Servers {
+    store: Arc<dyn Store>,
+    table: Arc<ServerTable>,
+    catalog: Arc<LiveCatalog>,
+    subscriptions: Arc<Subscriptions>,
+    events: Arc<EventRing>,
+    supervision: SupervisorContext,
+    wanted_headers: ArcSwapOption<Vec<String>>,
+    /// Held during a reload, so that reloads run one at a time.
+    applying: Mutex<()>,
+}
+
+impl std::fmt::Debug for Servers {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Servers").field("table", &self.table).finish_non_exhaustive()
+    }
+}
+
+impl Servers {
+    /// Starts without servers; `prepare` and `apply` add them.
+    pub(crate) fn start(context: ServersContext, open_context: OpenContext) -> Arc<Self> {
+        let ServersContext { store, table, catalog, subscriptions, events } = context;
+        let (sender, receiver) = mpsc::channel(EVENT_BACKLOG);
+        let supervision = SupervisorContext {
+            open_context: Arc::new(open_context),
+            events: sender,
+            slots: Arc::new(Semaphore::new(CONNECT_AT_ONCE)),
+        };
+        let servers = Arc::new(Self {
+            store,
+            table,
+            catalog,
+            subscriptions,
+            events,
+            supervision,
+            wanted_headers: ArcSwapOption::empty(),
+            applying: Mutex::new(()),
+        });
+        tokio::spawn(forward_server_events(Arc::downgrade(&servers), receiver));
+        servers
+    }
+
+    /// All servers, by name.
+    pub fn all(&self) -> Arc<ServersByName> {
+        self.table.all()
+    }
+
+    /// A server that requests can be sent to.
+    pub fn running(&self, name: &ServerName) -> Result<Arc<Supervised>, UpstreamError> {
+        self.table.running(name)
+    }
+
+    /// The request headers of callers that any server wants forwarded; `None` if no server does.
+    pub fn wanted_headers(&self) -> arc_swap::Guard<Option<Arc<Vec<String>>>> {
+        self.wanted_headers.load()
+    }
+
+    /// Stops all servers.
+    pub(crate) async fn stop_all(&self) {
+        let servers = self.table.replace(ServersByName::new());
+        let stopping = servers.values().filter_map(|managed| match managed {
+            ManagedServer::Running { server, .. } => Some(server.stop()),
+            ManagedServer::Idle(_) => None,
+        });
+        futures_util::future::join_all(stopping).await;
+    }
+
+    fn emit_state(&self, name: &ServerName, state: &ServerState) {
+        self.events.emit_state(name, state, self.catalog.tool_count(name));
+    }
+}
+
+/// Passes events of servers on to the catalog keeper, event followers and clients.
+async fn forward_server_events(servers: Weak<Servers>, mut events: mpsc::Receiver<ServerEvent>) {
+    while let Some(event) = events.recv().await {
+        let Some(servers) = servers.upgrade() else { return };
+        match event {
+            ServerEvent::State(name, state) => {
+                tracing::info!(server.name = %name, "server `{name}` is {}", state.as_str());
+                servers.emit_state(&name, &state);
+            }
+            ServerEvent::Discovered { server, discovery, era, kept } => {
+                let update = CatalogUpdate::Discovered { server: server.clone(), discovery, era };
+                servers.catalog.send_update(update, kept).await;
+                servers.subscriptions.renew(&server);
+            }
+            ServerEvent::ResourceUpdated { server, params } => {
+                servers.catalog.announce(ChangeNotice::Resource { server, params })
+            }
+        }
+    }
+}
