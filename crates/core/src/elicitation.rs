@@ -5,9 +5,8 @@
 //! a form that asks for a secret is refused. Texts are reduced to one line without hidden characters; a question that
 //! parsers could read differently is refused.
 
-use crate::json::{RawJson, with_members};
+use crate::json::{RawJson, StrictError, check_strictly, with_members};
 use crate::lint::{revealed, suspicious};
-use crate::tokens::{StrictError, check_strictly};
 use serde_json::Value;
 use std::borrow::Cow;
 

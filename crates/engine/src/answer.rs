@@ -1,10 +1,8 @@
 //! The answer to a call or another request.
 
 use toolbooth_core::call::Warning;
-use toolbooth_core::cursor::JsonCursor;
 use toolbooth_core::held::{HeldCall, HeldKind};
-use toolbooth_core::json::RawJson;
-use toolbooth_core::tokens::TokenKind;
+use toolbooth_core::json::{JsonCursor, RawJson, TokenKind};
 use toolbooth_wire::long::{LongMember, LongResult};
 use toolbooth_wire::{Era, RpcError};
 use uuid::Uuid;

@@ -8,8 +8,7 @@
 use crate::era::Era;
 use bytes::{Bytes, BytesMut};
 use std::ops::{ControlFlow, Range};
-use toolbooth_core::json::RawJson;
-use toolbooth_core::tokens::{Token, TokenError, TokenKind, Tokenizer};
+use toolbooth_core::json::{RawJson, Token, TokenError, TokenKind, Tokenizer};
 
 /// The maximum nesting depth of a plain answer.
 const MAX_DEPTH: usize = 100;
@@ -275,7 +274,7 @@ impl LongResult {
         let places: Vec<Range<usize>> = self.members.iter().map(|member| member.whole.clone()).collect();
         let mut stays = Vec::new();
         let mut from = 0;
-        for gap in toolbooth_core::cursor::cuts(&places, |index| removes(&self.members[index])) {
+        for gap in toolbooth_core::json::cuts(&places, |index| removes(&self.members[index])) {
             stays.push(from..gap.start.max(from));
             from = gap.end.max(from);
         }

@@ -3,9 +3,8 @@
 use crate::codes::{INVALID_PARAMS, RpcError, UNSUPPORTED_VERSION};
 use crate::era::{Era, Revision};
 use std::borrow::Cow;
-use toolbooth_core::cursor::{JsonCursor, JsonKind};
 use toolbooth_core::elicitation::{ElicitationFault, screened, unambiguous};
-use toolbooth_core::json::{Edit, Member, ObjectWriter, RawJson, edit_object};
+use toolbooth_core::json::{Edit, JsonCursor, JsonKind, Member, ObjectWriter, RawJson, edit_object};
 
 /// The protocol version of a request.
 pub const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";

@@ -5,7 +5,7 @@
 //! no message, and a text with an outline is valid JSON.
 
 use std::ops::{ControlFlow, Range};
-use toolbooth_core::tokens::{Token, TokenKind, Tokenizer};
+use toolbooth_core::json::{Token, TokenKind, Tokenizer};
 
 /// The positions of the members of a message.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]

@@ -1,9 +1,9 @@
 //! The strict check of messages from clients: valid JSON, no duplicate keys, limited nesting.
 //!
-//! `core/tokens` implements the rules; this module maps violations to JSON-RPC errors.
+//! `core::json` implements the rules; this module maps violations to JSON-RPC errors.
 
 use crate::codes::{INVALID_REQUEST, PARSE_ERROR, RpcError};
-use toolbooth_core::tokens::{StrictError, TokenError, check_strictly};
+use toolbooth_core::json::{StrictError, TokenError, check_strictly};
 
 /// The maximum nesting depth of a message from a client.
 pub const MAX_DEPTH: usize = 64;

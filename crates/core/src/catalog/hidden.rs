@@ -3,8 +3,7 @@
 //! The rest of the text keeps every byte. Most tools declare no such parameter; a substring search for the names
 //! settles that before the schema is parsed.
 
-use crate::cursor::{JsonCursor, JsonKind, cuts, without};
-use crate::json::RawJson;
+use crate::json::{JsonCursor, JsonKind, RawJson, cuts, without};
 use crate::schema::{MAX_DEPTH, SchemaCompleteness, in_place, resolve};
 use crate::server::Inject;
 use memchr::memmem::Finder;

@@ -1,8 +1,7 @@
 //! The meta tools: let a model find, read and call tools that its client does not list.
 
 use crate::catalog::Tool;
-use crate::json::RawJson;
-use crate::tokens::parse_strictly;
+use crate::json::{RawJson, parse_strictly};
 use serde_json::json;
 
 /// The maximum nesting depth of arguments sent as text: the same as of a client's message.

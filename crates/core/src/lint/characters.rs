@@ -4,7 +4,7 @@
 //! after a sign that has variants, and direction marks next to right-to-left letters. There they are not suspicious;
 //! anywhere else, and in sequences, they are.
 
-use crate::cursor::{JsonCursor, JsonKind};
+use crate::json::{JsonCursor, JsonKind};
 use std::borrow::Cow;
 use std::convert::Infallible;
 use std::fmt;

@@ -6,7 +6,7 @@ use super::contract::first_ranges;
 use super::inspect::{MAX_BLOCKS, ResultMembers, block_text};
 use super::{media, shrink};
 use crate::call::Warning;
-use crate::json::{Edit, ObjectWriter, RawJson, edit_object};
+use crate::json::{Edit, ObjectWriter, RawJson, compacted, edit_object};
 use crate::schema::PublicSchema;
 use bytes::Bytes;
 
@@ -252,39 +252,5 @@ fn file(whole: &Bytes, stem: &str, suffix: &str) -> Artifact {
 
 /// Whether two JSON texts differ only in white space between their parts.
 fn equal_except_space(a: &[u8], b: &[u8]) -> bool {
-    let (mut a, mut b) = (CompactBytes::new(a), CompactBytes::new(b));
-    loop {
-        match (a.next(), b.next()) {
-            (None, None) => return true,
-            (one, other) if one == other => {}
-            _ => return false,
-        }
-    }
-}
-
-/// The bytes of JSON text without white space outside of strings.
-struct CompactBytes<'a> {
-    bytes: std::slice::Iter<'a, u8>,
-    inside: bool,
-    escaped: bool,
-}
-
-impl<'a> CompactBytes<'a> {
-    fn new(text: &'a [u8]) -> Self {
-        Self { bytes: text.iter(), inside: false, escaped: false }
-    }
-}
-
-impl Iterator for CompactBytes<'_> {
-    type Item = u8;
-    fn next(&mut self) -> Option<u8> {
-        let byte = *self.bytes.by_ref().find(|byte| self.inside || !byte.is_ascii_whitespace())?;
-        match byte {
-            _ if self.escaped => self.escaped = false,
-            b'\\' if self.inside => self.escaped = true,
-            b'"' => self.inside = !self.inside,
-            _ => {}
-        }
-        Some(byte)
-    }
+    a == b || compacted(a).is_some_and(|a| compacted(b).is_some_and(|b| a == b))
 }

@@ -7,8 +7,7 @@
 
 use super::artifact::{Artifact, RefusedArtifact};
 use super::display;
-use crate::cursor::JsonCursor;
-use crate::json::{Edit, Member, ObjectWriter, RawJson, edit_object};
+use crate::json::{Edit, JsonCursor, Member, ObjectWriter, RawJson, edit_object};
 use bytes::Bytes;
 use std::convert::Infallible;
 use std::ops::Range;

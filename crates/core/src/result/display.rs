@@ -1,7 +1,6 @@
 //! Display hints of a result for the console, and which of them may be followed.
 
-use crate::json::{Edit, RawJson, edit_object};
-use crate::tokens::check_strictly;
+use crate::json::{Edit, RawJson, check_strictly, edit_object};
 
 /// Maximum size of the hints.
 const MAX_BYTES: usize = 16 << 10;

@@ -1,4 +1,8 @@
 //! Scans the text of a result for words that require a closer inspection: one pass, no parsing.
+//!
+//! It is a byte search, not a reader of JSON: it does not know keys from values, and only decides whether the readers of
+//! `core::json` have to look. A word that is spelled with escapes is not found (ADR 6); keys that only the gateway writes
+//! are checked again in decoded form where a result is passed on.
 
 use aho_corasick::packed::Searcher;
 use aho_corasick::{AhoCorasick, Match};

@@ -1,8 +1,7 @@
 //! Makes structured content smaller without changing its shape: long strings are cut and long arrays end early, so that
 //! a client which checks it against a schema still accepts it.
 
-use crate::cursor::{JsonCursor, JsonKind, MemberSpan};
-use crate::json::RawJson;
+use crate::json::{JsonCursor, JsonKind, MemberSpan, RawJson};
 
 /// Deeper values, and objects with more members, are not changed.
 const MAX_DEPTH: usize = 32;

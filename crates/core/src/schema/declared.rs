@@ -3,7 +3,7 @@
 use super::MAX_PATTERNS;
 use super::pattern::matcher;
 use super::place::{SchemaCompleteness, in_place};
-use crate::cursor::{JsonCursor, JsonKind};
+use crate::json::{JsonCursor, JsonKind};
 use std::collections::HashSet;
 
 /// Number of names up to which a linear search is faster than a set.

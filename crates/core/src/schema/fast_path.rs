@@ -1,7 +1,7 @@
 //! Fast path of argument checks. Most tools take a few strings and numbers by name, and most calls give just these: one
 //! pass over the text accepts them without parsing a tree. All other arguments get a full check.
 
-use crate::cursor::{JsonCursor, JsonKind};
+use crate::json::{JsonCursor, JsonKind};
 use serde_json::{Map, Value};
 use std::borrow::Cow;
 

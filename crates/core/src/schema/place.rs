@@ -1,7 +1,7 @@
 //! Positions in a schema's text: the targets of references, and the parts that apply to the same object.
 
 use super::{MAX_DEPTH, MAX_SUBSCHEMAS};
-use crate::cursor::{JsonCursor, JsonKind};
+use crate::json::{JsonCursor, JsonKind};
 use crate::reference::steps;
 use std::ops::Range;
 

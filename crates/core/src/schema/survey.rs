@@ -5,8 +5,7 @@ use super::coverage::Coverage;
 use super::keyword::{KeywordValue, TYPES, keyword_value};
 use super::pattern::Patterns;
 use super::{MAX_BYTES, MAX_DEPTH, MAX_PATTERNS, MAX_SUBSCHEMAS};
-use crate::cursor::{JsonCursor, JsonKind};
-use crate::json::RawJson;
+use crate::json::{JsonCursor, JsonKind, RawJson};
 
 /// Determines how much of a schema will be checked when its tool is called.
 pub fn survey(schema: &RawJson, patterns: &mut Patterns) -> Coverage {

@@ -1,7 +1,7 @@
 //! Fields: the texts of a tool that are searched, and the fields that a query matched.
 
 use crate::catalog::Tool;
-use crate::cursor::{JsonCursor, JsonKind};
+use crate::json::{JsonCursor, JsonKind};
 use std::borrow::Cow;
 use std::convert::Infallible;
 

@@ -1,10 +1,9 @@
 //! Masking of known secret values in the strings of a JSON text.
 
 use super::{KnownSecrets, MASK};
-use crate::cursor::JsonCursor;
-use crate::json::RawJson;
+use crate::json::{ANY_DEPTH, RawJson, Token, TokenKind, Tokenizer, decode_lossily};
 use std::borrow::Cow;
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
 
 impl KnownSecrets {
     /// The JSON text with known secrets masked in its strings, however those are escaped; `None` if it contains none.
@@ -26,49 +25,53 @@ impl KnownSecrets {
         Some(RawJson::parse(out).unwrap_or_else(|_| RawJson::from_value(MASK)))
     }
 
-    /// The strings to replace in a JSON text, in order. Takes one pass without recursion, because servers choose the
-    /// nesting depth of their results.
+    /// The strings to replace in a JSON text, in order. Servers choose the nesting depth of their results, so this takes
+    /// one pass without recursion and without a limit on the depth.
     fn edits(&self, text: &str) -> Vec<MaskEdit> {
-        let bytes = text.as_bytes();
-        let is_in_raw_text = self.are_in(bytes);
-        // An escape may represent any character of a secret.
-        if self.is_empty() || !(is_in_raw_text || text.contains('\\')) {
+        let is_in_raw_text = self.are_in(text.as_bytes());
+        if self.is_empty() || !(is_in_raw_text || self.may_be_escaped_in(text.as_bytes())) {
             return Vec::new();
         }
         let mut edits = Edits::default();
         let mut key: Cow<'_, str> = Cow::Borrowed("");
-        let mut at = 0;
-        while let Some(byte) = bytes.get(at) {
-            if *byte != b'"' {
-                match byte {
-                    b'{' | b'[' => edits.open.push(OpenContainer::default()),
-                    b'}' | b']' => edits.close(),
-                    _ => {}
-                }
-                // Elements of an array have no key.
-                if matches!(byte, b'{' | b'[' | b'}' | b']') {
+        let read = Tokenizer::read_all(text.as_bytes(), ANY_DEPTH, |token| {
+            // Elements of an array have no key.
+            match token.kind {
+                TokenKind::ObjectStart | TokenKind::ArrayStart => {
+                    edits.open.push(OpenContainer::default());
                     key = Cow::Borrowed("");
                 }
-                at += 1;
-                continue;
+                TokenKind::ObjectEnd | TokenKind::ArrayEnd => {
+                    edits.close();
+                    key = Cow::Borrowed("");
+                }
+                TokenKind::Key => key = decoded(text, &token),
+                TokenKind::Text => {
+                    let said = decoded(text, &token);
+                    edits.note(&key, &said);
+                    // A string without escapes contains no secret if the raw text contains none.
+                    if (is_in_raw_text || token.escaped)
+                        && let Cow::Owned(masked) = self.mask(&said)
+                    {
+                        edits.add(MaskEdit { place: token.range, masked }, file_place(&key, &said));
+                    }
+                }
+                TokenKind::Number | TokenKind::True | TokenKind::False | TokenKind::Null => {}
             }
-            let mut cursor = JsonCursor::new(text, at);
-            let said = cursor.text();
-            let place = at..cursor.place();
-            at = place.end;
-            if is_key(bytes, at) {
-                key = said;
-                continue;
-            }
-            edits.note(&key, &said);
-            // A string without escapes contains no secret if the raw text contains none.
-            let may_hold_one = is_in_raw_text || matches!(said, Cow::Owned(_));
-            if may_hold_one && let Cow::Owned(masked) = self.mask(&said) {
-                edits.add(MaskEdit { place, masked }, file_place(&key, &said));
-            }
+            ControlFlow::Continue(())
+        });
+        match read {
+            Ok(()) => edits.in_order(),
+            // Not JSON, which this type excludes: nothing of it is shown.
+            Err(_) => vec![MaskEdit { place: 0..text.len(), masked: MASK.to_owned() }],
         }
-        edits.in_order()
     }
+}
+
+/// The decoded text of a key or string.
+fn decoded<'a>(text: &'a str, token: &Token<'_>) -> Cow<'a, str> {
+    let inside = &text[token.range.start + 1..token.range.end - 1];
+    if token.escaped { decode_lossily(inside) } else { Cow::Borrowed(inside) }
 }
 
 /// A string to replace, by its position.
@@ -150,12 +153,6 @@ fn file_place(key: &str, said: &str) -> FilePlace {
     }
 }
 
-/// Whether the string that ends before this position is a key.
-fn is_key(bytes: &[u8], end: usize) -> bool {
-    let rest = bytes.get(end..).unwrap_or_default();
-    rest.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b':')
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -202,9 +199,19 @@ mod tests {
                 Some("[\"[redacted]\",\"\u{fffd} [redacted]\"]"),
             ),
             (r#"["line\nline \/ \u0026"]"#, None),
+            (r#"["line\n\"line\""]"#, None),
         ];
         for (text, expected) in cases {
             assert_eq!(masked(&known, text).as_deref(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn secrets_with_characters_that_must_be_escaped_are_masked() {
+        let known = KnownSecrets::new(["correct\n\"horse\\"]);
+        let cases = [r#"["correct\n\"horse\\"]"#, r#"["correct\u000a\u0022horse\u005c"]"#];
+        for text in cases {
+            assert_eq!(masked(&known, text).as_deref(), Some(r#"["[redacted]"]"#), "{text}");
         }
     }
 

@@ -19,6 +19,8 @@ const MAX_PATTERN_BYTES: usize = 4096;
 #[derive(Clone, Default)]
 pub struct KnownSecrets {
     search: Option<Arc<AhoCorasick>>,
+    /// Whether one of them has a character that must be escaped in JSON.
+    has_escaped_characters: bool,
 }
 
 impl fmt::Debug for KnownSecrets {
@@ -47,7 +49,9 @@ impl KnownSecrets {
         }
         // The longest match wins, so that no part of a longer secret remains after a shorter one.
         let built = AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(&patterns);
-        Self { search: built.ok().map(Arc::new) }
+        let is_escaped = |byte: &u8| *byte < b' ' || matches!(byte, b'"' | b'\\');
+        let has_escaped_characters = patterns.iter().flatten().any(is_escaped);
+        Self { search: built.ok().map(Arc::new), has_escaped_characters }
     }
 
     /// Whether there are no values to search for.
@@ -58,6 +62,13 @@ impl KnownSecrets {
     /// Whether a text contains one of them.
     pub fn are_in(&self, text: &[u8]) -> bool {
         self.search.as_ref().is_some_and(|search| search.is_match(text))
+    }
+
+    /// Whether JSON text that does not contain one of them as written may contain one behind escapes. `\/` and `\u` may
+    /// represent any character; the other escapes only those that must be escaped.
+    pub(super) fn may_be_escaped_in(&self, json: &[u8]) -> bool {
+        memchr::memchr_iter(b'\\', json)
+            .any(|at| self.has_escaped_characters || matches!(json.get(at + 1), Some(b'/' | b'u')))
     }
 
     /// The length of the longest form.

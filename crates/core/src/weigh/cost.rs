@@ -7,7 +7,7 @@
 //! The cost is counted on first use and kept with the tool (`Tool::token_cost`).
 
 use super::tokens;
-use crate::json::RawJson;
+use crate::json::{RawJson, compacted};
 use serde_json::Value;
 
 /// The parts of a definition that a model sees, in this order.
@@ -42,11 +42,7 @@ pub fn model_view(definition: &RawJson) -> String {
 
 /// Whether JSON has no white space between its parts and no escapes in its strings.
 fn is_compact(json: &str) -> bool {
-    let mut in_string = false;
-    json.bytes().all(|byte| {
-        in_string ^= byte == b'"';
-        byte != b'\\' && (in_string || !byte.is_ascii_whitespace())
-    })
+    !json.contains('\\') && compacted(json.as_bytes()).is_some_and(|compact| compact.len() == json.len())
 }
 
 #[cfg(test)]

@@ -6,8 +6,7 @@ use std::borrow::Cow;
 use toolbooth_core::call::Warning;
 use toolbooth_core::fault::Problem;
 use toolbooth_core::held::HeldKind;
-use toolbooth_core::json::{Edit, ObjectWriter, RawJson, edit_object, with_members};
-use toolbooth_core::tokens::TokenKind;
+use toolbooth_core::json::{Edit, ObjectWriter, RawJson, TokenKind, edit_object, with_members};
 use toolbooth_engine::ResultFacts;
 use toolbooth_upstream::connection::our_info;
 use toolbooth_wire::codes::{

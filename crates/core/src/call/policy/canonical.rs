@@ -6,11 +6,12 @@
 //! Servers do not agree on numbers with more digits than a double holds: most read `9999.00000000000000000000000001`
 //! as 9999. Such a value has one text for each way to read it.
 
-use crate::json::{RawJson, push_string};
-use crate::tokens::{DEEPEST, TokenKind, Tokenizer};
+use crate::json::{RawJson, TokenKind, Tokenizer, decode, push_string};
 use std::borrow::Cow;
 use std::ops::ControlFlow;
 
+/// Maximum nesting depth of a value that is written out.
+const MAX_DEPTH: usize = 128;
 /// The maximum number of digits of a written-out number: a few more than the largest and smallest floats have.
 const MAX_DIGITS: usize = 400;
 
@@ -66,7 +67,7 @@ fn compact(text: &str, numbers: Numbers) -> Option<String> {
     let mut out: Vec<u8> = Vec::with_capacity(text.len());
     let mut last = 0;
     let mut is_whole = true;
-    let read = Tokenizer::read_all(text.as_bytes(), DEEPEST, |token| {
+    let read = Tokenizer::read_all(text.as_bytes(), MAX_DEPTH, |token| {
         let marks = &text.as_bytes()[last..token.range.start];
         out.extend(marks.iter().filter(|byte| matches!(byte, b',' | b':')));
         last = token.range.end;
@@ -77,7 +78,7 @@ fn compact(text: &str, numbers: Numbers) -> Option<String> {
                 None => is_whole = false,
             },
             TokenKind::Key | TokenKind::Text if token.escaped => {
-                match serde_json::from_str::<String>(spelled) {
+                match decode(&spelled[1..spelled.len() - 1]) {
                     Ok(decoded) => push_string(&mut out, &decoded),
                     Err(_) => is_whole = false,
                 }

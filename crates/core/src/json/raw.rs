@@ -2,16 +2,15 @@
 //!
 //! Nothing here serialises a value again: key order, number spelling, escapes and unknown members stay unchanged.
 
-use crate::cursor::{JsonCursor, JsonKind};
-use crate::scan::special;
-use bytes::{Bytes, BytesMut};
+use super::cursor::JsonCursor;
+use super::strings;
+use bytes::Bytes;
 use bytestring::ByteString;
 use serde::de::{IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::fmt;
-use std::ops::Range;
 
 /// The text of one JSON value. Cloning is cheap and shares the text.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -60,6 +59,11 @@ impl RawJson {
     pub fn trusted(text: impl Into<Bytes>) -> Self {
         let bytes = text.into();
         debug_assert!(serde_json::from_slice::<IgnoredAny>(&bytes).is_ok(), "not JSON: {bytes:?}");
+        Self::written(bytes)
+    }
+
+    /// Takes text that was written here from strings and other JSON.
+    pub(super) fn written(bytes: Bytes) -> Self {
         Self(as_text(bytes).unwrap_or_else(|_| ByteString::from_static("null")))
     }
 
@@ -110,7 +114,7 @@ impl RawJson {
     /// The string, if the value is one.
     pub fn string(&self) -> Option<Cow<'_, str>> {
         let inner = self.0.strip_prefix('"')?.strip_suffix('"')?;
-        if inner.contains('\\') { self.read().ok().map(Cow::Owned) } else { Some(Cow::Borrowed(inner)) }
+        strings::decode(inner).ok()
     }
 
     /// The members of an object in order; an error if it is not an object.
@@ -281,188 +285,6 @@ impl<'de> Visitor<'de> for ElementsVisitor<'_> {
 #[derive(Deserialize)]
 struct ObjectKey<'a>(#[serde(borrow)] Cow<'a, str>);
 
-/// Writes an object member by member, with values as text.
-#[derive(Debug)]
-pub struct ObjectWriter {
-    out: Vec<u8>,
-    empty: bool,
-}
-
-impl Default for ObjectWriter {
-    fn default() -> Self {
-        Self::with_capacity(128)
-    }
-}
-
-impl ObjectWriter {
-    /// Starts an object, with capacity for `capacity` bytes of text.
-    pub fn with_capacity(capacity: usize) -> Self {
-        let mut out = Vec::with_capacity(capacity);
-        out.push(b'{');
-        Self { out, empty: true }
-    }
-
-    /// Writes a member.
-    pub fn raw(&mut self, key: &str, value: &RawJson) -> &mut Self {
-        self.key(key);
-        self.out.extend_from_slice(value.as_bytes());
-        self
-    }
-
-    /// Writes a member whose value is a list.
-    pub fn list(&mut self, key: &str, values: &[RawJson]) -> &mut Self {
-        self.key(key);
-        self.out.push(b'[');
-        for (index, value) in values.iter().enumerate() {
-            if index > 0 {
-                self.out.push(b',');
-            }
-            self.out.extend_from_slice(value.as_bytes());
-        }
-        self.out.push(b']');
-        self
-    }
-
-    /// Writes a member whose value is a string.
-    pub fn text(&mut self, key: &str, value: &str) -> &mut Self {
-        self.key(key);
-        push_string(&mut self.out, value);
-        self
-    }
-
-    /// Writes a member whose value is a number.
-    pub fn number(&mut self, key: &str, value: u64) -> &mut Self {
-        self.key(key);
-        self.out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
-        self
-    }
-
-    /// Writes a member whose value is an object.
-    pub fn object(&mut self, key: &str, fill: impl FnOnce(&mut Self)) -> &mut Self {
-        self.key(key);
-        self.out.push(b'{');
-        self.empty = true;
-        fill(self);
-        self.out.push(b'}');
-        self.empty = false;
-        self
-    }
-
-    /// Ends the object.
-    pub fn finish(self) -> RawJson {
-        // Everything written came from strings.
-        RawJson(as_text(self.end()).unwrap_or_else(|_| ByteString::from_static("null")))
-    }
-
-    /// Ends the object and returns its text as bytes.
-    pub fn end(mut self) -> Bytes {
-        self.out.push(b'}');
-        self.out.into()
-    }
-
-    /// Copies a member, or the start of one, from a text.
-    fn copy_spelled(&mut self, text: &str, place: Range<usize>) {
-        self.comma();
-        self.out.extend_from_slice(text.get(place).unwrap_or_default().as_bytes());
-    }
-
-    fn key(&mut self, key: &str) {
-        self.comma();
-        push_string(&mut self.out, key);
-        self.out.push(b':');
-    }
-
-    fn comma(&mut self) {
-        if !self.empty {
-            self.out.push(b',');
-        }
-        self.empty = false;
-    }
-}
-
-pub(crate) fn push_string(out: &mut Vec<u8>, text: &str) {
-    if special(text.as_bytes()).is_none() {
-        // Reserves space for the colon or comma that follows as well, to check the capacity once.
-        out.reserve(text.len() + 4);
-        out.push(b'"');
-        out.extend_from_slice(text.as_bytes());
-        out.push(b'"');
-    } else {
-        out.extend_from_slice(RawJson::from_value(text).as_bytes());
-    }
-}
-
-/// Appends `text` as a JSON string, quotes included.
-pub fn write_string(out: &mut BytesMut, text: &str) {
-    if special(text.as_bytes()).is_none() {
-        out.reserve(text.len() + 2);
-        out.extend_from_slice(b"\"");
-        out.extend_from_slice(text.as_bytes());
-        out.extend_from_slice(b"\"");
-    } else {
-        out.extend_from_slice(RawJson::from_value(text).as_bytes());
-    }
-}
-
-/// The change to one member while an object is edited.
-#[derive(Debug)]
-pub enum Edit {
-    /// Keeps the member.
-    Keep,
-    /// Removes the member.
-    Drop,
-    /// Replaces the value and keeps the position.
-    Replace(RawJson),
-}
-
-/// Changes some members of an object and leaves all others, their spelling and their order unchanged.
-pub fn edit_object(
-    object: &RawJson,
-    mut decide: impl FnMut(&str, &str) -> Edit,
-) -> Result<RawJson, JsonError> {
-    let text = object.as_str();
-    let mut cursor = object_at(text)?;
-    let mut writer = ObjectWriter::with_capacity(text.len() + 64);
-    cursor.each_member(|spot| match decide(&spot.key, text.get(spot.value.clone()).unwrap_or_default()) {
-        Edit::Keep => writer.copy_spelled(text, spot.whole),
-        Edit::Drop => {}
-        Edit::Replace(other) => {
-            writer.copy_spelled(text, spot.whole.start..spot.value.start);
-            writer.out.extend_from_slice(other.as_bytes());
-        }
-    });
-    Ok(writer.finish())
-}
-
-/// Sets members of an object: in place if the key exists, else at the end.
-pub fn with_members(object: &RawJson, set: &[(&str, RawJson)]) -> Result<RawJson, JsonError> {
-    let text = object.as_str();
-    let mut cursor = object_at(text)?;
-    let size = set.iter().map(|(key, value)| key.len() + value.as_bytes().len() + 4).sum::<usize>();
-    let mut writer = ObjectWriter::with_capacity(text.len() + size);
-    let mut there = vec![false; set.len()];
-    cursor.each_member(|spot| match set.iter().position(|(name, _)| *name == spot.key) {
-        Some(index) => {
-            there[index] = true;
-            writer.copy_spelled(text, spot.whole.start..spot.value.start);
-            writer.out.extend_from_slice(set[index].1.as_bytes());
-        }
-        None => writer.copy_spelled(text, spot.whole),
-    });
-    for ((name, value), _) in set.iter().zip(there).filter(|(_, there)| !there) {
-        writer.raw(name, value);
-    }
-    Ok(writer.finish())
-}
-
-fn object_at(text: &str) -> Result<JsonCursor<'_>, JsonError> {
-    let mut cursor = JsonCursor::new(text, 0);
-    match cursor.kind() {
-        JsonKind::Object => Ok(cursor),
-        other => Err(JsonError(format!("expected an object, found {}", other.in_words()))),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -479,22 +301,6 @@ mod tests {
         assert_eq!(value.member("k").expect("k").as_str(), r#""\u00e9""#);
         assert_eq!(value.member("missing"), None);
         assert!(value.has("k") && !value.has("missing") && json(r#"{"a":null}"#).has("a"));
-    }
-
-    #[test]
-    fn editing_changes_only_the_named_members() {
-        let value = json(r#"{"b":1e2,"name":"x","c":[1, 2]}"#);
-        let edited = edit_object(&value, |key, _| match key {
-            "name" => Edit::Replace(json(r#""y""#)),
-            "b" => Edit::Drop,
-            _ => Edit::Keep,
-        });
-        assert_eq!(edited.expect("object").as_str(), r#"{"name":"y","c":[1, 2]}"#);
-        let spelled = json(r#"{ "\u00e9" : 1 , "name":"x"}"#);
-        let edited = edit_object(&spelled, |key, _| if key == "é" { Edit::Keep } else { Edit::Drop });
-        assert_eq!(edited.expect("object").as_str(), r#"{"\u00e9" : 1}"#);
-        let set = with_members(&value, &[("name", json("2")), ("new", json("3"))]);
-        assert_eq!(set.expect("object").as_str(), r#"{"b":1e2,"name":2,"c":[1, 2],"new":3}"#);
     }
 
     #[test]

@@ -2,9 +2,10 @@
 //!
 //! It never panics: on text that is not JSON it ends early and finds less.
 
-use crate::scan::quote_or_backslash;
+use super::strings::decode_lossily;
+use super::tokenizer::{TokenError, Tokenizer, is_space, plain_string_end, value_end};
 use std::borrow::Cow;
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
 
 /// The kind of a JSON value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,7 +77,7 @@ impl<'a> JsonCursor<'a> {
         if self.byte().is_some_and(|byte| byte > b' ') {
             return;
         }
-        while self.byte().is_some_and(|byte| matches!(byte, b' ' | b'\n' | b'\r' | b'\t')) {
+        while self.byte().is_some_and(is_space) {
             self.at += 1;
         }
     }
@@ -100,15 +101,13 @@ impl<'a> JsonCursor<'a> {
         let start = self.at + 1;
         // Most strings have no escapes: their first quote is their last.
         if self.byte() == Some(b'"')
-            && let Some(length) = quote_or_backslash(&self.text.as_bytes()[start..])
-            && let end = start + length
-            && self.text.as_bytes()[end] == b'"'
+            && let Some(end) = plain_string_end(self.text.as_bytes(), start)
         {
             self.at = end + 1;
             return Cow::Borrowed(self.text.get(start..end).unwrap_or_default());
         }
         let Range { start, end } = self.skip();
-        decoded(self.text.get(start + 1..end.saturating_sub(1)).unwrap_or_default())
+        decode_lossily(self.text.get(start + 1..end.saturating_sub(1)).unwrap_or_default())
     }
 
     /// Skips the next value and returns its range.
@@ -226,170 +225,14 @@ pub fn nests_deeper(text: &str, limit: usize) -> bool {
     if text.bytes().filter(|byte| byte | 0x20 == b'{').count() <= limit {
         return false;
     }
-    let bytes = text.as_bytes();
-    let (mut at, mut depth) = (0, 0_usize);
-    while let Some(byte) = bytes.get(at) {
-        match byte {
-            b'"' => {
-                at = string_end(bytes, at + 1);
-                continue;
-            }
-            b'{' | b'[' if depth == limit => return true,
-            b'{' | b'[' => depth += 1,
-            b'}' | b']' => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-        at += 1;
-    }
-    false
-}
-
-/// The end of the value that starts at `from`.
-fn value_end(bytes: &[u8], from: usize) -> usize {
-    match bytes.get(from) {
-        Some(b'"') => string_end(bytes, from + 1),
-        Some(b'{' | b'[') => nested_end(bytes, from + 1),
-        _ => {
-            let ends =
-                |byte: &u8| matches!(byte, b',' | b':' | b' ' | b'\n' | b'\r' | b'\t' | b'}' | b']' | b'"');
-            let rest = bytes.get(from..).unwrap_or_default();
-            from + rest.iter().position(ends).unwrap_or(rest.len())
-        }
-    }
-}
-
-/// The end of the object or array whose first byte after the opening bracket is at `from`.
-fn nested_end(bytes: &[u8], from: usize) -> usize {
-    let (mut at, mut depth) = (from, 1_usize);
-    while let Some(byte) = bytes.get(at) {
-        at += 1;
-        // The braces differ in one bit from the brackets, and from nothing else.
-        match (*byte, *byte | 0x20) {
-            (b'"', _) => at = string_end(bytes, at),
-            (_, b'{') => depth += 1,
-            (_, b'}') => {
-                depth -= 1;
-                if depth == 0 {
-                    break;
-                }
-            }
-            _ => {}
-        }
-    }
-    at
-}
-
-/// The end, after the closing quote, of a string whose first character is at `from`.
-fn string_end(bytes: &[u8], mut from: usize) -> usize {
-    while let Some(found) = bytes.get(from..).and_then(quote_or_backslash) {
-        from += found + 1;
-        if bytes[from - 1] == b'"' {
-            return from;
-        }
-        // The character after a backslash is part of the string.
-        from += 1;
-    }
-    bytes.len()
-}
-
-/// Decodes the escapes of a key or text.
-fn decoded(spelled: &str) -> Cow<'_, str> {
-    if !spelled.contains('\\') {
-        return Cow::Borrowed(spelled);
-    }
-    match serde_json::from_str::<String>(&format!("\"{spelled}\"")) {
-        Ok(text) => Cow::Owned(text),
-        Err(_) => Cow::Owned(decoded_lossily(spelled)),
-    }
-}
-
-/// Decodes a text with unpaired surrogates: each becomes the replacement character.
-fn decoded_lossily(spelled: &str) -> String {
-    let mut whole = String::with_capacity(spelled.len());
-    let mut rest = spelled;
-    while let Some(at) = rest.find('\\') {
-        whole.push_str(&rest[..at]);
-        let lengths = [12, 6, 2].into_iter().filter_map(|length| rest.get(at..at + length));
-        let read = |escape: &str| serde_json::from_str::<String>(&format!("\"{escape}\"")).ok();
-        let one = lengths.clone().find_map(|escape| {
-            let text = read(escape)?;
-            (text.chars().count() == 1).then_some((escape.len(), text))
-        });
-        let half = if rest[at..].starts_with("\\u") { 6 } else { 2 };
-        let (length, text) = one.unwrap_or((half, char::REPLACEMENT_CHARACTER.to_string()));
-        whole.push_str(&text);
-        rest = rest.get(at + length..).unwrap_or_default();
-    }
-    whole.push_str(rest);
-    whole
-}
-
-/// The text without these ranges.
-pub fn without(text: &str, mut cuts: Vec<Range<usize>>) -> String {
-    cuts.sort_by_key(|cut| cut.start);
-    let mut out = String::with_capacity(text.len());
-    let mut from = 0;
-    for cut in cuts {
-        out.push_str(text.get(from..cut.start.max(from)).unwrap_or_default());
-        from = from.max(cut.end);
-    }
-    out.push_str(text.get(from..).unwrap_or_default());
-    out
-}
-
-/// The ranges to cut so that some entries of an object or array disappear, each with one comma.
-pub fn cuts(entries: &[Range<usize>], mut is_removed: impl FnMut(usize) -> bool) -> Vec<Range<usize>> {
-    let mut cuts = Vec::new();
-    let mut kept_before = false;
-    for (index, entry) in entries.iter().enumerate() {
-        if !is_removed(index) {
-            kept_before = true;
-        } else if kept_before {
-            cuts.push(entries[index - 1].end..entry.end);
-        } else {
-            let end = entries.get(index + 1).map_or(entry.end, |next| next.start);
-            cuts.push(entry.start..end);
-        }
-    }
-    cuts
+    let read = Tokenizer::read_all(text.as_bytes(), limit, |_| ControlFlow::Continue(()));
+    matches!(read, Err(TokenError::TooDeep(_)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
-
-    #[test]
-    fn unpaired_surrogates_become_replacement_characters() {
-        let cases = [
-            (r#""\u0061\n\ud83d\ude00""#, "a\n\u{1f600}"),
-            (r#""\ud800\u0075ser\\""#, "\u{fffd}user\\"),
-            (r#""a\udc00\ud800b\ud800""#, "a\u{fffd}\u{fffd}b\u{fffd}"),
-        ];
-        for (text, expected) in cases {
-            assert_eq!(JsonCursor::new(text, 0).text(), expected, "{text}");
-        }
-    }
-
-    #[test]
-    fn entries_are_cut_with_one_comma_and_nothing_else_changes() {
-        let text = r#" { "a" : 1 ,"b":[1, {"x":"}\""}], "c\u0041": null }"#;
-        let cases = [
-            (&["a"][..], r#" { "b":[1, {"x":"}\""}], "c\u0041": null }"#),
-            (&["b"], r#" { "a" : 1, "c\u0041": null }"#),
-            (&["cA"], r#" { "a" : 1 ,"b":[1, {"x":"}\""}] }"#),
-            (&["a", "b"], r#" { "c\u0041": null }"#),
-            (&["b", "cA"], r#" { "a" : 1 }"#),
-            (&["a", "b", "cA"], r#" {  }"#),
-            (&[], text),
-        ];
-        for (removed, expected) in cases {
-            let spots = JsonCursor::new(text, 0).member_spans();
-            let places: Vec<_> = spots.iter().map(|spot| spot.whole.clone()).collect();
-            let left = without(text, cuts(&places, |index| removed.contains(&&*spots[index].key)));
-            assert_eq!(left, expected, "{removed:?}");
-        }
-    }
 
     #[test]
     fn depth_is_counted_outside_of_strings() {

@@ -56,7 +56,7 @@ fn first(bytes: &[u8], marks: impl Fn(u64) -> u64) -> Option<usize> {
 
 /// The position of the first quote or backslash.
 #[inline]
-pub fn quote_or_backslash(bytes: &[u8]) -> Option<usize> {
+pub(super) fn quote_or_backslash(bytes: &[u8]) -> Option<usize> {
     let (short, long) = bytes.split_at(bytes.len().min(SHORT));
     first(short, |word| equals(word, b'"') | equals(word, b'\\'))
         .or_else(|| memchr::memchr2(b'"', b'\\', long).map(|at| SHORT + at))
@@ -64,7 +64,7 @@ pub fn quote_or_backslash(bytes: &[u8]) -> Option<usize> {
 
 /// The position of the first byte that cannot appear unescaped in a string: a quote, backslash or control character.
 #[inline]
-pub fn special(bytes: &[u8]) -> Option<usize> {
+pub(in crate::json) fn special(bytes: &[u8]) -> Option<usize> {
     let (short, long) = bytes.split_at(bytes.len().min(SHORT));
     first(short, specials).or_else(|| special_in_long(long).map(|at| SHORT + at))
 }

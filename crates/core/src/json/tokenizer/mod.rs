@@ -1,24 +1,32 @@
 //! The JSON tokenizer: one state machine for complete texts and for texts that arrive in pieces.
 //!
 //! It accepts exactly RFC 8259 in valid UTF-8, up to a depth, and returns each token with its position in the text. The
-//! result does not depend on how the text is cut into pieces. Readers that make security decisions (does a key appear
-//! twice, does this result need shaping) are built on it: `strict` here, `outline` and `long` in the wire crate.
+//! result does not depend on how the text is cut into pieces. [`JsonDialect::Commented`] also accepts comments and
+//! trailing commas, for configuration files.
+//!
+//! `skip` is the shortcut for text that the tokenizer, or serde_json, has already accepted: it finds the end of a value
+//! without checking the value again.
 
 mod block;
-mod strict;
+mod fault;
+mod find;
+mod skip;
+mod state;
 #[cfg(test)]
 mod tests;
 mod utf8;
 
-pub use strict::{StrictError, check_strictly, parse_strictly};
+pub use fault::{SyntaxFault, TokenError};
+pub(super) use find::special;
+pub(super) use skip::{is_space, plain_string_end, value_end};
 
-use crate::scan::special;
 use block::{BLOCK, skip_blocks};
+use state::{CommentPart, NumberPart, TextPart, TokenizerState};
 use std::ops::{ControlFlow, Range};
 use utf8::Utf8Check;
 
-/// Maximum nesting depth that a tokenizer supports: one bit for each open object or array.
-pub const DEEPEST: usize = 128;
+/// The depth limit for text whose depth does not matter, because its reader does not recurse.
+pub const ANY_DEPTH: usize = usize::MAX;
 
 /// Maximum length of the spelling of a value that a token carries, quotes included. Keys are always carried.
 pub const LONGEST_SPELLED: usize = 64;
@@ -54,98 +62,32 @@ pub struct Token<'a> {
     pub escaped: bool,
 }
 
-/// Errors of the tokenizer.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum TokenError {
-    /// The text is not JSON.
-    #[error("not valid JSON: {what} at byte {at}")]
-    Syntax {
-        /// The fault.
-        what: &'static str,
-        /// The position in the whole text.
-        at: usize,
-    },
-    /// The text is not UTF-8.
-    #[error("not valid UTF-8")]
-    NotUtf8,
-    /// Values nest too deep.
-    #[error("values nest deeper than {0}")]
-    TooDeep(usize),
-    /// The consumer of the tokens stopped.
-    #[error("the reader stopped")]
-    Stopped,
-}
-
-/// The state between two bytes: what may follow.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum TokenizerState {
-    Value,
-    /// A value, or the end of an array that has just opened.
-    FirstElement,
-    /// A key, or the end of an object that has just opened.
-    FirstKey,
-    Key,
-    Colon,
-    /// A comma, or the end of the innermost object or array.
-    Next,
-    /// Nothing but white space.
-    End,
-    /// Inside a string.
-    Text(TextPart),
-    Number(NumberPart),
-    /// Inside `true`, `false` or `null`, with the number of bytes read.
-    Word(TokenKind, u8),
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum TextPart {
+/// What a text may contain besides JSON.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum JsonDialect {
+    /// Nothing: RFC 8259.
+    #[default]
     Plain,
-    /// After a backslash.
-    Escape,
-    /// Inside `\u`, with the number of digits that are still missing.
-    Digits(u8),
+    /// Comments (`// …` and `/* … */`) between tokens, and a comma after the last entry of an object or array.
+    Commented,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum NumberPart {
-    Minus,
-    Zero,
-    Whole,
-    Point,
-    Fraction,
-    Power,
-    PowerSign,
-    PowerDigits,
-}
-
-impl NumberPart {
-    fn may_end(self) -> bool {
-        matches!(self, Self::Zero | Self::Whole | Self::Fraction | Self::PowerDigits)
-    }
-
-    /// The part after this byte; `None` if the byte does not belong to the number.
-    fn after(self, byte: u8) -> Option<Self> {
-        Some(match (self, byte) {
-            (Self::Minus, b'0') => Self::Zero,
-            (Self::Minus, b'1'..=b'9') | (Self::Whole, b'0'..=b'9') => Self::Whole,
-            (Self::Zero | Self::Whole, b'.') => Self::Point,
-            (Self::Zero | Self::Whole | Self::Fraction, b'e' | b'E') => Self::Power,
-            (Self::Point | Self::Fraction, b'0'..=b'9') => Self::Fraction,
-            (Self::Power, b'+' | b'-') => Self::PowerSign,
-            (Self::Power | Self::PowerSign | Self::PowerDigits, b'0'..=b'9') => Self::PowerDigits,
-            _ => return None,
-        })
-    }
-}
+/// Number of open values whose kind fits into one word.
+const WORD_BITS: usize = u128::BITS as usize;
 
 /// Splits a text that arrives in pieces into tokens.
 #[derive(Debug)]
 pub struct Tokenizer {
     state: TokenizerState,
+    dialect: JsonDialect,
+    /// The state before the current comment.
+    before_comment: TokenizerState,
     depth: usize,
     max_depth: usize,
     /// One bit for each open value, innermost lowest: set for objects.
     objects: u128,
+    /// The bits of outer values, in full words, if more are open than one word has bits.
+    outer_objects: Vec<u128>,
     utf8: Utf8Check,
     /// The length of all earlier pieces.
     base: usize,
@@ -158,13 +100,21 @@ pub struct Tokenizer {
 }
 
 impl Tokenizer {
-    /// A tokenizer that refuses values nested deeper than `max_depth`, which is at most [`DEEPEST`].
+    /// A tokenizer for plain JSON that refuses values nested deeper than `max_depth`.
     pub fn new(max_depth: usize) -> Self {
+        Self::in_dialect(JsonDialect::Plain, max_depth)
+    }
+
+    /// A tokenizer for a dialect that refuses values nested deeper than `max_depth`.
+    pub fn in_dialect(dialect: JsonDialect, max_depth: usize) -> Self {
         Self {
             state: TokenizerState::Value,
+            dialect,
+            before_comment: TokenizerState::Value,
             depth: 0,
-            max_depth: max_depth.min(DEEPEST),
+            max_depth,
             objects: 0,
+            outer_objects: Vec::new(),
             utf8: Utf8Check::default(),
             base: 0,
             start: 0,
@@ -200,13 +150,11 @@ impl Tokenizer {
                 TokenizerState::Text(part) => self.text(piece, at, part, each)?,
                 TokenizerState::Number(part) => self.number(piece, at, part, each)?,
                 TokenizerState::Word(kind, read) => self.word(piece, at, kind, read, each)?,
+                TokenizerState::Comment(part) => self.comment(piece, at, part)?,
                 state => self.between(piece, at, state, each)?,
             };
         }
-        if matches!(
-            self.state,
-            TokenizerState::Text(_) | TokenizerState::Number(_) | TokenizerState::Word(..)
-        ) {
+        if self.state.is_in_token() {
             self.keep(piece);
         }
         self.base += piece.len();
@@ -220,14 +168,64 @@ impl Tokenizer {
         {
             self.emit(TokenKind::Number, &[], 0, each)?;
         }
+        if self.state == TokenizerState::Comment(CommentPart::Line) {
+            self.state = self.before_comment;
+        }
         match self.state {
             TokenizerState::End if self.utf8.is_whole() => Ok(()),
-            _ => Err(self.wrong("unexpected end", 0)),
+            TokenizerState::Comment(CommentPart::Slash) => Err(self.wrong_slash()),
+            TokenizerState::Comment(_) => Err(self.wrong_in_token(SyntaxFault::CommentNotClosed, 0)),
+            TokenizerState::Value => Err(self.wrong(SyntaxFault::EndBeforeValue, 0)),
+            state if state.is_in_token() => Err(self.wrong_in_token(SyntaxFault::End, 0)),
+            _ => Err(self.wrong(SyntaxFault::End, 0)),
         }
     }
 
-    fn wrong(&self, what: &'static str, at: usize) -> TokenError {
-        TokenError::Syntax { what, at: self.base + at }
+    /// A fault between tokens.
+    fn wrong(&self, fault: SyntaxFault, at: usize) -> TokenError {
+        TokenError::Syntax { fault, from: self.base + at, at: self.base + at }
+    }
+
+    /// A fault inside of a token or comment.
+    fn wrong_in_token(&self, fault: SyntaxFault, at: usize) -> TokenError {
+        TokenError::Syntax { fault, from: self.start, at: self.base + at }
+    }
+
+    /// The fault of a slash that does not begin a comment.
+    fn wrong_slash(&self) -> TokenError {
+        TokenError::Syntax { fault: self.before_comment.fault(), from: self.start, at: self.start }
+    }
+
+    /// Takes a byte that may not follow, unless it begins a comment; returns the next position.
+    fn unexpected(&mut self, at: usize, byte: u8) -> Result<usize, TokenError> {
+        if byte != b'/' || self.dialect != JsonDialect::Commented {
+            return Err(self.wrong(self.state.fault(), at));
+        }
+        self.before_comment = self.state;
+        self.begin(TokenizerState::Comment(CommentPart::Slash), at);
+        Ok(at + 1)
+    }
+
+    /// Continues in a comment; returns the next position.
+    fn comment(&mut self, piece: &[u8], at: usize, part: CommentPart) -> Result<usize, TokenError> {
+        let rest = &piece[at..];
+        let (part, read) = match (part, rest[0]) {
+            (CommentPart::Slash, b'/') => (Some(CommentPart::Line), 1),
+            (CommentPart::Slash, b'*') => (Some(CommentPart::Block), 1),
+            (CommentPart::Slash, _) => return Err(self.wrong_slash()),
+            (CommentPart::Line, _) => match memchr::memchr(b'\n', rest) {
+                Some(end) => (None, end),
+                None => (Some(CommentPart::Line), rest.len()),
+            },
+            (CommentPart::Asterisk, b'/') => (None, 1),
+            (CommentPart::Asterisk, b'*') => (Some(CommentPart::Asterisk), 1),
+            (CommentPart::Block | CommentPart::Asterisk, _) => match memchr::memchr(b'*', rest) {
+                Some(found) => (Some(CommentPart::Asterisk), found + 1),
+                None => (Some(CommentPart::Block), rest.len()),
+            },
+        };
+        self.state = part.map_or(self.before_comment, TokenizerState::Comment);
+        Ok(at + read)
     }
 
     /// Keeps the part of a token in this piece, if the token is carried at all.
@@ -287,16 +285,21 @@ impl Tokenizer {
         each: &mut impl FnMut(Token<'_>) -> ControlFlow<()>,
     ) -> Result<usize, TokenError> {
         let byte = piece[at];
-        let is_space = |byte: &u8| matches!(byte, b' ' | b'\n' | b'\r' | b'\t');
-        if is_space(&byte) {
+        if is_space(byte) {
             // Indented texts have long runs of white space.
             let rest = &piece[at..];
-            return Ok(at + rest.iter().position(|byte| !is_space(byte)).unwrap_or(rest.len()));
+            return Ok(at + rest.iter().position(|byte| !is_space(*byte)).unwrap_or(rest.len()));
         }
         match (state, byte) {
             (TokenizerState::Colon, b':') => self.state = TokenizerState::Value,
             (TokenizerState::Next, b',') => {
-                self.state = if self.objects & 1 == 1 { TokenizerState::Key } else { TokenizerState::Value };
+                self.state = match (self.objects & 1 == 1, self.dialect) {
+                    (true, JsonDialect::Plain) => TokenizerState::Key,
+                    (false, JsonDialect::Plain) => TokenizerState::Value,
+                    // The end may follow, as after the opening bracket.
+                    (true, JsonDialect::Commented) => TokenizerState::FirstKey,
+                    (false, JsonDialect::Commented) => TokenizerState::FirstElement,
+                };
             }
             (TokenizerState::Next | TokenizerState::FirstKey, b'}') if self.objects & 1 == 1 => {
                 self.close(TokenKind::ObjectEnd, at, each)?;
@@ -312,12 +315,7 @@ impl Tokenizer {
             (TokenizerState::Value | TokenizerState::FirstElement, byte) => {
                 return self.value(piece, at, byte, each);
             }
-            (TokenizerState::End, _) => return Err(self.wrong("unexpected text after the value", at)),
-            (TokenizerState::Colon, _) => return Err(self.wrong("expected a colon", at)),
-            (TokenizerState::FirstKey | TokenizerState::Key, _) => {
-                return Err(self.wrong("expected a key", at));
-            }
-            _ => return Err(self.wrong("expected a comma or a closing bracket", at)),
+            (_, byte) => return self.unexpected(at, byte),
         }
         Ok(at + 1)
     }
@@ -342,7 +340,7 @@ impl Tokenizer {
             b'-' => self.begin(TokenizerState::Number(NumberPart::Minus), at),
             b'0' => self.begin(TokenizerState::Number(NumberPart::Zero), at),
             b'1'..=b'9' => self.begin(TokenizerState::Number(NumberPart::Whole), at),
-            _ => return Err(self.wrong("expected a value", at)),
+            _ => return self.unexpected(at, byte),
         }
         Ok(at + 1)
     }
@@ -357,6 +355,9 @@ impl Tokenizer {
             return Err(TokenError::TooDeep(self.max_depth));
         }
         self.emit_byte(kind, at, each)?;
+        if self.depth > 0 && self.depth.is_multiple_of(WORD_BITS) {
+            self.outer_objects.push(self.objects);
+        }
         self.depth += 1;
         let is_object = kind == TokenKind::ObjectStart;
         self.objects = (self.objects << 1) | u128::from(is_object);
@@ -372,6 +373,9 @@ impl Tokenizer {
     ) -> Result<(), TokenError> {
         self.depth -= 1;
         self.objects >>= 1;
+        if self.depth > 0 && self.depth.is_multiple_of(WORD_BITS) {
+            self.objects = self.outer_objects.pop().unwrap_or_default();
+        }
         self.state = self.after_value();
         self.emit_byte(kind, at, each)
     }
@@ -419,13 +423,15 @@ impl Tokenizer {
                     self.escaped = true;
                     TextPart::Escape
                 }
-                (TextPart::Plain, _) => return Err(self.wrong("control character in a string", at)),
+                (TextPart::Plain, _) => return Err(self.wrong_in_token(SyntaxFault::ControlCharacter, at)),
                 (TextPart::Escape, b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => TextPart::Plain,
                 (TextPart::Escape, b'u') => TextPart::Digits(4),
-                (TextPart::Escape, _) => return Err(self.wrong("invalid escape", at)),
+                (TextPart::Escape, _) => return Err(self.wrong_in_token(SyntaxFault::InvalidEscape, at)),
                 (TextPart::Digits(1), digit) if digit.is_ascii_hexdigit() => TextPart::Plain,
                 (TextPart::Digits(left), digit) if digit.is_ascii_hexdigit() => TextPart::Digits(left - 1),
-                (TextPart::Digits(_), _) => return Err(self.wrong("escape without four hex digits", at)),
+                (TextPart::Digits(_), _) => {
+                    return Err(self.wrong_in_token(SyntaxFault::InvalidHexEscape, at));
+                }
             };
             at += 1;
         }
@@ -447,7 +453,7 @@ impl Tokenizer {
                     self.emit(TokenKind::Number, piece, at, each)?;
                     return Ok(at);
                 }
-                None => return Err(self.wrong("invalid number", at)),
+                None => return Err(self.wrong_in_token(SyntaxFault::InvalidNumber, at)),
             }
             at += 1;
         }
@@ -470,7 +476,7 @@ impl Tokenizer {
         };
         while let Some(byte) = piece.get(at) {
             if word.get(usize::from(read)) != Some(byte) {
-                return Err(self.wrong("unknown literal", at));
+                return Err(self.wrong_in_token(SyntaxFault::UnknownLiteral, at));
             }
             (at, read) = (at + 1, read + 1);
             if usize::from(read) == word.len() {

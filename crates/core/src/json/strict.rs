@@ -4,8 +4,9 @@
 //! keys is refused before it is used. Texts inside of texts (arguments that a model wrote as a string) are checked in
 //! the same way.
 
-use super::{Token, TokenError, TokenKind, Tokenizer};
-use crate::json::{JsonError, RawJson};
+use super::raw::{JsonError, RawJson};
+use super::strings::decode;
+use super::tokenizer::{Token, TokenError, TokenKind, Tokenizer};
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -31,7 +32,7 @@ impl From<StrictError> for JsonError {
     fn from(error: StrictError) -> Self {
         match error {
             // `JsonError` already says "not valid JSON".
-            StrictError::Token(TokenError::Syntax { what, at }) => Self(format!("{what} at byte {at}")),
+            StrictError::Token(TokenError::Syntax { fault, at, .. }) => Self(format!("{fault} at byte {at}")),
             other => Self(other.to_string()),
         }
     }
@@ -117,11 +118,33 @@ impl<'a> OpenKeys<'a> {
     }
 }
 
-/// A key decoded, so that two spellings of one key are equal. `None` if it is not valid UTF-8.
+/// A key decoded, so that two spellings of one key are equal. `None` if it is not valid text.
 fn decoded<'a>(key: &Token<'_>, text: &'a [u8]) -> Option<Cow<'a, str>> {
-    let spelled = std::str::from_utf8(text.get(key.range.clone())?).ok()?;
-    if key.escaped {
-        return serde_json::from_str::<String>(spelled).ok().map(Cow::Owned);
+    let inside = std::str::from_utf8(text.get(key.range.start + 1..key.range.end - 1)?).ok()?;
+    if key.escaped { decode(inside).ok() } else { Some(Cow::Borrowed(inside)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_strict_check_refuses_texts_that_parsers_read_differently() {
+        let many: String = (0..40).map(|n| format!("\"k{n}\":{{\"k{n}\":1}},")).collect();
+        let cases = [
+            (r#"{"a":1,"b":{"a":1}}"#.to_owned(), true),
+            (r#"{"a":1,"\u0061":2}"#.to_owned(), false),
+            (r#"[{"x":[{"a":{},"b":[],"a":2}]}]"#.to_owned(), false),
+            (r#"{"\ud800a":1}"#.to_owned(), false),
+            (r#"{"a":"\ud800"}"#.to_owned(), true),
+            (format!("{{{many}\"k3\":2}}"), false),
+            (format!("{{{many}\"z\":{{\"k3\":1}}}}"), true),
+            (format!("[{{{many}\"z\":2}},{{{many}\"z\":2,\"z\":3}}]"), false),
+            ("[[[[[]]]]]".to_owned(), false),
+            ("{\"a\":1".to_owned(), false),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(check_strictly(text.as_bytes(), 4).is_ok(), expected, "{text}");
+        }
     }
-    Some(Cow::Borrowed(spelled.get(1..spelled.len() - 1)?))
 }
