@@ -3,7 +3,8 @@
 
 use bytes::Bytes;
 use memchr::memmem::{find, rfind};
-use toolbooth_core::json::RawJson;
+use std::ops::ControlFlow;
+use toolbooth_core::json::{ANY_DEPTH, RawJson, Token, TokenKind, Tokenizer, decode};
 use toolbooth_wire::codes::INVALID_REQUEST;
 use toolbooth_wire::envelope::InvalidMessage;
 
@@ -23,8 +24,7 @@ pub(crate) fn is_answer(text: &[u8], unreadable: &InvalidMessage) -> bool {
     {
         return json.member("method").is_none();
     }
-    let outer = outer_head(text).unwrap_or(text);
-    find(outer, b"\"method\"").is_none()
+    !AnswerHead::of(text).has_method
 }
 
 /// The id of an unreadable answer, from either end of it.
@@ -71,27 +71,51 @@ fn number_of(id: &RawJson) -> Option<u64> {
     id.as_str().parse().ok().or_else(|| id.read::<f64>().ok()?.to_string().parse().ok())
 }
 
-/// The text before the first nested object or array.
-fn outer_head(text: &[u8]) -> Option<&[u8]> {
-    let open = memchr::memchr(b'{', text)? + 1;
-    let inner = memchr::memchr2(b'{', b'[', &text[open..]).map_or(text.len(), |at| open + at);
-    Some(&text[open..inner])
+/// The members of a message that can be read before its first fault, or before the end of the part that is known.
+#[derive(Default)]
+struct AnswerHead {
+    id: Option<u64>,
+    has_method: bool,
+}
+
+impl AnswerHead {
+    fn of(text: &[u8]) -> Self {
+        let valid = match std::str::from_utf8(text) {
+            Ok(text) => text,
+            Err(error) => std::str::from_utf8(&text[..error.valid_up_to()]).unwrap_or_default(),
+        };
+        let mut head = Self::default();
+        let mut is_id = false;
+        // A fault ends the head. The text is not finished: digits may follow a number at its end.
+        let _ = Tokenizer::new(ANY_DEPTH).push(valid.as_bytes(), &mut |token: Token<'_>| {
+            match (token.depth, token.kind) {
+                (1, TokenKind::Key) => {
+                    let key = decode(&valid[token.range.start + 1..token.range.end - 1]);
+                    is_id = key.as_deref() == Ok("id");
+                    head.has_method |= key.as_deref() == Ok("method");
+                }
+                (1, TokenKind::Number) if is_id && head.id.is_none() => {
+                    head.id = valid[token.range].parse().ok();
+                }
+                _ => {}
+            }
+            ControlFlow::Continue(())
+        });
+        head
+    }
 }
 
 /// The id in the first bytes of a long answer, so that only its own call fails. Only the outermost object
 /// counts: an `id` inside the result belongs to the server.
 pub(crate) fn answered_id(head: &[u8]) -> Option<u64> {
-    let outer = outer_head(head)?;
-    number_after(&outer[find(outer, b"\"id\"")? + 4..])
+    AnswerHead::of(head).id
 }
 
-/// The id in the last bytes of a long answer. It may belong to a nested object.
+/// The id in the last bytes of a long answer: a guess, since the text before them is not known. It may belong to a
+/// nested object. A wrong guess fails another call of the same server.
 pub(crate) fn id_at_end(suffix: &[u8]) -> Option<u64> {
-    number_after(&suffix[rfind(suffix, b"\"id\"")? + 4..])
-}
-
-fn number_after(text: &[u8]) -> Option<u64> {
-    let digits = text.trim_ascii_start().strip_prefix(b":")?.trim_ascii_start();
+    let after_key = &suffix[rfind(suffix, b"\"id\"")? + 4..];
+    let digits = after_key.trim_ascii_start().strip_prefix(b":")?.trim_ascii_start();
     let end = digits.iter().position(|byte| !byte.is_ascii_digit())?;
     std::str::from_utf8(&digits[..end]).ok()?.parse().ok()
 }
@@ -103,9 +127,14 @@ mod tests {
 
     #[test]
     fn the_id_of_a_long_answer_is_found_at_either_end() {
-        let cases: [(&str, Option<u64>); 5] = [
+        let cases: [(&str, Option<u64>); 10] = [
             (r#"{"jsonrpc":"2.0","id":17,"result":{"content"#, Some(17)),
             (r#"{"id" : 3 , "jsonrpc":"2.0"#, Some(3)),
+            (r#"{"jsonrpc":"2.0","result":{},"\u0069d":3,"x"#, Some(3)),
+            (r#"{"jsonrpc":"2.0","x":"\"id\":5,","y":"id","id":6}"#, Some(6)), // not inside a string
+            (r#"{"jsonrpc":"2.0","id":12"#, None),                             // digits may follow
+            (r#"{"jsonrpc":"2.0","id":1.5,"result""#, None),
+            (r#"[{"jsonrpc":"2.0","id":1,"result""#, None),
             (r#"{"jsonrpc":"2.0","result":{"id":5,"content"#, None), // belongs to the result
             (r#"{"jsonrpc":"2.0","id":"x","result"#, None),
             ("garbage", None),

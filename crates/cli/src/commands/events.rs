@@ -15,7 +15,7 @@ use serde_json::Value;
 use std::io::Write;
 use std::time::Duration;
 use tokio::time::{sleep, timeout};
-use toolbooth_wire::sse::Decoder;
+use toolbooth_wire::sse::SseDecoder;
 
 /// The maximum size of an event.
 const MAX_EVENT_BYTES: usize = 64 << 10;
@@ -132,7 +132,7 @@ async fn listen(
     let gateway = GatewayHandle::require_running(global).await?;
     let path = format!("/events?{}", query(arguments, last.as_deref()));
     let mut body = gateway.stream(Method::GET, &path, None, Body::empty()).await?.into_body();
-    let mut decoder = Decoder::new(MAX_EVENT_BYTES);
+    let mut decoder = SseDecoder::new(MAX_EVENT_BYTES);
     loop {
         let Ok(Some(Ok(frame))) = timeout(IDLE_TIMEOUT, body.frame()).await else {
             return Ok(EventStreamEnd::Disconnected);

@@ -1,4 +1,7 @@
-//! Reads server-sent events.
+//! Reads server-sent events of the gateway.
+//!
+//! It does not use the decoder of the wire crate: if both sides of a test shared it, they would agree on its faults. The
+//! gateway writes only LF as the line end, so this one needs no other.
 
 use super::http::ConnectionTask;
 use bytes::BytesMut;

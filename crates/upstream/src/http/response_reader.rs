@@ -14,7 +14,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use toolbooth_wire::long::{AnswerReader, LongAnswer};
-use toolbooth_wire::sse::Decoder;
+use toolbooth_wire::sse::SseDecoder;
 use toolbooth_wire::{Era, Id, Message, Response};
 
 /// Responses longer than this may stay in chunks; shorter ones are cheaper to copy together.
@@ -41,7 +41,7 @@ pub(super) struct ResponseReader {
     length: Option<u64>,
     limit: usize,
     server: Arc<str>,
-    decoder: Decoder,
+    decoder: SseDecoder,
     /// The read timeout of a long response.
     stall: Duration,
 }
@@ -49,7 +49,7 @@ pub(super) struct ResponseReader {
 impl ResponseReader {
     pub(super) fn new(head: &ResponseHead, body: IncomingBody, limit: usize, server: Arc<str>) -> Self {
         let ResponseHead { kind, length, .. } = *head;
-        Self { body, kind, length, limit, server, decoder: Decoder::new(limit), stall: STALL }
+        Self { body, kind, length, limit, server, decoder: SseDecoder::new(limit), stall: STALL }
     }
 
     /// Sets the read timeout of a long response.

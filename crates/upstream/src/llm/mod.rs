@@ -26,7 +26,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use toolbooth_core::sampling::{MessageRole, Prompt};
 use toolbooth_core::secret::SecretText;
-use toolbooth_wire::sse::Decoder;
+use toolbooth_wire::sse::SseDecoder;
 
 /// Connect timeout.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -150,7 +150,7 @@ impl LlmClient {
         mut on_text: impl FnMut(&str) + Send,
     ) -> Result<AnswerBuilder, LlmError> {
         let mut body = response.into_body();
-        let mut decoder = Decoder::new(MAX_RESPONSE_BYTES);
+        let mut decoder = SseDecoder::new(MAX_RESPONSE_BYTES);
         let mut answer = AnswerBuilder::default();
         loop {
             let frame = match tokio::time::timeout(self.stall, body.frame()).await {
