@@ -5,6 +5,7 @@
 mod bench;
 mod conformance;
 mod dist;
+mod fuzz;
 mod interop;
 mod kills;
 mod names;
@@ -32,6 +33,7 @@ usage: cargo xtask TASK
   interop       test third-party clients and servers through the gateway [NAME ...]
   conformance   run the official suite, in every pair of eras [--pair P] [--client] [--scenario NAME]
   kills         kill the gateway at random moments and check its guarantees [COUNT, 200]
+  fuzz          test the readers of JSON and of event streams with mutated texts [--seconds N, 60]
   bench         measure the cost of a call, compared with nginx [--quick] [--full] [--rows 1,2] [--report-only]
   dist          build the binary for release: fat LTO and PGO; takes half an hour
   profile       regenerate the PGO profile for `dist` (profile/README.md); takes half an hour
@@ -53,6 +55,7 @@ fn main() -> ExitCode {
         Some("interop") => interop::run(&root(), arguments).map(done),
         Some("conformance") => conformance::run(arguments).map(done),
         Some("kills") => kills::run(&root(), arguments).map(done),
+        Some("fuzz") => fuzz::run(&root(), arguments).map(done),
         Some("bench") => bench::run(&root(), arguments).map(done),
         Some("dist") => dist::run(&root(), arguments).map(done),
         Some("profile") => bench::profile::run(&root(), arguments).map(done),
