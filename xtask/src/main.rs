@@ -4,6 +4,7 @@
 
 mod bench;
 mod conformance;
+mod cycles;
 mod dist;
 mod fuzz;
 mod interop;
@@ -28,7 +29,7 @@ use std::{
 const USAGE: &str = "\
 usage: cargo xtask TASK
 
-  test          run all checks: format, lints, words, names, tests, interoperability, conformance
+  test          run all checks: format, lints, words, names, cycles, tests, interoperability, conformance
   setup         install the third-party packages that the tests need, under .setup
   interop       test third-party clients and servers through the gateway [NAME ...]
   conformance   run the official suite, in every pair of eras [--pair P] [--client] [--scenario NAME]
@@ -43,6 +44,7 @@ usage: cargo xtask TASK
   docs          regenerate the generated pages of docs/reference
   words         find wording that is not plain English in code and documentation
   names         find type names that are defined more than once
+  cycles        find rooms of a crate that import each other [--files] [CRATE_FOLDER ...]
   fmt           format the code";
 
 fn main() -> ExitCode {
@@ -66,6 +68,7 @@ fn main() -> ExitCode {
         Some("fmt") => format(&root()).map(done),
         Some("words") => words::run(&root()).map(done),
         Some("names") => names::run(&root()).map(done),
+        Some("cycles") => cycles::run(&root(), arguments).map(done),
         Some("help" | "--help" | "-h") => {
             println!("{USAGE}");
             return ExitCode::SUCCESS;

@@ -3,7 +3,7 @@
 //! Every step runs even if others failed, so that one run shows all failures. The last line is
 //! `N passed, M failed`.
 
-use crate::{cargo, names, object_storage, setup, words};
+use crate::{cargo, cycles, names, object_storage, setup, words};
 use anyhow::{Context, Result};
 use std::{
     io::{BufRead, BufReader, Write},
@@ -73,6 +73,7 @@ pub fn run(root: &Path) -> Result<ExitCode> {
     });
     take("words", &mut || words::check(root).map(|()| TestCount { passed: 1, failed: 0 }));
     take("names", &mut || names::check(root).map(|()| TestCount { passed: 1, failed: 0 }));
+    take("cycles", &mut || cycles::check(root).map(|()| TestCount { passed: 1, failed: 0 }));
     if succeeds(cargo(root).args(["deny", "--version"]), FETCH_TIMEOUT)? {
         take("dependencies", &mut || {
             count(cargo(root).args(["deny", "check", "bans", "licenses", "sources"]))
