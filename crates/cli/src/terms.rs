@@ -11,6 +11,7 @@ use toolbooth_config::{LoadedConfig, Settings, settings};
 use toolbooth_core::allowance::Allowance;
 use toolbooth_core::call::Policy;
 use toolbooth_core::call::policy::{self, RuleBook};
+use toolbooth_core::caller::HidingRules;
 use toolbooth_core::catalog::{ToolGate, ToolPatterns};
 use toolbooth_core::exposure::{self, Mode};
 use toolbooth_core::fault::{Blame, Problem};
@@ -208,9 +209,9 @@ fn sampler(settings: &Settings) -> Result<Option<Arc<Sampler>>, Problem> {
 }
 
 /// The rules that hide tools from callers, if there are any.
-pub fn hiding_rules(settings: &Settings) -> Result<Option<Arc<RuleBook>>, Problem> {
+pub fn hiding_rules(settings: &Settings) -> Result<Option<Arc<dyn HidingRules>>, Problem> {
     let rules = rules(settings)?;
-    Ok(rules.hides_anything().then_some(rules))
+    Ok(if rules.hides_anything() { Some(rules) } else { None })
 }
 
 fn rules(settings: &Settings) -> Result<Arc<RuleBook>, Problem> {

@@ -1,9 +1,9 @@
 //! The caller of a request, and what its client declares about itself.
 
-use crate::call::policy::RuleBook;
+use crate::catalog::Tool;
 use crate::compliance::Level;
-use crate::exposure::LoadedTools;
 use crate::json::RawJson;
+use crate::loaded_tools::LoadedTools;
 use crate::persona::Persona;
 use std::collections::BTreeSet;
 use std::convert::Infallible;
@@ -11,8 +11,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// The group every authenticated caller is in.
-pub const EVERYONE: &str = "users";
+pub use crate::names::EVERYONE;
 
 /// Prefix of the operator's user name outside `local` mode. No credential can contain such a name, so a network user
 /// with the same name as the account that runs the gateway is a different user.
@@ -30,7 +29,7 @@ pub struct Caller {
     /// The persona the caller has chosen, if any.
     pub persona: Option<Arc<Persona>>,
     /// The operator's rules, if any of them hides a tool from any caller.
-    pub hiding_rules: Option<Arc<RuleBook>>,
+    pub hiding_rules: Option<Arc<dyn HidingRules>>,
     /// The compliance level of the data the caller handles, if set.
     pub compliance_level: Option<Arc<Level>>,
     /// The client session of the call, if any.
@@ -42,6 +41,24 @@ pub struct Caller {
     /// Headers of the request that are forwarded to servers.
     pub forwarded: ForwardedHeaders,
 }
+
+/// Rules of the operator that hide tools from callers, whatever the arguments of a call.
+pub trait HidingRules: fmt::Debug + Send + Sync {
+    /// Whether a rule hides this tool from this caller.
+    fn hides(&self, caller: &Caller, tool: &Tool) -> bool;
+
+    /// Which of the rules apply to this caller. Callers with different signatures see different lists.
+    fn signature(&self, caller: &Caller) -> String;
+}
+
+impl PartialEq for dyn HidingRules {
+    /// Compares by identity, because patterns cannot be compared by what they match.
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::addr_eq(self, other)
+    }
+}
+
+impl Eq for dyn HidingRules {}
 
 /// Request headers that a server's `forward_headers` names. They do not identify the caller, so they are ignored
 /// when callers are compared.

@@ -102,7 +102,7 @@ static FAMILIES: &[ClientFamily] = &[
 ];
 
 /// A client's own name, in lower case, without the name that bridges append in parentheses.
-pub(super) fn own_name(name: &str) -> String {
+pub(crate) fn own_name(name: &str) -> String {
     name.split(" (via ").next().unwrap_or_default().trim().to_lowercase()
 }
 

@@ -1,8 +1,6 @@
 //! Compliance levels: which servers a caller with a level may use. The table is one-sided: a level may use the levels
 //! that it lists, whatever those list.
 
-use crate::caller::Caller;
-use crate::server::ServerEntry;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
@@ -12,6 +10,13 @@ pub struct Level {
     /// Its name.
     pub name: Box<str>,
     may_use: BTreeSet<String>,
+}
+
+impl Level {
+    /// Whether callers of this level may use a server of another level, in any spelling.
+    pub fn may_use(&self, other: &str) -> bool {
+        self.may_use.contains(other)
+    }
 }
 
 /// The settings of one level.
@@ -61,27 +66,9 @@ impl Levels {
     }
 }
 
-/// Whether a caller's level may use a server's level.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Compatibility {
-    /// It may.
-    Allowed,
-    /// The caller's level does not list the server's.
-    Forbidden,
-}
-
-/// Decides whether a caller's level may use a server. It may if either has no level.
-pub fn compatibility(caller: &Caller, server: &ServerEntry) -> Compatibility {
-    match (&caller.compliance_level, &server.compliance_level) {
-        (Some(level), Some(other)) if !level.may_use.contains(other) => Compatibility::Forbidden,
-        _ => Compatibility::Allowed,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::server::tests::entry;
 
     #[test]
     fn the_table_is_one_sided_and_accepts_aliases() {
@@ -95,25 +82,18 @@ mod tests {
             rule("HIPAA", &["PHI"], &["SOC2"]),
             rule("SOC2", &["SOC-2"], &["Public"]),
         ]);
-        use Compatibility::{Allowed, Forbidden};
         let cases = [
-            (Some("HIPAA"), Some("HIPAA"), Allowed),
-            (Some("PHI"), Some("HIPAA"), Allowed),
-            (Some("HIPAA"), Some("SOC-2"), Allowed), // an alias of what is named
-            (Some("SOC2"), Some("HIPAA"), Forbidden), // one-sided
-            (Some("HIPAA"), Some("Public"), Forbidden), // not through a third
-            (Some("HIPAA"), Some("SOC3"), Forbidden), // not configured
-            (Some("SOC3"), Some("SOC3"), Allowed),
-            (Some("SOC3"), Some("Public"), Forbidden),
-            (None, Some("HIPAA"), Allowed),
-            (Some("HIPAA"), None, Allowed),
+            ("HIPAA", "HIPAA", true),
+            ("PHI", "HIPAA", true),
+            ("HIPAA", "SOC-2", true),   // an alias of what is named
+            ("SOC2", "HIPAA", false),   // one-sided
+            ("HIPAA", "Public", false), // not through a third
+            ("HIPAA", "SOC3", false),   // not configured
+            ("SOC3", "SOC3", true),
+            ("SOC3", "Public", false),
         ];
         for (mine, theirs, expected) in cases {
-            let mut server = entry("s");
-            server.compliance_level = theirs.map(str::to_owned);
-            let mut caller = Caller::owner("ann");
-            caller.compliance_level = mine.map(|name| levels.level(name));
-            assert_eq!(compatibility(&caller, &server), expected, "{mine:?} {theirs:?}");
+            assert_eq!(levels.level(mine).may_use(theirs), expected, "{mine} {theirs}");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Which configuration values are secrets: by their position, name or format.
 
-use super::SecretText;
 use crate::redact;
+use crate::secret::SecretText;
 use std::borrow::Cow;
 
 /// Words of a name that make its value a secret.

@@ -10,6 +10,8 @@ use crate::plan::PlanStep;
 use crate::words::words;
 use uuid::Uuid;
 
+pub use crate::answerer::Answerer;
+
 words! {
     /// Why a call is held.
     pub enum HeldKind ("kind of held call") {
@@ -35,18 +37,6 @@ words! {
         Done = "done",
         /// It ran and failed, or its outcome is unknown.
         Failed = "failed",
-    }
-}
-
-words! {
-    /// Who may approve, mildest first. The caller and every approver who can see a held call may reject it.
-    pub enum Answerer ("kind of answerer") {
-        /// The caller, or an approver; the answer may be remembered.
-        CallerOrApprover = "caller_or_approver",
-        /// The caller, or an approver, each time and in person: no earlier answer counts.
-        InPerson = "in_person",
-        /// An approver other than the caller.
-        ApproverOnly = "approver_only",
     }
 }
 

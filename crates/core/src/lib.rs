@@ -3,12 +3,15 @@
 //! This crate does no IO, does not await, does not read a clock or the environment, and knows neither the wire nor SQL.
 
 pub mod allowance;
+pub mod answerer;
 pub mod audit;
 pub mod call;
 pub mod caller;
 pub mod catalog;
+pub mod clients;
 pub mod compliance;
 pub mod consent;
+mod credential;
 pub mod dead_letter;
 pub mod difference;
 pub mod effects;
@@ -21,10 +24,12 @@ pub mod health;
 pub mod held;
 pub mod json;
 pub mod lint;
+pub mod loaded_tools;
 pub mod manifest;
 pub mod name_map;
 pub mod names;
 pub mod outcome;
+pub mod own_names;
 pub mod percent;
 pub mod permission;
 pub mod persona;
@@ -42,6 +47,7 @@ pub mod secret;
 pub mod server;
 pub mod token;
 pub mod trace;
+pub mod warning;
 pub mod weigh;
 pub mod wildcard;
 pub mod words;

@@ -5,6 +5,9 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
+/// The group every authenticated caller is in.
+pub const EVERYONE: &str = "users";
+
 /// The error for an invalid name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {

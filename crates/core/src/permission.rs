@@ -3,9 +3,10 @@
 //! Access needs the server's groups, the server's personas, the tool list of the chosen persona, the operator's
 //! hiding rules and the bounds of the tool. Each of them only takes access away.
 
+mod visible;
+
 use crate::caller::{Admin, Caller};
 use crate::catalog::{Backing, Bounds, CatalogItem, ServerCatalog, Tool, ToolAccess};
-use crate::compliance::{Compatibility, compatibility};
 use crate::event::{Event, EventAudience};
 use crate::persona::Persona;
 use crate::server::ServerEntry;
@@ -100,6 +101,23 @@ pub fn on_backing<'a>(caller: &Caller, backing: &'a Backing) -> Option<&'a Arc<T
     backing.tools().iter().find(usable)
 }
 
+/// Whether a caller's level may use a server's level.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Compatibility {
+    /// It may.
+    Allowed,
+    /// The caller's level does not list the server's.
+    Forbidden,
+}
+
+/// Decides whether a caller's level may use a server. It may if either has no level.
+pub fn compatibility(caller: &Caller, server: &ServerEntry) -> Compatibility {
+    match (&caller.compliance_level, &server.compliance_level) {
+        (Some(level), Some(other)) if !level.may_use(other) => Compatibility::Forbidden,
+        _ => Compatibility::Allowed,
+    }
+}
+
 /// Decides on one prompt, resource or template.
 pub fn on_item(caller: &Caller, offer: &CatalogItem) -> Permission {
     let server = offer.server.name.as_str();
@@ -178,6 +196,7 @@ pub fn on_event(caller: &Caller, event: &Event, known: &dyn EventSubjects) -> Pe
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::compliance::Levels;
     use crate::persona::Inherit;
     use crate::server::tests::entry;
 
@@ -245,6 +264,24 @@ mod tests {
         let mut server = entry("fs");
         server.personas = texts(&["dev"]);
         assert_eq!(on_server(&Caller::owner("me"), &server), Hidden, "without its persona it is not there");
+    }
+
+    #[test]
+    fn a_level_is_compared_only_if_caller_and_server_have_one() {
+        use Compatibility::{Allowed, Forbidden};
+        let cases = [
+            (Some("HIPAA"), Some("HIPAA"), Allowed),
+            (Some("HIPAA"), Some("Public"), Forbidden),
+            (None, Some("HIPAA"), Allowed),
+            (Some("HIPAA"), None, Allowed),
+        ];
+        for (mine, theirs, expected) in cases {
+            let mut server = entry("s");
+            server.compliance_level = theirs.map(str::to_owned);
+            let mut caller = Caller::owner("ann");
+            caller.compliance_level = mine.map(|name| Levels::default().level(name));
+            assert_eq!(compatibility(&caller, &server), expected, "{mine:?} {theirs:?}");
+        }
     }
 
     struct OneServer(Arc<ServerEntry>);

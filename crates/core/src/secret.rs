@@ -1,10 +1,8 @@
 //! Text that may contain secrets: code that needs the value gets it, everything else sees the template.
 
-mod credential;
 mod in_json;
 mod known;
 
-pub(crate) use credential::is_credential;
 pub use known::{KnownSecrets, MASK, MIN_SECRET_CHARS};
 use std::fmt;
 

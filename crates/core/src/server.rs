@@ -1,9 +1,10 @@
 //! A server as configured: the common form of all configuration formats.
 
-use crate::manifest::ApprovalBy;
-use crate::names::ServerName;
+use crate::answerer::ApprovalBy;
+use crate::credential::is_credential;
+use crate::names::{EVERYONE, ServerName};
 use crate::redact;
-use crate::secret::{KnownSecrets, SecretText, is_credential};
+use crate::secret::{KnownSecrets, SecretText};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -297,7 +298,7 @@ impl ServerEntry {
             transport,
             auth: OutboundAuth::None,
             forward_headers: Vec::new(),
-            groups: vec![crate::caller::EVERYONE.to_owned()],
+            groups: vec![EVERYONE.to_owned()],
             personas: Vec::new(),
             about: ServerDescription::default(),
             enabled: true,

@@ -42,7 +42,7 @@ const MAX_ARTIFACTS_NAMED: usize = 128;
 
 impl Warning {
     /// Adds a warning about an argument, up to the limit.
-    pub(super) fn add(to: &mut Vec<Self>, make: fn(String) -> Self, argument: &str) {
+    pub(crate) fn add(to: &mut Vec<Self>, make: fn(String) -> Self, argument: &str) {
         if let Some(Self::More(count)) = to.last_mut() {
             *count += 1;
         } else if to.len() + 1 >= MAX_WARNINGS {

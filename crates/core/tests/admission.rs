@@ -137,7 +137,7 @@ fn real_tools_are_scored_and_none_is_quarantined() {
             siblings.add(&listed.server, &tool.name, &tool.description().unwrap_or_default());
         }
         for tool in &catalog.tools {
-            let subject = LintSubject { server: Some(&listed.server), ..LintSubject::of(tool) };
+            let subject = LintSubject { server: Some(&listed.server), ..tool.lint_subject() };
             let score = examine(&subject).beside(&subject, &siblings);
             failing += usize::from(!score.passes(PASS_MARK));
             for finding in &score.findings {

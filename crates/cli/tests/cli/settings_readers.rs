@@ -176,7 +176,7 @@ const SERVER_FIELDS: &[(&str, How)] = &[
     ("short_description", Read("../../server/src/rest/servers.rs", "about.short_description")),
     ("author", Read("../../server/src/rest/servers.rs", "about.author")),
     ("help_email", Read("../../server/src/rest/servers.rs", "about.help_email")),
-    ("compliance_level", Read("../../core/src/compliance.rs", "compliance_level")),
+    ("compliance_level", Read("../../core/src/permission.rs", "compliance_level")),
     ("enabled", Read("../../core/src/permission.rs", "server.enabled")),
     ("disabled", Read("../../config/src/entry/normalise.rs", "says(\"disabled\")")),
     ("auto_connect", Read("../../engine/src/servers/reload.rs", "entry.auto_connect")),

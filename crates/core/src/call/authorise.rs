@@ -4,8 +4,7 @@ use super::fault::CallFault;
 use super::resolve::ResolvedCall;
 use crate::caller::Caller;
 use crate::catalog::Tool;
-use crate::compliance::{Compatibility, compatibility};
-use crate::permission::{Permission, on_tool};
+use crate::permission::{Compatibility, Permission, compatibility, on_tool};
 use std::sync::Arc;
 
 /// A call that its caller may make.

@@ -4,11 +4,11 @@ use super::authorise::PermittedCall;
 use super::fault::CallFault;
 use super::lookalike::looks_like;
 use super::situation::Situation;
-use super::warning::Warning;
 use crate::caller::{Caller, ClientFacts};
 use crate::catalog::{MCP_DATA, Tool};
 use crate::json::{JsonCursor, Member, MemberSpan, RawJson, cuts, without};
 use crate::schema::{Objection, PublicSchema, shortened};
+use crate::warning::Warning;
 use std::collections::HashSet;
 use std::sync::Arc;
 

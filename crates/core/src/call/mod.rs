@@ -17,8 +17,8 @@ mod seal;
 mod situation;
 #[cfg(test)]
 mod tests;
-mod warning;
 
+pub use crate::warning::{MAX_WARNINGS, Warning};
 pub use approval::{Approval, fingerprint};
 pub use authorise::{PermittedCall, authorise};
 pub use draft::{ArgumentMismatch, Draft, check_edit, draft};
@@ -30,4 +30,3 @@ pub use resolve::{IncomingCall, ResolvedCall, resolve};
 pub use route::{Provider, Route, route};
 pub use seal::{Sealed, seal};
 pub use situation::{Consented, DefinitionChange, ServesPlanStep, Situation};
-pub use warning::{MAX_WARNINGS, Warning};

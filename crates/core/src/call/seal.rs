@@ -3,11 +3,11 @@
 use super::fault::CallFault;
 use super::inject::{InjectionContext, Injector, SealContext};
 use super::policy::Judged;
-use super::warning::Warning;
 use crate::caller::{Caller, ClientFacts};
 use crate::catalog::Tool;
 use crate::json::{Member, RawJson, with_members};
 use crate::result::echo;
+use crate::warning::Warning;
 use std::fmt;
 use std::sync::Arc;
 

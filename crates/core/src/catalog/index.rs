@@ -3,9 +3,9 @@
 use super::admission::ServerCatalog;
 use super::spelling;
 use super::tool::Tool;
-use crate::exposure::{name_limits, shortened};
-use crate::lint::RESERVED;
+use crate::clients::name_limits;
 use crate::name_map::NameMap;
+use crate::own_names::RESERVED;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::{Arc, OnceLock};
@@ -90,7 +90,7 @@ impl NameIndex {
             forms.extend(tool.entry_names.iter().map(|name| name.to_string()));
             // Some clients see shorter names.
             let too_long = limits.iter().filter(|limit| tool.exposed.len() > **limit);
-            forms.extend(too_long.map(|limit| shortened(tool, *limit)));
+            forms.extend(too_long.map(|limit| tool.shortened(*limit)));
             // Names of the gateway's own tools never lead to another tool, even for callers who may not use them.
             let is_free = |form: &String| tool.server.is_own() || !RESERVED.contains(&form.as_str());
             for form in forms.into_iter().filter(is_free) {

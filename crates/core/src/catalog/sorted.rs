@@ -12,14 +12,14 @@ const MAX_VIEWS: usize = 64;
 
 /// Tools sorted by name, and views of them.
 #[derive(Debug, Default)]
-pub(super) struct SortedTools {
+pub(crate) struct SortedTools {
     tools: OnceLock<Box<[Arc<Tool>]>>,
     views: Mutex<HashMap<String, Arc<SortedView>>>,
 }
 
 impl SortedTools {
     /// All tools, sorted by name.
-    pub(super) fn tools<'a>(&self, all: impl Iterator<Item = &'a Arc<Tool>>) -> &[Arc<Tool>] {
+    pub(crate) fn tools<'a>(&self, all: impl Iterator<Item = &'a Arc<Tool>>) -> &[Arc<Tool>] {
         self.tools.get_or_init(|| {
             let mut tools: Vec<Arc<Tool>> = all.cloned().collect();
             tools.sort_unstable_by(|a, b| a.exposed.cmp(&b.exposed));
@@ -28,7 +28,7 @@ impl SortedTools {
     }
 
     /// The view with this key; a new one is empty.
-    pub(super) fn view(&self, key: String) -> Arc<SortedView> {
+    pub(crate) fn view(&self, key: String) -> Arc<SortedView> {
         let mut views = self.views.lock().unwrap_or_else(PoisonError::into_inner);
         if views.len() >= MAX_VIEWS && !views.contains_key(&key) {
             views.clear();
@@ -39,7 +39,7 @@ impl SortedTools {
 
 /// The tools that a caller sees, as far as they have been requested.
 #[derive(Debug, Default)]
-pub(super) struct SortedView(Mutex<ViewProgress>);
+pub(crate) struct SortedView(Mutex<ViewProgress>);
 
 #[derive(Debug, Default)]
 struct ViewProgress {
@@ -51,7 +51,7 @@ struct ViewProgress {
 
 impl SortedView {
     /// The index of the n-th visible tool.
-    pub(super) fn place(
+    pub(crate) fn place(
         &self,
         at: usize,
         tools: &[Arc<Tool>],

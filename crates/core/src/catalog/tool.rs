@@ -2,13 +2,16 @@
 
 use super::bounds::{Backing, Bounds};
 use super::hidden::Injected;
+use super::naming::Naming;
+use crate::answerer::Answerer;
 use crate::effects::{self, Effect};
-use crate::held::Answerer;
 use crate::json::RawJson;
+use crate::lint::{self, LintSubject};
 use crate::manifest::ToolTerms;
 use crate::names::ServerName;
+use crate::own_names;
 use crate::schema::{Objection, PublicSchema};
-use crate::server::ServerEntry;
+use crate::server::{ServerEntry, SideEffects};
 use crate::weigh;
 use std::sync::{Arc, OnceLock};
 
@@ -129,12 +132,44 @@ impl Tool {
 
     /// Its side effects.
     pub fn effect(&self) -> Effect {
-        *self.caches.effect.get_or_init(|| effects::effect_of(self))
+        *self.caches.effect.get_or_init(|| match self.terms.side_effects {
+            SideEffects::Network if self.server.is_virtual() => self.effect_of_backing(),
+            label => effects::effect(&self.server, label, &self.name, &self.definition),
+        })
+    }
+
+    /// The effect of a manifest tool whose label says no more than that it uses the network: that of the most dangerous
+    /// tool behind it. For an HTTP service or a model only the tool's own name is known.
+    fn effect_of_backing(&self) -> Effect {
+        let backing = || self.bounds.iter().flat_map(|bounds| &bounds.backing);
+        let by_name = || effects::effect(&self.server, SideEffects::Network, &self.name, &self.definition);
+        let unseen = backing().any(|backing| backing.tools().is_empty()).then(by_name);
+        let seen = backing().flat_map(Backing::tools).map(|tool| tool.effect());
+        seen.chain(unseen).max_by_key(|effect| effect.rung).unwrap_or_else(by_name)
+    }
+
+    /// Whether it is one of the meta tools, which are listed only in `search` mode.
+    pub fn is_meta(&self) -> bool {
+        self.server.is_own() && own_names::is_meta(&self.name)
     }
 
     /// How well its definition describes it to a model, from 0 to 100.
     pub fn quality(&self) -> u8 {
-        *self.caches.quality.get_or_init(|| crate::lint::points(self))
+        *self.caches.quality.get_or_init(|| lint::points(&self.lint_subject()))
+    }
+
+    /// Its definition and label, for the lint.
+    pub fn lint_subject(&self) -> LintSubject<'_> {
+        // A manifest tool has no server that could prefix its name.
+        let server = (!self.server.is_virtual()).then(|| self.server.name.as_str());
+        let label = Some(self.terms.side_effects);
+        LintSubject { server, name: &self.name, definition: &self.definition, label }
+    }
+
+    /// Its name, truncated for clients with a length limit.
+    pub(crate) fn shortened(&self, limit: usize) -> String {
+        let naming = Naming { max_length: limit, ..Naming::default() };
+        naming.suffixed(&self.exposed, self.server.name.as_str(), &self.name)
     }
 
     /// The schema of its arguments, compiled. A schema that cannot be checked accepts everything, so there is always

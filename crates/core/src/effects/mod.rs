@@ -6,7 +6,6 @@
 
 mod words;
 
-use crate::catalog::{Backing, Tool};
 use crate::json::RawJson;
 use crate::server::{ServerEntry, SideEffects};
 use serde::{Deserialize, Serialize};
@@ -88,24 +87,6 @@ enum AnnotationHint {
     ReadOnly,
     Destructive,
     Additive,
-}
-
-/// The effect of a tool.
-pub fn effect_of(tool: &Tool) -> Effect {
-    if tool.server.is_virtual() && tool.terms.side_effects == SideEffects::Network {
-        return effect_of_backing(tool);
-    }
-    effect(&tool.server, tool.terms.side_effects, &tool.name, &tool.definition)
-}
-
-/// The effect of a manifest tool whose label says no more than that it uses the network: that of the most dangerous
-/// tool behind it. For an HTTP service or a model only the tool's own name is known.
-fn effect_of_backing(tool: &Tool) -> Effect {
-    let backing = || tool.bounds.iter().flat_map(|bounds| &bounds.backing);
-    let by_name = || effect(&tool.server, SideEffects::Network, &tool.name, &tool.definition);
-    let unseen = backing().any(|backing| backing.tools().is_empty()).then(by_name);
-    let seen = backing().flat_map(Backing::tools).map(|tool| tool.effect());
-    seen.chain(unseen).max_by_key(|effect| effect.rung).unwrap_or_else(by_name)
 }
 
 /// The effect of a tool by its server's entry, the operator's label, its own name and its definition.

@@ -1,8 +1,8 @@
 //! Chooses the exposure mode from the settings, the client and the size of the catalog.
 
 use super::Mode;
-use super::clients::{ClientFamily, family, own_name};
 use crate::catalog::ToolPatterns;
+use crate::clients::{ClientFamily, family, own_name};
 use globset::{Glob, GlobMatcher};
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};

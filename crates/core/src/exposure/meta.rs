@@ -1,25 +1,12 @@
 //! The meta tools: let a model find, read and call tools that its client does not list.
 
-use crate::catalog::Tool;
 use crate::json::{RawJson, parse_strictly};
 use serde_json::json;
 
+pub use crate::own_names::{CALL, DESCRIBE, LIST, SEARCH};
+
 /// The maximum nesting depth of arguments sent as text: the same as of a client's message.
 const MAX_DEPTH: usize = 64;
-
-/// Finds tools by what they do.
-pub const SEARCH: &str = "mcp_tool_search";
-/// Lists tools, page by page.
-pub const LIST: &str = "mcp_tool_list";
-/// Returns one tool's full definition.
-pub const DESCRIBE: &str = "mcp_tool_describe";
-/// Calls any tool by name.
-pub const CALL: &str = "mcp_tool_call";
-
-/// Whether a tool is one of the meta tools, which are listed only in `search` mode.
-pub fn is_meta(tool: &Tool) -> bool {
-    tool.server.is_own() && matches!(&*tool.name, SEARCH | LIST | DESCRIBE | CALL)
-}
 
 /// The definitions of the meta tools. They are short, because every client in `search` mode has them in its context.
 pub fn definitions() -> [RawJson; 4] {

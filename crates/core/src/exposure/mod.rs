@@ -5,20 +5,20 @@
 
 mod answer;
 mod choice;
-mod clients;
-mod loaded;
 pub mod meta;
 mod signature;
+mod statistics;
 mod surface;
+mod views;
 
+pub use crate::clients::{ClientFamily, Dialect, InputSchemas, OutputSchemas, family};
+pub use crate::loaded_tools::{LoadedTools, MAX_LOADED};
 pub use answer::{AnswerHit, SearchAnswer, search_answer};
 pub use choice::{ConfiguredMode, ExposureTerms, ModeChoice, Reason, Size, choose};
-pub(crate) use clients::name_limits;
-pub use clients::{ClientFamily, Dialect, InputSchemas, OutputSchemas, family};
-pub use loaded::{LoadedTools, MAX_LOADED};
 pub use signature::{cut, signature};
+pub use statistics::{Statistics, Weight};
 pub use surface::{ListShape, ModeCosts, summary};
-pub(crate) use surface::{ShapeKey, shortened, size};
+pub use views::CatalogView;
 
 use crate::words::words;
 

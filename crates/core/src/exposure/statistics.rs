@@ -1,11 +1,11 @@
 //! Context statistics: the token cost of a caller's tools in full, as summaries, and as sent to a client.
 
-use super::definition_tokens;
+use super::summary;
 use crate::caller::Caller;
 use crate::catalog::{Catalog, ListBytes, Lookup, Tool};
-use crate::exposure::{meta, summary};
 use crate::names::ServerName;
 use crate::permission::{Permission, on_tool};
+use crate::weigh::definition_tokens;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -81,7 +81,7 @@ impl Statistics {
 /// The token counts of a tool; `None` for a meta tool that the client was not sent.
 fn weigh(tool: &Tool, sent: u64, limit: usize) -> Option<Weight> {
     // A client that gets all definitions does not need meta tools.
-    if meta::is_meta(tool) {
+    if tool.is_meta() {
         return (sent > 0).then_some(Weight { sent, ..Weight::default() });
     }
     let full = u64::from(tool.token_cost());

@@ -1,11 +1,11 @@
 //! Surfaces: definitions in the form for a mode and a client, and their token cost.
 
+use super::Mode;
 use super::choice::{ExposureTerms, Size};
-use super::clients::{Dialect, InputSchemas, OutputSchemas};
 use super::signature::cut;
-use super::{Mode, meta};
 use crate::caller::Caller;
-use crate::catalog::{Catalog, Naming, Tool};
+use crate::catalog::{Catalog, Tool};
+use crate::clients::{Dialect, InputSchemas, OutputSchemas};
 use crate::json::{Edit, Member, ObjectWriter, RawJson, edit_object, with_members};
 use crate::weigh;
 use std::borrow::Cow;
@@ -31,15 +31,15 @@ pub struct ListShape<'a> {
 }
 
 /// The cache key of a form.
-pub(crate) type ShapeKey = (Mode, Dialect, u64);
+pub(super) type ShapeKey = (Mode, Dialect, u64);
 
 impl ListShape<'_> {
-    pub(crate) fn key(&self) -> ShapeKey {
+    pub(super) fn key(&self) -> ShapeKey {
         (self.mode, self.dialect, self.terms.key())
     }
 
     /// Whether the list of these tools equals the catalog's own.
-    pub(crate) fn is_plain<'t>(&self, mut tools: impl Iterator<Item = &'t Arc<Tool>>) -> bool {
+    pub(super) fn is_plain<'t>(&self, mut tools: impl Iterator<Item = &'t Arc<Tool>>) -> bool {
         let takes_all = self.dialect.output == OutputSchemas::Any;
         self.mode == Mode::Full
             && Dialect { output: OutputSchemas::Any, ..self.dialect } == Dialect::ANY
@@ -47,9 +47,9 @@ impl ListShape<'_> {
     }
 
     /// The entry of a tool in the list, or `None` if it is not listed. `loaded` are the names a session has loaded.
-    pub(crate) fn entry<'t>(&self, tool: &'t Tool, loaded: &[Box<str>]) -> Option<Cow<'t, RawJson>> {
+    pub(super) fn entry<'t>(&self, tool: &'t Tool, loaded: &[Box<str>]) -> Option<Cow<'t, RawJson>> {
         if tool.server.is_own() {
-            let is_listed = self.mode == Mode::Search || !meta::is_meta(tool);
+            let is_listed = self.mode == Mode::Search || !tool.is_meta();
             return is_listed.then_some(Cow::Borrowed(&tool.definition));
         }
         let is_pinned = || self.terms.pins.match_any(tool);
@@ -82,15 +82,9 @@ pub fn summary(tool: &Tool, name: &str, limit: usize) -> RawJson {
 /// The name of a tool for a client.
 fn name_for<'t>(tool: &'t Tool, dialect: &Dialect) -> Cow<'t, str> {
     match dialect.longest_name {
-        Some(limit) if tool.exposed.len() > limit => Cow::Owned(shortened(tool, limit)),
+        Some(limit) if tool.exposed.len() > limit => Cow::Owned(tool.shortened(limit)),
         _ => Cow::Borrowed(&tool.exposed),
     }
-}
-
-/// A tool's name, truncated for clients with a length limit.
-pub(crate) fn shortened(tool: &Tool, limit: usize) -> String {
-    let naming = Naming { max_length: limit, ..Naming::default() };
-    naming.suffixed(&tool.exposed, tool.server.name.as_str(), &tool.name)
 }
 
 /// The definition adapted to a client; borrowed if it needs no change.
@@ -204,7 +198,7 @@ impl ModeCosts {
 }
 
 /// How much of a caller's tools fits into the budget. Stops counting as soon as that is known.
-pub(crate) fn size(catalog: &Catalog, caller: &Caller, terms: &ExposureTerms) -> Size {
+pub(super) fn size(catalog: &Catalog, caller: &Caller, terms: &ExposureTerms) -> Size {
     let fits = |cost: &dyn Fn(&Tool) -> u32| {
         let mut tools = catalog.tools(caller);
         tools.try_fold(terms.tool_tokens, |left, tool| left.checked_sub(cost(tool))).is_some()
@@ -312,6 +306,6 @@ mod tests {
         let made = adapted(&long, &dialect).member("name").expect("a name");
         let made = made.string().expect("text").into_owned();
         assert_eq!(made.len(), 20);
-        assert_eq!(made, shortened(&long, 20));
+        assert_eq!(made, long.shortened(20));
     }
 }

@@ -1,11 +1,10 @@
 //! Views: the tool lists of callers with the same rights, in each form, built on first use.
 
-use super::index::Lookup;
-use super::listing::{ListBytes, ListKind};
-use super::snapshot::Catalog;
-use super::tool::Tool;
+use super::choice::{ExposureTerms, Size};
+use super::surface::{ListShape, ShapeKey, size};
 use crate::caller::Caller;
-use crate::exposure::{ExposureTerms, ListShape, LoadedTools, ShapeKey, Size, size};
+use crate::catalog::{Catalog, ListBytes, ListKind, Tool};
+use crate::loaded_tools::LoadedTools;
 use crate::permission::{Permission, ServerVisibility, on_tool, tools_extent};
 use bytes::{Bytes, BytesMut};
 use std::collections::HashMap;
@@ -22,7 +21,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// All views of one snapshot.
 #[derive(Debug, Default)]
-pub(super) struct Views(Mutex<HashMap<String, Arc<CatalogView>>>);
+struct Views(Mutex<HashMap<String, Arc<CatalogView>>>);
 
 impl Views {
     fn of(&self, key: String) -> Arc<CatalogView> {
@@ -55,7 +54,7 @@ struct ViewState {
 impl Catalog {
     /// The view of a caller.
     pub fn view(&self, caller: &Caller) -> Arc<CatalogView> {
-        self.views().of(self.view_key(caller))
+        self.views().get_or_compute(Views::default).of(self.view_key(caller))
     }
 
     /// The size of a view relative to the budget; computed once.
@@ -106,14 +105,6 @@ impl Catalog {
         }
         let key = format!("{} {:?} {}", self.revision, shape.key(), view.key);
         loaded.list(key, |names| self.write(caller, shape, names))
-    }
-
-    /// Finds a tool by any accepted name among those a caller may use, without the gateway's own tools.
-    pub fn served_tool(&self, name: &str, caller: &Caller) -> Lookup<'_> {
-        match self.tool(name, caller) {
-            Lookup::Found(tool) if tool.server.is_own() => Lookup::Unknown,
-            found => found,
-        }
     }
 
     fn write(&self, caller: &Caller, shape: &ListShape<'_>, loaded: &[Box<str>]) -> ListBytes {

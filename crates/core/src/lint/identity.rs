@@ -1,7 +1,7 @@
 //! Identity arguments that the gateway does not supply: a caller of such a tool may name any user.
 
 use super::{FindingCode, FindingSeverity, LintFinding};
-use crate::catalog::Tool;
+use crate::json::RawJson;
 
 /// Names of arguments that identify the calling user.
 const NAMES: [&str; 8] = [
@@ -15,10 +15,10 @@ const NAMES: [&str; 8] = [
     "_atlas_user",
 ];
 
-/// The arguments of a tool that name a user and that its callers supply. Arguments that the gateway supplies are not in
+/// The arguments in a definition that name a user and that its callers supply. Arguments that the gateway supplies are not in
 /// the schema that callers see.
-pub fn unsupplied_identity(tool: &Tool) -> Vec<&'static str> {
-    let text = tool.definition.as_bytes();
+pub fn unsupplied_identity(definition: &RawJson) -> Vec<&'static str> {
+    let text = definition.as_bytes();
     let is_written = |name: &&&str| {
         let quoted = format!("\"{name}\"");
         text.windows(quoted.len()).any(|window| window == quoted.as_bytes())
@@ -27,7 +27,7 @@ pub fn unsupplied_identity(tool: &Tool) -> Vec<&'static str> {
     if written.is_empty() {
         return written;
     }
-    let Some(properties) = tool.input_schema().member("properties") else { return Vec::new() };
+    let Some(properties) = definition.at(&["inputSchema", "properties"]) else { return Vec::new() };
     written.into_iter().filter(|name| properties.member(name).is_some()).collect()
 }
 

@@ -14,10 +14,9 @@ mod tests;
 
 pub use characters::{HiddenCharacter, HiddenKind, find_hidden, revealed, suspicious, visible};
 pub use identity::{identity_finding, unsupplied_identity};
-pub use names::{RESERVED, disguise, reserved};
+pub use names::{disguise, reserved};
 pub use siblings::Siblings;
 
-use crate::catalog::Tool;
 use crate::json::RawJson;
 use crate::server::SideEffects;
 use serde_json::Value;
@@ -134,30 +133,16 @@ pub struct LintSubject<'a> {
     pub label: Option<SideEffects>,
 }
 
-impl<'a> LintSubject<'a> {
-    /// A tool of the catalog.
-    pub fn of(tool: &'a Tool) -> Self {
-        // A manifest tool has no server that could prefix its name.
-        let server = (!tool.server.is_virtual()).then(|| tool.server.name.as_str());
-        let label = Some(tool.terms.side_effects);
-        Self { server, name: &tool.name, definition: &tool.definition, label }
-    }
-
+impl LintSubject<'_> {
     /// The tool's description.
     pub fn description(&self) -> Option<String> {
         self.definition.member("description")?.string().map(|text| text.into_owned())
     }
 }
 
-/// Scores a tool of the catalog.
-pub fn score(tool: &Tool) -> Score {
-    examine(&LintSubject::of(tool))
-}
-
-/// The points of a tool of the catalog; skips the findings that cost none.
-pub fn points(tool: &Tool) -> u8 {
-    let subject = LintSubject::of(tool);
-    scored(&subject, &read(&subject)).points
+/// The points of a definition; skips the findings that cost none.
+pub fn points(subject: &LintSubject<'_>) -> u8 {
+    scored(subject, &read(subject)).points
 }
 
 /// Scores a definition.

@@ -1,15 +1,11 @@
 //! Names that are easily mistaken for others: letters of other scripts that look alike, and the names of the gateway's
 //! own tools.
 
-use crate::exposure::meta;
-use crate::result::budget::READER;
+use crate::own_names::RESERVED;
 use std::collections::HashMap;
 use std::sync::LazyLock;
 use unicode_security::confusable_detection::skeleton as drawn;
 use unicode_security::{RestrictionLevel, RestrictionLevelDetection};
-
-/// The names of the gateway's own tools. No server and no manifest may use them.
-pub const RESERVED: [&str; 5] = [meta::SEARCH, meta::LIST, meta::DESCRIBE, meta::CALL, READER];
 
 /// Maximum number of characters of a name that are compared.
 const MAX_COMPARED: usize = 256;

@@ -11,13 +11,13 @@ mod provider;
 mod terms;
 mod version;
 
+pub use crate::answerer::ApprovalBy;
 pub use auth::{AuthHints, CredentialNeed, CredentialVariable};
 pub use provider::{HttpMethod, HttpRequest, Mapping, ProviderKind, ProviderSpec};
 pub use semver::Version;
 pub use terms::{Parallel, ToolTerms};
 pub use version::read_version;
 
-use crate::held::Answerer;
 use crate::json::RawJson;
 use crate::names::ServerName;
 use crate::server::SideEffects;
@@ -110,30 +110,6 @@ pub struct Overlay {
     pub safety_level: Option<SafetyLevel>,
     /// The cost of one call.
     pub cost: Option<Cost>,
-}
-
-/// Who must approve each call of a tool.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ApprovalBy {
-    /// No approval is required.
-    #[default]
-    None,
-    /// The caller, each time and in person.
-    Caller,
-    /// An approver other than the caller.
-    Approver,
-}
-
-impl ApprovalBy {
-    /// Who may answer, if approval is required.
-    pub fn answerer(self) -> Option<Answerer> {
-        match self {
-            Self::None => None,
-            Self::Caller => Some(Answerer::InPerson),
-            Self::Approver => Some(Answerer::ApproverOnly),
-        }
-    }
 }
 
 /// An operator's rating of a tool's danger.

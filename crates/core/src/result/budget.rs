@@ -5,13 +5,12 @@ use super::artifact::{Artifact, ArtifactContent, StoredArtifact};
 use super::contract::first_ranges;
 use super::inspect::{MAX_BLOCKS, ResultMembers, block_text};
 use super::{media, shrink};
-use crate::call::Warning;
 use crate::json::{Edit, ObjectWriter, RawJson, compacted, edit_object};
 use crate::schema::PublicSchema;
+use crate::warning::Warning;
 use bytes::Bytes;
 
-/// The name of the tool that reads kept files.
-pub const READER: &str = "artifact_read";
+pub use crate::own_names::READER;
 /// Number of bytes of text that count as a token.
 const TOKEN_BYTES: usize = 4;
 /// Maximum number of characters of a preview.

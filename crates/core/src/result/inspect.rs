@@ -7,9 +7,9 @@ use super::artifact::{Artifact, ArtifactContent, RefusedArtifact, StoredArtifact
 use super::contract::{Contract, OutputTarget, first_ranges};
 use super::prescan::Prescan;
 use super::{ARTIFACTS, DISPLAY, display, media};
-use crate::call::Warning;
 use crate::json::{Edit, Member, ObjectWriter, RawJson, edit_object, with_members};
 use crate::schema::shortened;
+use crate::warning::Warning;
 use std::ops::Range;
 
 /// Maximum number of blocks of a result that are inspected.

@@ -7,11 +7,9 @@
 mod cost;
 mod merge;
 mod pieces;
-mod statistics;
 mod vocabulary;
 
 pub use cost::{definition_tokens, model_view};
-pub use statistics::{Statistics, Weight};
 pub use vocabulary::{PackError, pack};
 
 use merge::BytePairMerger;

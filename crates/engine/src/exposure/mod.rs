@@ -1,7 +1,7 @@
 //! Exposure: which tools each client is shown, in which mode, and why.
 //!
 //! The mode depends on the settings, the client's name and the size of the catalog (`core/exposure`). The bytes of
-//! each list are cached per view and form (`core/catalog/views.rs`). A legacy session's `ClientFacts` hold the tools
+//! each list are cached per view and form (`core/exposure/views.rs`). A legacy session's `ClientFacts` hold the tools
 //! that it has loaded, which the meta tools add to (`own`).
 
 mod stats;

@@ -5,8 +5,9 @@ use super::service::GroupService;
 use super::{ClaimedIdentity, is_name};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
-use toolbooth_core::call::policy::RuleBook;
-use toolbooth_core::caller::{Admin, Caller, CallerKind, ForwardedHeaders, Groups, OPERATOR_PREFIX};
+use toolbooth_core::caller::{
+    Admin, Caller, CallerKind, ForwardedHeaders, Groups, HidingRules, OPERATOR_PREFIX,
+};
 use toolbooth_core::compliance::Levels;
 use toolbooth_core::permission::{Permission, on_persona};
 use toolbooth_core::persona::Personas;
@@ -27,7 +28,7 @@ pub struct Directory {
     /// Compliance levels.
     pub levels: Levels,
     /// The operator's rules, if any of them hides tools.
-    pub hiding_rules: Option<Arc<RuleBook>>,
+    pub hiding_rules: Option<Arc<dyn HidingRules>>,
 }
 
 /// Whether a new directory changes the rights of any user.

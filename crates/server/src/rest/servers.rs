@@ -195,7 +195,7 @@ fn unsupplied_identities<'a>(
         Tenancy::Many => part.tools.as_slice(),
     };
     tools.iter().flat_map(|tool| {
-        unsupplied_identity(tool).into_iter().map(|argument| AsideView {
+        unsupplied_identity(&tool.definition).into_iter().map(|argument| AsideView {
             kind: "identity",
             name: tool.name.to_string(),
             reason: format!("callers may name any user in `{argument}`"),

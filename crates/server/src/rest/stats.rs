@@ -9,8 +9,8 @@ use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use toolbooth_core::catalog::Tool;
+use toolbooth_core::exposure::{Statistics, Weight};
 use toolbooth_core::fault::{Blame, Problem};
-use toolbooth_core::weigh::{Statistics, Weight};
 use toolbooth_engine::exposure::{ClientExposure, LoadedCount};
 use utoipa::{IntoParams, ToSchema};
 

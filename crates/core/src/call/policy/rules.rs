@@ -3,7 +3,7 @@
 use super::canonical::readings;
 use super::{Policy, Verdict};
 use crate::call::draft::Draft;
-use crate::caller::{Caller, ClientFacts};
+use crate::caller::{Caller, ClientFacts, HidingRules};
 use crate::catalog::{Backing, BadPattern, Tool, ToolPatterns};
 use crate::fault::{Blame, Fault};
 use crate::held::Answerer;
@@ -249,15 +249,6 @@ pub struct RuleBook {
     layers: Vec<LayerRules>,
 }
 
-impl PartialEq for RuleBook {
-    /// Compares by identity, because patterns cannot be compared by what they match.
-    fn eq(&self, other: &Self) -> bool {
-        std::ptr::eq(self, other)
-    }
-}
-
-impl Eq for RuleBook {}
-
 impl RuleBook {
     /// Builds a book from these layers.
     pub fn new(layers: Vec<LayerRules>) -> Result<Self, RuleFault> {
@@ -266,22 +257,6 @@ impl RuleBook {
             return Err(RuleFault::TooMany);
         }
         Ok(Self { layers })
-    }
-
-    /// Whether a rule hides this tool from this caller, whatever the arguments.
-    pub fn hides(&self, caller: &Caller, tool: &Tool) -> bool {
-        let about = |rule: &&Rule| rule.is_about_caller(caller) && rule.is_about_tool(tool);
-        self.layers.iter().any(|layer| {
-            // The first match wins, so an earlier rule may keep the tool visible.
-            let first = layer.0.iter().filter(|rule| rule.arguments.is_empty()).find(about);
-            first.is_some_and(Rule::hides)
-        })
-    }
-
-    /// Which of the hiding rules apply to this caller. Callers with different signatures see different lists.
-    pub fn signature(&self, caller: &Caller) -> String {
-        let rules = self.layers.iter().flat_map(|layer| &layer.0);
-        rules.map(|rule| if rule.is_about_caller(caller) { '1' } else { '0' }).collect()
     }
 
     /// Whether any rule hides a tool.
@@ -295,6 +270,22 @@ impl RuleBook {
                 && rule.is_about_tool(&draft.tool)
                 && rule.fits_arguments(&draft.arguments)
         })
+    }
+}
+
+impl HidingRules for RuleBook {
+    fn hides(&self, caller: &Caller, tool: &Tool) -> bool {
+        let about = |rule: &&Rule| rule.is_about_caller(caller) && rule.is_about_tool(tool);
+        self.layers.iter().any(|layer| {
+            // The first match wins, so an earlier rule may keep the tool visible.
+            let first = layer.0.iter().filter(|rule| rule.arguments.is_empty()).find(about);
+            first.is_some_and(Rule::hides)
+        })
+    }
+
+    fn signature(&self, caller: &Caller) -> String {
+        let rules = self.layers.iter().flat_map(|layer| &layer.0);
+        rules.map(|rule| if rule.is_about_caller(caller) { '1' } else { '0' }).collect()
     }
 }
 

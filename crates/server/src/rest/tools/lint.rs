@@ -12,7 +12,7 @@ use serde::Serialize;
 use toolbooth_core::caller::Admin;
 use toolbooth_core::catalog::{Quarantined, Tool};
 use toolbooth_core::lint::{
-    FindingCode, FindingSeverity, LintFinding, LintSubject, Score, Siblings, examine, identity_finding,
+    FindingCode, FindingSeverity, LintFinding, Score, Siblings, examine, identity_finding,
     unsupplied_identity,
 };
 use toolbooth_core::registry::PageCursor;
@@ -116,10 +116,10 @@ pub async fn lint(
         siblings.add(tool.server.name.as_str(), &tool.name, &tool.description().unwrap_or_default());
     }
     let view = |tool: &Tool| {
-        let subject = LintSubject::of(tool);
+        let subject = tool.lint_subject();
         let mut score: Score = examine(&subject).beside(&subject, &siblings);
         if audience == Tenancy::Many {
-            score.findings.extend(unsupplied_identity(tool).into_iter().map(identity_finding));
+            score.findings.extend(unsupplied_identity(&tool.definition).into_iter().map(identity_finding));
         }
         LintView {
             name: tool.exposed.to_string(),
