@@ -1,7 +1,7 @@
 //! Checks of setting values that their types cannot express, and of combinations of settings.
 
-use crate::finding::Finding;
-use crate::load::LoadContext;
+use crate::context::LoadContext;
+use crate::finding::{Finding, GLOB_HINT};
 use crate::node::{Mark, Node};
 use crate::servers::{ConfiguredServer, ServerConfigState};
 use crate::settings::{AuthMode, RuleSettings, Settings};
@@ -16,10 +16,6 @@ const MIN_PROXY_SECRET: usize = 16;
 /// Words that indicate that a key is still a placeholder.
 const PLACEHOLDERS: [&str; 8] =
     ["change", "example", "placeholder", "secret-key", "proxy-secret", "password", "your-", "xxxx"];
-
-/// The hint for an invalid glob.
-pub(crate) const GLOB_HINT: &str =
-    "`*` matches any characters, `?` one character, `[ab]` and `{a,b}` one of several";
 
 /// Checks all settings. Errors that would weaken access control or prevent a start stop the load.
 pub(crate) fn settings(context: &mut LoadContext<'_>, merged: &Node, settings: &Settings) {

@@ -1,6 +1,5 @@
 //! Dialects: splits a file of any supported program into servers and settings.
 
-use crate::entry::Flavor;
 use crate::finding::Finding;
 use crate::node::{MapKey, Mark, Node, TemplateText, Value};
 use crate::texts::SourceTexts;
@@ -16,6 +15,15 @@ pub(crate) enum FileKind {
     Llm,
     /// Compliance levels.
     Compliance,
+}
+
+/// The kind of file that an entry comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Flavor {
+    /// A file with its servers under a key.
+    Plain,
+    /// A flat map of servers, which follow the complete injection contract.
+    FlatAtlas,
 }
 
 /// A server entry of one file, before normalisation.

@@ -1,16 +1,13 @@
 //! Deserialization and serialization of common field types: secrets, seconds, and single values in place of lists.
 
 use crate::read::{ONE_OR_MANY, SECRET};
-use crate::secrets::hide;
+use crate::secrets::{HIDDEN, hide};
 use serde::de::{self, Deserialize, Deserializer, SeqAccess, Visitor};
 use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 use toolbooth_core::secret::SecretText;
-
-/// The text shown in place of a literal secret.
-pub(crate) const HIDDEN: &str = "(hidden)";
 
 /// A string field that may contain `${NAME}`.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,9 +1,15 @@
 //! Findings: errors and warnings about a configuration, with their location and a hint.
 
+use crate::node::Mark;
+use crate::texts::{ON_COMMAND_LINE, Snippet, SourceLocation, SourceTexts};
 use serde::Serialize;
 use std::fmt;
 use std::path::PathBuf;
 use toolbooth_core::fault::{Blame, Fault, Problem};
+
+/// The hint for an invalid glob.
+pub(crate) const GLOB_HINT: &str =
+    "`*` matches any characters, `?` one character, `[ab]` and `{a,b}` one of several";
 
 /// The severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -22,50 +28,6 @@ impl Severity {
             Self::Error => "error",
             Self::Warning => "warning",
         }
-    }
-}
-
-/// The location of a value or a finding. Lines and columns start at one; zero means unknown.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct SourceLocation {
-    /// The file, if the source is a file.
-    pub file: Option<PathBuf>,
-    /// The line.
-    pub line: u32,
-    /// The column, in characters.
-    pub column: u32,
-    /// The source if it is not a file, such as "variable `TOOLBOOTH_LISTEN`".
-    pub via: Option<String>,
-}
-
-impl fmt::Display for SourceLocation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (&self.file, &self.via) {
-            (Some(file), _) if self.line > 0 => write!(f, "{}:{}:{}", file.display(), self.line, self.column),
-            (Some(file), _) => write!(f, "{}", file.display()),
-            (None, Some(via)) => f.write_str(via),
-            (None, None) => f.write_str("(built in)"),
-        }
-    }
-}
-
-/// The line of a file that a finding is about. It may contain literal secrets, so it is printed on a terminal only.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Snippet {
-    /// The whole line.
-    pub line: String,
-    /// The number of characters before the marked part.
-    pub before: usize,
-    /// The number of characters in the marked part, at least one.
-    pub width: usize,
-}
-
-impl fmt::Debug for Snippet {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Snippet")
-            .field("before", &self.before)
-            .field("width", &self.width)
-            .finish_non_exhaustive()
     }
 }
 
@@ -151,7 +113,7 @@ impl Finding {
 
     /// Sets the location.
     #[must_use]
-    pub fn at(mut self, texts: &crate::texts::SourceTexts, mark: crate::node::Mark) -> Self {
+    pub fn at(mut self, texts: &SourceTexts, mark: Mark) -> Self {
         let SourceLocation { file, line, column, via } = texts.location(mark);
         (self.file, self.line, self.column, self.via) = (file, line, column, via);
         self.snippet = texts.snippet(mark);
@@ -171,7 +133,7 @@ impl Finding {
 
     /// Whether the finding is about a `key=value` argument of the command line.
     pub(crate) fn is_on_command_line(&self) -> bool {
-        self.via.as_deref().is_some_and(|via| via.ends_with(crate::texts::ON_COMMAND_LINE))
+        self.via.as_deref().is_some_and(|via| via.ends_with(ON_COMMAND_LINE))
     }
 
     /// Converts the finding to a problem, which every interface can render.

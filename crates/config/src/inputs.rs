@@ -1,10 +1,10 @@
 //! The inputs of loading: paths, environment and command line arguments, collected once.
 
-use crate::manifest::GoodManifests;
 use crate::trust::TrustBook;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::PathBuf;
+use toolbooth_core::manifest::Manifest;
 
 /// The inputs of loading. The crate reads nothing else from the process.
 #[derive(Clone, Default)]
@@ -47,6 +47,9 @@ pub struct Sources {
     /// Which files are read.
     pub discovery: FileDiscovery,
 }
+
+/// The last valid entries of each manifest file. They remain in use if an edit breaks the file.
+pub type GoodManifests = BTreeMap<PathBuf, Vec<Manifest>>;
 
 /// Which configuration files are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

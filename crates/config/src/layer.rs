@@ -1,6 +1,6 @@
 //! Configuration layers, and the origin of a value.
 
-use crate::finding::SourceLocation;
+use crate::texts::SourceLocation;
 use serde::Serialize;
 use std::fmt;
 use std::path::PathBuf;

@@ -5,8 +5,10 @@
 
 #![forbid(unsafe_code)]
 
+mod bounded_file;
 mod changes;
 mod checks;
+mod context;
 mod dialect;
 mod digest;
 mod entry;
@@ -40,16 +42,18 @@ pub mod trust;
 pub mod watch;
 
 pub use changes::ServerChanges;
+pub use context::UntrustedSettings;
 pub use environment::RESERVED as RESERVED_VARIABLES;
 pub use explain::{Explanation, Overridden, explain};
-pub use finding::{Finding, Severity, Snippet, SourceLocation, render};
+pub use finding::{Finding, Severity, render};
 pub use inputs::{FileDiscovery, Sources};
 pub use layer::{ConfigOrigin, Layer};
-pub use load::{LoadFailure, LoadedConfig, UntrustedSettings, load, load_with_trust};
+pub use load::{LoadFailure, LoadedConfig, load, load_with_trust};
 pub use read::{ReadError, ReadErrorKind, dotted, read_all};
 pub use schema::schema;
 pub use servers::{ConfiguredServer, ServerConfigState};
 pub use settings::Settings;
 pub use show::{ShowMode, show};
 pub use suggest::nearest;
+pub use texts::{Snippet, SourceLocation};
 pub use trust::{Preview, TrustBook, TrustChange, TrustError};

@@ -1,20 +1,22 @@
 //! Loads all configuration files into settings and servers, and collects the findings.
 
+use crate::bounded_file::{read_bounded, unreadable};
+use crate::context::{ConfigDocument, LoadContext, UntrustedSettings};
 use crate::dialect::{self, FileKind, SplitFile};
-use crate::environment::{self, Argument};
+use crate::environment;
 use crate::expand::Variables;
 use crate::finding::Finding;
-use crate::inputs::Sources;
+use crate::inputs::{GoodManifests, Sources};
 use crate::layer::Layer;
 use crate::layers::{self, FilePresence, PlannedFile};
-use crate::manifest::{self, GatheredManifests, GoodManifests, ManifestInputs};
+use crate::manifest::{self, GatheredManifests, ManifestInputs};
 use crate::node::{Node, Value};
 use crate::ownership;
 use crate::parse;
 use crate::servers::{self, ConfiguredServer, EntryHistory};
 use crate::settings::Settings;
 use crate::texts::SourceTexts;
-use crate::trust::{Preview, TrustBook, TrustError};
+use crate::trust::{TrustBook, TrustError};
 use crate::{checks, resolve, schema};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -65,17 +67,6 @@ const PROTECTIONS: [&str; 10] = [
     "allowed_origins",
 ];
 
-/// A project file whose settings wait for trust.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct UntrustedSettings {
-    /// The file.
-    pub file: PathBuf,
-    /// The preview that the user is asked to trust.
-    pub preview: Preview,
-    /// The keys that are ignored until the file is trusted.
-    pub keys: Vec<String>,
-}
-
 /// A failed load. At least one finding is an error.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{}", sentence(.findings))]
@@ -117,19 +108,6 @@ impl toolbooth_core::fault::Fault for LoadFailure {
     fn hint(&self) -> Option<String> {
         self.findings.iter().find(|finding| finding.is_error()).and_then(|finding| finding.hint.clone())
     }
-}
-
-/// A file or another source of one layer, split into settings and servers.
-#[derive(Debug, Clone)]
-pub(crate) struct ConfigDocument {
-    pub layer: Layer,
-    pub path: Option<PathBuf>,
-    pub kind: FileKind,
-    pub split: SplitFile,
-    /// Whether its settings and servers are trusted without a question to the user.
-    pub settings_trusted: bool,
-    /// Whether the file has no keys: it is empty, or has only comments.
-    pub is_blank: bool,
 }
 
 impl fmt::Debug for LoadedConfig {
@@ -335,23 +313,7 @@ fn sorted(mut findings: Vec<Finding>) -> Vec<Finding> {
     findings
 }
 
-/// The state of one load: its sources, and the texts, findings and files collected so far.
-pub(crate) struct LoadContext<'a> {
-    pub sources: &'a Sources,
-    pub texts: SourceTexts,
-    pub findings: Vec<Finding>,
-    /// Whether an error was found that stops the load.
-    pub fatal: bool,
-    pub files: Vec<PathBuf>,
-}
-
 impl LoadContext<'_> {
-    /// Adds a finding that stops the load.
-    pub(crate) fn fatal(&mut self, finding: Finding) {
-        self.fatal = true;
-        self.findings.push(finding);
-    }
-
     /// Whether the command line contains an error. It stops the load: the user is present to correct it, and a gateway
     /// that ignored an argument would not do what was asked.
     fn command_line_is_wrong(&self) -> bool {
@@ -501,18 +463,6 @@ impl LoadContext<'_> {
     }
 }
 
-/// Reads a file up to the size limit, so that a device or a huge file cannot exhaust memory.
-pub(crate) fn read_bounded(path: &Path) -> std::io::Result<Vec<u8>> {
-    use std::io::Read;
-    let about = std::fs::metadata(path)?;
-    if about.is_dir() {
-        return Err(std::io::Error::from(std::io::ErrorKind::IsADirectory));
-    }
-    let mut bytes = Vec::new();
-    std::fs::File::open(path)?.take(parse::MAX_BYTES as u64 + 1).read_to_end(&mut bytes)?;
-    Ok(bytes)
-}
-
 /// Whether a file has no keys other than comments.
 fn holds_no_key(node: &Node) -> bool {
     node.members().is_some_and(|members| members.iter().all(|(key, _)| dialect::is_comment(&key.text)))
@@ -530,18 +480,3 @@ fn emptied(path: &Path) -> Finding {
 fn is_absent(error: &std::io::Error) -> bool {
     matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory)
 }
-
-pub(crate) fn unreadable(path: &Path, error: &std::io::Error, what: &str) -> Finding {
-    let (code, reason) = match error.kind() {
-        std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory => {
-            ("config.no-file", "does not exist")
-        }
-        std::io::ErrorKind::PermissionDenied => ("config.unreadable", "is not readable for this user"),
-        std::io::ErrorKind::IsADirectory => ("config.unreadable", "is a folder"),
-        _ => ("config.unreadable", "could not be read"),
-    };
-    Finding::error(code, format!("{what} {reason}")).in_file(path)
-}
-
-/// Command line arguments that set fields of servers.
-pub(crate) type ServerArguments = Vec<Argument>;

@@ -1,9 +1,8 @@
 //! Lookup of dotted keys in trees whose keys may contain dots, and masking of secrets in values.
 
 use crate::expand::references;
-use crate::fields::HIDDEN;
 use crate::node::{Node, Value};
-use crate::secrets::{looks_secret, masked_address, masked_args, sounds_secret};
+use crate::secrets::{HIDDEN, looks_secret, masked_address, masked_args, sounds_secret};
 use serde_json::Value as Json;
 
 /// The value at a dotted key. If keys contain dots, the longest matching key wins.

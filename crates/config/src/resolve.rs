@@ -1,12 +1,13 @@
 //! Resolves the settings of all layers: merges, expands, types and checks them.
 
+use crate::bounded_file::unreadable;
 use crate::checks;
+use crate::context::{ConfigDocument, LoadContext, UntrustedSettings};
 use crate::dialect::FileKind;
 use crate::environment::Argument;
 use crate::expand::{self, Variables};
 use crate::finding::Finding;
 use crate::layer::Layer;
-use crate::load::{ConfigDocument, LoadContext, UntrustedSettings, unreadable};
 use crate::merge::SettingsMerger;
 use crate::node::{MapKey, Mark, Node, PathStep, TextId};
 use crate::ownership;

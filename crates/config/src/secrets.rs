@@ -1,8 +1,10 @@
 //! Recognises secrets that are written literally in a file, and masks them.
 
 use crate::expand::references;
-use crate::fields::HIDDEN;
 use toolbooth_core::secret::SecretText;
+
+/// The text shown in place of a literal secret.
+pub(crate) const HIDDEN: &str = "(hidden)";
 
 /// Whether a variable or header with this name usually contains a secret.
 pub fn sounds_secret(name: &str) -> bool {

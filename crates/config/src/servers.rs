@@ -1,12 +1,12 @@
 //! Selects the effective entry of each server from all layers, and determines its state.
 
-use crate::dialect::RawServer;
+use crate::context::{ConfigDocument, LoadContext, ServerArguments};
+use crate::dialect::{Flavor, RawServer};
 use crate::digest;
-use crate::entry::{self, EntryInputs, Expansion, Flavor, Reveal};
+use crate::entry::{self, EntryInputs, Expansion, Reveal};
 use crate::expand::{self, Variables};
 use crate::finding::Finding;
 use crate::layer::{ConfigOrigin, Layer};
-use crate::load::{ConfigDocument, LoadContext, ServerArguments};
 use crate::merge::merged_entry;
 use crate::node::{MapKey, Mark, Node, Value};
 use crate::suggest::nearest;

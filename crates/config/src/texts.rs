@@ -1,7 +1,8 @@
 //! The source texts of a load, which turn a mark into file, line and column.
 
-use crate::finding::{Snippet, SourceLocation};
 use crate::node::{Mark, TextId};
+use serde::Serialize;
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -14,6 +15,50 @@ pub enum TextName {
     Variable(String),
     /// A `key=value` of the command line.
     Argument(String),
+}
+
+/// The location of a value or a finding. Lines and columns start at one; zero means unknown.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct SourceLocation {
+    /// The file, if the source is a file.
+    pub file: Option<PathBuf>,
+    /// The line.
+    pub line: u32,
+    /// The column, in characters.
+    pub column: u32,
+    /// The source if it is not a file, such as "variable `TOOLBOOTH_LISTEN`".
+    pub via: Option<String>,
+}
+
+impl fmt::Display for SourceLocation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.file, &self.via) {
+            (Some(file), _) if self.line > 0 => write!(f, "{}:{}:{}", file.display(), self.line, self.column),
+            (Some(file), _) => write!(f, "{}", file.display()),
+            (None, Some(via)) => f.write_str(via),
+            (None, None) => f.write_str("(built in)"),
+        }
+    }
+}
+
+/// The line of a file that a finding is about. It may contain literal secrets, so it is printed on a terminal only.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Snippet {
+    /// The whole line.
+    pub line: String,
+    /// The number of characters before the marked part.
+    pub before: usize,
+    /// The number of characters in the marked part, at least one.
+    pub width: usize,
+}
+
+impl fmt::Debug for Snippet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Snippet")
+            .field("before", &self.before)
+            .field("width", &self.width)
+            .finish_non_exhaustive()
+    }
 }
 
 /// The end of the location of an argument.

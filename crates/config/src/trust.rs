@@ -1,9 +1,9 @@
 //! Trust: the entries of project files that the user has approved, bound to a digest of their content.
 
 use crate::digest;
-use crate::fields::HIDDEN;
 use crate::lookup::masked;
 use crate::node::{Node, Value};
+use crate::secrets::HIDDEN;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io::Write;

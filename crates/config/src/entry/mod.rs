@@ -10,5 +10,5 @@ mod transport;
 mod view;
 
 pub(crate) use file::ServerFile;
-pub(crate) use normalise::{EntryInputs, Expansion, Flavor, normalise};
+pub(crate) use normalise::{EntryInputs, Expansion, normalise};
 pub(crate) use view::{Reveal, view};

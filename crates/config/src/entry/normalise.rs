@@ -2,6 +2,7 @@
 
 use super::file::{IdempotencyField, IdempotencyMap, InjectField, InjectMap, ServerFile};
 use super::{auth, rules, transport};
+use crate::dialect::Flavor;
 use crate::expand::{self, Variables};
 use crate::finding::{Finding, Severity};
 use crate::inputs::Sources;
@@ -17,15 +18,6 @@ use toolbooth_core::server::{
 
 /// The group of all authenticated callers.
 const AUTHENTICATED_GROUP: &str = "users";
-
-/// The kind of file that an entry comes from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Flavor {
-    /// A file with its servers under a key.
-    Plain,
-    /// A flat map of servers, which follow the complete injection contract.
-    FlatAtlas,
-}
 
 /// Whether the variables of an entry are expanded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,9 +2,8 @@
 
 use super::file::{ToolsField, ToolsMap};
 use super::normalise::EntryContext;
-use crate::checks::GLOB_HINT;
 use crate::fields::OneOrMany;
-use crate::finding::Severity;
+use crate::finding::{GLOB_HINT, Severity};
 use crate::manifest::overrides;
 use toolbooth_core::server::ToolRules;
 

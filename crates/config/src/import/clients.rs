@@ -1,8 +1,8 @@
 //! The configuration files of each client, and the conversion of their fields to ours.
 
 use super::Skipped;
+use crate::dialect::Flavor;
 use crate::dialect::{self, FileKind};
-use crate::entry::Flavor;
 use crate::inputs::Sources;
 use crate::node::{MapKey, Node, Value};
 use crate::texts::SourceTexts;

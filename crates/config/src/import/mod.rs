@@ -8,11 +8,12 @@ mod extract_secrets;
 pub use apply::{AppliedImport, UndoneImport, undo};
 pub use clients::ImportClient;
 
+use crate::bounded_file::unreadable;
 use crate::digest;
 use crate::entry::ServerFile;
 use crate::finding::Finding;
 use crate::inputs::Sources;
-use crate::load::{LoadedConfig, load, unreadable};
+use crate::load::{LoadedConfig, load};
 use crate::schema::known_keys;
 use crate::texts::SourceTexts;
 use clients::FoundServer;

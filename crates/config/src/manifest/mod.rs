@@ -16,21 +16,15 @@ pub(crate) mod overrides;
 mod provider;
 mod schema;
 
+pub use crate::inputs::GoodManifests;
 pub use check::{CheckedManifests, check, check_all};
 pub(crate) use gather::{GatheredManifests, ManifestInputs, gather};
 pub use schema::schema;
-
-use std::collections::BTreeMap;
-use std::path::PathBuf;
-use toolbooth_core::manifest::Manifest;
 
 /// The maximum number of manifest files.
 const MAX_FILES: usize = 2000;
 /// The maximum number of entries in all files.
 const MAX_ENTRIES: usize = 10_000;
-
-/// The last valid entries of each file. They remain in use if an edit breaks the file.
-pub type GoodManifests = BTreeMap<PathBuf, Vec<Manifest>>;
 
 /// A JSON pointer.
 #[derive(Debug, Clone, Default)]

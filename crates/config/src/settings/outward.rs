@@ -110,7 +110,7 @@ impl<'de> Deserialize<'de> for WebhookSettings {
 
             fn visit_str<E: de::Error>(self, url: &str) -> Result<WebhookSettings, E> {
                 Ok(WebhookSettings {
-                    url: SecretText::expanded(crate::fields::HIDDEN, url),
+                    url: SecretText::expanded(crate::secrets::HIDDEN, url),
                     types: Vec::new(),
                     secret: None,
                 })
