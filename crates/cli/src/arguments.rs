@@ -1,11 +1,11 @@
-//! The command line: global options and the list of commands.
+//! The command line: the list of commands.
 
 use crate::commands;
+use crate::global_options::GlobalOptions;
+use clap::builder::Resettable;
 use clap::builder::styling::{AnsiColor, Styles};
-use clap::builder::{FalseyValueParser, Resettable};
-use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::ffi::OsString;
-use std::path::PathBuf;
 
 const STYLES: Styles = Styles::styled()
     .header(AnsiColor::Green.on_default().bold())
@@ -74,69 +74,6 @@ fn without_empty_variable(argument: clap::Arg) -> clap::Arg {
         Some(value) if value.is_empty() => argument.env(Resettable::Reset),
         _ => argument,
     }
-}
-
-/// Options of every command.
-#[derive(Debug, Clone, Args)]
-pub struct GlobalOptions {
-    /// Configuration file; may repeat, later files win.
-    #[arg(
-        long = "config",
-        global = true,
-        value_name = "FILE",
-        env = "TOOLBOOTH_CONFIG",
-        hide_env = true,
-        display_order = 900
-    )]
-    pub config: Vec<PathBuf>,
-    #[arg(long, global = true, value_name = "DIR", hide = true, env = "TOOLBOOTH_CONFIG_DIR")]
-    pub config_dir: Option<PathBuf>,
-    #[arg(long, global = true, value_name = "DIR", hide = true, env = "TOOLBOOTH_CONFIG_OVERRIDES")]
-    pub config_overrides: Option<PathBuf>,
-    #[arg(long, global = true, value_name = "FILE", hide = true, env = "TOOLBOOTH_MCP_CONFIG")]
-    pub mcp_config: Option<PathBuf>,
-    #[arg(long, global = true, value_name = "FILE", hide = true, env = "TOOLBOOTH_LLM_CONFIG")]
-    pub llm_config: Option<PathBuf>,
-    #[arg(long, global = true, value_name = "FILE", hide = true)]
-    pub env_file: Option<PathBuf>,
-    #[arg(long, global = true, value_name = "DIR", hide = true)]
-    pub data_dir: Option<PathBuf>,
-    #[arg(long, global = true, hide = true)]
-    pub no_project: bool,
-    #[arg(long = "set", global = true, value_name = "KEY=VALUE", hide = true)]
-    pub set: Vec<String>,
-    #[arg(long, global = true, value_name = "TOKEN", hide = true)]
-    pub token: Option<String>,
-    /// Persona: a named, restricted view of the tools.
-    #[arg(
-        long,
-        global = true,
-        value_name = "NAME",
-        env = "TOOLBOOTH_PERSONA",
-        hide_env = true,
-        display_order = 903
-    )]
-    pub persona: Option<String>,
-    /// Print JSON for programs.
-    #[arg(
-        long,
-        global = true,
-        env = "TOOLBOOTH_JSON",
-        value_parser = FalseyValueParser::new(),
-        hide_env = true,
-        display_order = 901
-    )]
-    pub json: bool,
-    /// URL of a running gateway; its token is TOOLBOOTH_TOKEN.
-    #[arg(
-        long,
-        global = true,
-        value_name = "URL",
-        env = "TOOLBOOTH_URL",
-        hide_env = true,
-        display_order = 902
-    )]
-    pub url: Option<String>,
 }
 
 /// A command of `toolbooth`.

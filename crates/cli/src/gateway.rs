@@ -1,8 +1,8 @@
 //! Builds a gateway from its configuration.
 
-use crate::arguments::GlobalOptions;
 use crate::failure::CommandFailure;
-use crate::gateway_handle::find_running;
+use crate::global_options::GlobalOptions;
+use crate::running_gateway::find_running;
 use crate::{file_storage, sign_in, terms};
 use sha2::{Digest, Sha256};
 use std::net::SocketAddr;

@@ -1,11 +1,11 @@
 //! The gateway that a command uses: the one at `--url`, the running one, or an embedded one.
 
-use crate::arguments::GlobalOptions;
 use crate::embedded_gateway::{EmbeddedGateway, ServerSelection, StorePersistence, not_running};
 use crate::exit::Exit;
 use crate::failure::CommandFailure;
 use crate::gateway;
 use crate::gateway_record::GatewayRecord;
+use crate::global_options::GlobalOptions;
 use crate::progress::while_waiting;
 use crate::remote_gateway::{GatewayReply, RemoteGateway};
 use crate::render::{self, Paint, Tone};
@@ -14,13 +14,8 @@ use axum::body::Body;
 use bytes::Bytes;
 use http::{Method, Response};
 use serde_json::Value;
-use std::path::Path;
 use std::sync::Once;
-use std::time::Duration;
 use toolbooth_config::{Finding, LoadedConfig, ServerConfigState, Sources};
-
-/// How long a local gateway may take to answer the health check.
-const HEALTH_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The gateway that a command uses.
 pub enum GatewayHandle {
@@ -97,12 +92,12 @@ impl GatewayHandle {
         // Without a token, a command of the gateway's user administers it over the control socket.
         if record.control.is_some() && !remote.has_token() {
             remote.set_control(record.control);
-            if is_alive(&remote).await {
+            if remote.is_alive().await {
                 return Ok(Some(Self::Running(remote)));
             }
             remote.set_control(None);
         }
-        Ok(is_alive(&remote).await.then_some(Self::Running(remote)))
+        Ok(remote.is_alive().await.then_some(Self::Running(remote)))
     }
 
     /// Connects servers of an embedded gateway; a running one connects them itself.
@@ -204,19 +199,6 @@ fn concerns_settings(loaded: &LoadedConfig, finding: &Finding) -> bool {
             .iter()
             .any(|server| matches!(&server.state, ServerConfigState::Broken(reason) if reason == finding));
     finding.is_error() && !of_server
-}
-
-/// The gateway that is running on a data directory and answers. Its file alone is not enough: after a crash the
-/// process id may belong to another process.
-pub async fn find_running(data_dir: &Path) -> Option<GatewayRecord> {
-    let record = GatewayRecord::find(data_dir)?;
-    let remote = RemoteGateway::at(&record.url).ok()?;
-    is_alive(&remote).await.then_some(record)
-}
-
-async fn is_alive(remote: &RemoteGateway) -> bool {
-    let answer = tokio::time::timeout(HEALTH_TIMEOUT, remote.ask(Method::GET, "/health", None)).await;
-    matches!(answer, Ok(Ok(reply)) if reply.status.is_success())
 }
 
 /// Parses an answer.

@@ -10,6 +10,8 @@ mod commands;
 mod conformance_client;
 mod control;
 mod demo;
+mod dispatch;
+mod editor_handle;
 mod embedded_gateway;
 mod exit;
 mod exporters;
@@ -18,12 +20,14 @@ mod file_storage;
 mod gateway;
 mod gateway_handle;
 mod gateway_record;
+mod global_options;
 mod jq_worker;
 mod masking;
 mod progress;
 mod prompter;
 mod remote_gateway;
 mod render;
+mod running_gateway;
 mod setting_changes;
 mod shell;
 mod sign_in;
@@ -59,8 +63,8 @@ fn run() -> ExitCode {
         Some(word) if word == "help" => {
             let with_help =
                 std::iter::once("toolbooth".into()).chain(words).chain(std::iter::once("--help".into()));
-            commands::run(arguments::CliArguments::of(with_help))
+            dispatch::run(arguments::CliArguments::of(with_help))
         }
-        Some(_) => commands::run(arguments::CliArguments::of(std::env::args_os())),
+        Some(_) => dispatch::run(arguments::CliArguments::of(std::env::args_os())),
     }
 }

@@ -1,7 +1,7 @@
 //! Asks the user a question during a command.
 
+use crate::editor_handle::{EditedLine, Editor};
 use crate::render;
-use crate::shell::editor::{EditedLine, Editor};
 use nix::sys::termios::{FlushArg, tcflush};
 use std::io::{BufRead, IsTerminal, Write};
 

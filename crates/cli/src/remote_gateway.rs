@@ -18,6 +18,9 @@ use toolbooth_upstream::http::{HttpOrigin, OriginClient, OriginError};
 /// A name as one segment of a path.
 pub use toolbooth_core::percent::encoded as segment;
 
+/// How long a local gateway may take to answer the health check.
+const HEALTH_TIMEOUT: Duration = Duration::from_secs(2);
+
 /// How long a gateway may take to accept a connection.
 const CONNECT: Duration = Duration::from_secs(5);
 /// How long an answer may take: longer than any call.
@@ -49,6 +52,12 @@ pub struct GatewayReply {
 }
 
 impl RemoteGateway {
+    /// Whether it answers the health check.
+    pub async fn is_alive(&self) -> bool {
+        let answer = tokio::time::timeout(HEALTH_TIMEOUT, self.ask(Method::GET, "/health", None)).await;
+        matches!(answer, Ok(Ok(reply)) if reply.status.is_success())
+    }
+
     /// The gateway at a URL, such as `http://127.0.0.1:8665`.
     pub fn at(url: &str) -> Result<Self, CommandFailure> {
         // Users often give only host and port.

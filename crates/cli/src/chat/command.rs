@@ -1,12 +1,12 @@
 //! `toolbooth chat`: asks the model one question and prints its answer.
 
 use super::{Chat, ChatContext, ChatModel, ChatPrinter, ChatTools, ChatTurn, ChatVerbosity};
-use crate::arguments::GlobalOptions;
 use crate::commands::in_runtime;
 use crate::exit::Exit;
 use crate::failure::{CommandFailure, CommandResult};
 use crate::gateway;
 use crate::gateway_handle::GatewayHandle;
+use crate::global_options::GlobalOptions;
 use crate::prompter::Prompter;
 use crate::render;
 use clap::Args;

@@ -1,10 +1,10 @@
 //! `toolbooth audit`: lists and verifies the audit log.
 
 use super::{on_gateway, print_entries};
-use crate::arguments::GlobalOptions;
 use crate::exit::Exit;
 use crate::failure::CommandResult;
 use crate::gateway_handle::{GatewayHandle, read};
+use crate::global_options::GlobalOptions;
 use crate::remote_gateway::segment;
 use crate::render::{self, Paint, Table, TableCell, Tone, line, moment};
 use clap::{Args, Subcommand};

@@ -2,13 +2,13 @@
 
 use super::serve::reloading;
 use super::{in_runtime, trust};
-use crate::arguments::GlobalOptions;
 use crate::embedded_gateway::ServerSelection;
 use crate::exit::Exit;
 use crate::failure::{CommandFailure, CommandResult};
 use crate::gateway;
 use crate::gateway_handle::GatewayHandle;
 use crate::gateway_record::GatewayRecord;
+use crate::global_options::GlobalOptions;
 use crate::render::{self, Paint, Tone, line};
 use serde::Serialize;
 use serde_json::{Value, json};

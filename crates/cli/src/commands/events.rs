@@ -1,10 +1,10 @@
 //! `toolbooth events`: shows recent events and follows new ones.
 
 use super::in_runtime;
-use crate::arguments::GlobalOptions;
 use crate::exit::Exit;
 use crate::failure::{CommandFailure, CommandResult};
 use crate::gateway_handle::GatewayHandle;
+use crate::global_options::GlobalOptions;
 use crate::remote_gateway::segment;
 use crate::render::{self, Paint, Tone, line, moment};
 use axum::body::Body;

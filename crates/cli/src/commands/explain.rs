@@ -1,8 +1,8 @@
 //! `toolbooth explain CODE`: prints the page of a fault code.
 
-use crate::arguments::GlobalOptions;
 use crate::exit::Exit;
 use crate::failure::{CommandFailure, CommandResult};
+use crate::global_options::GlobalOptions;
 use crate::render::{self, Paint, Tone};
 use clap::Args;
 use serde_json::json;

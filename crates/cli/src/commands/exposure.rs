@@ -1,11 +1,11 @@
 //! `toolbooth exposure`: explains which tools a client is shown.
 
 use super::on_gateway;
-use crate::arguments::GlobalOptions;
 use crate::embedded_gateway::ServerSelection;
 use crate::exit::Exit;
 use crate::failure::CommandResult;
 use crate::gateway_handle::GatewayHandle;
+use crate::global_options::GlobalOptions;
 use crate::remote_gateway::segment;
 use crate::render::{self, Paint, Table, TableCell, Tone, line};
 use clap::{Args, Subcommand};

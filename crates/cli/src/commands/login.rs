@@ -1,11 +1,11 @@
 //! `toolbooth login`: stores a gateway's token for all commands.
 
 use super::in_runtime;
-use crate::arguments::GlobalOptions;
 use crate::exit::Exit;
 use crate::failure::{CommandFailure, CommandResult};
 use crate::gateway;
 use crate::gateway_handle::{self, GatewayHandle};
+use crate::global_options::GlobalOptions;
 use crate::render::{self, line};
 use crate::stored_tokens::StoredTokens;
 use clap::Args;

@@ -1,10 +1,9 @@
 //! `toolbooth man`: manual pages, generated from the definition of the command line.
 
-use crate::arguments::CliArguments;
 use crate::exit::Exit;
 use crate::failure::{CommandFailure, CommandResult};
 use crate::render;
-use clap::{Args, Command, CommandFactory};
+use clap::{Args, Command};
 use clap_mangen::Man;
 use std::path::{Path, PathBuf};
 use toolbooth_config::nearest;
@@ -25,9 +24,8 @@ pub struct ManArguments {
     dir: Option<PathBuf>,
 }
 
-/// Runs `toolbooth man`.
-pub fn run(arguments: &ManArguments) -> CommandResult {
-    let mut program = CliArguments::command();
+/// Runs `toolbooth man`. `program` is the definition of the command line.
+pub fn run(arguments: &ManArguments, mut program: Command) -> CommandResult {
     program.build();
     if let Some(folder) = &arguments.dir {
         let written = write_all(&program, "toolbooth", folder).map_err(|error| {

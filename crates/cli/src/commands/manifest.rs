@@ -1,12 +1,12 @@
 //! `toolbooth manifest`: lists and checks tool manifests.
 
 use super::{on_gateway, print_entries};
-use crate::arguments::GlobalOptions;
 use crate::embedded_gateway::ServerSelection;
 use crate::exit::Exit;
 use crate::failure::CommandResult;
 use crate::gateway;
 use crate::gateway_handle::GatewayHandle;
+use crate::global_options::GlobalOptions;
 use crate::render::{self, Paint, Table, TableCell, Tone};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};

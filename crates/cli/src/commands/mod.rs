@@ -26,53 +26,14 @@ pub mod tokens;
 pub mod tools;
 pub mod trust;
 
-use crate::arguments::{CliArguments, CliCommand, GlobalOptions};
 use crate::exit::Exit;
 use crate::failure::{CommandFailure, CommandResult};
 use crate::gateway_handle::GatewayHandle;
+use crate::global_options::GlobalOptions;
 use crate::render::{self, Paint};
 use serde_json::{Value, json};
 use std::future::Future;
-use std::process::ExitCode;
 use toolbooth_core::fault::{Blame, Problem};
-
-/// Runs a command.
-pub fn run(arguments: CliArguments) -> ExitCode {
-    let CliArguments { global, command } = arguments;
-    let outcome = match command {
-        CliCommand::Serve(arguments) => serve::run(&global, &arguments),
-        CliCommand::Stdio(arguments) => stdio::run(&global, &arguments),
-        CliCommand::Chat(arguments) => crate::chat::run(&global, &arguments),
-        CliCommand::Shell(arguments) => crate::shell::run(&global, &arguments),
-        CliCommand::Connect(arguments) => connect::run(&global, &arguments),
-        CliCommand::Servers(arguments) => servers::run(&global, arguments),
-        CliCommand::Tools(arguments) => tools::run(&global, arguments),
-        CliCommand::Call(arguments) => call::run(&global, &arguments),
-        CliCommand::Approvals(arguments) => approvals::run(&global, arguments),
-        CliCommand::Plan(arguments) => plan::run(&global, arguments),
-        CliCommand::DeadLetters(arguments) => dead_letters::run(&global, arguments),
-        CliCommand::Files(arguments) => files::run(&global, arguments),
-        CliCommand::Events(arguments) => events::run(&global, &arguments),
-        CliCommand::Audit(arguments) => audit::run(&global, arguments),
-        CliCommand::Exposure(arguments) => exposure::run(&global, arguments),
-        CliCommand::Config(arguments) => config::run(&global, arguments),
-        CliCommand::Manifest(arguments) => manifest::run(&global, arguments),
-        CliCommand::Reload => reload::run(&global),
-        CliCommand::Tokens(arguments) => tokens::run(&global, arguments),
-        CliCommand::Login(arguments) => login::run(&global, &arguments),
-        CliCommand::Trust(arguments) => trust::run(&global, &arguments),
-        CliCommand::Doctor => doctor::run(&global),
-        CliCommand::Explain(arguments) => explain::run(&global, &arguments),
-        CliCommand::Completions(arguments) => completions::run(&arguments),
-        CliCommand::Man(arguments) => man::run(&arguments),
-        CliCommand::ConformanceClient { url } => crate::conformance_client::run(&url),
-        CliCommand::DemoServer { name } => return crate::demo::run(&name),
-    };
-    match outcome {
-        Ok(exit) => exit.into(),
-        Err(failure) => report(&failure, &global).into(),
-    }
-}
 
 /// Prints a failure, as JSON if requested.
 pub fn report(failure: &CommandFailure, global: &GlobalOptions) -> Exit {

@@ -2,11 +2,11 @@
 
 use super::approvals::{IdKind, id, short, shown_arguments, shown_state};
 use super::{on_gateway, print_entries};
-use crate::arguments::GlobalOptions;
 use crate::embedded_gateway::ServerSelection;
 use crate::exit::Exit;
 use crate::failure::{CommandFailure, CommandResult, FaultReport};
 use crate::gateway_handle::{GatewayHandle, read};
+use crate::global_options::GlobalOptions;
 use crate::remote_gateway::segment;
 use crate::render::{self, Paint, Table, TableCell, Tone, ago, line};
 use clap::{Args, Subcommand};

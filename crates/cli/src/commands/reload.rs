@@ -1,10 +1,10 @@
 //! `toolbooth reload`: makes the running gateway reload its configuration.
 
 use super::in_runtime;
-use crate::arguments::GlobalOptions;
 use crate::exit::Exit;
 use crate::failure::{CommandFailure, CommandResult};
 use crate::gateway_handle::{GatewayHandle, read};
+use crate::global_options::GlobalOptions;
 use crate::render::{self, Paint, line};
 use serde_json::Value;
 

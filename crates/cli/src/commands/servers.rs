@@ -2,12 +2,12 @@
 
 use super::servers_login::{self, ServerLoginArguments};
 use super::{in_runtime, trust};
-use crate::arguments::GlobalOptions;
 use crate::embedded_gateway::{ServerSelection, not_running};
 use crate::exit::Exit;
 use crate::failure::{CommandFailure, CommandResult};
 use crate::gateway;
 use crate::gateway_handle::{GatewayHandle, read};
+use crate::global_options::GlobalOptions;
 use crate::remote_gateway::segment;
 use crate::render::{self, Paint, Table, TableCell, Tone, line};
 use clap::{Args, Subcommand};

@@ -1,11 +1,11 @@
 //! `toolbooth servers login` and `logout`: the gateway's own sign-in to a server.
 
 use super::servers::{print_server, suggest};
-use crate::arguments::GlobalOptions;
 use crate::callback::{CallbackListener, state_of};
 use crate::exit::Exit;
 use crate::failure::{CommandFailure, CommandResult};
 use crate::gateway_handle::{GatewayHandle, read};
+use crate::global_options::GlobalOptions;
 use crate::progress::while_waiting;
 use crate::remote_gateway::segment;
 use crate::render::{self, line};

@@ -2,11 +2,11 @@
 //!
 //! The process only relays bytes: many clients share one gateway and one set of server processes.
 
-use crate::arguments::GlobalOptions;
 use crate::exit::Exit;
 use crate::failure::{CommandFailure, CommandResult};
 use crate::gateway;
 use crate::gateway_record::{GatewayRecord, socket_path};
+use crate::global_options::GlobalOptions;
 use clap::Args;
 use std::os::unix::process::CommandExt;
 use std::path::Path;

@@ -1,10 +1,10 @@
 //! `toolbooth tokens`: creates, lists and revokes tokens of the gateway.
 
 use super::{on_gateway, print_entries};
-use crate::arguments::GlobalOptions;
 use crate::exit::Exit;
 use crate::failure::{CommandFailure, CommandResult};
 use crate::gateway_handle::{GatewayHandle, read};
+use crate::global_options::GlobalOptions;
 use crate::remote_gateway::segment;
 use crate::render::{self, Paint, Table, TableCell, Tone, line};
 use clap::{Args, Subcommand};

@@ -1,10 +1,10 @@
 //! `toolbooth trust`: lets the user trust the servers and settings of a project folder.
 
 use super::{in_runtime, reload};
-use crate::arguments::GlobalOptions;
 use crate::exit::Exit;
 use crate::failure::{CommandFailure, CommandResult};
 use crate::gateway_handle::GatewayHandle;
+use crate::global_options::GlobalOptions;
 use crate::render::{self, Paint, Tone, line};
 use crate::{callers, gateway};
 use clap::Args;

@@ -4,6 +4,8 @@
 //! completions are always current.
 
 use super::history::{self, ShellHistory};
+use crate::editor_handle::{EditedLine, Editor, LineKind, ReadRequest};
+use crate::prompter::discard_type_ahead;
 use crate::render;
 use rustyline::completion::{Completer, Pair};
 use rustyline::error::ReadlineError;
@@ -15,7 +17,7 @@ use rustyline::{Behavior, CompletionType, Config, Context, Helper};
 use std::io::IsTerminal;
 use std::sync::mpsc as blocking;
 use std::time::Duration;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 
 /// The time limit of a completion.
 pub const COMPLETION_TIMEOUT: Duration = Duration::from_secs(3);
@@ -23,17 +25,6 @@ pub const COMPLETION_TIMEOUT: Duration = Duration::from_secs(3);
 pub const MAX_LINE: usize = 1 << 20;
 
 type CommandEditor = rustyline::Editor<CommandCompleter, MemHistory>;
-
-/// The result of reading a line.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum EditedLine {
-    /// A line.
-    Line(String),
-    /// Ctrl-C.
-    Interrupted,
-    /// Ctrl-D, or the terminal is closed.
-    End,
-}
 
 /// A request for the completions of a line.
 #[derive(Debug)]
@@ -59,59 +50,19 @@ impl CompletionRequest {
     }
 }
 
-/// The kind of line to read.
-enum LineKind {
-    /// A command, with history and completion.
-    Command,
-    /// An answer to a question, without either.
-    Answer,
+/// Whether standard input and output are a terminal.
+pub fn is_possible() -> bool {
+    std::io::stdin().is_terminal() && std::io::stdout().is_terminal()
 }
 
-struct ReadRequest {
-    kind: LineKind,
-    prompt: String,
-    reply: oneshot::Sender<EditedLine>,
-}
-
-/// A handle to the editor thread.
-#[derive(Debug, Clone)]
-pub struct Editor {
-    requests: blocking::Sender<ReadRequest>,
-}
-
-impl Editor {
-    /// Whether standard input and output are a terminal.
-    pub fn is_possible() -> bool {
-        std::io::stdin().is_terminal() && std::io::stdout().is_terminal()
-    }
-
-    /// Starts the thread. The receiver gets its completion requests.
-    pub fn start(history: ShellHistory) -> std::io::Result<(Self, mpsc::Receiver<CompletionRequest>)> {
-        let (requests, received) = blocking::channel();
-        let (completion_requests, questions) = mpsc::channel(1);
-        std::thread::Builder::new()
-            .name("editor".into())
-            .spawn(move || serve(&received, completion_requests, history))?;
-        Ok((Self { requests }, questions))
-    }
-
-    /// Reads a command.
-    pub async fn command(&self, prompt: &str) -> EditedLine {
-        self.read(LineKind::Command, prompt).await
-    }
-
-    /// Reads an answer.
-    pub async fn answer(&self, prompt: &str) -> EditedLine {
-        self.read(LineKind::Answer, prompt).await
-    }
-
-    async fn read(&self, kind: LineKind, prompt: &str) -> EditedLine {
-        let (reply, typed) = oneshot::channel();
-        if self.requests.send(ReadRequest { kind, prompt: prompt.to_owned(), reply }).is_err() {
-            return EditedLine::End;
-        }
-        typed.await.unwrap_or(EditedLine::End)
-    }
+/// Starts the thread. The receiver gets its completion requests.
+pub fn start(history: ShellHistory) -> std::io::Result<(Editor, mpsc::Receiver<CompletionRequest>)> {
+    let (editor, received) = Editor::new();
+    let (completion_requests, questions) = mpsc::channel(1);
+    std::thread::Builder::new()
+        .name("editor".into())
+        .spawn(move || serve(&received, completion_requests, history))?;
+    Ok((editor, questions))
 }
 
 /// The configuration of the editor, with room for the whole history.
@@ -150,7 +101,7 @@ fn serve(
             typed
         }
         LineKind::Answer => {
-            crate::prompter::discard_type_ahead();
+            discard_type_ahead();
             outcome(answers.readline(prompt))
         }
     });
@@ -208,6 +159,7 @@ impl Helper for CommandCompleter {}
 mod tests {
     use super::*;
     use rustyline::history::History as _;
+    use tokio::sync::oneshot;
 
     #[test]
     fn the_editor_keeps_as_many_lines_as_the_file() {

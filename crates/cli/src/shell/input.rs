@@ -1,8 +1,9 @@
 //! The input of the shell: a terminal, or another standard input.
 
 use super::complete::complete;
-use super::editor::{COMPLETION_TIMEOUT, CompletionRequest, EditedLine, Editor, MAX_LINE};
+use super::editor::{self, COMPLETION_TIMEOUT, CompletionRequest, MAX_LINE};
 use super::history::ShellHistory;
+use crate::editor_handle::{EditedLine, Editor};
 use crate::failure::CommandFailure;
 use crate::gateway_handle::GatewayHandle;
 use crate::prompter::Prompter;
@@ -39,11 +40,11 @@ pub enum InputLine {
 impl Input {
     /// Opens standard input. On a terminal, the history is stored in the data directory.
     pub fn open(data_dir: &Path) -> Result<Self, Problem> {
-        if !Editor::is_possible() {
+        if !editor::is_possible() {
             return Ok(Self::Pipe(BufReader::new(tokio::io::stdin())));
         }
         let (editor, completion_requests) =
-            Editor::start(ShellHistory::of(data_dir)).map_err(|error| Problem {
+            editor::start(ShellHistory::of(data_dir)).map_err(|error| Problem {
                 code: "serve.no-runtime",
                 blame: Blame::Gateway,
                 message: format!("the line editor cannot be started: {error}"),

@@ -2,7 +2,6 @@
 
 use super::help::render_message;
 use super::words::{ObjectCall, object_call, words};
-use crate::arguments::CliArguments;
 use crate::commands::approvals::{ApprovalsArguments, ApproveArguments, RejectArguments};
 use crate::commands::call::CallArguments;
 use crate::commands::dead_letters::DeadLettersArguments;
@@ -13,7 +12,7 @@ use crate::commands::servers::ServersArguments;
 use crate::commands::tools::{StatsArguments, ToolListFilter, ToolsArguments};
 use crate::failure::CommandFailure;
 use crate::render::{self, Paint};
-use clap::{Args, CommandFactory, Parser, Subcommand};
+use clap::{Args, Command, CommandFactory, Parser, Subcommand};
 use toolbooth_config::nearest;
 
 /// A parsed command of the shell.
@@ -141,8 +140,8 @@ pub enum ParsedLine {
     Text(String),
 }
 
-/// Parses a line.
-pub fn read(line: &str) -> Result<ParsedLine, CommandFailure> {
+/// Parses a line. `program` is the definition of the command line.
+pub fn read(line: &str, program: &Command) -> Result<ParsedLine, CommandFailure> {
     let line = line.trim();
     let line = match line {
         "" => return Ok(ParsedLine::Nothing),
@@ -150,7 +149,7 @@ pub fn read(line: &str) -> Result<ParsedLine, CommandFailure> {
         // Users expect these from other shells.
         "help" | "?" => "/help".to_owned(),
         "quit" | "exit" => "/quit".to_owned(),
-        line => translate(line)?,
+        line => translate(line, program)?,
     };
     if !line.starts_with('/') {
         return Ok(ParsedLine::Text(line));
@@ -208,7 +207,7 @@ fn tools_arguments(words: impl Iterator<Item = String>) -> Result<ToolsArguments
 
 /// Translates a command copied from a hint, such as `toolbooth approvals show 9f3ac2`. Commands that the shell lacks are
 /// refused: they are not meant for the language model, and may contain secrets.
-fn translate(line: &str) -> Result<String, CommandFailure> {
+fn translate(line: &str, program: &Command) -> Result<String, CommandFailure> {
     let copied = line.strip_prefix("toolbooth").filter(|rest| rest.starts_with(char::is_whitespace));
     let Some(copied) = copied.map(str::trim_start) else { return Ok(line.to_owned()) };
     let word = copied.split_whitespace().next().unwrap_or_default();
@@ -216,7 +215,7 @@ fn translate(line: &str) -> Result<String, CommandFailure> {
         word.strip_prefix("--").is_some_and(|name| name.starts_with(|first: char| first.is_alphabetic()));
     if is_known(&format!("/{word}")) {
         Ok(format!("/{copied}"))
-    } else if is_option || CliArguments::command().find_subcommand(word).is_some() {
+    } else if is_option || program.find_subcommand(word).is_some() {
         Err(not_in_shell(word))
     } else {
         Ok(line.to_owned())
@@ -303,6 +302,11 @@ fn misused(error: &clap::Error, command: &str) -> CommandFailure {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::arguments::CliArguments;
+
+    fn read(line: &str) -> Result<ParsedLine, CommandFailure> {
+        super::read(line, &CliArguments::command())
+    }
 
     #[test]
     fn the_command_definitions_are_valid() {

@@ -4,14 +4,13 @@
 //! does on the command line.
 
 mod complete;
-pub mod editor;
+mod editor;
 mod help;
 mod history;
 mod input;
 mod line;
 mod words;
 
-use crate::arguments::GlobalOptions;
 use crate::chat::{Chat, ChatContext, ChatModel, ChatPrinter, ChatTools, ChatVerbosity};
 use crate::commands::{
     self, approvals, call, dead_letters, events, explain, files, in_runtime, plan, servers, tools,
@@ -21,9 +20,10 @@ use crate::exit::Exit;
 use crate::failure::{CommandFailure, CommandResult};
 use crate::gateway;
 use crate::gateway_handle::GatewayHandle;
+use crate::global_options::GlobalOptions;
 use crate::prompter::Prompter;
 use crate::render::{self, Paint, Tone};
-use clap::Args;
+use clap::{Args, Command};
 use input::{Input, InputLine};
 use line::{McpAction, McpArguments, ParsedLine, ShellCommand, ShellLine};
 use std::ops::ControlFlow;
@@ -52,8 +52,8 @@ pub struct ShellArguments {
     session: Option<String>,
 }
 
-/// Runs `toolbooth shell`.
-pub fn run(global: &GlobalOptions, arguments: &ShellArguments) -> CommandResult {
+/// Runs `toolbooth shell`. `program` is the definition of the command line.
+pub fn run(global: &GlobalOptions, arguments: &ShellArguments, program: Command) -> CommandResult {
     in_runtime(async {
         let mut gateway = GatewayHandle::open_persistent(global).await?;
         if let GatewayHandle::Embedded(embedded) = &mut gateway {
@@ -66,6 +66,7 @@ pub fn run(global: &GlobalOptions, arguments: &ShellArguments) -> CommandResult 
                 gateway: &gateway,
                 global,
                 arguments,
+                program,
                 prompter: input.prompter(),
                 chat: chat_of(global, arguments),
             };
@@ -81,6 +82,7 @@ struct Shell<'a> {
     gateway: &'a GatewayHandle,
     global: &'a GlobalOptions,
     arguments: &'a ShellArguments,
+    program: Command,
     prompter: Prompter,
     chat: Option<Chat>,
 }
@@ -179,7 +181,7 @@ impl Shell<'_> {
 
     /// Runs a line and reports its failure.
     async fn run_line(&mut self, line: &str) -> ControlFlow<(), Exit> {
-        let reading = match line::read(line) {
+        let reading = match line::read(line, &self.program) {
             Ok(reading) => reading,
             Err(failure) => return ControlFlow::Continue(report(failure, self.global)),
         };

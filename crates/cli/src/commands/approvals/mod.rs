@@ -9,11 +9,11 @@ pub use show::{arguments as shown_arguments, state as shown_state};
 pub use status::{read as read_status, wait_for_end};
 
 use super::{call, on_gateway, print_entries};
-use crate::arguments::GlobalOptions;
 use crate::embedded_gateway::ServerSelection;
 use crate::exit::Exit;
 use crate::failure::{CommandFailure, CommandResult};
 use crate::gateway_handle::{GatewayHandle, read};
+use crate::global_options::GlobalOptions;
 use crate::remote_gateway::segment;
 use crate::render::{self, line};
 use clap::{Args, Subcommand, ValueEnum};

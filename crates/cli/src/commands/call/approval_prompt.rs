@@ -2,10 +2,10 @@
 
 use super::super::approvals::{approve_call, read_status, reject_call, wait_for_end};
 use super::{CallResponse, arguments};
-use crate::arguments::GlobalOptions;
 use crate::exit::Exit;
 use crate::failure::{CommandFailure, FaultReport};
 use crate::gateway_handle::GatewayHandle;
+use crate::global_options::GlobalOptions;
 use crate::prompter::Prompter;
 use crate::render::{self, Paint, Tone, line, plain};
 use serde::{Deserialize, Serialize};

@@ -10,10 +10,10 @@ pub use arguments::read as read_arguments;
 pub use typed::kind_of;
 
 use super::{approvals, in_runtime, tools};
-use crate::arguments::GlobalOptions;
 use crate::exit::Exit;
 use crate::failure::{CommandFailure, CommandResult};
 use crate::gateway_handle::GatewayHandle;
+use crate::global_options::GlobalOptions;
 use crate::prompter::Prompter;
 use crate::remote_gateway::segment;
 use crate::render;

@@ -1,10 +1,10 @@
 //! `toolbooth config check`: prints all errors and warnings of the configuration.
 
-use crate::arguments::GlobalOptions;
 use crate::commands::trust;
 use crate::exit::Exit;
 use crate::failure::{CommandFailure, CommandResult};
 use crate::gateway;
+use crate::global_options::GlobalOptions;
 use crate::render::{self, Paint};
 use serde_json::json;
 use std::path::PathBuf;

@@ -1,9 +1,9 @@
 //! `toolbooth config import`: imports the servers of other clients.
 
-use crate::arguments::GlobalOptions;
 use crate::exit::Exit;
 use crate::failure::{CommandFailure, CommandResult};
 use crate::gateway;
+use crate::global_options::GlobalOptions;
 use crate::render::{self, plain};
 use clap::Args;
 use serde_json::json;

@@ -3,10 +3,10 @@
 mod check;
 mod import;
 
-use crate::arguments::GlobalOptions;
 use crate::exit::Exit;
 use crate::failure::{CommandFailure, CommandResult};
 use crate::gateway;
+use crate::global_options::GlobalOptions;
 use crate::render;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;

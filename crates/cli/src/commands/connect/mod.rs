@@ -4,10 +4,10 @@ mod client;
 mod document;
 mod file;
 
-use crate::arguments::GlobalOptions;
 use crate::exit::Exit;
 use crate::failure::{CommandFailure, CommandResult};
 use crate::gateway;
+use crate::global_options::GlobalOptions;
 use crate::remote_gateway::RemoteGateway;
 use crate::render;
 use clap::Args;

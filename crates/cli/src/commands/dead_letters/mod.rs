@@ -4,11 +4,11 @@ mod show;
 
 use super::approvals::{IdKind, id, short};
 use super::{call, on_gateway, print_entries};
-use crate::arguments::GlobalOptions;
 use crate::embedded_gateway::ServerSelection;
 use crate::exit::Exit;
 use crate::failure::{CommandFailure, CommandResult};
 use crate::gateway_handle::GatewayHandle;
+use crate::global_options::GlobalOptions;
 use crate::remote_gateway::segment;
 use crate::render::{self, line};
 use clap::{Args, Subcommand};

@@ -3,10 +3,10 @@
 mod transfer;
 
 use super::on_gateway;
-use crate::arguments::GlobalOptions;
 use crate::exit::Exit;
 use crate::failure::{CommandFailure, CommandResult};
 use crate::gateway_handle::GatewayHandle;
+use crate::global_options::GlobalOptions;
 use crate::remote_gateway::segment;
 use crate::render::{self, Paint, Table, TableCell, Tone, ago, line};
 use clap::{Args, Subcommand};

@@ -1,10 +1,10 @@
 //! Uploads and downloads files as streams.
 
 use super::query;
-use crate::arguments::GlobalOptions;
 use crate::exit::Exit;
 use crate::failure::{CommandFailure, CommandResult};
 use crate::gateway_handle::{GatewayHandle, read};
+use crate::global_options::GlobalOptions;
 use crate::progress::TransferProgress;
 use crate::remote_gateway::{GatewayReply, segment};
 use crate::render::{self, line};

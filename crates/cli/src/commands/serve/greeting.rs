@@ -1,8 +1,8 @@
 //! The greeting that `toolbooth serve` prints when it is ready.
 
-use crate::arguments::GlobalOptions;
 use crate::commands::{connect, trust};
 use crate::gateway_record::GatewayRecord;
+use crate::global_options::GlobalOptions;
 use crate::render::{self, Paint, Tone};
 use std::path::{Path, PathBuf};
 use toolbooth_config::{LoadedConfig, Sources};

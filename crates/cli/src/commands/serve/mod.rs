@@ -6,15 +6,15 @@ mod logging;
 pub mod reloading;
 
 use super::{in_runtime, trust};
-use crate::arguments::GlobalOptions;
 use crate::callers;
 use crate::exit::Exit;
 use crate::exporters::Exporters;
 use crate::failure::{CommandFailure, CommandResult};
 use crate::gateway;
-use crate::gateway_handle::find_running;
 use crate::gateway_record::{self, GatewayRecord};
+use crate::global_options::GlobalOptions;
 use crate::render::{self, Paint};
+use crate::running_gateway::find_running;
 use clap::Args;
 use std::io::IsTerminal;
 use std::sync::Arc;

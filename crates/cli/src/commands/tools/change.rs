@@ -1,10 +1,10 @@
 //! `toolbooth tools diff`, `accept` and `release`: tools that changed or are in quarantine.
 
-use crate::arguments::GlobalOptions;
 use crate::embedded_gateway::ServerSelection;
 use crate::exit::Exit;
 use crate::failure::{CommandFailure, CommandResult};
 use crate::gateway_handle::{GatewayHandle, read};
+use crate::global_options::GlobalOptions;
 use crate::remote_gateway::segment;
 use crate::render::{self, Paint, Tone, line, moment, plain};
 use bytes::Bytes;

@@ -10,11 +10,11 @@ pub use filter::ToolListFilter;
 pub use stats::{StatsArguments, run as show_stats};
 
 use super::on_gateway;
-use crate::arguments::GlobalOptions;
 use crate::embedded_gateway::ServerSelection;
 use crate::exit::Exit;
 use crate::failure::{CommandFailure, CommandResult};
 use crate::gateway_handle::GatewayHandle;
+use crate::global_options::GlobalOptions;
 use crate::remote_gateway::segment;
 use crate::render::{self, Paint, Table, TableCell, Tone, ago, line, plain};
 use clap::{Args, Subcommand};

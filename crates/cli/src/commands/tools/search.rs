@@ -1,10 +1,10 @@
 //! `toolbooth tools search`: finds tools by what they do.
 
-use crate::arguments::GlobalOptions;
 use crate::embedded_gateway::ServerSelection;
 use crate::exit::Exit;
 use crate::failure::CommandResult;
 use crate::gateway_handle::GatewayHandle;
+use crate::global_options::GlobalOptions;
 use crate::remote_gateway::segment;
 use crate::render::{self, Paint, Table, TableCell, Tone, line};
 use clap::Args;
