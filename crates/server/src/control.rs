@@ -1,9 +1,10 @@
 //! The control socket: serves the REST routes to the gateway's own operating-system user without a credential.
 
-use crate::http_connection::{PeerInfo, serve_connection};
+use crate::doors::Doors;
+use crate::http_connection::serve_connection;
 use crate::identify::Unidentified;
-use crate::listen::Doors;
 use crate::peer::{Ingress, is_own_uid};
+use crate::peer_info::PeerInfo;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{UnixListener, UnixStream};

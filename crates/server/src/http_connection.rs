@@ -3,12 +3,12 @@
 use crate::body::ResponseBody;
 use crate::connections::{BusyGuard, ConnectionSlot};
 use crate::cors;
+use crate::doors::Doors;
 use crate::guard::{Embedding, GuardRejection};
 use crate::identify::{Unidentified, persona_of};
-use crate::listen::Doors;
 use crate::mcp;
 use crate::pace::{Pace, Paced};
-use crate::peer::{Ingress, PeerUser};
+use crate::peer_info::{PeerInfo, attempt};
 use crate::rest::ProblemDocument;
 use crate::stall::StallGuard;
 use axum::response::IntoResponse;
@@ -23,12 +23,10 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use std::convert::Infallible;
 use std::io;
 use std::pin::{Pin, pin};
-use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
-use toolbooth_core::caller::Caller;
 use toolbooth_core::fault::{Blame, Fault, Problem};
 use toolbooth_engine::RefusedAttempt;
 use tower::ServiceExt;
@@ -38,63 +36,17 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 /// The path of file downloads by temporary URL.
 const DOWNLOADS: &str = "/files/download/";
 
-/// What is known about the peer of a connection before its first request.
-#[derive(Debug, Clone)]
-pub struct PeerInfo {
-    via: Ingress,
-    user: Option<PeerUser>,
-    slot: Option<Arc<ConnectionSlot>>,
-}
-
-impl PeerInfo {
-    /// The peer that connected by `via`. `user` is set if the kernel was asked, `slot` if the connection is counted.
-    pub(crate) fn new(via: Ingress, user: Option<PeerUser>, slot: Option<Arc<ConnectionSlot>>) -> Self {
-        Self { via, user, slot }
-    }
-
-    /// How the peer reached the gateway.
-    pub fn via(&self) -> Ingress {
-        self.via
-    }
-
-    /// The peer's address or user, for people.
-    pub fn source(&self) -> String {
-        match (self.via, self.user) {
-            (_, Some(PeerUser::Uid(uid))) => format!("uid {uid}"),
-            (Ingress::Network(address), _) => address.to_string(),
-            (Ingress::Control, _) => "control socket".into(),
-            (Ingress::Inside, _) => "inside".into(),
-        }
-    }
-
-    /// Counts the connection towards this caller's quota.
-    pub fn assign_to(&self, caller: &Caller) -> Result<(), Problem> {
-        let Some(slot) = &self.slot else { return Ok(()) };
-        slot.assign_to(&caller.user).map_err(|_| Problem {
-            code: "request.too-many-connections",
-            blame: Blame::Caller,
-            message: "you have too many connections open".into(),
-            hint: Some("close some, or send several requests over one connection".into()),
-        })
-    }
-
-    /// Whether the peer is the gateway's own user or root. Always false for a remote peer.
-    fn is_own_user(&self) -> bool {
-        self.via == Ingress::Control || self.user.is_some_and(PeerUser::is_own)
-    }
-}
-
 /// Serves the requests of one connection until it ends.
 pub(crate) async fn serve_connection<S>(stream: S, peer: PeerInfo, doors: Doors, stop: CancellationToken)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let slot = peer.slot.clone();
+    let slot = peer.slot().cloned();
     let service = service_fn(move |request| {
         let (doors, peer) = (doors.clone(), peer.clone());
         // Boxed: it is large, and hyper moves it several times.
         Box::pin(async move {
-            let busy = peer.slot.as_ref().map(ConnectionSlot::busy);
+            let busy = peer.slot().map(ConnectionSlot::busy);
             let response = pin!(answer(doors, peer, request)).await;
             Ok::<_, Infallible>(response.map(|body| TrackedBody { body, _busy: busy }))
         })
@@ -161,13 +113,6 @@ async fn answer(doors: Doors, peer: PeerInfo, request: Request<Incoming>) -> Res
         Ok(response) => cors::readable_by(origin, response.map(ResponseBody::Rest)),
         Err(never) => match never {},
     }
-}
-
-/// The attempted request, for the audit log. Only the first segment of the path: the rest may be a secret.
-pub(crate) fn attempt(method: &Method, path: &str) -> String {
-    let first = path.trim_start_matches('/').split('/').next().unwrap_or_default();
-    let first: String = first.chars().take(32).collect();
-    format!("{method} /{first}")
 }
 
 fn rejection(
@@ -244,19 +189,6 @@ mod tests {
             let ended = http_builder().serve_connection(TokioIo::new(ours), service).await;
             assert!(ended.is_err_and(|error| error.is_timeout()), "{start_of_head:?}");
             assert_eq!(start.elapsed(), HEAD_TIMEOUT, "{start_of_head:?}");
-        }
-    }
-
-    #[test]
-    fn the_audit_log_shows_only_the_first_segment_of_a_path() {
-        let cases = [
-            ("/files/download/v1.secret", "GET /files"),
-            ("/mcp", "GET /mcp"),
-            ("/", "GET /"),
-            ("//evil", "GET /evil"),
-        ];
-        for (path, expected) in cases {
-            assert_eq!(attempt(&Method::GET, path), expected, "{path}");
         }
     }
 }

@@ -2,10 +2,10 @@
 
 use crate::connections::{Connections, PeerSource};
 use crate::control;
-use crate::http_connection::{PeerInfo, serve_connection};
-use crate::mcp::Door;
+use crate::doors::Doors;
+use crate::http_connection::serve_connection;
 use crate::peer::{Ingress, PeerUser};
-use axum::Router;
+use crate::peer_info::PeerInfo;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -56,17 +56,6 @@ impl Fault for ListenError {
             Self::Refused { .. } => Some("choose another address with --listen".into()),
         }
     }
-}
-
-/// Everything that serves the requests of one gateway.
-#[derive(Debug, Clone)]
-pub struct Doors {
-    /// The MCP endpoint.
-    pub door: Arc<Door>,
-    /// The router for all other paths.
-    pub rest: Router,
-    /// Open connections of all threads.
-    pub connections: Arc<Connections>,
 }
 
 /// Binds the listening socket.

@@ -1,13 +1,11 @@
 //! Rights of users who are offline: their held calls may run later.
 
 use super::ClaimedIdentity;
-use crate::mcp::Door;
-use async_trait::async_trait;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use toolbooth_core::caller::{Caller, IdentifiedBy};
-use toolbooth_engine::{AbsentCaller, Rights, Roster, SignInRecord, clock};
+use toolbooth_core::caller::IdentifiedBy;
+use toolbooth_engine::{SignInRecord, clock};
 
 /// Maximum number of users in memory; the store has more.
 const MAX_USERS: usize = 10_000;
@@ -82,26 +80,4 @@ impl SignInCache {
 fn millis(time: SystemTime) -> i64 {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
-}
-
-#[async_trait]
-impl Roster for Door {
-    async fn rights(&self, absentee: AbsentCaller<'_>) -> Rights {
-        let store = self.engine.store();
-        let (tokens, kept) = match (store.tokens().await, store.sign_in(absentee.user).await) {
-            (Ok(tokens), Ok(kept)) => (tokens, kept),
-            (Err(error), _) | (_, Err(error)) => {
-                return Rights::Unknown(format!("the rights of {} cannot be read: {error}", absentee.user));
-            }
-        };
-        match self.authenticator.absent(absentee, &tokens, kept).await {
-            Ok(Rights::Known(caller)) => Rights::Known(match absentee.session {
-                None => caller,
-                Some(session) => Arc::new(Caller { session: Some(session.into()), ..Caller::clone(&caller) }),
-            }),
-            Ok(rights) => rights,
-            // The user may no longer use the persona, or the name is not valid.
-            Err(_) => Rights::Gone,
-        }
-    }
 }

@@ -8,6 +8,7 @@ pub mod http;
 pub mod lines;
 mod long;
 pub mod methods;
+mod roster;
 pub mod running_request;
 pub mod session;
 pub mod streams;

@@ -2,9 +2,9 @@
 
 use super::RestState;
 use super::problem::ProblemDocument;
-use crate::http_connection::{PeerInfo, attempt};
 use crate::identify::{IdentifyRequest, Unidentified, with_forwarded_headers, with_session};
 use crate::peer::Ingress;
+use crate::peer_info::{PeerInfo, attempt};
 use axum::extract::{FromRequestParts, Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
