@@ -1,7 +1,7 @@
 //! An established connection to a server: its era, its capabilities, and how requests are sent on it.
 
+use crate::credential::ServerCredential;
 use crate::error::UpstreamError;
-use crate::http::ServerCredential;
 use crate::link::CallLink;
 use crate::peer::{EncodedRequest, Peer, PeerAnswer, QuestionPolicy, ResultReading};
 use ::http::{HeaderName, HeaderValue};

@@ -2,8 +2,8 @@
 
 use crate::error::Remedy;
 use crate::oauth::{Authorizer, OAuthError, RetryDecision};
-use ::http::header::AUTHORIZATION;
-use ::http::{HeaderMap, HeaderName, HeaderValue};
+use http::header::AUTHORIZATION;
+use http::{HeaderMap, HeaderName, HeaderValue};
 use std::fmt;
 use std::sync::Arc;
 use toolbooth_core::secret::KnownSecrets;

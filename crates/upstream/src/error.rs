@@ -1,6 +1,6 @@
 //! Errors between the gateway and a server.
 
-use crate::link::{MAX_QUESTIONS, MAX_TIME_ASKED};
+use crate::question_limits::{MAX_QUESTIONS, MAX_TIME_ASKED};
 use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;

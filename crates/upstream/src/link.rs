@@ -1,6 +1,6 @@
 //! The link between a call in flight and its client: progress, log messages and questions.
 
-use crate::http::ServerCredential;
+use crate::credential::ServerCredential;
 use futures_util::future::BoxFuture;
 use futures_util::task::AtomicWaker;
 use std::collections::VecDeque;
@@ -19,12 +19,8 @@ use toolbooth_wire::RpcError;
 use toolbooth_wire::codes::{INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, REFUSED};
 use toolbooth_wire::meta::strip_gateway_meta;
 
-/// How long an open question pauses the call's deadline.
-pub const MAX_QUESTION: Duration = Duration::from_secs(600);
-/// Maximum total time of a call's questions. If the server asks after that, the call fails.
-pub const MAX_TIME_ASKED: Duration = Duration::from_secs(3600);
-/// Maximum number of questions per call. If the server asks more, the call fails.
-pub const MAX_QUESTIONS: u32 = 100;
+pub use crate::question_limits::{MAX_QUESTION, MAX_QUESTIONS, MAX_TIME_ASKED};
+
 /// Number of queued events at which further progress for a slow client is dropped.
 const BACKLOG: usize = 64;
 /// Limits on the files kept from progress updates.

@@ -8,15 +8,15 @@
 
 use crate::capabilities::ClientCapabilities;
 use crate::connection::{Connection, SharedConnection};
+use crate::connection_group::{ConnectionGroup, ConnectionKey, SharingGroup};
+use crate::credential::ServerCredential;
 use crate::error::UpstreamError;
-use crate::http::ServerCredential;
 use crate::lease::{ConnectionLease, can_be_asked};
 use crate::list_changes;
 use crate::oauth::Authorizer;
 use crate::open::{OpenContext, OpenRequest};
 use crate::peer::ServerNotice;
 use crate::process::StderrTail;
-use crate::spares::ConnectionGroup;
 use arc_swap::ArcSwapOption;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -47,56 +47,6 @@ pub struct IdleLimits {
 impl Default for IdleLimits {
     fn default() -> Self {
         Self { own: Duration::from_secs(300), spare: Duration::from_secs(60) }
-    }
-}
-
-/// Identifies a connection in the pool: the callers that share it, and its number among theirs.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct ConnectionKey {
-    sharing: SharingGroup,
-    /// The capabilities announced to the server.
-    capabilities: ClientCapabilities,
-    /// Zero is the callers' own connection; other numbers are spares.
-    spare: usize,
-}
-
-impl ConnectionKey {
-    pub(crate) fn spare(sharing: &SharingGroup, capabilities: ClientCapabilities, spare: usize) -> Self {
-        Self { sharing: sharing.clone(), capabilities, spare }
-    }
-
-    fn own(sharing: &SharingGroup, capabilities: ClientCapabilities) -> Self {
-        Self::spare(sharing, capabilities, 0)
-    }
-
-    /// The user whose connection limit it counts against.
-    pub(crate) fn user(&self) -> Option<&str> {
-        self.sharing.user()
-    }
-}
-
-/// The callers that share connections.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) enum SharingGroup {
-    /// All callers, and the gateway itself.
-    All,
-    /// The calls of one user.
-    User(String),
-    /// The calls of one client session. Includes the user, because REST callers choose their session names.
-    Session {
-        /// The session.
-        session: String,
-        /// Its user.
-        user: String,
-    },
-}
-
-impl SharingGroup {
-    fn user(&self) -> Option<&str> {
-        match self {
-            Self::All => None,
-            Self::User(user) | Self::Session { user, .. } => Some(user),
-        }
     }
 }
 
@@ -334,7 +284,7 @@ impl Pool {
         let idle: Vec<SharedConnection> = {
             let mut others = self.others();
             let is_idle = |key: &ConnectionKey, connection: &SharedConnection| {
-                let limit = if key.spare > 0 { limits.spare } else { limits.own };
+                let limit = if key.is_spare() { limits.spare } else { limits.own };
                 // A call or a waiter holds a reference besides the pool's.
                 Arc::strong_count(connection) == 1 && connection.idle_for() >= limit
             };

@@ -7,8 +7,9 @@
 
 use crate::capabilities::ClientCapabilities;
 use crate::connection::{Connection, SharedConnection};
+use crate::connection_group::{ConnectionGroup, ConnectionKey};
 use crate::lease::ConnectionLease;
-use crate::pool::{ConnectionKey, MAX_CONNECTIONS, Pool, SharingGroup, has_share_left};
+use crate::pool::{MAX_CONNECTIONS, Pool, has_share_left};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 use tokio::sync::OnceCell;
@@ -24,16 +25,6 @@ const MAX_GROUP_CONNECTIONS: usize = 16;
 const REFUSED_PAUSE: Duration = Duration::from_secs(60);
 /// How often a waiting call checks again: meanwhile one of the connections may wait for a person.
 const RECHECK_INTERVAL: Duration = Duration::from_millis(500);
-
-/// The callers that share connections, with their own connection.
-#[derive(Debug)]
-pub(crate) struct ConnectionGroup {
-    /// Their own connection, already open.
-    pub(crate) home: SharedConnection,
-    pub(crate) sharing: SharingGroup,
-    /// The capabilities announced to the server.
-    pub(crate) capabilities: ClientCapabilities,
-}
 
 /// The connections of a group at one moment.
 struct GroupConnections {

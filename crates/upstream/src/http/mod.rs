@@ -2,7 +2,6 @@
 
 mod client;
 mod connection;
-mod credential;
 mod fetch;
 mod idle_pool;
 mod incoming_body;
@@ -14,8 +13,8 @@ mod response_head;
 mod response_reader;
 mod tls;
 
+pub use crate::credential::ServerCredential;
 pub use client::{HttpOrigin, OriginClient, OriginError, PooledConnection, SendError};
-pub use credential::ServerCredential;
 pub use fetch::Fetch;
 pub use peer::{HttpParts, HttpPeer};
 pub use post_target::{PostError, PostTarget};
