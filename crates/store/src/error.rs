@@ -1,6 +1,5 @@
 //! Errors of the store, with hints.
 
-use crate::sqlite::KeyFileError;
 use std::path::PathBuf;
 use toolbooth_core::fault::{Blame, Fault};
 use uuid::Uuid;
@@ -144,6 +143,23 @@ fn holder(pid: Option<u32>) -> String {
         Some(pid) => format!("another gateway (process {pid})"),
         None => "another gateway".into(),
     }
+}
+
+/// Problems with a key file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum KeyFileError {
+    /// The file does not exist, or a key of the database is not in it.
+    #[error("is missing, or a key of this database is not in it")]
+    Missing,
+    /// A key in the file is not the key of the database.
+    #[error("has other keys than this database")]
+    Other,
+    /// The content of the file is not valid.
+    #[error("is damaged")]
+    Damaged,
+    /// The file is not a regular file, or belongs to another user.
+    #[error("is not a regular file owned by the gateway's user")]
+    NotOwned,
 }
 
 impl Fault for StoreError {

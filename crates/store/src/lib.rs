@@ -23,7 +23,7 @@ mod url;
 
 pub use audit::AuditFilter;
 pub use blobs::{BlobError, BlobStream, BlobUrl, BlobWriter, Blobs, StoredBlob, WrittenBlob};
-pub use error::{DatabaseFailure, StoreError};
+pub use error::{DatabaseFailure, KeyFileError, StoreError};
 pub use files::{FileFilter, FileQuota};
 pub use health::{HEALTH_MS, HealthRow, HealthStore, MAX_HEALTH, MAX_HEALTH_BATCH, MAX_WINDOW_BYTES};
 pub use held::{Contest, HELD, HELD_OF_USER, HeldFilter, SameCall};
@@ -41,7 +41,7 @@ pub use limits::{
 pub use memory::MemoryStore;
 pub use records::{CallOutcome, CallRow, DiscoveryRecord, Intent, NonceUse};
 pub use sign_ins::{MAX_SIGN_IN_GROUPS, MAX_SIGN_INS, SignInRecord, SignInStore};
-pub use sqlite::{KeyFileError, SqliteStore};
+pub use sqlite::SqliteStore;
 pub use toolbooth_core::outcome::OutcomeKind;
 pub use url::{StoreUrl, StoreUrlError};
 

@@ -8,7 +8,7 @@
 //! and synced, it is renamed, and the fingerprint is committed. After a crash between two steps the next start
 //! continues: it removes a temporary file, and commits the fingerprint of a key without one before the key is used.
 
-use crate::{StoreError, limits, sql};
+use crate::{KeyFileError, StoreError, limits, sql};
 use nix::fcntl::OFlag;
 use sha2::{Digest, Sha256};
 use sqlx::{Connection, Executor, Row, SqliteConnection};
@@ -33,23 +33,6 @@ pub(super) struct KeyFile {
     keys: BTreeMap<String, Vec<u8>>,
     /// The names of keys whose fingerprint is in the database.
     marked: BTreeSet<String>,
-}
-
-/// Problems with a key file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum KeyFileError {
-    /// The file does not exist, or a key of the database is not in it.
-    #[error("is missing, or a key of this database is not in it")]
-    Missing,
-    /// A key in the file is not the key of the database.
-    #[error("has other keys than this database")]
-    Other,
-    /// The content of the file is not valid.
-    #[error("is damaged")]
-    Damaged,
-    /// The file is not a regular file, or belongs to another user.
-    #[error("is not a regular file owned by the gateway's user")]
-    NotOwned,
 }
 
 impl KeyFile {

@@ -36,7 +36,6 @@ use changes::StoreChange;
 use file::DatabaseFile;
 use futures_util::TryStreamExt;
 use held::Sweep;
-pub use keys::KeyFileError;
 use keys::{KeyFile, marker_of};
 use reader::ReadPool;
 use sqlx::error::BoxDynError;
