@@ -1,8 +1,11 @@
 //! The commands, one file per noun.
 
 pub mod approvals;
+mod argument_kind;
 pub mod audit;
 pub mod call;
+mod call_arguments;
+mod call_result;
 pub mod completions;
 pub mod config;
 pub mod connect;
@@ -18,6 +21,7 @@ pub mod manifest;
 pub mod plan;
 pub mod reload;
 pub mod serve;
+mod server_view;
 pub mod servers;
 mod servers_login;
 pub mod stdio;

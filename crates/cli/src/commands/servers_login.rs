@@ -1,6 +1,6 @@
 //! `toolbooth servers login` and `logout`: the gateway's own sign-in to a server.
 
-use super::servers::{print_server, suggest};
+use super::server_view::{print_server, suggest};
 use crate::callback::{CallbackListener, state_of};
 use crate::exit::Exit;
 use crate::failure::{CommandFailure, CommandResult};

@@ -1,7 +1,7 @@
 //! Completion of a line: commands, their subcommands, servers, tools, arguments and ids.
 
+use super::command;
 use super::editor::Completions;
-use super::line;
 use crate::gateway_handle::{GatewayHandle, read};
 use crate::remote_gateway::{GatewayReply, segment};
 use axum::body::Body;
@@ -42,11 +42,11 @@ pub async fn complete(gateway: &GatewayHandle, typed: &str) -> Completions {
     let (before, part) = typed.split_at(from);
     let before: Vec<&str> = before.split_whitespace().collect();
     let found = match kind_of_next(&before, part) {
-        CompletionKind::Command => with_space(line::names()),
+        CompletionKind::Command => with_space(command::names()),
         CompletionKind::Topic => {
-            line::names().into_iter().map(|name| name.trim_start_matches('/').to_owned()).collect()
+            command::names().into_iter().map(|name| name.trim_start_matches('/').to_owned()).collect()
         }
-        CompletionKind::Action(command) => with_space(line::actions_of(command)),
+        CompletionKind::Action(command) => with_space(command::actions_of(command)),
         CompletionKind::Server => with_space(members(&ask(gateway, "/servers").await, "servers", "name")),
         CompletionKind::Tool => with_space(tools(gateway, part).await),
         CompletionKind::Argument { tool, given } => arguments(gateway, tool, given, part).await,

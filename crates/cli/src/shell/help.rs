@@ -1,6 +1,6 @@
 //! Help pages of the shell, and the translation of `toolbooth …` commands to their shell form.
 
-use super::line::{ShellLine, all_names, unknown};
+use super::command::{ShellLine, all_names, unknown};
 use crate::failure::CommandFailure;
 use crate::render::{self, Paint, Table, TableCell, Tone};
 use clap::CommandFactory;
@@ -103,7 +103,7 @@ const PAGE: &[(&str, &str)] = &[
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::shell::line::names;
+    use crate::shell::command::names;
 
     #[test]
     fn every_command_is_on_the_page() {

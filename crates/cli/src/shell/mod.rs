@@ -3,6 +3,7 @@
 //! The shell opens its gateway once and passes each line to the command of the same name, so a line behaves as it
 //! does on the command line.
 
+mod command;
 mod complete;
 mod editor;
 mod help;
@@ -24,8 +25,9 @@ use crate::global_options::GlobalOptions;
 use crate::prompter::Prompter;
 use crate::render::{self, Paint, Tone};
 use clap::{Args, Command};
+use command::{McpAction, McpArguments, ShellCommand, ShellLine};
 use input::{Input, InputLine};
-use line::{McpAction, McpArguments, ParsedLine, ShellCommand, ShellLine};
+use line::ParsedLine;
 use std::ops::ControlFlow;
 
 /// Arguments of `toolbooth shell`.
@@ -310,7 +312,7 @@ fn report(failure: CommandFailure, global: &GlobalOptions) -> Exit {
 fn no_model(text: &str) -> CommandFailure {
     let message = "plain text is sent to a language model, and none is configured";
     let word = format!("/{}", text.split_whitespace().next().unwrap_or_default());
-    let hint = match line::names().contains(&word) {
+    let hint = match command::names().contains(&word) {
         true => format!("did you mean `{word}`?"),
         false => "commands begin with /, and `/help` lists them; `llm.base_url` and `llm.model` set a model"
             .to_owned(),

@@ -8,7 +8,7 @@ pub use ids::{IdKind, id, short};
 pub use show::{arguments as shown_arguments, state as shown_state};
 pub use status::{read as read_status, wait_for_end};
 
-use super::{call, on_gateway, print_entries};
+use super::{call_arguments, call_result, on_gateway, print_entries};
 use crate::embedded_gateway::ServerSelection;
 use crate::exit::Exit;
 use crate::failure::{CommandFailure, CommandResult};
@@ -134,7 +134,7 @@ impl ApproveArguments {
 
     /// Replaces `--args` by the JSON object it names.
     pub fn read(&mut self) -> Result<(), CommandFailure> {
-        self.args = self.args.as_deref().map(call::read_arguments).transpose()?;
+        self.args = self.args.as_deref().map(call_arguments::read).transpose()?;
         Ok(())
     }
 }
@@ -190,7 +190,7 @@ async fn show(gateway: &GatewayHandle, global: &GlobalOptions, text: &str) -> Co
     render::print(&show::page(&read(&body)?));
     if let Ok(Some(result)) = read_status(&body)?.result() {
         render::print("\n");
-        call::print_result(result.get());
+        call_result::print_result(result.get());
     }
     Ok(Exit::Ok)
 }

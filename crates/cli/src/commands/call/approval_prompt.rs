@@ -1,7 +1,8 @@
 //! A call that needs approval: asks the caller at the terminal, or prints the id of the held call.
 
 use super::super::approvals::{approve_call, read_status, reject_call, wait_for_end};
-use super::{CallResponse, arguments};
+use super::super::call_arguments;
+use super::CallResponse;
 use crate::exit::Exit;
 use crate::failure::{CommandFailure, FaultReport};
 use crate::gateway_handle::GatewayHandle;
@@ -184,7 +185,7 @@ fn edit_here(text: &str) -> Result<String, CommandFailure> {
     let mut command = Command::new("sh");
     command.arg("-c").arg(format!("{editor} \"$1\"")).arg("sh").arg(file.path());
     match command.status() {
-        Ok(status) if status.success() => arguments::read(&format!("@{}", file.path().display())),
+        Ok(status) if status.success() => call_arguments::read(&format!("@{}", file.path().display())),
         Ok(_) => Err(wrong(format!("`{}` failed", line(&editor)))),
         Err(error) => Err(wrong(format!("`{}` cannot be run: {error}", line(&editor)))),
     }

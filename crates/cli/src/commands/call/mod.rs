@@ -1,15 +1,11 @@
 //! `toolbooth call`: calls a tool from the command line.
 
 mod approval_prompt;
-mod arguments;
-mod result;
-mod typed;
 
 pub use approval_prompt::CallerConsent;
-pub use arguments::read as read_arguments;
-pub use typed::kind_of;
 
-use super::{approvals, in_runtime, tools};
+use super::call_result::ToolResultText;
+use super::{approvals, call_arguments, in_runtime, tools};
 use crate::exit::Exit;
 use crate::failure::{CommandFailure, CommandResult};
 use crate::gateway_handle::GatewayHandle;
@@ -137,8 +133,8 @@ impl CallArguments {
 
     fn input(&self) -> Result<CallInput, CommandFailure> {
         match self.args.as_deref() {
-            Some(text) => arguments::read(text).map(CallInput::Object),
-            None => arguments::pairs(&self.pairs).map(CallInput::Pairs),
+            Some(text) => call_arguments::read(text).map(CallInput::Object),
+            None => call_arguments::pairs(&self.pairs).map(CallInput::Pairs),
         }
     }
 }
@@ -154,7 +150,7 @@ async fn call(
     let exposed = tool["name"].as_str().unwrap_or(name);
     let arguments = match input {
         CallInput::Object(text) => text,
-        CallInput::Pairs(pairs) => arguments::typed(exposed, &tool["parameters"], &pairs)?,
+        CallInput::Pairs(pairs) => call_arguments::typed(exposed, &tool["parameters"], &pairs)?,
     };
     let consent = if what.yes { CallerConsent::Given(prompter) } else { CallerConsent::Asked(prompter) };
     make(gateway, exposed, &arguments, what.session.as_deref(), consent).await
@@ -200,7 +196,7 @@ pub enum CallText {
 /// Converts the outcome of a call to text.
 pub fn as_text(response: CallResponse) -> Result<CallText, CommandFailure> {
     let result = |raw: &RawValue, before: &str| {
-        let read = result::ToolResultText::of(raw.get());
+        let read = ToolResultText::of(raw.get());
         CallText::Result { text: format!("{before}{}", read.text()), is_error: read.is_error }
     };
     match response {
@@ -241,11 +237,6 @@ fn finish_answered(held: &Bytes, global: &GlobalOptions) -> CommandResult {
     }
 }
 
-/// Prints the JSON of a result as text.
-pub fn print_result(result: &str) {
-    result::ToolResultText::of(result).print();
-}
-
 fn finish(answer: &Bytes, global: &GlobalOptions) -> CommandResult {
     let CallAnswer { result, warnings, provider, attempts } = answer_in(answer)?;
     let members = [("provider", provider), ("attempts", attempts)];
@@ -267,7 +258,7 @@ fn print_answer(
     members: &str,
     global: &GlobalOptions,
 ) -> CommandResult {
-    let read = result::ToolResultText::of(result.get());
+    let read = ToolResultText::of(result.get());
     if global.json {
         // Unchanged, to keep the server's number format and member order.
         let warned = match warnings.is_empty() {

@@ -3,7 +3,7 @@
 mod show;
 
 use super::approvals::{IdKind, id, short};
-use super::{call, on_gateway, print_entries};
+use super::{call_result, on_gateway, print_entries};
 use crate::embedded_gateway::ServerSelection;
 use crate::exit::Exit;
 use crate::failure::{CommandFailure, CommandResult};
@@ -164,7 +164,7 @@ async fn replay(gateway: &GatewayHandle, global: &GlobalOptions, text: &str, any
         }
         (None, Some(result)) => {
             render::print(&format!("Replayed {name}.\n\n"));
-            call::print_result(result.get());
+            call_result::print_result(result.get());
         }
         (None, None) => render::print(&format!("Replayed {name}.\n")),
     }

@@ -292,7 +292,7 @@ fn parameters(schema: &Value) -> Option<Table> {
     let properties = schema["properties"].as_object().filter(|properties| !properties.is_empty())?;
     let mut table = Table::new(&["ARGUMENT", "TYPE", "", "DESCRIPTION"]).wrapping();
     for (name, property) in properties {
-        let kind = super::call::kind_of(property);
+        let kind = super::argument_kind::kind_of(property);
         let needed =
             if is_required(schema, name) { TableCell::toned("required", Tone::Warn) } else { "".into() };
         table.row([

@@ -1,6 +1,6 @@
 //! Parses the arguments of a call from the command line.
 
-use super::typed;
+use super::argument_kind;
 use crate::failure::CommandFailure;
 use serde_json::Value;
 use std::io::Read;
@@ -91,14 +91,14 @@ pub fn typed(tool: &str, schema: &Value, pairs: &[(String, String)]) -> Result<S
     let mut members: Vec<(&str, Vec<String>)> = Vec::new();
     for (key, text) in pairs {
         let property = property(tool, schema, key)?;
-        let value = typed::value(schema, property, text).map_err(|expected| {
+        let value = argument_kind::value(schema, property, text).map_err(|expected| {
             let message = format!("`{key}` of `{tool}` must be {expected}, not `{text}`");
             let hint = format!("`toolbooth tools show {tool}` lists the arguments");
             CommandFailure::misuse("usage.argument", message, Some(&hint))
         })?;
         match members.iter_mut().find(|(known, _)| known == key) {
             None => members.push((key, vec![value])),
-            Some((_, values)) if typed::is_list(schema, property) => values.push(value),
+            Some((_, values)) if argument_kind::is_list(schema, property) => values.push(value),
             Some(_) => {
                 return Err(CommandFailure::misuse(
                     "usage.argument",

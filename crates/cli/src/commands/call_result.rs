@@ -119,3 +119,8 @@ fn in_units(bytes: usize) -> String {
         bytes => format!("{} MB", bytes / 1_000_000),
     }
 }
+
+/// Prints the JSON of a result as text.
+pub fn print_result(result: &str) {
+    ToolResultText::of(result).print();
+}
