@@ -4,15 +4,19 @@
 //! of the medians are compared with the goals. See `bench/README.md`.
 
 mod cells;
+mod depth;
 mod goals;
 pub mod profile;
 mod registry;
+mod route;
 mod stage;
 mod starts;
 
 use anyhow::{Context, Result, bail, ensure};
-use cells::{BenchCell, BenchRoute, CELLS, Samples};
-use goals::{BuildKind, Depth, GoalVerdict};
+use cells::{BenchCell, CELLS, Samples};
+use depth::Depth;
+use goals::{BuildKind, GoalVerdict};
+use route::BenchRoute;
 use stage::{BenchPrograms, BenchStage};
 use std::{collections::BTreeSet, path::Path, path::PathBuf, time::Duration};
 

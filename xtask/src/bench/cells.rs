@@ -1,5 +1,6 @@
 //! The cells of the benchmark, and their samples.
 
+use super::route::BenchRoute;
 use super::stage::Stack;
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
@@ -9,28 +10,6 @@ use std::{
     path::{Path, PathBuf},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
-
-/// The route of a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum BenchRoute {
-    /// Directly to the server.
-    Direct,
-    /// Through nginx.
-    Nginx,
-    /// Through the gateway.
-    Toolbooth,
-}
-
-impl BenchRoute {
-    /// Its name in samples and tables.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Direct => "direct",
-            Self::Nginx => "nginx",
-            Self::Toolbooth => "toolbooth",
-        }
-    }
-}
 
 /// The request of a cell.
 #[derive(Debug, Clone, Copy)]

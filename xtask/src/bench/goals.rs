@@ -1,23 +1,10 @@
 //! Compares medians and ratios of the samples with the goals, and prints a Markdown table.
 
-use super::cells::{BenchRoute, Samples};
+use super::cells::Samples;
+use super::depth::Depth;
+use super::route::BenchRoute;
 use super::starts::{DELAYS_MS, SERVERS};
 use std::collections::BTreeSet;
-
-/// The amount of work of the gateway for a call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Depth {
-    /// Routing, identification, policies, arguments and metrics.
-    Lean,
-    /// The defaults: also an audit row for every call, and an inspection of every result.
-    Full,
-}
-
-impl Depth {
-    fn of(self, lean: f64, full: f64) -> f64 {
-        if self == Self::Lean { lean } else { full }
-    }
-}
 
 /// The kind of build that is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

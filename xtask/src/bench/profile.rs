@@ -4,7 +4,8 @@
 //! searches. The collected counts are merged into one file.
 
 use super::cells::Samples;
-use super::goals::{BuildKind, Depth};
+use super::depth::Depth;
+use super::goals::BuildKind;
 use super::registry::Registry;
 use super::stage::{BenchProcess, BenchPrograms, BenchStage, answer, free_address};
 use super::{BenchPlan, OnMiss, ROWS, measure};

@@ -1,6 +1,7 @@
 //! The cost of registry requests: the first page of 10,000 tools for five personas, and a complete refresh.
 
-use super::cells::{BenchRoute, Samples};
+use super::cells::Samples;
+use super::route::BenchRoute;
 use super::stage::{BenchProcess, BenchStage, free_address};
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};

@@ -1,7 +1,7 @@
 //! The environment of a benchmark: builds the programs, and runs a server, nginx and a gateway for each catalog size.
 
-use super::cells::BenchRoute;
-use super::goals::Depth;
+use super::depth::Depth;
+use super::route::BenchRoute;
 use anyhow::{Context, Result, bail, ensure};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;

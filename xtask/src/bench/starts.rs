@@ -1,6 +1,7 @@
 //! Measures the start of a gateway: with many servers to start, and with a cached catalog.
 
-use super::cells::{BenchRoute, Samples};
+use super::cells::Samples;
+use super::route::BenchRoute;
 use super::stage::{BenchStage, answer, free_address};
 use anyhow::{Context, Result};
 use serde_json::{Value, json};

@@ -1,7 +1,7 @@
 //! The credentials that the gateway sends to a server, and the caller's headers that it forwards.
 
+use super::context::EntryContext;
 use super::file::{AuthField, AuthMap, AuthWord, OAuthField, OAuthMap};
-use super::normalise::EntryContext;
 use crate::fields::{OneOrMany, SecretField};
 use crate::finding::Severity;
 use crate::secrets::hide;

@@ -1,6 +1,7 @@
 //! Server entries: converts an entry as written, in any dialect, to a complete `ServerEntry`.
 
 mod auth;
+mod context;
 mod file;
 mod normalise;
 mod rules;
@@ -9,6 +10,7 @@ mod switch;
 mod transport;
 mod view;
 
+pub(crate) use context::EntryInputs;
 pub(crate) use file::ServerFile;
-pub(crate) use normalise::{EntryInputs, Expansion, normalise};
+pub(crate) use normalise::{Expansion, normalise};
 pub(crate) use view::{Reveal, view};

@@ -1,7 +1,7 @@
 //! The rules that decide which tools of a server enter the catalog.
 
+use super::context::EntryContext;
 use super::file::{ToolsField, ToolsMap};
-use super::normalise::EntryContext;
 use crate::fields::OneOrMany;
 use crate::finding::{GLOB_HINT, Severity};
 use crate::manifest::overrides;

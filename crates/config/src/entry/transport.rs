@@ -1,7 +1,7 @@
 //! Selects the transport of a server: by `transport`, then by `command`, then by `url`.
 
+use super::context::EntryContext;
 use super::file::TransportWord;
-use super::normalise::EntryContext;
 use crate::fields::{OneOrMany, ScalarField, SecretField};
 use crate::finding::Severity;
 use crate::secrets::{hide_in_address, hide_in_args, hide_literal};

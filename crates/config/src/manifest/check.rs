@@ -2,7 +2,6 @@
 
 use super::claims::{ToolClaim, ToolClaims};
 use super::fields::{EntryReader, LocatedNode};
-use super::gather::at_entry;
 use super::{Pointer, entry, folder};
 use crate::bounded_file::{read_bounded, unreadable};
 use crate::expand::Variables;
@@ -55,6 +54,17 @@ pub fn check_all<P: AsRef<Path>>(paths: &[P], variables: &Variables) -> CheckedM
         }
     }
     all
+}
+
+/// Sets the location of a finding to an entry.
+pub(super) fn at_entry(finding: Finding, entry: &Manifest) -> Finding {
+    let mut parts = entry.origin.rsplitn(3, ':');
+    let column = parts.next().and_then(|text| text.parse().ok());
+    let line = parts.next().and_then(|text| text.parse().ok());
+    match (parts.next(), line, column) {
+        (Some(file), Some(line), Some(column)) => Finding { line, column, ..finding.in_file(file) },
+        _ => finding.in_file(&entry.origin),
+    }
 }
 
 /// The finding for an entry that describes the same tool as an earlier one.

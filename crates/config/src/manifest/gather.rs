@@ -1,6 +1,6 @@
 //! Gathers the manifest entries of all folders, each name once.
 
-use super::check::{CheckedManifests, duplicate, entries, read_node};
+use super::check::{CheckedManifests, at_entry, duplicate, entries, read_node};
 use super::claims::{ToolClaim, ToolClaims};
 use super::folder::{self, ManifestFolder};
 use super::{GoodManifests, MAX_ENTRIES, MAX_FILES};
@@ -221,17 +221,6 @@ fn warn_of_aliases(context: &mut LoadContext<'_>, all: &[Manifest]) {
     let mut claims = ToolClaims::default();
     let clashes = all.iter().filter_map(|entry| Some(duplicate(entry, &claims.note(entry)?)));
     context.findings.extend(clashes.collect::<Vec<_>>());
-}
-
-/// Sets the location of a finding to an entry.
-pub(super) fn at_entry(finding: Finding, entry: &Manifest) -> Finding {
-    let mut parts = entry.origin.rsplitn(3, ':');
-    let column = parts.next().and_then(|text| text.parse().ok());
-    let line = parts.next().and_then(|text| text.parse().ok());
-    match (parts.next(), line, column) {
-        (Some(file), Some(line), Some(column)) => Finding { line, column, ..finding.in_file(file) },
-        _ => finding.in_file(&entry.origin),
-    }
 }
 
 /// The entries so far, with the folder of each.

@@ -1,7 +1,6 @@
 //! A person's approval, bound to one question: the same tool in the same version with the same arguments.
 
-use super::draft::Draft;
-use super::policy::Verdict;
+use super::verdict::Verdict;
 use crate::catalog::Tool;
 use crate::held::{Answerer, HeldCall, HeldKind, HeldState};
 use crate::json::RawJson;
@@ -40,11 +39,6 @@ impl Approval {
             asked_sha256: held.arguments_sha256,
             arguments: held.final_arguments().clone(),
         })
-    }
-
-    /// Whether it approves this call.
-    pub(super) fn is_for(&self, draft: &Draft) -> bool {
-        self.approves(&draft.tool, &draft.arguments)
     }
 
     /// Whether it approves a call of this tool with these arguments.

@@ -17,6 +17,7 @@ mod seal;
 mod situation;
 #[cfg(test)]
 mod tests;
+mod verdict;
 
 pub use crate::warning::{MAX_WARNINGS, Warning};
 pub use approval::{Approval, fingerprint};

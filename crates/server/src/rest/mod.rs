@@ -12,6 +12,7 @@ mod auth;
 mod calls;
 mod consents;
 mod dead_letters;
+mod detail;
 mod endpoint;
 mod etag;
 mod events;

@@ -1,6 +1,6 @@
 //! The terms of a tool over REST: rules for its calls, credentials and providers.
 
-use super::tools::Detail;
+use super::detail::Detail;
 use serde::Serialize;
 use serde_json::{Value, json};
 use toolbooth_core::caller::{Admin, Caller};

@@ -1,6 +1,6 @@
 //! The audit in the database: rows are added in batches, and read in pages.
 
-use super::changes::{ChangeEffect, ChangeResult};
+use super::change::{ChangeEffect, ChangeResult};
 use crate::audit::AuditFilter;
 use crate::limits::{AuditRetention, MAX_AUDIT_PAGE};
 use crate::sql::audit as sql;
@@ -91,7 +91,7 @@ impl AuditAppender {
         now_ms: i64,
     ) -> Result<ChangeResult, sqlx::Error> {
         let oldest = sqlx::query(sql::OLDEST_AUDIT)
-            .bind(super::writer::PURGE_CHUNK as i64)
+            .bind(super::change::PURGE_CHUNK as i64)
             .fetch_all(&mut *connection)
             .await?;
         let head = self.head(connection).await?;

@@ -1,6 +1,6 @@
 //! Consents, pins and releases in the database.
 
-use super::changes::{ChangeEffect, ChangeResult};
+use super::change::{ChangeEffect, ChangeResult};
 use super::rows::unreadable;
 use crate::StoreError;
 use crate::limits::{MAX_CONSENTS_OF_USER, MAX_PINS, MAX_RELEASES};

@@ -3,7 +3,7 @@
 //! The discovery of a server with thousands of tools has many megabytes. SQLite needs four times the size of a value in
 //! memory to write it, so a discovery is written and read in pieces.
 
-use super::changes::{ChangeEffect, ChangeResult};
+use super::change::{ChangeEffect, ChangeResult};
 use crate::records::DiscoveryRecord;
 use crate::sql::discoveries as sql;
 use bytes::Bytes;

@@ -1,6 +1,6 @@
 //! Files in the database.
 
-use super::changes::{ChangeEffect, ChangeResult};
+use super::change::{ChangeEffect, ChangeResult};
 use super::rows::unreadable;
 use crate::StoreError;
 use crate::files::{FileFilter, FileQuota};

@@ -1,7 +1,7 @@
 //! Health windows in the database.
 
 use super::SqliteStore;
-use super::changes::{ChangeEffect, ChangeResult, StoreChange};
+use super::change::{ChangeEffect, ChangeResult, StoreChange};
 use crate::StoreError;
 use crate::health::{HealthRow, HealthStore, MAX_HEALTH, check_health};
 use crate::sql::health as sql;

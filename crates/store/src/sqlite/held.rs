@@ -1,6 +1,6 @@
 //! Held calls in the database.
 
-use super::changes::{ChangeEffect, ChangeResult};
+use super::change::{ChangeEffect, ChangeResult, Sweep};
 use super::rows::{parse_optional, unreadable};
 use crate::StoreError;
 use crate::held::{Contest, HeldFilter, HeldStep, OpenCount};
@@ -176,13 +176,6 @@ pub(super) async fn step(
         notes.extend(audit);
     }
     Ok(Ok(ChangeEffect { contest, ..ChangeEffect::default() }))
-}
-
-/// State changes without a person's decision: calls whose deadline has passed, and calls that were interrupted.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Sweep {
-    Overdue,
-    Interrupted,
 }
 
 pub(super) async fn sweep(

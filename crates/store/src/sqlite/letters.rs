@@ -1,7 +1,7 @@
 //! Dead letters in the database.
 
 use super::SqliteStore;
-use super::changes::{ChangeEffect, ChangeResult, StoreChange};
+use super::change::{ChangeEffect, ChangeResult, StoreChange};
 use super::rows::{self, unreadable};
 use crate::StoreError;
 use crate::letters::{LetterContest, LetterFilter, LetterStore, SWEEP, apply, check_letter, check_room};

@@ -1,6 +1,7 @@
 //! The store in a SQLite file: a single writer that commits in groups, and read connections opened on demand.
 
 mod audit;
+mod change;
 mod changes;
 mod consents;
 mod discoveries;
@@ -32,10 +33,9 @@ use crate::limits::{
 use crate::records::{CallOutcome, CallRow, DiscoveryRecord, Intent, NonceUse};
 use crate::{Store, StoreError, sql};
 use async_trait::async_trait;
-use changes::StoreChange;
+use change::{PURGE_CHUNK, StoreChange, Sweep};
 use file::DatabaseFile;
 use futures_util::TryStreamExt;
-use held::Sweep;
 use keys::{KeyFile, marker_of};
 use reader::ReadPool;
 use sqlx::error::BoxDynError;
@@ -52,7 +52,7 @@ use toolbooth_core::names::ServerName;
 use toolbooth_core::plan::Plan;
 use toolbooth_core::token::TokenRecord;
 use uuid::Uuid;
-use writer::{PURGE_CHUNK, Writer, WriterConnection};
+use writer::{Writer, WriterConnection};
 
 /// A `Store` in a SQLite database that only one gateway uses.
 pub struct SqliteStore {

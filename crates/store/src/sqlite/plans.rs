@@ -1,6 +1,6 @@
 //! Plans in the database.
 
-use super::changes::{ChangeEffect, ChangeResult};
+use super::change::{ChangeEffect, ChangeResult};
 use super::held::{find, held, hold};
 use super::rows::{readable, unreadable};
 use crate::StoreError;

@@ -1,7 +1,7 @@
 //! Sign-ins in the database.
 
 use super::SqliteStore;
-use super::changes::{ChangeEffect, ChangeResult, StoreChange};
+use super::change::{ChangeEffect, ChangeResult, StoreChange};
 use crate::StoreError;
 use crate::sign_ins::{MAX_SIGN_INS, SignInRecord, SignInStore, check_sign_in};
 use crate::sql::sign_ins as sql;

@@ -1,6 +1,6 @@
 //! Tokens in the database.
 
-use super::changes::{ChangeEffect, ChangeResult};
+use super::change::{ChangeEffect, ChangeResult};
 use super::rows::unreadable;
 use crate::StoreError;
 use crate::limits::MAX_TOKENS;

@@ -5,7 +5,8 @@
 //! exception: they are already in the spool, and wait there for up to 100 ms to be written in a batch.
 
 use super::audit::AuditAppender;
-use super::changes::{ChangeEffect, ChangeResult, StoreChange, write, write_intent};
+use super::change::{ChangeEffect, ChangeResult, StoreChange};
+use super::changes::{write, write_intent};
 use super::file::{DatabaseFile, discard};
 use super::keys::KeyFile;
 use super::lock::Lock;
@@ -22,8 +23,6 @@ use tokio::sync::{Notify, mpsc, oneshot};
 use toolbooth_core::audit::AuditEntry;
 use uuid::Uuid;
 
-/// The most rows that one purging change deletes.
-pub(super) const PURGE_CHUNK: u64 = 1_000;
 /// The capacity of the queue; further callers wait for space.
 const QUEUE: usize = 4_096;
 /// The most changes in one commit.

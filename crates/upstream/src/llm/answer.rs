@@ -3,29 +3,12 @@
 use super::calls::{CallPiece, ToolCallBuilder};
 use super::conversation::{AssistantTurn, ChatRequest};
 use super::error::LlmError;
+use super::usage::{Finish, Usage};
 use serde::Deserialize;
 use toolbooth_core::sampling::Prompt;
 
 /// Maximum text length.
 const MAX_TEXT_BYTES: usize = 1 << 20;
-
-/// Why a model stopped.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Finish {
-    /// The answer is complete.
-    End,
-    /// The token limit was reached.
-    Length,
-}
-
-/// The token usage of an answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Usage {
-    /// Prompt tokens.
-    pub prompt: u64,
-    /// Completion tokens.
-    pub completion: u64,
-}
 
 /// A complete answer.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! A conversation in which the model may call tools.
 
-use super::answer::{Finish, Usage};
 use super::calls::ToolCall;
+use super::usage::{Finish, Usage};
 use serde_json::{Value, json};
 
 /// A chat request with all previous messages.

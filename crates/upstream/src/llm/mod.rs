@@ -8,11 +8,13 @@ mod answer;
 mod calls;
 mod conversation;
 mod error;
+mod usage;
 
-pub use answer::{Completion, Finish, Usage};
+pub use answer::Completion;
 pub use calls::ToolCall;
 pub use conversation::{AssistantTurn, ChatRequest};
 pub use error::{LlmError, LlmFailure};
+pub use usage::{Finish, Usage};
 
 use crate::http::{HttpOrigin, OriginClient, PooledConnection, SendError};
 use ::http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue};

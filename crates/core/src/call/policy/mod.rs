@@ -9,6 +9,7 @@ mod rules;
 #[cfg(test)]
 mod tests;
 
+pub use super::verdict::Verdict;
 pub use approval::{DefaultAsk, RequireApproval};
 pub use change::{ChangedToolPolicy, OnChange};
 pub use consent::RequireConsent;
@@ -20,54 +21,6 @@ use super::fault::CallFault;
 use super::resolve::IncomingCall;
 use super::situation::ServesPlanStep;
 use crate::held::Answerer;
-
-/// A policy's verdict on a call, mildest first.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
-    /// The call may run.
-    Run,
-    /// A person must approve it first.
-    Ask {
-        /// The reason.
-        reason: String,
-        /// Who may answer.
-        answerer: Answerer,
-    },
-    /// It is queued in a plan.
-    Queue {
-        /// The reason.
-        reason: String,
-    },
-    /// It may not run.
-    Refuse {
-        /// The reason.
-        reason: String,
-    },
-    /// The tool does not exist for this caller.
-    Hide,
-}
-
-impl Verdict {
-    /// The rank of the verdict; the highest wins.
-    fn strictness(&self) -> u8 {
-        match self {
-            Self::Run => 0,
-            Self::Ask { answerer: Answerer::CallerOrApprover, .. } => 1,
-            Self::Ask { answerer: Answerer::InPerson, .. } => 2,
-            Self::Ask { answerer: Answerer::ApproverOnly, .. } => 3,
-            Self::Queue { .. } => 4,
-            Self::Refuse { .. } => 5,
-            Self::Hide => 6,
-        }
-    }
-
-    /// Replaces this verdict with `other` if that is stricter.
-    fn tighten(&mut self, other: Self) {
-        if other.strictness() > self.strictness() {
-            *self = other;
-        }
-    }
-}
 
 /// A rule over calls: a pure function that cannot fail open.
 pub trait Policy: Send + Sync {
@@ -139,7 +92,8 @@ pub fn judge(draft: Draft, policies: &[Box<dyn Policy>]) -> Result<Judgement, Ca
     if draft.tool.server.is_own() {
         return Ok(Judgement::Run(Judged(draft)));
     }
-    let approval = draft.situation.approval.as_ref().filter(|approval| approval.is_for(&draft));
+    let approval =
+        draft.situation.approval.as_ref().filter(|approval| approval.approves(&draft.tool, &draft.arguments));
     let mut strictest = Verdict::Run;
     // The decider of a plan step is the one who would have to approve the call.
     let mut decider = Answerer::CallerOrApprover;

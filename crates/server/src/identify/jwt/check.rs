@@ -1,7 +1,7 @@
 //! Parses a token and checks its claims.
 
 use super::SKEW;
-use super::keys::Algorithm;
+use super::algorithm::Algorithm;
 use crate::identify::bearer::MAX_TOKEN;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;

@@ -2,6 +2,7 @@
 //!
 //! The type of a key decides which algorithms it may verify; a token only chooses among those.
 
+use super::algorithm::Algorithm;
 use super::check::{Header, Signed};
 use crate::identify::refusal::Unidentified;
 use arc_swap::ArcSwap;
@@ -37,38 +38,6 @@ const REGROW: Duration = Duration::from_secs(5);
 const MAX_KEYS: usize = 64;
 /// Maximum number of keys tried per token.
 const MAX_CANDIDATES: usize = 8;
-
-/// Accepted algorithms: asymmetric ones only.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the names are those of RFC 7518 and RFC 8037")]
-pub(super) enum Algorithm {
-    Rs256,
-    Rs384,
-    Rs512,
-    Ps256,
-    Ps384,
-    Ps512,
-    Es256,
-    Es384,
-    EdDsa,
-}
-
-impl Algorithm {
-    pub(super) fn named(name: &str) -> Option<Self> {
-        Some(match name {
-            "RS256" => Self::Rs256,
-            "RS384" => Self::Rs384,
-            "RS512" => Self::Rs512,
-            "PS256" => Self::Ps256,
-            "PS384" => Self::Ps384,
-            "PS512" => Self::Ps512,
-            "ES256" => Self::Es256,
-            "ES384" => Self::Es384,
-            "EdDSA" | "Ed25519" => Self::EdDsa,
-            _ => return None,
-        })
-    }
-}
 
 /// A key as an issuer publishes it.
 #[derive(Debug, Deserialize)]

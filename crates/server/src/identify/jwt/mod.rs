@@ -1,5 +1,6 @@
 //! Signed tokens (JWTs) of an identity provider: checks signature and claims, and reads the identity.
 
+mod algorithm;
 mod check;
 mod keys;
 

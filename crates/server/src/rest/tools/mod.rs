@@ -11,13 +11,14 @@ mod weighing;
 pub use change::{__path_accept, __path_changes, __path_diff, accept, changes, diff};
 pub use lint::{__path_lint, lint};
 pub use quarantine::{__path_quarantined, __path_release, quarantined, release};
-pub use query::{Detail, ToolListQuery};
+pub use query::ToolListQuery;
 pub use search::{__path_search, search};
 pub use view::{ToolView, view};
 pub use weighing::ensure_weighed;
 
 use super::RestState;
 use super::auth::{RestCaller, with_persona};
+use super::detail::Detail;
 use super::etag;
 use super::extract::{NoQuery, PathParam, bad_query};
 use super::problem::ProblemDocument;

@@ -1,5 +1,6 @@
 //! Parses the query of a tool list strictly. Errors name the unknown part and the closest known one.
 
+use super::super::detail::Detail;
 use super::super::extract::bad_query;
 use serde::Deserialize;
 use serde_json::Value;
@@ -130,15 +131,6 @@ pub(super) const PARAMETERS: [&str; 13] = [
     "cursor",
     "view",
 ];
-
-/// How much of each tool is shown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Detail {
-    /// The fields of a list.
-    Summary,
-    /// All fields.
-    Full,
-}
 
 /// A parsed query.
 pub struct ToolListQuery {

@@ -1,8 +1,8 @@
 //! The views of tools.
 
+use super::super::detail::Detail;
 use super::super::extract::hex;
 use super::super::terms::TermsView;
-use super::query::Detail;
 use serde::Serialize;
 use toolbooth_core::caller::Caller;
 use toolbooth_core::catalog::{Quarantined, Tool};
