@@ -76,8 +76,8 @@ pub struct SourceTexts {
     entries: Vec<SourceText>,
 }
 
-impl std::fmt::Debug for SourceTexts {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for SourceTexts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // The texts may contain literal secrets.
         f.debug_list().entries(self.entries.iter().map(|entry| &entry.name)).finish()
     }

@@ -3,7 +3,7 @@
 //! It does not use the decoder of the wire crate: if both sides of a test shared it, they would agree on its faults. The
 //! gateway writes only LF as the line end, so this one needs no other.
 
-use super::http::ConnectionTask;
+use super::connection_task::ConnectionTask;
 use bytes::BytesMut;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;

@@ -1,6 +1,7 @@
 //! Plain HTTP to a gateway: one connection per request, so that dropping the reply closes it.
 
 use super::TEST_TIMEOUT;
+use super::connection_task::ConnectionTask;
 use super::events::EventReader;
 use ::http::{HeaderMap, HeaderName, HeaderValue, Method, Request, header};
 use bytes::Bytes;
@@ -31,16 +32,6 @@ pub struct HttpReply {
     pub headers: HeaderMap,
     body: Incoming,
     connection: ConnectionTask,
-}
-
-/// The task that drives a connection; dropping it closes the connection.
-#[derive(Debug)]
-pub struct ConnectionTask(tokio::task::AbortHandle);
-
-impl Drop for ConnectionTask {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
 }
 
 impl Http {

@@ -5,6 +5,7 @@
 pub mod binaries;
 pub mod changes;
 pub mod client;
+mod connection_task;
 pub mod events;
 pub mod exchange;
 pub mod gateway;

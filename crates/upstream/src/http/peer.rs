@@ -1,11 +1,11 @@
 //! A server over Streamable HTTP: each request is a POST, answered with JSON or an event stream.
 
 use super::client::{OriginClient, SendError};
-use super::credential::ServerCredential;
 use super::incoming_body::IncomingBody;
 use super::request_headers::{CommonHeaders, RequestHeaders};
 use super::response_head::ResponseHead;
 use super::response_reader::{Received, ResponseReader};
+use crate::credential::ServerCredential;
 use crate::duplex::QuestionAnswer;
 use crate::error::{HTML_PAGE, SentStatus, UpstreamError};
 use crate::link::CallLink;
