@@ -65,7 +65,7 @@ pub async fn lint(
     for server in &arguments.server {
         // Checked first, so that a typo in the name does not give an empty list.
         if let Err(failure) = gateway.get(&format!("/servers/{}", segment(server))).await {
-            return Err(super::super::servers::suggest(gateway, failure, server).await);
+            return Err(super::super::server_view::suggest(gateway, failure, server).await);
         }
     }
     gateway.connect(ServerSelection::AutoConnected).await;

@@ -97,7 +97,7 @@ pub async fn list(gateway: &GatewayHandle, global: &GlobalOptions, filter: &Tool
     for server in &filter.server {
         // Checked first, so that a typo in the name does not give an empty list.
         if let Err(failure) = gateway.get(&format!("/servers/{}", segment(server))).await {
-            return Err(super::servers::suggest(gateway, failure, server).await);
+            return Err(super::server_view::suggest(gateway, failure, server).await);
         }
     }
     gateway.connect(filter.only_server().map_or(ServerSelection::AutoConnected, ServerSelection::One)).await;
