@@ -146,6 +146,7 @@ fn misused(error: &clap::Error, command: &str) -> CommandFailure {
 mod tests {
     use super::*;
     use crate::arguments::CliArguments;
+    use crate::shell::command::{McpAction, McpArguments};
     use clap::CommandFactory;
 
     fn read(line: &str) -> Result<ParsedLine, CommandFailure> {
