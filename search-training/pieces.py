@@ -4,7 +4,7 @@ import pathlib
 import re
 import unicodedata
 
-TABLE = pathlib.Path(__file__).parent.parent / "crates/core/src/search/table"
+TABLE = pathlib.Path(__file__).parent.parent / "crates/search/src/table"
 CJK = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af]+")
 
 

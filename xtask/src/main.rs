@@ -106,7 +106,7 @@ fn cargo(root: &Path) -> Command {
 /// Evaluates search in a release build, because its times are part of the goals.
 fn search_eval(root: &Path, arguments: impl Iterator<Item = String>) -> Result<()> {
     let run =
-        ["run", "--quiet", "--release", "--package", "toolbooth-core", "--example", "search-eval", "--"];
+        ["run", "--quiet", "--release", "--package", "toolbooth-search", "--example", "search-eval", "--"];
     let status = cargo(root).args(run).args(arguments).status()?;
     anyhow::ensure!(status.success(), "the evaluation of search ended with {status}");
     Ok(())

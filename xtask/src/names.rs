@@ -120,7 +120,7 @@ mod tests {
             ("crates/core/src/plan/tests.rs", false),
             ("crates/core/src/admission_tests.rs", false),
             ("crates/store/tests/store/main.rs", false),
-            ("crates/core/examples/search-eval/main.rs", false),
+            ("crates/search/examples/search_eval/main.rs", false),
         ];
         for (file, expected) in cases {
             assert_eq!(is_source(Path::new(file)), expected, "{file}");

@@ -42,7 +42,6 @@ pub mod result;
 pub mod retry;
 pub mod sampling;
 pub mod schema;
-pub mod search;
 pub mod secret;
 pub mod server;
 pub mod token;

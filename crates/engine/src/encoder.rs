@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
 use toolbooth_core::catalog::Catalog;
-use toolbooth_core::search::{EncodedQuery, EncodedTools, Query, Vector, query_texts, tool_text};
+use toolbooth_search::{EncodedQuery, EncodedTools, Query, Vector, index_of, query_texts, tool_text};
 use toolbooth_upstream::embeddings::{EmbeddingsClient, EmbeddingsError};
 
 /// How long a search waits for its vectors.
@@ -120,7 +120,8 @@ impl Encoder {
         let prepare = {
             let catalog = catalog.clone();
             move || -> Vec<(TextDigest, String)> {
-                let tools = catalog.search_index().tools().take(MAX_TOOLS + 1);
+                let index = index_of(&catalog);
+                let tools = index.tools().take(MAX_TOOLS + 1);
                 tools.map(|tool| tool_text(tool)).map(|text| (Sha256::digest(&text).into(), text)).collect()
             }
         };

@@ -7,8 +7,8 @@ use std::path::Path;
 use toolbooth_core::caller::Caller;
 use toolbooth_core::catalog::Catalog;
 use toolbooth_core::exposure::{AnswerHit, ExposureTerms, search_answer};
-use toolbooth_core::search::Query;
 use toolbooth_core::weigh;
+use toolbooth_search::{Query, search};
 
 /// The number of tools from which queries are made if none are given.
 const MADE: usize = 200;
@@ -24,7 +24,7 @@ impl AnswerCosts {
         let mut each = Vec::with_capacity(queries.len());
         for text in queries.iter().take(MOST) {
             let query = Query::checked(vec![text.clone()], None, terms.search_limit)?;
-            let found = catalog.search(caller, &query);
+            let found = search(catalog, caller, &query);
             let hits: Vec<AnswerHit<'_>> =
                 found.iter().map(|hit| AnswerHit { tool: &hit.tool, score: hit.score }).collect();
             each.push(weigh::tokens(&search_answer(&hits, &[], terms.answer_tokens).text));

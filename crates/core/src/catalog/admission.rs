@@ -1,6 +1,7 @@
 //! Admission: turns what a server lists into its part of the catalog. A bad definition affects only itself.
 
 use super::bounds::{Bounds, ToolAccess};
+use super::derived::DerivedData;
 use super::filter::ServerToolFilter;
 use super::hidden::{Injected, ParameterHider, SchemaTooLarge};
 use super::naming::Naming;
@@ -11,7 +12,6 @@ use crate::json::{Member, ObjectWriter, RawJson, nests_deeper};
 use crate::lint::{disguise, find_hidden, reserved, suspicious, visible};
 use crate::manifest::{AuthHints, Overlay, ToolTerms};
 use crate::schema::{Coverage, Patterns, survey};
-use crate::search::ServerIndex;
 use crate::server::ServerEntry;
 use bytes::{Bytes, BytesMut};
 use std::collections::HashSet;
@@ -65,20 +65,8 @@ pub struct ServerCatalog {
     pub quarantined: Vec<Quarantined>,
     /// Whether a caller who may use the server may use all of its tools.
     pub tool_access: ToolAccess,
-    /// The search data of its tools, built on the first search.
-    pub(super) server_index: OnceLock<Arc<ServerIndex>>,
-}
-
-impl ServerCatalog {
-    /// The search data of its tools. It is kept with this part when other parts change.
-    pub(crate) fn server_index(&self, read: impl FnOnce(&Self) -> ServerIndex) -> Arc<ServerIndex> {
-        self.server_index.get_or_init(|| Arc::new(read(self))).clone()
-    }
-
-    /// Whether the search data has been built.
-    pub(crate) fn is_indexed(&self) -> bool {
-        self.server_index.get().is_some()
-    }
+    /// Data that another crate derives from this part, such as the search index of its tools.
+    pub derived: DerivedData,
 }
 
 /// The inputs of admission besides the server's own lists.
@@ -137,7 +125,7 @@ pub fn admit_by(entry: &Arc<ServerEntry>, discovery: &Discovery, by: AdmissionCo
         instructions,
         set_aside,
         quarantined,
-        server_index: OnceLock::new(),
+        derived: DerivedData::default(),
     }
 }
 

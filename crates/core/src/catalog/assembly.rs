@@ -5,6 +5,7 @@
 
 use super::admission::{ServerCatalog, SetAside};
 use super::bounds::{Backing, ToolAccess};
+use super::derived::DerivedData;
 use super::naming::{Naming, NamingStyle};
 use super::overlay::{OverlayInput, overlay};
 use super::patterns::ToolGate;
@@ -18,7 +19,7 @@ use crate::schema::Coverage;
 use crate::server::ServerEntry;
 use bytes::BytesMut;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 /// The parts of a catalog, by server.
 pub type CatalogParts = BTreeMap<ServerName, Arc<ServerCatalog>>;
@@ -492,7 +493,7 @@ fn with_tools(base: &ServerCatalog, tools: Vec<Arc<Tool>>, mut notes: Vec<SetAsi
         instructions: base.instructions.clone(),
         set_aside,
         quarantined: base.quarantined.clone(),
-        server_index: OnceLock::new(),
+        derived: DerivedData::default(),
     }
 }
 
@@ -509,7 +510,7 @@ fn virtual_part(entry: Arc<ServerEntry>, tools: Vec<Arc<Tool>>, set_aside: Vec<S
         instructions: None,
         set_aside,
         quarantined: Vec::new(),
-        server_index: OnceLock::new(),
+        derived: DerivedData::default(),
     }
 }
 

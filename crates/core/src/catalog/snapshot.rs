@@ -11,10 +11,9 @@ use crate::caller::Caller;
 use crate::json::RawJson;
 use crate::names::ServerName;
 use crate::permission::{Permission, on_tool};
-use crate::search::{EncodedQuery, Hit, Index, Query};
 use crate::server::ServerEntry;
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 
 /// An immutable snapshot of what all servers offer, at one revision.
 #[derive(Debug, Default)]
@@ -30,7 +29,7 @@ pub struct Catalog {
     /// The `_mcp_data` of each view.
     pub(crate) mcp_data: Mutex<HashMap<String, RawJson>>,
     pub(crate) sorted: SortedTools,
-    search: OnceLock<Index>,
+    derived: DerivedData,
     views: DerivedData,
 }
 
@@ -47,7 +46,7 @@ impl Catalog {
             lists: Mutex::default(),
             mcp_data: Mutex::default(),
             sorted: SortedTools::default(),
-            search: OnceLock::new(),
+            derived: DerivedData::default(),
             views: DerivedData::default(),
         }
     }
@@ -71,21 +70,9 @@ impl Catalog {
         self.index.exposed(name)
     }
 
-    /// The tools of a caller that match a query best, best first. Tools the caller may not use do not affect the order.
-    pub fn search(&self, caller: &Caller, query: &Query) -> Vec<Hit> {
-        self.search_with(caller, query, None)
-    }
-
-    /// Like [`Self::search`], with similarities computed by an encoder.
-    pub fn search_with(&self, caller: &Caller, query: &Query, given: Option<&EncodedQuery>) -> Vec<Hit> {
-        let index = self.search_index();
-        let view = index.view(self.view_key(caller), |tool| on_tool(caller, tool) == Permission::Granted);
-        index.search(&view, query, given)
-    }
-
-    /// The search index, built on first use. Servers that have not changed are not indexed again.
-    pub fn search_index(&self) -> &Index {
-        self.search.get_or_init(|| Index::of(self.servers.values()))
+    /// Data that another crate derives from the snapshot, such as the search index.
+    pub fn derived(&self) -> &DerivedData {
+        &self.derived
     }
 
     /// The index of names, without permission checks.

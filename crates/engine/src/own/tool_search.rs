@@ -8,8 +8,8 @@ use toolbooth_core::call::Sealed;
 use toolbooth_core::exposure::{AnswerHit, search_answer, signature};
 use toolbooth_core::fault::Fault;
 use toolbooth_core::json::RawJson;
-use toolbooth_core::search::{MAX_HITS, Pattern, Query, QueryError};
 use toolbooth_core::weigh;
+use toolbooth_search::{MAX_HITS, Pattern, Query, QueryError};
 
 #[derive(Debug, Deserialize)]
 struct SearchToolsArguments {

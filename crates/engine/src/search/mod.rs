@@ -12,7 +12,7 @@ use toolbooth_core::catalog::Catalog;
 use toolbooth_core::event::{Event, EventKind};
 use toolbooth_core::names::ServerName;
 use toolbooth_core::permission::{Permission, on_server};
-use toolbooth_core::search::{Hit, Query, mentions_server};
+use toolbooth_search::{Hit, Query, mentions_server, search_with};
 use toolbooth_upstream::ServerState;
 
 /// The maximum number of notes in one answer.
@@ -73,7 +73,7 @@ impl ToolSearch {
         };
         let work = {
             let (caller, query, catalog) = (caller.clone(), query.clone(), catalog.clone());
-            move || catalog.search_with(&caller, &query, encoded.as_ref())
+            move || search_with(&catalog, &caller, &query, encoded.as_ref())
         };
         // On a blocking thread: the first search of a snapshot builds its index, and a pattern is matched against
         // every text.

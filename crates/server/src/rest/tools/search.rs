@@ -9,8 +9,8 @@ use axum::extract::State;
 use http::Uri;
 use serde::Serialize;
 use toolbooth_core::fault::Problem;
-use toolbooth_core::search::{Hit, Pattern, Query};
 use toolbooth_engine::SearchNote;
+use toolbooth_search::{Hit, Pattern, Query};
 use utoipa::{IntoParams, ToSchema};
 
 /// Maximum number of parameters in a query.
