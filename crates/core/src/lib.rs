@@ -2,6 +2,8 @@
 //!
 //! This crate does no IO, does not await, does not read a clock or the environment, and knows neither the wire nor SQL.
 
+#![forbid(unsafe_code)]
+
 pub mod allowance;
 pub mod answerer;
 pub mod audit;

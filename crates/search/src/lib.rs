@@ -10,6 +10,8 @@
 //! arguments from a request, `guesses` replaces words that no tool has, and `cover` orders the hits of a request with
 //! several clauses. All weights are in `weights`.
 
+#![forbid(unsafe_code)]
+
 mod catalog;
 mod clauses;
 mod comparison;
