@@ -1,7 +1,7 @@
 //! Clauses: a long request often asks for several things, and each of them may need a different tool.
 
 /// Maximum number of clauses that are searched separately.
-const MAX_CLAUSES: usize = 5;
+const MAX_CLAUSES: usize = 12;
 /// Minimum number of words in a clause.
 const MIN_CLAUSE_WORDS: usize = 2;
 /// A request with fewer words than this counts as one clause.
@@ -76,6 +76,16 @@ mod tests {
         ];
         for (text, expected) in cases {
             assert_eq!(clauses(text).join("|"), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn at_most_twelve_clauses_are_searched_separately() {
+        for count in [12, 13] {
+            let text: Vec<String> = (1..=count).map(|number| format!("find thing {number}")).collect();
+            let text = text.join(", ");
+            let found = clauses(&text);
+            assert_eq!((found.len(), found.last()), (12, Some(&"find thing 12")), "{count} clauses");
         }
     }
 }

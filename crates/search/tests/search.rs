@@ -118,6 +118,37 @@ fn the_same_search_gives_the_same_answer_and_servers_are_indexed_once() {
 }
 
 #[test]
+fn a_request_of_twelve_clauses_finds_a_tool_for_each() {
+    let things = [
+        ("send_mail", "Sends a mail to a person.", "send a mail to Ann"),
+        ("book_flight", "Books a flight between cities.", "book a flight to Rome"),
+        ("draw_chart", "Draws a chart of numbers.", "draw a chart of sales"),
+        ("translate_text", "Translates a text to another language.", "translate the text to French"),
+        ("play_music", "Plays music.", "play some music"),
+        ("order_pizza", "Orders a pizza.", "order a pizza"),
+        ("create_issue", "Creates an issue in a repository.", "create an issue"),
+        ("resize_image", "Resizes an image.", "resize the image"),
+        ("convert_currency", "Converts an amount to another currency.", "convert the currency"),
+        ("query_database", "Queries a database.", "query the database"),
+        ("schedule_meeting", "Schedules a meeting.", "schedule a meeting"),
+        ("print_invoice", "Prints an invoice.", "print the invoice"),
+        ("water_plants", "Waters the plants.", "water the plants"),
+    ];
+    let other = [("send_letter", "Sends a letter to a person."), ("read_mail", "Reads a mail of a person.")];
+    let tools: Vec<(&str, &str)> =
+        things.iter().map(|(name, about, _)| (*name, *about)).chain(other).collect();
+    let catalog = Catalog::new(1, [own("home", &tools)].into());
+    for count in [12, 13] {
+        let text: Vec<&str> = things.iter().take(count).map(|(_, _, clause)| *clause).collect();
+        let query = Query::new(vec![text.join(", ")], count).expect("a query");
+        let hits = search(&catalog, &Caller::owner("ann"), &query);
+        let missed = |name: &&str| !hits.iter().any(|hit| *hit.tool.name == **name);
+        let missed: Vec<&str> = things.iter().take(12).map(|(name, ..)| *name).filter(missed).collect();
+        assert!(missed.is_empty(), "{count} clauses: {missed:?}");
+    }
+}
+
+#[test]
 fn a_request_of_several_clauses_finds_a_tool_for_each() {
     let sky = [
         ("forecast", "Weather forecast of a city for tomorrow."),
