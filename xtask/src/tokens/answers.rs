@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::path::Path;
 use toolbooth_core::caller::Caller;
 use toolbooth_core::catalog::Catalog;
-use toolbooth_core::exposure::{AnswerHit, ExposureTerms, search_answer};
+use toolbooth_core::exposure::{AnswerHit, ExposureTerms, LEAST_HITS, search_answer};
 use toolbooth_core::weigh;
 use toolbooth_search::{Query, search};
 
@@ -27,7 +27,7 @@ impl AnswerCosts {
             let found = search(catalog, caller, &query);
             let hits: Vec<AnswerHit<'_>> =
                 found.iter().map(|hit| AnswerHit { tool: &hit.tool, score: hit.score }).collect();
-            each.push(weigh::tokens(&search_answer(&hits, &[], terms.answer_tokens).text));
+            each.push(weigh::tokens(&search_answer(&hits, &[], terms.answer_tokens, LEAST_HITS).text));
         }
         each.sort_unstable();
         Ok(Self(each))

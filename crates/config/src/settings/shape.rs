@@ -27,7 +27,7 @@ pub struct ExposureSettings {
     #[serde(alias = "summaryDescriptionLimit")]
     #[schemars(range(min = 1, max = 10000))]
     pub summary_description_limit: u32,
-    /// The number of search results if the request sets no limit.
+    /// The maximum number of search results if the request sets no limit; `search.answer_tokens` may allow fewer.
     #[serde(alias = "maxToolsPerSearch")]
     #[schemars(range(min = 1, max = 50))]
     pub max_tools_per_search: u32,
@@ -43,7 +43,7 @@ impl Default for ExposureSettings {
             personas: BTreeMap::new(),
             always_load_tools: Vec::new(),
             summary_description_limit: 100,
-            max_tools_per_search: 5,
+            max_tools_per_search: 10,
             tool_tokens: 10_000,
         }
     }

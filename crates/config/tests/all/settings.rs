@@ -113,7 +113,7 @@ fn defaults_are_those_of_the_documentation() {
         personas: {}
         policy: {"consent":null,"plan":{"reads":null},"on_change":"ask","rules":[],"layers":[]}
         approval: {"default":"never","expires_seconds":300,"wait_seconds":50,"approvers":[]}
-        exposure: {"mode":"auto","clients":{},"personas":{},"always_load_tools":[],"summary_description_limit":100,"max_tools_per_search":5,"tool_tokens":10000}
+        exposure: {"mode":"auto","clients":{},"personas":{},"always_load_tools":[],"summary_description_limit":100,"max_tools_per_search":10,"tool_tokens":10000}
         search: {"answer_tokens":500,"embeddings":null}
         naming: {"style":"server_tool","max_length":64}
         lint: {"min_score":40}

@@ -21,7 +21,7 @@ pub struct ExposureTerms {
     pub pins: ToolPatterns,
     /// The maximum length of a description in a summary.
     pub description_limit: usize,
-    /// The default number of search hits.
+    /// The maximum number of hits of a search without a limit.
     pub search_limit: usize,
     /// The token budget for definitions in `auto` mode.
     pub tool_tokens: u32,
@@ -38,7 +38,7 @@ impl Default for ExposureTerms {
             personas: BTreeMap::new(),
             pins: ToolPatterns::default(),
             description_limit: 100,
-            search_limit: 5,
+            search_limit: 10,
             tool_tokens: 10_000,
             answer_tokens: 500,
             key: 0,

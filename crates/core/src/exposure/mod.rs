@@ -13,7 +13,7 @@ mod views;
 
 pub use crate::clients::{ClientFamily, Dialect, InputSchemas, OutputSchemas, family};
 pub use crate::loaded_tools::{LoadedTools, MAX_LOADED};
-pub use answer::{AnswerHit, SearchAnswer, search_answer};
+pub use answer::{AnswerHit, LEAST_HITS, SearchAnswer, search_answer};
 pub use choice::{ConfiguredMode, ExposureTerms, ModeChoice, Reason, Size, choose};
 pub use signature::{cut, signature};
 pub use statistics::{Statistics, Weight};

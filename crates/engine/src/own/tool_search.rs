@@ -5,7 +5,7 @@ use crate::search::SearchResults;
 use serde::Deserialize;
 use serde_json::json;
 use toolbooth_core::call::Sealed;
-use toolbooth_core::exposure::{AnswerHit, search_answer, signature};
+use toolbooth_core::exposure::{AnswerHit, LEAST_HITS, search_answer, signature};
 use toolbooth_core::fault::Fault;
 use toolbooth_core::json::RawJson;
 use toolbooth_core::weigh;
@@ -29,13 +29,16 @@ impl OwnTools {
     pub(super) async fn search_tools(&self, call: &Sealed) -> OwnToolResult {
         let terms = self.terms.load().exposure.clone();
         let arguments: SearchToolsArguments = call.arguments().read().map_err(|error| error.to_string())?;
+        // A limit in the request counts whatever the budget.
+        let least = if arguments.limit.is_some() { MAX_HITS } else { LEAST_HITS };
         let query = query_of(arguments, terms.search_limit).map_err(|error| error_text(&error))?;
-        let SearchResults { hits: found, notes } = self.search.find(call.caller(), &query).await;
+        let SearchResults { hits: mut found, notes } = self.search.find(call.caller(), &query).await;
         let notes: Vec<String> = notes.into_iter().map(|note| note.text).collect();
-        self.exposure.load(call.caller(), call.client(), found.iter().map(|hit| &hit.tool));
         let hits: Vec<AnswerHit<'_>> =
             found.iter().map(|hit| AnswerHit { tool: &hit.tool, score: hit.score }).collect();
-        let answer = search_answer(&hits, &notes, terms.answer_tokens);
+        let answer = search_answer(&hits, &notes, terms.answer_tokens, least);
+        found.truncate(answer.hits);
+        self.exposure.load(call.caller(), call.client(), found.iter().map(|hit| &hit.tool));
         let names: Vec<&str> = found.iter().map(|hit| &*hit.tool.exposed).collect();
         self.exposure.stats().loaded(call.caller(), call.client(), &names, weigh::tokens(&answer.text));
         let views: Vec<_> = found

@@ -252,7 +252,8 @@ async fn search_results_are_short_and_loaded() {
         assert!(text.starts_with("srv_send_mail(to: string, subject?: string, body?: string) ["), "{text}");
         assert!(toolbooth_core::weigh::tokens(text) <= 500, "{text}");
         let hits = told.result()["_meta"]["toolbooth/search"]["hits"].as_array().cloned().unwrap();
-        let mut found = names(&hits);
+        assert!((5..=10).contains(&hits.len()), "as many as fit: {text}");
+        let mut found = names(&hits[..5]);
         found.sort_unstable();
         let mail =
             ["srv_delete_mail", "srv_draft_mail", "srv_forward_mail", "srv_read_mailbox", "srv_send_mail"];
