@@ -36,7 +36,7 @@ mod terms;
 
 use std::process::ExitCode;
 
-/// See docs/adr/0016-plain-allocator.md for the reason.
+/// See docs/adr/0017-plain-allocator.md for the reason.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

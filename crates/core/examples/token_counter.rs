@@ -1,7 +1,7 @@
 //! Measures the token counter beside the crate `tiktoken-rs`: time and memory of the first count, and speed.
 //!
 //! One counter per process, because memory that was used once stays with the process. Figures are in
-//! `docs/adr/0017-own-token-counter.md`.
+//! `docs/adr/0019-own-token-counter.md`.
 
 use std::process::ExitCode;
 use std::time::Instant;

@@ -44,7 +44,7 @@ pub(crate) use deadline::Deadline;
 pub(crate) use dispatch::{ask_to_open_urls, only_declared, put_questions, read_answer};
 pub use options::QuestionHandling;
 pub use pipeline::CallPipeline;
-pub(crate) use pipeline::PipelineContext;
+pub(crate) use pipeline::PipelineParts;
 
 use crate::answer::Answer;
 use crate::approvals::ApprovalOutcome;

@@ -2,32 +2,31 @@
 //! parts they need.
 
 use crate::answer::Answer;
-use crate::approvals::{Approvals, ApprovalsContext, ApprovedCallRunner, Plans};
+use crate::approvals::{Approvals, Plans};
 use crate::audit::{AuditLog, BearerTokens};
-use crate::call::{CallPipeline, CallRequest, PipelineContext};
-use crate::catalog::{CatalogContext, CatalogOptions, ChangeNotice, LiveCatalog, Subscriptions};
+use crate::call::{CallPipeline, CallRequest, PipelineParts};
+use crate::catalog::{CatalogOptions, ChangeNotice, LiveCatalog, Subscriptions};
 use crate::clock::{self, now_ms, wall_ms};
-use crate::dead_letters::{DeadLetters, DeadLettersContext, ReplayRunner};
-use crate::decision_cache::DecisionCache;
+use crate::dead_letters::DeadLetters;
 use crate::events::EventRing;
 use crate::exposure::Exposure;
 use crate::files::{CallerFiles, FileStorage, OpenedFile, TokenRefusal, TokenUse, is_admitted};
 use crate::health::HealthMonitor;
 use crate::inquiry::Inquiries;
 use crate::keys::sealing_key;
-use crate::own::{OwnTools, OwnToolsContext};
+use crate::own::OwnTools;
 use crate::parked::ParkingLot;
 use crate::providers::ProviderStates;
 use crate::request_state::RequestStates;
 use crate::roster::{AbsentCaller, Rights, Roster, RosterLink};
 use crate::routing::Routing;
 use crate::search::ToolSearch;
-use crate::server_table::ServerTable;
-use crate::servers::{DesiredServer, Servers, ServersContext};
+use crate::servers::{DesiredServer, Servers};
+use crate::shared_state::SharedState;
 use crate::terms::{SharedTerms, Terms};
 use crate::trace::Tracing;
-use arc_swap::{ArcSwap, Guard};
-use std::sync::{Arc, Weak};
+use arc_swap::Guard;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 use toolbooth_core::caller::IdentifiedBy;
@@ -106,134 +105,85 @@ impl Engine {
     ) -> Result<Arc<Self>, Problem> {
         let started = Instant::now();
         clock::resume(store.latest_clock().await?);
-        let decisions = Arc::new(DecisionCache::load(&*store).await?);
-        let files = CallerFiles::open(room, store.clone()).await?;
-        let states = RequestStates::new(&sealing_key(&*store, "request-state-key").await?, store.clone());
-        let health = Arc::new(HealthMonitor::load(store.clone()).await?);
         let EngineOptions { naming, max_call, letter_key, event_ring, tools_per_server, mcp_data_bytes } =
             options;
-        let terms: SharedTerms = Arc::new(ArcSwap::from_pointee(terms));
-        let events = EventRing::new(event_ring);
-        let tracing = Arc::<Tracing>::default();
-        let audit = Arc::new(AuditLog::new(store.clone(), events.clone()));
+        let shared = SharedState::load(store.clone(), terms, event_ring).await?;
+        let files = CallerFiles::open(room, store.clone()).await?;
+        let health = Arc::new(HealthMonitor::load(store.clone()).await?);
+        let states = RequestStates::new(&sealing_key(&*store, "request-state-key").await?, store.clone());
+        let audit = Arc::new(AuditLog::new(store.clone(), shared.events.clone()));
         let tokens = Arc::new(BearerTokens::new(store.clone(), audit.clone()));
-        let roster = Arc::<RosterLink>::default();
+        let tracing = Arc::<Tracing>::default();
 
-        let table = Arc::<ServerTable>::default();
-        let providers = Arc::new(ProviderStates::new(table.clone()));
-        let catalog = LiveCatalog::start(
-            CatalogOptions { naming, tools_per_server },
-            CatalogContext {
-                store: store.clone(),
-                terms: terms.clone(),
-                events: events.clone(),
-                decisions: decisions.clone(),
-                servers: table.clone(),
-                providers: providers.clone(),
-            },
-        );
-        let subscriptions = Arc::new(Subscriptions::new(catalog.clone(), table.clone()));
-        let exposure = Arc::new(Exposure::new(catalog.clone(), terms.clone(), events.clone()));
-        let search = Arc::new(ToolSearch::new(catalog.clone(), table.clone(), terms.clone(), events.clone()));
-        let routing = Arc::new(Routing::new(catalog.clone(), providers, table.clone(), terms.clone()));
+        // The catalog, and what is shown of it.
+        let providers = Arc::new(ProviderStates::new(shared.servers.clone()));
+        let catalog =
+            LiveCatalog::start(CatalogOptions { naming, tools_per_server }, &shared, providers.clone());
+        let exposure = Arc::new(Exposure::new(&shared, catalog.clone()));
+        let search = Arc::new(ToolSearch::new(&shared, catalog.clone()));
+        let routing = Arc::new(Routing::new(&shared, catalog.clone(), providers));
         let own_tools = Arc::new(OwnTools::new(
-            OwnToolsContext {
-                catalog: catalog.clone(),
-                exposure: exposure.clone(),
-                search: search.clone(),
-                files: files.clone(),
-                terms: terms.clone(),
-            },
+            shared.terms.clone(),
+            exposure.clone(),
+            search.clone(),
+            files.clone(),
             open_context.own_executable.clone(),
         ));
-        let servers = Servers::start(
-            ServersContext {
-                store: store.clone(),
-                table: table.clone(),
-                catalog: catalog.clone(),
-                subscriptions: subscriptions.clone(),
-                events: events.clone(),
-            },
-            open_context,
-        );
 
-        let approvals = Arc::new(Approvals::new(ApprovalsContext {
-            store: store.clone(),
-            terms: terms.clone(),
-            events: events.clone(),
-            audit: audit.clone(),
-            decisions: decisions.clone(),
-            catalog: catalog.clone(),
-            servers: table.clone(),
-            roster: roster.clone(),
-        }));
+        // Calls.
+        let approvals = Arc::new(Approvals::new(&shared, audit.clone(), catalog.clone()));
         let plans = Arc::new(Plans::new(approvals.clone()));
-        let dead_letters = Arc::new(DeadLetters::new(
-            DeadLettersContext {
-                store: store.clone(),
-                terms: terms.clone(),
-                events: events.clone(),
-                catalog: catalog.clone(),
-                roster: roster.clone(),
-            },
-            letter_key,
-        ));
-        let calls = Arc::new(CallPipeline::new(
-            PipelineContext {
-                store: store.clone(),
-                terms: terms.clone(),
-                catalog: catalog.clone(),
-                servers: table.clone(),
-                decisions,
-                approvals: approvals.clone(),
-                plans: plans.clone(),
-                dead_letters: dead_letters.clone(),
-                exposure: exposure.clone(),
-                own_tools: own_tools.clone(),
-                routing: routing.clone(),
-                files: files.clone(),
-                health: health.clone(),
-                audit: audit.clone(),
-                events: events.clone(),
-                tracing: tracing.clone(),
-            },
-            max_call,
-            mcp_data_bytes,
-        ));
-        let weak = Arc::downgrade(&calls);
-        approvals.set_runner(weak.clone() as Weak<dyn ApprovedCallRunner>);
-        dead_letters.set_runner(weak as Weak<dyn ReplayRunner>);
-        let inquiries =
-            Arc::new(Inquiries::new(store.clone(), terms.clone(), catalog.clone(), table, max_call));
+        let dead_letters = Arc::new(DeadLetters::new(&shared, catalog.clone(), letter_key));
+        let parts = PipelineParts {
+            catalog: catalog.clone(),
+            approvals: approvals.clone(),
+            plans: plans.clone(),
+            dead_letters: dead_letters.clone(),
+            exposure: exposure.clone(),
+            own_tools: own_tools.clone(),
+            routing: routing.clone(),
+            files: files.clone(),
+            health: health.clone(),
+            audit: audit.clone(),
+            tracing: tracing.clone(),
+        };
+        let calls = Arc::new(CallPipeline::new(&shared, parts, max_call, mcp_data_bytes));
+        let runner = Arc::downgrade(&calls);
+        approvals.set_runner(runner.clone());
+        dead_letters.set_runner(runner);
+        let inquiries = Arc::new(Inquiries::new(&shared, catalog.clone(), max_call));
 
-        // First, so that no server can take the name of one of the gateway's own tools.
+        // The gateway's own tools first, so that no server can take the name of one.
         own_tools.offer().await;
-        let prepared = servers.prepare(desired).await?;
-        servers.apply(prepared).await;
+        let subscriptions = Arc::new(Subscriptions::new(catalog.clone(), shared.servers.clone()));
+        let servers = Servers::start(&shared, catalog.clone(), subscriptions.clone(), open_context);
+        servers.apply(servers.prepare(desired).await?).await;
+
+        let (parking, SharedState { terms, events, roster, .. }) = (ParkingLot::default(), shared);
         Ok(Arc::new(Self {
             store,
             terms,
             events,
+            roster,
             tracing,
             audit,
             tokens,
             files,
             health,
             catalog,
-            subscriptions,
-            servers,
             exposure,
             search,
-            own_tools,
             routing,
-            roster,
+            own_tools,
+            subscriptions,
+            servers,
             approvals,
             plans,
             dead_letters,
             calls,
             inquiries,
             states,
-            parking: ParkingLot::default(),
+            parking,
             started,
         }))
     }

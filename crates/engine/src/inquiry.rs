@@ -5,6 +5,7 @@ use crate::call::{Deadline, QuestionHandling, ask_to_open_urls, only_declared, p
 use crate::catalog::LiveCatalog;
 use crate::clock::now_ms;
 use crate::server_table::ServerTable;
+use crate::shared_state::SharedState;
 use crate::terms::{AuditScope, SharedTerms};
 use std::pin::pin;
 use std::sync::Arc;
@@ -79,14 +80,14 @@ impl std::fmt::Debug for Inquiries {
 }
 
 impl Inquiries {
-    pub(crate) fn new(
-        store: Arc<dyn Store>,
-        terms: SharedTerms,
-        catalog: Arc<LiveCatalog>,
-        servers: Arc<ServerTable>,
-        max_call: Duration,
-    ) -> Self {
-        Self { store, terms, catalog, servers, max_call }
+    pub(crate) fn new(shared: &SharedState, catalog: Arc<LiveCatalog>, max_call: Duration) -> Self {
+        Self {
+            store: shared.store.clone(),
+            terms: shared.terms.clone(),
+            catalog,
+            servers: shared.servers.clone(),
+            max_call,
+        }
     }
 
     /// Handles `prompts/get`.

@@ -32,6 +32,7 @@ pub mod routing;
 pub mod search;
 mod server_table;
 pub mod servers;
+mod shared_state;
 pub mod terms;
 pub mod trace;
 mod vault;

@@ -15,7 +15,7 @@ use crate::schema::{Coverage, Patterns, survey};
 use crate::server::ServerEntry;
 use bytes::{Bytes, BytesMut};
 use std::collections::HashSet;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 /// The maximum number of tools of one server.
 pub const MAX_TOOLS: usize = 20_000;

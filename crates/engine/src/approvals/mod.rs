@@ -24,6 +24,7 @@ use crate::decision_cache::DecisionCache;
 use crate::events::EventRing;
 use crate::roster::RosterLink;
 use crate::server_table::ServerTable;
+use crate::shared_state::SharedState;
 use crate::terms::SharedTerms;
 use futures_util::future::BoxFuture;
 use rights::DeferredCalls;
@@ -39,18 +40,6 @@ use waiting_room::WaitingRoom;
 pub(crate) trait ApprovedCallRunner: Send + Sync {
     /// Runs a claimed call, and records its outcome.
     fn run_approved(self: Arc<Self>, approved: ApprovedCall) -> BoxFuture<'static, Result<Answer, Problem>>;
-}
-
-/// The parts that approvals use.
-pub(crate) struct ApprovalsContext {
-    pub(crate) store: Arc<dyn Store>,
-    pub(crate) terms: SharedTerms,
-    pub(crate) events: Arc<EventRing>,
-    pub(crate) audit: Arc<AuditLog>,
-    pub(crate) decisions: Arc<DecisionCache>,
-    pub(crate) catalog: Arc<LiveCatalog>,
-    pub(crate) servers: Arc<ServerTable>,
-    pub(crate) roster: Arc<RosterLink>,
 }
 
 /// The calls that wait for a person's decision.
@@ -75,8 +64,8 @@ impl std::fmt::Debug for Approvals {
 }
 
 impl Approvals {
-    pub(crate) fn new(context: ApprovalsContext) -> Self {
-        let ApprovalsContext { store, terms, events, audit, decisions, catalog, servers, roster } = context;
+    pub(crate) fn new(shared: &SharedState, audit: Arc<AuditLog>, catalog: Arc<LiveCatalog>) -> Self {
+        let SharedState { store, terms, events, servers, decisions, roster } = shared.clone();
         Self {
             store,
             terms,

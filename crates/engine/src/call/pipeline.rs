@@ -15,6 +15,7 @@ use crate::health::HealthMonitor;
 use crate::own::OwnTools;
 use crate::routing::Routing;
 use crate::server_table::ServerTable;
+use crate::shared_state::SharedState;
 use crate::terms::SharedTerms;
 use crate::trace::Tracing;
 use std::sync::{Arc, Mutex};
@@ -59,12 +60,8 @@ impl std::fmt::Debug for CallPipeline {
 }
 
 /// The parts that the stages of a call use.
-pub(crate) struct PipelineContext {
-    pub(crate) store: Arc<dyn Store>,
-    pub(crate) terms: SharedTerms,
+pub(crate) struct PipelineParts {
     pub(crate) catalog: Arc<LiveCatalog>,
-    pub(crate) servers: Arc<ServerTable>,
-    pub(crate) decisions: Arc<DecisionCache>,
     pub(crate) approvals: Arc<Approvals>,
     pub(crate) plans: Arc<Plans>,
     pub(crate) dead_letters: Arc<DeadLetters>,
@@ -74,54 +71,41 @@ pub(crate) struct PipelineContext {
     pub(crate) files: Arc<CallerFiles>,
     pub(crate) health: Arc<HealthMonitor>,
     pub(crate) audit: Arc<AuditLog>,
-    pub(crate) events: Arc<EventRing>,
     pub(crate) tracing: Arc<Tracing>,
 }
 
 impl CallPipeline {
     /// A pipeline of these parts, with a hard limit on the duration of a call and a size limit of `_mcp_data`.
-    pub(crate) fn new(parts: PipelineContext, max_call: Duration, mcp_data_bytes: usize) -> Self {
-        let PipelineContext {
-            store,
-            terms,
-            catalog,
-            servers,
-            decisions,
-            approvals,
-            plans,
-            dead_letters,
-            exposure,
-            own_tools,
-            routing,
-            files,
-            health,
-            audit,
-            events,
-            tracing,
-        } = parts;
+    pub(crate) fn new(
+        shared: &SharedState,
+        parts: PipelineParts,
+        max_call: Duration,
+        mcp_data_bytes: usize,
+    ) -> Self {
+        let SharedState { store, terms, events, servers, decisions, roster: _ } = shared.clone();
         Self {
-            metrics: CallMetrics::default(),
             allowances: Arc::new(AllowanceMeter::new(terms.clone())),
-            sealer: CallSealer::new(mcp_data_bytes, files.terms().unknown),
+            sealer: CallSealer::new(mcp_data_bytes, parts.files.terms().unknown),
+            metrics: CallMetrics::default(),
             max_call,
             blank_entry: AuditEntry::new(0, "call", "", ""),
             day_book: Arc::default(),
             store,
             terms,
-            catalog,
+            events,
             servers,
             decisions,
-            approvals,
-            plans,
-            dead_letters,
-            exposure,
-            own_tools,
-            routing,
-            files,
-            health,
-            audit,
-            events,
-            tracing,
+            catalog: parts.catalog,
+            approvals: parts.approvals,
+            plans: parts.plans,
+            dead_letters: parts.dead_letters,
+            exposure: parts.exposure,
+            own_tools: parts.own_tools,
+            routing: parts.routing,
+            files: parts.files,
+            health: parts.health,
+            audit: parts.audit,
+            tracing: parts.tracing,
         }
     }
 

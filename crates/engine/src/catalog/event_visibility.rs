@@ -32,7 +32,7 @@ impl LiveCatalog {
 impl EventSubjects for LiveCatalog {
     fn server(&self, name: &str) -> Option<Arc<ServerEntry>> {
         let name: ServerName = name.parse().ok()?;
-        self.context.servers.entry(&name)
+        self.shared.servers.entry(&name)
     }
 
     fn tool(&self, server: &str, name: &str) -> Option<Arc<Tool>> {

@@ -201,7 +201,7 @@ impl CatalogKeeper {
             return reply(waiting);
         }
         let (records, earlier) = (std::mem::take(&mut self.unsaved), self.saving.take());
-        let store = catalog.context.store.clone();
+        let store = catalog.shared.store.clone();
         let (saved, on_disk) = oneshot::channel();
         self.saving = Some(tokio::spawn(async move {
             if let Some(earlier) = earlier {
@@ -256,7 +256,7 @@ impl CatalogKeeper {
             }
             CatalogUpdate::Discovered { server, discovery, era } => {
                 // It may have been removed while it was listing.
-                let Some(entry) = catalog.context.servers.entry(&server) else { return };
+                let Some(entry) = catalog.shared.servers.entry(&server) else { return };
                 // A list that means the same changes nothing: clients keep the text they have, also after a restart.
                 if let Some(part) = self.admit(&entry, &discovery, &[], catalog) {
                     let record = record_of(catalog, &part, era, &discovery);
@@ -308,7 +308,7 @@ impl CatalogKeeper {
         // Models know the gateway's own tools by their bare names.
         let own = Naming { style: NamingStyle::Bare, ..catalog.options.naming };
         let naming = if entry.is_own() { &own } else { &catalog.options.naming };
-        let released = |tool: &Tool| catalog.context.decisions.is_released(tool);
+        let released = |tool: &Tool| catalog.shared.decisions.is_released(tool);
         let now = self.base.get(&entry.name);
         let known = |own: &str| match now {
             Some(now) => {
@@ -354,7 +354,7 @@ impl CatalogKeeper {
     /// Publishes a snapshot if anything changed, and announces the changed lists.
     fn publish(&mut self, catalog: &LiveCatalog) {
         let before = std::mem::take(&mut self.parts);
-        let servers = catalog.context.servers.all();
+        let servers = catalog.shared.servers.all();
         let configured = |name: &ServerName| match servers.get(name) {
             Some(ManagedServer::Running { server, .. }) => Some(server.entry.clone()),
             _ => None,
@@ -363,7 +363,7 @@ impl CatalogKeeper {
             base: &self.base,
             manifests: &self.manifests,
             naming: &catalog.options.naming,
-            gate: &catalog.context.terms.load().gate,
+            gate: &catalog.shared.terms.load().gate,
             configured: &configured,
             earlier: &before,
         });
@@ -377,7 +377,7 @@ impl CatalogKeeper {
         self.parts = parts;
         self.revision += 1;
         catalog.publish(Catalog::new(self.revision, self.parts.clone()));
-        catalog.context.events.emit_catalog(&before, &self.parts);
+        catalog.shared.events.emit_catalog(&before, &self.parts);
         if changed.contains(&ListKind::Tools) {
             catalog.surface_tally.count(self.cause);
         }
@@ -419,7 +419,7 @@ fn is_urgent(known: &ServerCatalog, part: &ServerCatalog, catalog: &LiveCatalog)
     let is_redefined = |tool: &&Arc<Tool>| {
         before(tool).is_some_and(|before| {
             before.definition != tool.definition
-                && catalog.context.decisions.is_used(tool)
+                && catalog.shared.decisions.is_used(tool)
                 && before.digest() != tool.digest()
         })
     };

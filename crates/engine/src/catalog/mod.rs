@@ -26,11 +26,8 @@ pub(crate) use startup_wait::Knowledge;
 pub use subscriptions::{SubscribeError, Subscriptions};
 pub use surface::{SurfaceCause, SurfaceTally};
 
-use crate::decision_cache::DecisionCache;
-use crate::events::EventRing;
 use crate::providers::ProviderStates;
-use crate::server_table::ServerTable;
-use crate::terms::SharedTerms;
+use crate::shared_state::SharedState;
 use arc_swap::{ArcSwap, Guard};
 use keeper::CatalogKeeper;
 use manifests::ManifestState;
@@ -40,7 +37,6 @@ use tokio::sync::{broadcast, mpsc};
 use toolbooth_core::caller::Caller;
 use toolbooth_core::catalog::{Catalog, ListKind, Naming, Tool};
 use toolbooth_core::names::ServerName;
-use toolbooth_store::Store;
 
 /// The number of change notices that a slow client may lag behind before it has to reload all lists.
 const CHANGE_BACKLOG: usize = 256;
@@ -56,20 +52,11 @@ pub(crate) struct CatalogOptions {
     pub(crate) tools_per_server: usize,
 }
 
-/// The parts that the catalog uses.
-pub(crate) struct CatalogContext {
-    pub(crate) store: Arc<dyn Store>,
-    pub(crate) terms: SharedTerms,
-    pub(crate) events: Arc<EventRing>,
-    pub(crate) decisions: Arc<DecisionCache>,
-    pub(crate) servers: Arc<ServerTable>,
-    pub(crate) providers: Arc<ProviderStates>,
-}
-
 /// The catalog of a running gateway.
 pub struct LiveCatalog {
     options: CatalogOptions,
-    context: CatalogContext,
+    shared: SharedState,
+    providers: Arc<ProviderStates>,
     current: ArcSwap<Catalog>,
     updates: mpsc::Sender<CatalogUpdate>,
     changes: broadcast::Sender<ChangeNotice>,
@@ -86,12 +73,17 @@ impl std::fmt::Debug for LiveCatalog {
 
 impl LiveCatalog {
     /// Starts the keeper with an empty catalog.
-    pub(crate) fn start(options: CatalogOptions, context: CatalogContext) -> Arc<Self> {
+    pub(crate) fn start(
+        options: CatalogOptions,
+        shared: &SharedState,
+        providers: Arc<ProviderStates>,
+    ) -> Arc<Self> {
         let (updates, inbox) = mpsc::channel(UPDATE_BACKLOG);
         let (changes, _) = broadcast::channel(CHANGE_BACKLOG);
         let catalog = Arc::new(Self {
             options,
-            context,
+            shared: shared.clone(),
+            providers,
             current: ArcSwap::default(),
             updates,
             changes,
@@ -115,7 +107,7 @@ impl LiveCatalog {
 
     /// Replaces the snapshot; for the keeper.
     fn publish(&self, catalog: Catalog) {
-        self.context.providers.follow(&catalog);
+        self.providers.follow(&catalog);
         self.current.store(Arc::new(catalog));
     }
 

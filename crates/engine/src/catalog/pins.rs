@@ -43,8 +43,8 @@ impl LiveCatalog {
         if tool.server.is_own() {
             return;
         }
-        if let Some(pin) = self.context.decisions.first_use(tool) {
-            let store = self.context.store.clone();
+        if let Some(pin) = self.shared.decisions.first_use(tool) {
+            let store = self.shared.store.clone();
             tokio::spawn(async move {
                 if let Err(error) = store.save_pins(vec![pin]).await {
                     tracing::error!("the pin of a tool could not be saved: {error}");
@@ -55,7 +55,7 @@ impl LiveCatalog {
 
     /// The pinned digest of a tool, if the tool has a different one now.
     pub fn pinned_before(&self, tool: &Tool) -> Option<[u8; 32]> {
-        self.context.decisions.pinned_before(tool)
+        self.shared.decisions.pinned_before(tool)
     }
 
     /// The tools that this caller may use and that differ from their pinned definition, by name.
@@ -67,7 +67,7 @@ impl LiveCatalog {
 
     /// Compares a tool with its pinned definition.
     pub async fn compare(&self, tool: &Tool) -> Result<Comparison, Problem> {
-        let pin = self.context.store.pin(&tool.server.name, &tool.name).await;
+        let pin = self.shared.store.pin(&tool.server.name, &tool.name).await;
         let pin = pin.map_err(|error| Problem::of(&error))?;
         let before = pin.as_ref().and_then(|pin| pin.definition.as_deref());
         let differences = before.map(|before| differences(before, pinned_text(tool)));
@@ -90,14 +90,14 @@ impl LiveCatalog {
             detail.text("before", &hex(&before));
         }
         let accepted = pin(tool, &by.user);
-        self.context.store.save_pins(vec![accepted]).await.map_err(|error| Problem::of(&error))?;
-        self.context.decisions.accept(tool);
+        self.shared.store.save_pins(vec![accepted]).await.map_err(|error| Problem::of(&error))?;
+        self.shared.decisions.accept(tool);
         let entry = AuditEntry {
             server: Some(tool.server.name.shared()),
             tool: Some(tool.name.clone()),
             detail: Some(detail.finish()),
             ..AuditEntry::new(now_ms(), "tool", &by.user, "accepted")
         };
-        self.context.store.audit_now(vec![entry]).await.map_err(|error| Problem::of(&error))
+        self.shared.store.audit_now(vec![entry]).await.map_err(|error| Problem::of(&error))
     }
 }

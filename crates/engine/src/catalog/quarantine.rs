@@ -68,8 +68,8 @@ impl LiveCatalog {
             released_ms: now_ms(),
             by: by.user.to_string(),
         };
-        self.context.store.save_release(release.clone()).await.map_err(|error| Problem::of(&error))?;
-        self.context.decisions.release(&release);
+        self.shared.store.save_release(release.clone()).await.map_err(|error| Problem::of(&error))?;
+        self.shared.decisions.release(&release);
         let mut detail = ObjectWriter::default();
         detail.text("digest", &hex(&release.digest)).text("reason", &apart.why.to_string());
         let entry = AuditEntry {
@@ -78,7 +78,7 @@ impl LiveCatalog {
             detail: Some(detail.finish()),
             ..AuditEntry::new(release.released_ms, "tool", &by.user, "released")
         };
-        self.context.store.audit_now(vec![entry]).await.map_err(|error| Problem::of(&error))?;
+        self.shared.store.audit_now(vec![entry]).await.map_err(|error| Problem::of(&error))?;
         self.update(CatalogUpdate::Released(release.server)).await;
         Ok(apart)
     }

@@ -19,6 +19,7 @@ use crate::clock::now_ms;
 use crate::events::EventRing;
 use crate::keys::sealing_key;
 use crate::roster::RosterLink;
+use crate::shared_state::SharedState;
 use crate::terms::{LetterTerms, SharedTerms};
 use call_copy::CallCopy;
 use futures_util::future::BoxFuture;
@@ -74,15 +75,6 @@ pub(crate) struct ReplayOutcome {
 pub(crate) trait ReplayRunner: Send + Sync {
     /// Runs a call without a waiting client, and records its outcome.
     fn replay(self: Arc<Self>, request: ReplayRequest) -> BoxFuture<'static, ReplayOutcome>;
-}
-
-/// The parts that dead letters use.
-pub(crate) struct DeadLettersContext {
-    pub(crate) store: Arc<dyn Store>,
-    pub(crate) terms: SharedTerms,
-    pub(crate) events: Arc<EventRing>,
-    pub(crate) catalog: Arc<LiveCatalog>,
-    pub(crate) roster: Arc<RosterLink>,
 }
 
 /// The dead letters of this gateway: their encryption key, and the schedule of replays.
@@ -175,14 +167,17 @@ pub(crate) enum PersonApproval {
 
 impl DeadLetters {
     /// The letters with the configured key; without one, the key in the store is used.
-    pub(crate) fn new(context: DeadLettersContext, configured_key: Option<SecretText>) -> Self {
-        let DeadLettersContext { store, terms, events, catalog, roster } = context;
+    pub(crate) fn new(
+        shared: &SharedState,
+        catalog: Arc<LiveCatalog>,
+        configured_key: Option<SecretText>,
+    ) -> Self {
         Self {
-            store,
-            terms,
-            events,
+            store: shared.store.clone(),
+            terms: shared.terms.clone(),
+            events: shared.events.clone(),
             catalog,
-            roster,
+            roster: shared.roster.clone(),
             configured_key,
             sealer: OnceCell::new(),
             replay_slots: Arc::new(Semaphore::new(MAX_CONCURRENT_REPLAYS)),

@@ -10,6 +10,7 @@ pub use stats::{ClientExposure, ExposureStats, LoadedCount};
 
 use crate::catalog::{ChangeNotice, LiveCatalog, SurfaceCause};
 use crate::events::EventRing;
+use crate::shared_state::SharedState;
 use crate::terms::SharedTerms;
 use std::sync::Arc;
 use toolbooth_core::call::{ArgumentMismatch, CallFault};
@@ -53,8 +54,13 @@ impl std::fmt::Debug for Exposure {
 }
 
 impl Exposure {
-    pub(crate) fn new(catalog: Arc<LiveCatalog>, terms: SharedTerms, events: Arc<EventRing>) -> Self {
+    pub(crate) fn new(shared: &SharedState, catalog: Arc<LiveCatalog>) -> Self {
+        let (terms, events) = (shared.terms.clone(), shared.events.clone());
         Self { catalog, terms, events, stats: ExposureStats::default() }
+    }
+
+    pub(crate) fn catalog(&self) -> &Arc<LiveCatalog> {
+        &self.catalog
     }
 
     /// Statistics on what clients were shown of the catalog.

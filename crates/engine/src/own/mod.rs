@@ -45,15 +45,6 @@ impl Default for OwnToolLimits {
     }
 }
 
-/// The parts that the gateway's own tools use.
-pub(crate) struct OwnToolsContext {
-    pub(crate) catalog: Arc<LiveCatalog>,
-    pub(crate) exposure: Arc<Exposure>,
-    pub(crate) search: Arc<ToolSearch>,
-    pub(crate) files: Arc<CallerFiles>,
-    pub(crate) terms: SharedTerms,
-}
-
 /// The gateway's own tools.
 pub struct OwnTools {
     catalog: Arc<LiveCatalog>,
@@ -73,8 +64,15 @@ impl std::fmt::Debug for OwnTools {
 }
 
 impl OwnTools {
-    pub(crate) fn new(context: OwnToolsContext, executable: PathBuf) -> Self {
-        let OwnToolsContext { catalog, exposure, search, files, terms } = context;
+    /// The tools, with the path of the gateway's own executable.
+    pub(crate) fn new(
+        terms: SharedTerms,
+        exposure: Arc<Exposure>,
+        search: Arc<ToolSearch>,
+        files: Arc<CallerFiles>,
+        executable: PathBuf,
+    ) -> Self {
+        let catalog = exposure.catalog().clone();
         Self { catalog, exposure, search, files, terms, executable, limits: OwnToolLimits::default() }
     }
 

@@ -12,6 +12,7 @@ pub use report::{ProviderReport, RouterReport, instance_key};
 use crate::catalog::LiveCatalog;
 use crate::providers::ProviderStates;
 use crate::server_table::ServerTable;
+use crate::shared_state::SharedState;
 use crate::terms::SharedTerms;
 use std::sync::Arc;
 
@@ -36,12 +37,11 @@ impl std::fmt::Debug for Routing {
 
 impl Routing {
     pub(crate) fn new(
+        shared: &SharedState,
         catalog: Arc<LiveCatalog>,
         providers: Arc<ProviderStates>,
-        servers: Arc<ServerTable>,
-        terms: SharedTerms,
     ) -> Self {
-        Self { catalog, providers, servers, terms }
+        Self { catalog, providers, servers: shared.servers.clone(), terms: shared.terms.clone() }
     }
 
     /// The state of providers.

@@ -4,6 +4,7 @@
 use crate::catalog::LiveCatalog;
 use crate::events::EventRing;
 use crate::server_table::{ManagedServer, ServerTable};
+use crate::shared_state::SharedState;
 use crate::terms::SharedTerms;
 use std::sync::Arc;
 use tokio::time::Instant;
@@ -53,13 +54,13 @@ impl std::fmt::Debug for ToolSearch {
 }
 
 impl ToolSearch {
-    pub(crate) fn new(
-        catalog: Arc<LiveCatalog>,
-        servers: Arc<ServerTable>,
-        terms: SharedTerms,
-        events: Arc<EventRing>,
-    ) -> Self {
-        Self { catalog, servers, terms, events }
+    pub(crate) fn new(shared: &SharedState, catalog: Arc<LiveCatalog>) -> Self {
+        Self {
+            catalog,
+            servers: shared.servers.clone(),
+            terms: shared.terms.clone(),
+            events: shared.events.clone(),
+        }
     }
 
     /// Finds the tools that match a query best among those that this caller may use.

@@ -11,6 +11,7 @@ pub use reload::{PreparedServers, ReloadReport};
 use crate::catalog::{CatalogUpdate, ChangeNotice, LiveCatalog, Subscriptions};
 use crate::events::EventRing;
 use crate::server_table::{ManagedServer, ServerTable, ServersByName};
+use crate::shared_state::SharedState;
 use arc_swap::ArcSwapOption;
 use std::sync::{Arc, Weak};
 use tokio::sync::{Mutex, Semaphore, mpsc};
@@ -23,15 +24,6 @@ use toolbooth_upstream::{ServerEvent, ServerState, Supervised, SupervisorContext
 const CONNECT_AT_ONCE: usize = 64;
 /// The number of events of servers that wait to be passed on.
 const EVENT_BACKLOG: usize = 1024;
-
-/// The parts that the servers use.
-pub(crate) struct ServersContext {
-    pub(crate) store: Arc<dyn Store>,
-    pub(crate) table: Arc<ServerTable>,
-    pub(crate) catalog: Arc<LiveCatalog>,
-    pub(crate) subscriptions: Arc<Subscriptions>,
-    pub(crate) events: Arc<EventRing>,
-}
 
 /// The servers of a running gateway.
 pub struct Servers {
@@ -54,8 +46,12 @@ impl std::fmt::Debug for Servers {
 
 impl Servers {
     /// Starts without servers; `prepare` and `apply` add them.
-    pub(crate) fn start(context: ServersContext, open_context: OpenContext) -> Arc<Self> {
-        let ServersContext { store, table, catalog, subscriptions, events } = context;
+    pub(crate) fn start(
+        shared: &SharedState,
+        catalog: Arc<LiveCatalog>,
+        subscriptions: Arc<Subscriptions>,
+        open_context: OpenContext,
+    ) -> Arc<Self> {
         let (sender, receiver) = mpsc::channel(EVENT_BACKLOG);
         let supervision = SupervisorContext {
             open_context: Arc::new(open_context),
@@ -63,11 +59,11 @@ impl Servers {
             slots: Arc::new(Semaphore::new(CONNECT_AT_ONCE)),
         };
         let servers = Arc::new(Self {
-            store,
-            table,
+            store: shared.store.clone(),
+            table: shared.servers.clone(),
             catalog,
             subscriptions,
-            events,
+            events: shared.events.clone(),
             supervision,
             wanted_headers: ArcSwapOption::empty(),
             applying: Mutex::new(()),

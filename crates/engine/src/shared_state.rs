@@ -1,0 +1,39 @@
+//! The store, the settings and the state that several parts of the engine use.
+
+use crate::decision_cache::DecisionCache;
+use crate::events::EventRing;
+use crate::roster::RosterLink;
+use crate::server_table::ServerTable;
+use crate::terms::{SharedTerms, Terms};
+use arc_swap::ArcSwap;
+use std::sync::Arc;
+use toolbooth_store::{Store, StoreError};
+
+/// The lowest layer of the engine, from which each part takes what it needs.
+#[derive(Clone)]
+pub(crate) struct SharedState {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) terms: SharedTerms,
+    pub(crate) events: Arc<EventRing>,
+    pub(crate) servers: Arc<ServerTable>,
+    pub(crate) decisions: Arc<DecisionCache>,
+    pub(crate) roster: Arc<RosterLink>,
+}
+
+impl SharedState {
+    /// The state at the start, with a ring of this many events.
+    pub(crate) async fn load(
+        store: Arc<dyn Store>,
+        terms: Terms,
+        event_ring: usize,
+    ) -> Result<Self, StoreError> {
+        Ok(Self {
+            decisions: Arc::new(DecisionCache::load(&*store).await?),
+            store,
+            terms: Arc::new(ArcSwap::from_pointee(terms)),
+            events: EventRing::new(event_ring),
+            servers: Arc::default(),
+            roster: Arc::default(),
+        })
+    }
+}
