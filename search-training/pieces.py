@@ -22,12 +22,6 @@ def split_names(text):
     return text.replace("_", " ").replace("-", " ")
 
 
-def document(server, name, description, parameters):
-    """What a tool says of itself, in the order in which the engine embeds it."""
-    words = " ".join(split_names(parameter) for parameter in parameters)
-    return f"{split_names(server)} {split_names(name)} : {description or ''} {words}"
-
-
 class Pieces:
     """Turns text into rows of the table."""
 
