@@ -9,6 +9,7 @@ mod authors;
 mod clients;
 mod guide;
 mod inspector;
+mod migration;
 mod openapi;
 mod process;
 mod report;
@@ -24,7 +25,7 @@ use std::path::Path;
 
 type InteropPart = fn(&Setup, &InteropStage, &mut InteropReport) -> Result<()>;
 
-const PARTS: [(&str, InteropPart); 9] = [
+const PARTS: [(&str, InteropPart); 10] = [
     ("clients", clients::tour),
     ("approvals", approvals::ask),
     ("inspector", inspector::inspect),
@@ -34,6 +35,7 @@ const PARTS: [(&str, InteropPart); 9] = [
     ("examples", authors::examples),
     ("guide", guide::follow),
     ("seeds", authors::seeds),
+    ("migration", migration::check_examples),
 ];
 
 /// Runs the parts with these names, or all.

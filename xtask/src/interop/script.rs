@@ -14,7 +14,7 @@ use std::{
 };
 
 /// The timeout of a whole script; each of its checks has its own shorter timeout.
-const SCRIPT_TIMEOUT: Duration = Duration::from_secs(150);
+const SCRIPT_TIMEOUT: Duration = Duration::from_secs(300);
 /// The timeout for its exit after the last check.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(15);
 /// The most bytes of a command's output that are kept.

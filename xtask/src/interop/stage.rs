@@ -44,7 +44,7 @@ pub fn build(root: &Path) -> Result<()> {
 }
 
 /// The path of a built program, which is in the folder of this one.
-fn program(name: &str) -> Result<PathBuf> {
+pub fn program(name: &str) -> Result<PathBuf> {
     let beside = std::env::current_exe().context("the path of this program")?.with_file_name(name);
     if !beside.exists() {
         bail!("{} was not built", beside.display());
