@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from typing import Iterator
 
 import fakes
+import guide
 from booth import Booth, plain_text, text_json, text_of
 from checks import Checks, contains, equal, eventually, lacks, true
 
@@ -522,3 +523,12 @@ def authorised_discovery(booth: Team) -> None:
     equal(booth.rest("GET", "/tools", headers={"Authorization": None}).status, 401, "the status without a token is")
     names = [tool["name"] for tool in booth.get("/tools?limit=1000", headers=booth.tokens["bob"])["tools"]]
     lacks(names, "scribe_note")
+
+
+@contextmanager
+def guide_copy() -> Iterator[Hall]:
+    with Hall("atlas") as booth, services(booth):
+        yield booth
+
+
+guide.add_checks(CHECKS, "from-atlas.md", guide_copy)

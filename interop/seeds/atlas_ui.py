@@ -26,6 +26,7 @@ Names that the specification leaves open, as these checks use them:
 import atlas_ui_calls  # noqa: F401
 import atlas_ui_dialogue  # noqa: F401
 import atlas_ui_files  # noqa: F401
+import atlas_ui_guide  # noqa: F401
 import atlas_ui_team  # noqa: F401
 from atlas_ui_stages import CHECKS
 

@@ -17,6 +17,7 @@ import time
 from contextlib import contextmanager
 from typing import Any, Iterator
 
+import guide
 from booth import NODE, NODE_MODULES, Booth, free_port, plain, plain_text, text_json, text_of
 from checks import Checks, contains, equal, eventually, lacks, true
 
@@ -579,3 +580,6 @@ def remember_session(_: Project) -> None:
         ran = other.cli("approvals", "approve", held, "--remember", "session")
         contains(ran.text, "session")
         true("not remembered" in ran.text or ran.code != 0, f"nothing said: {ran.text}")
+
+
+guide.add_checks(CHECKS, "from-attocode.md", Project)
