@@ -18,7 +18,7 @@ from typing import Iterator
 import fakes
 import guide
 from booth import Booth, plain_text, text_json, text_of
-from checks import Checks, contains, equal, eventually, lacks, true
+from checks import Checks, contains, equal, eventually, known_gaps, lacks, true
 
 CHECKS = Checks("atlas")
 MANIFEST = "modules/Tools/tool_maps/functions.json"
@@ -31,20 +31,26 @@ class Hall(Booth):
     model: fakes.Recorder
 
     def workable(self, *, plain_providers: bool = True) -> "Hall":
-        """Helps where a known gap would hide everything else: the checks of these gaps use a pristine copy."""
-        if plain_providers:
+        """Works around missing features that would hide all others, while their checks are known gaps."""
+        gaps = known_gaps()
+        if plain_providers and "atlas 4: a provider's name is free: its kind comes from its config" in gaps:
             for name in ("google_cse", "serpapi"):
                 self.replace(MANIFEST, f'"name": "{name}"', '"name": "http"')
-        self.replace("toolbooth.yaml", "args: \"servers/browser.py --name 'browser server'\"", 'args: ["servers/browser.py"]')
-        extra = "".join(f"      - {name}\n" for name in VIRTUAL)
-        self.replace("toolbooth.yaml", "      - note_write\n", f"      - note_write\n{extra}")
-        for persona in ("Atlas", "Scribe"):
-            folder = self.path(f"modules/Personas/{persona}")
-            shutil.move(folder / "Toolbox", folder / "tools")
-        self.path("modules/Tools/tool_maps/schema.json").unlink()
+        if "atlas 8: args may be one string" in gaps:
+            self.replace("toolbooth.yaml", "args: \"servers/browser.py --name 'browser server'\"", 'args: ["servers/browser.py"]')
+        if "atlas 1: the lists of tools.mcp do not remove manifest tools" in gaps:
+            extra = "".join(f"      - {name}\n" for name in VIRTUAL)
+            self.replace("toolbooth.yaml", "      - note_write\n", f"      - note_write\n{extra}")
+        if "atlas 6: Personas/X/Toolbox is read" in gaps:
+            for persona in ("Atlas", "Scribe"):
+                folder = self.path(f"modules/Personas/{persona}")
+                shutil.move(folder / "Toolbox", folder / "tools")
+        if "atlas 6: a JSON Schema beside the manifests is not read as one" in gaps:
+            self.path("modules/Tools/tool_maps/schema.json").unlink()
         return self
 
     def trust(self) -> None:
+        # Manifests take a second answer, which is a known gap.
         for _ in range(2):
             self.cli("trust", "--yes", named=False)
 
@@ -432,6 +438,13 @@ def server_persona(booth: Hall) -> None:
     atlas = booth.mcp_tools(path="/mcp/p/Atlas")
     lacks(str(list(atlas)), "note_write")
     lacks(str(list(atlas)), "scribe_note")
+
+
+@CHECKS.check("004: the TypeScript SDK lists and calls a persona's tools", "work")
+def typescript(booth: Hall) -> None:
+    listed, called = booth.typescript([{"list": True}, {"call": "scribe_note", "arguments": {"text": "x"}}], path="/mcp/p/Scribe")
+    contains([tool["name"] for tool in listed], "scribe_note")
+    equal(text_of(called), "noted: x")
 
 
 @CHECKS.check("8: GET /registry?persona= filters like /tools", "work")

@@ -89,8 +89,8 @@ def unused_files(booth: Booth) -> None:
 def errors_are_counted(booth: Booth) -> None:
     entries = ", ".join(f'"s{n}": {{"command": ["python", "x.py"], "cwd": "gone"}}' for n in range(10))
     booth.write("ten-mcp.json", "{" + entries + "}")
-    ran = booth.cli("config", "check", "ten-mcp.json")
-    contains(ran.text, "10 errors")
+    contains(booth.cli("config", "check", "ten-mcp.json").text, "10 errors")
+    contains(booth.cli("--no-project", "--config", "ten-mcp.json", "tools", "list").text, "s9 (config_error)")
 
 
 @CHECKS.check("000: a misspelt key is an error with a suggestion, and its siblings load", "files")

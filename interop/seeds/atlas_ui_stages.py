@@ -3,11 +3,12 @@
 import json
 import secrets
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Iterator
 
 import fakes
 from booth import Booth
-from checks import Checks
+from checks import Checks, known_gaps
 
 CHECKS = Checks("atlas-ui")
 ANN, BOB, FAY, GIL, ROOT = (f"{name}@example.org" for name in ("ann", "bob", "fay", "gil", "root"))
@@ -17,6 +18,39 @@ VIEWERS = {
     "page.html": "html", "dot.svg": "svg", "paper.pdf": "pdf", "table.csv": "csv", "script.sh": "code",
     "notes.md": "markdown", "data.json": "json", "dot.png": "image",
 }
+
+
+def prepare(folder: Path) -> None:
+    """Changes the copy for the walk through its features.
+
+    A missing feature that would hide all others is worked around while its check is a known gap. So the walk runs in the
+    folder as it is, once these gaps are closed.
+    """
+    gaps = known_gaps()
+    overrides = folder / "config/overrides"
+    if "atlas-ui 4: cwd works with the files named on the command line" in gaps:
+        (overrides / "backend").symlink_to("../../backend")
+    file = overrides / "mcp.json"
+    entries = json.loads(file.read_text())
+    for name, entry in entries.items():
+        if "atlas-ui 17: is_exclusive is named as not acted upon and harms nothing" in gaps:
+            entry.pop("is_exclusive", None)
+        if "atlas-ui 11: ${VAR} in a description is left as written" in gaps:
+            entry["description"] = entry["description"].replace("${CURRENCY}", "EUR")
+        # Otherwise the first call of every tool waits in header mode; the check of this gap uses `finance`.
+        if name != "finance" and "atlas-ui 10: in header mode a first call is not held unless the configuration asks for it" in gaps:
+            entry["requires_consent"] = False
+    if "atlas-ui 11: type stdio beside a url means the url" in gaps:
+        entries["shop"]["type"] = "http"
+    if "atlas-ui 3: official SDK clients can list everything, in both eras and in TypeScript" in gaps:
+        del entries["odd_schema"]
+    # Settings that Atlas UI does not have.
+    entries["canvas_demo"]["requires_consent"] = True
+    entries["finance"]["share"] = "all"
+    file.write_text(json.dumps(entries, indent=2))
+    models = overrides / "llmconfig.yml"
+    if "atlas-ui 6: a model_url that ends in /chat/completions is requested once" in gaps:
+        models.write_text(models.read_text().replace("/v1/chat/completions", "/v1"))
 
 
 def decision(request: dict[str, Any]) -> bytes:
@@ -59,7 +93,7 @@ class Solo(Booth):
 @CHECKS.stage("solo")
 @contextmanager
 def solo() -> Iterator[Solo]:
-    with Solo("atlas-ui", sdk="sdk1", pristine=False) as booth, fakes.python_server(booth.path("backend/mcp/shop/main.py")) as shop:
+    with Solo("atlas-ui", sdk="sdk1", prepare=prepare) as booth, fakes.python_server(booth.path("backend/mcp/shop/main.py")) as shop:
         booth.first, booth.second = fakes.model("first"), fakes.model("second")
         booth.replace(".env", "=9105", f"={shop}")
         booth.replace(".env", "http://127.0.0.1:9106", booth.first.url)
@@ -92,11 +126,11 @@ def odd() -> Iterator[Booth]:
 @CHECKS.stage("team")
 @contextmanager
 def team() -> Iterator[Booth]:
-    with Booth("atlas-ui", sdk="sdk1", pristine=False) as booth, fakes.python_server(booth.path("backend/mcp/shop/main.py")) as shop:
+    with Booth("atlas-ui", sdk="sdk1", prepare=prepare) as booth, fakes.python_server(booth.path("backend/mcp/shop/main.py")) as shop:
         booth.replace(".env", "=9105", f"={shop}")
         booth.env["PROXY_SECRET"] = SECRET
         booth.headers = {"X-Proxy-Secret": SECRET, "X-User-Email": ANN}
-        # Settings that are not built yet would keep the whole gateway from starting; `team-file` checks them.
+        # Without hooks, which `team-file` checks.
         text = booth.path("team.toml").read_text()
         booth.write("team.toml", text[: text.index("# A prompt of our own")])
         yield booth.serve(*OVERRIDES, "--config", "team.toml", trust=False)
@@ -112,7 +146,8 @@ def names() -> Iterator[Booth]:
         text = booth.path("team.toml").read_text()
         booth.write("team.toml", text[: text.index("[personas.clerk]")])
         hidden = {"command": ["python", "mcp/odd_schema/main.py", "schema_good"], "cwd": "backend", "groups": ["finance"]}
-        shown = {"command": ["python", "mcp/odd_schema/main.py"], "cwd": "backend", "deny_tools": ["bad"]}
+        # The hidden server is the first to list the name.
+        shown = {"command": ["bash", "-c", "sleep 1; exec python mcp/odd_schema/main.py"], "cwd": "backend", "deny_tools": ["bad"]}
         booth.write("two-mcp.json", json.dumps({"odd": hidden, "odd_schema": shown}))
         yield booth.serve("--config", "two-mcp.json", "--config", "team.toml", trust=False)
 
@@ -120,7 +155,7 @@ def names() -> Iterator[Booth]:
 @CHECKS.stage("team-file")
 @contextmanager
 def team_file() -> Iterator[Booth]:
-    with Booth("atlas-ui", sdk="sdk1", pristine=False) as booth:
+    with Booth("atlas-ui", sdk="sdk1", prepare=prepare) as booth:
         booth.decided = fakes.Recorder(lambda request: (200, {}, decision(request)))
         booth.env["HOOK_URL"] = booth.decided.url
         booth.env["PROXY_SECRET"] = SECRET

@@ -52,6 +52,18 @@ def consent_remembered(booth: Booth) -> None:
     equal(booth.call("canvas_demo_image_name", call, user=BOB, wait=0).status, 200, "the status of the next call is")
 
 
+@CHECKS.check("10: consent for a session is remembered in that session only", "team")
+def consent_for_session(booth: Booth) -> None:
+    def call(session: str) -> Any:
+        return booth.call("canvas_demo_frame", {"url": "https://example.org"}, user=BOB, wait=0, headers={"Toolbooth-Session": session})
+
+    held = call("first").json(202)["held"]
+    booth.rest("POST", f"/approvals/{held}/approve", {"remember": "session"}, user=BOB).json()
+    eventually(lambda: booth.get(f"/approvals/{held}", user=BOB)["state"] == "done", "the call ran")
+    equal(call("first").status, 200, "the status in the same session is")
+    equal(call("second").status, 202, "the status in another session is")
+
+
 @CHECKS.check("10: doctor and the greeting say what will be held and how to change it", "team")
 def held_is_announced(booth: Booth) -> None:
     for text in (booth.printed(), booth.cli("doctor").text):
@@ -105,6 +117,7 @@ def own_key(booth: Booth) -> None:
     equal(used(ANN), {"x-shop-key": "1111"})
     true(booth.rest("PUT", path, {"key": "ann-key-2222"}, user=ANN).status in (200, 204), "the key was not rotated")
     eventually(lambda: used(ANN) == {"x-shop-key": "2222"}, "the new key is used", 5)
+    equal(booth.holds("ann-key-2222"), [], "files with the key in clear text:")
     shown = booth.rest("GET", path, user=ANN)
     equal(shown.json()["set"], True)
     lacks(shown.text, "2222")
@@ -191,6 +204,15 @@ def doctor_username(booth: Booth) -> None:
     ran = booth.cli("--config", "loose-mcp.json", "doctor")
     contains(ran.text, "loose")
     contains(ran.text, "username")
+
+
+@CHECKS.check("1: lint points at tools that declare username on a server without injection", "team")
+def lint_username(booth: Booth) -> None:
+    entry = '{"mcpServers": {"loose": {"command": "python", "args": ["mcp/username-override-demo/main.py"], "cwd": "backend"}}}'
+    booth.write("loose-mcp.json", entry)
+    settings = ("--config", "loose-mcp.json", "--env-file", ".env", "--config", "team.toml")
+    ran = booth.cli(*settings, "--no-project", "tools", "lint", named=False)
+    contains(ran.text, "unsupplied-identity")
 
 
 @CHECKS.check("19: a hidden server does not change the names that others see", "names")

@@ -273,6 +273,15 @@ def call_unlisted(booth: Project) -> None:
     equal(text_of(booth.mcp_call("workbench_lint")), "clean")
 
 
+@CHECKS.check("002: the TypeScript SDK gets the same list, searches and calls", "options")
+def typescript(booth: Project) -> None:
+    steps = [{"list": True}, {"call": "mcp_tool_search", "arguments": {"query": "check the style"}}, {"call": "workbench_lint"}]
+    listed, found, called = booth.typescript(steps)
+    true(META <= {tool["name"] for tool in listed}, f"meta tools are missing: {listed}")
+    contains(text_of(found), "workbench_lint")
+    equal(text_of(called), "clean")
+
+
 @CHECKS.check("1: requestTimeout is the deadline of calls, in milliseconds", "options")
 def request_timeout(booth: Project) -> None:
     begun = time.monotonic()

@@ -67,14 +67,14 @@ class Answer:
 class Booth:
     """A copy of an example with a home folder of its own, and a gateway in it."""
 
-    def __init__(self, example: str, *, sdk: str = "sdk2", pristine: bool = True) -> None:
+    def __init__(self, example: str, *, sdk: str = "sdk2", prepare: Callable[[Path], None] | None = None) -> None:
         self.top = Path(tempfile.mkdtemp(prefix=f"seeds-{example}-"))
         self.folder = self.top / "folder"
         self.home = self.top / "home"
         self.home.mkdir()
         shutil.copytree(ROOT / "examples" / example, self.folder, symlinks=True)
-        if not pristine:
-            make_workable(self.folder)
+        if prepare is not None:
+            prepare(self.folder)
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.process: subprocess.Popen[bytes] | None = None
@@ -114,6 +114,11 @@ class Booth:
         if old not in text:
             raise AssertionError(f"{name} does not contain {old!r}")
         (self.folder / name).write_text(text.replace(old, new))
+
+    def holds(self, secret: str) -> list[str]:
+        """The files of the home folder that contain a text, which a sealed secret must not be in."""
+        files = [path for path in self.home.rglob("*") if path.is_file() and not path.is_symlink()]
+        return [str(path) for path in files if secret.encode() in path.read_bytes()]
 
     def forget(self) -> None:
         """Removes what commands wrote into the home folder."""
@@ -313,10 +318,10 @@ class Booth:
 
         return self.mcp(body, **how)
 
-    def typescript(self, steps: list[dict[str, Any]], *, user: str | None = None, **more: Any) -> list[Any]:
+    def typescript(self, steps: list[dict[str, Any]], *, user: str | None = None, path: str = "/mcp", **more: Any) -> list[Any]:
         """Runs steps with the TypeScript SDK, 2.x, and returns one result for each (`client.cjs`)."""
         headers = {**self.headers, **({"X-User-Email": user} if user else {})}
-        given = json.dumps({"url": f"{self.url}/mcp", "headers": headers, "steps": steps, **more})
+        given = json.dumps({"url": f"{self.url}{path}", "headers": headers, "steps": steps, **more})
         ran = subprocess.run(
             [str(NODE), str(Path(__file__).with_name("client.cjs")), given],
             env={**self.env, "NODE_PATH": str(NODE_MODULES)},
@@ -325,27 +330,6 @@ class Booth:
         if ran.returncode != 0:
             raise AssertionError(f"the TypeScript client failed: {ran.stderr[-800:]}")
         return json.loads(ran.stdout)
-
-
-def make_workable(folder: Path) -> None:
-    """Helps where a known gap would hide everything else: the checks of these gaps use a pristine copy."""
-    overrides = folder / "config/overrides"
-    (overrides / "backend").symlink_to("../../backend")
-    file = overrides / "mcp.json"
-    entries = json.loads(file.read_text())
-    for entry in entries.values():
-        entry.pop("is_exclusive", None)
-        entry["description"] = entry["description"].replace("${CURRENCY}", "EUR")
-    entries["shop"]["type"] = "http"
-    # Otherwise the first call of every tool waits in header mode; `finance` keeps the default.
-    for name in set(entries) - {"finance"}:
-        entries[name]["requires_consent"] = False
-    entries["canvas_demo"]["requires_consent"] = True
-    entries["finance"]["share"] = "all"
-    del entries["odd_schema"]
-    file.write_text(json.dumps(entries, indent=2))
-    models = overrides / "llmconfig.yml"
-    models.write_text(models.read_text().replace("/v1/chat/completions", "/v1"))
 
 
 def plain(model: Any) -> Any:
