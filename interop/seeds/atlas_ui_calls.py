@@ -29,11 +29,6 @@ def shared_token(booth: Solo) -> None:
     equal(booth.result("shop_credential")["results"], {"authorization": "0001"})
 
 
-@CHECKS.check("17: a server with is_exclusive works", "plain")
-def exclusive_works(booth: Booth) -> None:
-    equal(booth.server("canvas_demo")["state"], "connected", "the state is")
-
-
 @CHECKS.check("001: username is always the caller, whatever is sent", "solo")
 def username(booth: Solo) -> None:
     caller = booth.get("/me")["user"]

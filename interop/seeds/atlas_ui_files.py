@@ -1,11 +1,25 @@
 """Atlas UI: configuration files, the start of the gateway, and models."""
 
-from atlas_ui_stages import CHECKS, OVERRIDES, Solo
+import json
+from contextlib import contextmanager
+from typing import Iterator
+
+from atlas_ui_stages import CHECKS, OVERRIDES, Solo, prepare
 from booth import Booth, plain_text
 from checks import contains, equal, lacks, true
 
 
 # Files
+
+
+@contextmanager
+def alone(feature: str) -> Iterator[Booth]:
+    """A gateway that needs this feature: all others that are missing are worked around."""
+    with Booth("atlas-ui", sdk="sdk1", prepare=lambda folder: prepare(folder, feature)) as booth:
+        entries = json.loads(booth.path("config/overrides/mcp.json").read_text())
+        kept = {name: entries[name] for name in ("MyExampleServer", "canvas_demo", "shop")}
+        booth.write("config/overrides/mcp.json", json.dumps(kept))
+        yield booth.serve(*OVERRIDES, trust=False)
 
 
 @CHECKS.check("1: config import of a flat mcp.json keeps injection and says so", "files")
@@ -138,9 +152,28 @@ def rag_notice(booth: Booth) -> None:
     contains(plain_text(booth.printed()), "rag-sources")
 
 
-@CHECKS.check("4: cwd works with the files named on the command line", "named")
-def cwd_when_named(booth: Booth) -> None:
-    equal(booth.result("MyExampleServer_my_tool", {"parameter": "x"})["results"]["input_received"], "x")
+@CHECKS.check("4: cwd works with the files named on the command line", "files")
+def cwd_when_named(_: Booth) -> None:
+    with alone("4: cwd works with the files named on the command line") as booth:
+        equal(booth.result("MyExampleServer_my_tool", {"parameter": "x"})["results"]["input_received"], "x")
+
+
+@CHECKS.check("17: a server with is_exclusive works", "files")
+def exclusive_works(_: Booth) -> None:
+    with alone("17: is_exclusive is named as not acted upon and harms nothing") as booth:
+        equal(booth.server("canvas_demo")["state"], "connected", "the state is")
+
+
+@CHECKS.check("11: a description with ${VAR} is shown as written", "files")
+def prose_is_shown(_: Booth) -> None:
+    with alone("11: ${VAR} in a description is left as written") as booth:
+        contains(booth.server("MyExampleServer")["description"], "${CURRENCY}")
+
+
+@CHECKS.check("11: a server with type stdio beside a url connects to the url", "files")
+def url_connects(_: Booth) -> None:
+    with alone("11: type stdio beside a url means the url") as booth:
+        equal(booth.server("shop")["transport"], "http", "the transport is")
 
 
 # Odd schemas and models
