@@ -173,7 +173,7 @@ def prose_is_shown(_: Booth) -> None:
 @CHECKS.check("11: a server with type stdio beside a url connects to the url", "files")
 def url_connects(_: Booth) -> None:
     with alone("11: type stdio beside a url means the url") as booth:
-        equal(booth.server("shop")["transport"], "http", "the transport is")
+        equal(booth.server("shop").get("transport"), "http", "the transport is")
 
 
 # Odd schemas and models
