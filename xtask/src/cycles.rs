@@ -17,10 +17,10 @@ use std::path::{Path, PathBuf};
 use tree::{ModuleImport, ModulePath, ModuleTree};
 
 /// The number of rooms that may be in cycles.
-const MAX_ROOMS: usize = 31;
+const MAX_ROOMS: usize = 0;
 
 /// The number of files and folders inside rooms that may be in cycles.
-const MAX_FILES: usize = 40;
+const MAX_FILES: usize = 25;
 
 /// Files and folders of one folder that import each other.
 #[derive(Debug)]

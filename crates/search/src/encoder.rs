@@ -5,7 +5,7 @@ use crate::comparison::{QueryVector, Vectors};
 use crate::fields::{ToolField, each_text};
 use crate::index::{Index, VisibleTools};
 use crate::meaning::Vector;
-use crate::rank::Similarities;
+use crate::similarities::Similarities;
 use crate::words::spelled_out;
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -2,12 +2,13 @@
 
 use crate::comparison::Vectors;
 use crate::fields::MatchedFields;
-use crate::lexical::hash;
 use crate::meaning::WIDTH;
 use crate::names;
-use crate::neighbours::{NearWordCache, Neighbours};
-use crate::server_index::{Posting, ServerIndex, ServerIndexer};
+use crate::near_words::{NearWordCache, Neighbours, WordEntry};
+use crate::server_index::{Posting, ServerIndex};
+use crate::server_indexer::ServerIndexer;
 use crate::texts::TextList;
+use crate::words::hash;
 use std::collections::HashMap;
 use std::num::NonZero;
 use std::ops::Range;
@@ -27,16 +28,6 @@ pub struct Hit {
     pub score: f32,
     /// The fields in which words of the query were found.
     pub matched: MatchedFields,
-}
-
-/// A word of one server: its position there and its postings.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct WordEntry {
-    pub(crate) hash: u64,
-    pub(crate) part: u32,
-    pub(crate) word: u32,
-    from: u32,
-    to: u32,
 }
 
 /// The tools of an index that a caller may see.
@@ -116,8 +107,18 @@ impl Index {
             named,
             ..Self::default()
         };
-        index.neighbours = Neighbours::of(&index, unique);
+        index.neighbours = Neighbours::of(
+            unique,
+            |entry| index.entries(index.word(*entry)).len(),
+            |entry| index.shortest_written(entry),
+        );
         index
+    }
+
+    /// The shortest word in any server's texts that has the stem of an entry.
+    fn shortest_written(&self, entry: &WordEntry) -> Option<&str> {
+        let written = self.entries(self.word(*entry)).iter().map(|entry| self.written(entry));
+        written.min_by_key(|word| (word.len(), *word))
     }
 
     /// The range of words in the bucket of a hash.

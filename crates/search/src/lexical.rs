@@ -2,11 +2,11 @@
 
 use crate::fields::ToolField;
 use crate::guesses::guesses;
-use crate::index::{Index, VisibleTools, WordEntry};
-use crate::neighbours::NEAR;
+use crate::index::{Index, VisibleTools};
+use crate::near_words::{NEAR, WordEntry};
 use crate::synonyms;
 use crate::weights::WEIGHTS;
-use crate::words::{Stems, each_word, is_stop};
+use crate::words::{Stems, each_word, hash, is_stop};
 use std::collections::HashMap;
 use toolbooth_core::name_map::NameMap;
 
@@ -345,12 +345,6 @@ impl Index {
         let mut entries = self.entries(stem).iter();
         if view.is_whole() { entries.next().is_some() } else { entries.any(is_seen) }
     }
-}
-
-/// A hash of a word that is the same in every process.
-pub(crate) fn hash(word: &str) -> u64 {
-    word.bytes()
-        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 #[cfg(test)]

@@ -1,91 +1,11 @@
 //! Near words: words of the catalog with about the same meaning as a word of a request.
 
-use crate::comparison::{QueryVector, Vectors};
-use crate::index::{Index, VisibleTools, WordEntry};
-use crate::meaning::{Vector, WIDTH, meaning_of_word};
+use crate::comparison::QueryVector;
+use crate::index::{Index, VisibleTools};
+use crate::meaning::meaning_of_word;
+use crate::near_words::{NEAR, NearWord};
 use crate::weights::WEIGHTS;
-use std::cmp::Reverse;
-use std::sync::{Arc, Mutex, MutexGuard};
-use toolbooth_core::name_map::NameMap;
-
-/// Number of near words that count for one word.
-pub(crate) const NEAR: usize = 3;
-/// Maximum number of indexed words; in a larger catalog the words that fewest servers have are left out.
-const MAX_WORDS: usize = 16_384;
-/// Number of words that justify a second thread.
-const WORDS_PER_THREAD: usize = 2_000;
-/// Maximum number of cached words; the cache is cleared when it is full.
-const MAX_REMEMBERED: usize = 2_000;
-
-/// A word of the catalog that is near to another.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct NearWord {
-    /// Its first entry.
-    pub(crate) entry: WordEntry,
-    /// Its similarity, from 0 to 1.
-    pub(crate) similarity: f32,
-}
-
-/// Cache of near words for one view. The same words occur in many searches.
-#[derive(Debug, Default)]
-pub(crate) struct NearWordCache(Mutex<NameMap<Box<str>, Arc<[NearWord]>>>);
-
-impl NearWordCache {
-    fn lock(&self) -> MutexGuard<'_, NameMap<Box<str>, Arc<[NearWord]>>> {
-        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-    }
-
-    fn keep(&self, word: &str, near: Arc<[NearWord]>) {
-        let mut known = self.lock();
-        if known.len() >= MAX_REMEMBERED {
-            known.clear();
-        }
-        known.insert(word.into(), near);
-    }
-}
-
-/// The vectors of an index's words.
-#[derive(Debug, Default)]
-pub(crate) struct Neighbours {
-    words: Vec<WordEntry>,
-    vectors: Vectors,
-}
-
-impl Neighbours {
-    /// Builds the vectors of these words. A stem may not be a word, so its shortest written form is used.
-    pub(crate) fn of(index: &Index, mut words: Vec<WordEntry>) -> Self {
-        let having = |entry: &WordEntry| index.entries(index.word(*entry));
-        if words.len() > MAX_WORDS {
-            words.sort_by_cached_key(|entry| Reverse(having(entry).len()));
-            words.truncate(MAX_WORDS);
-        }
-        let read = |words: &[WordEntry]| -> Vec<(WordEntry, Vector)> {
-            let meaning = |entry: &WordEntry| {
-                let written = having(entry).iter().map(|entry| index.written(entry));
-                let meaning = written.min_by_key(|word| (word.len(), *word)).and_then(meaning_of_word);
-                meaning.map(|meaning| (*entry, meaning))
-            };
-            words.iter().filter_map(meaning).collect()
-        };
-        let (first, second) =
-            words.split_at(if words.len() < WORDS_PER_THREAD { words.len() } else { words.len() / 2 });
-        let (first, second) = std::thread::scope(|scope| {
-            let builder = std::thread::Builder::new().name("search-index".into());
-            let other =
-                (!second.is_empty()).then(|| builder.spawn_scoped(scope, || read(second)).ok()).flatten();
-            let first = read(first);
-            // If the thread cannot be started, this one does its work.
-            (first, other.and_then(|other| other.join().ok()).unwrap_or_else(|| read(second)))
-        });
-        let count = first.len() + second.len();
-        let mut known = Self { words: Vec::with_capacity(count), vectors: Vectors::with_room(WIDTH, count) };
-        for (entry, meaning) in first.into_iter().chain(second) {
-            known.words.push(entry);
-            known.vectors.push(Some(&meaning));
-        }
-        known
-    }
-}
+use std::sync::Arc;
 
 impl Index {
     /// For each word the nearest words of visible tools, nearest first. Returns one more than counts, because a word
@@ -123,6 +43,7 @@ impl Index {
 mod tests {
     use super::*;
     use crate::Query;
+    use crate::near_words::{MAX_REMEMBERED, MAX_WORDS, NearWordCache};
     use std::collections::BTreeMap;
     use toolbooth_core::catalog::{Discovery, Naming, ServerCatalog, Tool, admit};
     use toolbooth_core::json::RawJson;

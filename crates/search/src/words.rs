@@ -230,6 +230,12 @@ fn hump_end(text: &str, first: char) -> usize {
     text.len()
 }
 
+/// A hash of a word that is the same in every process.
+pub(crate) fn hash(word: &str) -> u64 {
+    word.bytes()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
