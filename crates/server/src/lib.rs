@@ -1,4 +1,4 @@
-//! The gateway's endpoints ("doors"): MCP over HTTP, MCP over a local socket, and REST.
+//! The gateway's endpoints ("doors"): MCP over HTTP, MCP over a local socket, REST, and the web console.
 //!
 //! A door identifies the caller, parses the request, and writes the engine's answer. It reaches the store and the
 //! servers only through the engine.
@@ -7,6 +7,7 @@
 
 pub mod body;
 pub mod connections;
+mod console;
 pub mod control;
 mod cors;
 mod doors;

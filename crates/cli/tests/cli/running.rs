@@ -10,6 +10,7 @@ fn the_greeting_says_how_to_connect() {
     expect![[r#"
         Toolbooth 0.1.0 is listening on http://127.0.0.1:PORT
 
+          Console       http://127.0.0.1:PORT/console/
           MCP endpoint  http://127.0.0.1:PORT/mcp
 
         Connect a client:
@@ -45,6 +46,7 @@ fn commands_use_the_running_gateway() {
     expect![[r#"
         Toolbooth 0.1.0 is listening on http://127.0.0.1:PORT
 
+          Console       http://127.0.0.1:PORT/console/
           MCP endpoint  http://127.0.0.1:PORT/mcp
 
         Connect a client:
@@ -275,6 +277,7 @@ fn the_greeting_can_be_copied() {
     expect![[r#"
         Toolbooth 0.1.0 is listening on http://127.0.0.1:PORT
 
+          Console       http://127.0.0.1:PORT/console/
           MCP endpoint  http://127.0.0.1:PORT/mcp
 
         Connect a client:

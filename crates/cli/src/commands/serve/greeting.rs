@@ -97,7 +97,7 @@ pub fn text(
         format!("{count}: {}{}", names.join(", "), waiting(loaded))
     };
     format!(
-        "{}\n\n  MCP endpoint  {url}/mcp\n\nConnect a client:\n\
+        "{}\n\n  Console       {url}/console/\n  MCP endpoint  {url}/mcp\n\nConnect a client:\n\
          \x20 {}       or cursor, vscode, codex, claude-desktop\n\
          \x20 claude mcp add --transport http toolbooth {url}/mcp\n\
          \x20 {{\"mcpServers\": {{\"toolbooth\": {{\"url\": \"{url}/mcp\"}}}}}}\n\

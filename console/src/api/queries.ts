@@ -1,0 +1,207 @@
+// The data of the console: one query per REST resource, and which events make which data out of date.
+
+import { QueryClient, useInfiniteQuery, useQuery, useQueryClient } from '@tanstack/react-query';
+import { useEffect } from 'react';
+import { ApiError, api, type Schemas } from './client';
+import { type GatewayEvent, stream } from './events';
+
+export type Server = Schemas['ServerView'];
+export type Tool = Schemas['ToolView'];
+export type Approval = Schemas['ApprovalView'];
+export type Plan = Schemas['PlanView'];
+export type DeadLetter = Schemas['DeadLetterView'];
+export type AuditRow = Schemas['RowView'];
+export type StoredFile = Schemas['FileView'];
+
+export const queryClient = new QueryClient({
+  defaultOptions: {
+    queries: {
+      staleTime: 15_000,
+      refetchOnWindowFocus: true,
+      retry: (failures, error) => failures < 2 && ApiError.of(error).isOffline,
+      retryDelay: (attempt) => 400 * 2 ** attempt,
+    },
+  },
+});
+
+export const useMe = () => useQuery({ queryKey: ['me'], queryFn: ({ signal }) => api.get('/me', { signal }), staleTime: 60_000 });
+export const useReady = () => useQuery({ queryKey: ['ready'], queryFn: ({ signal }) => api.get('/ready', { signal }) });
+export const useHealth = () => useQuery({ queryKey: ['health'], queryFn: ({ signal }) => api.get('/health', { signal }), staleTime: Infinity });
+export const useServers = () => useQuery({ queryKey: ['servers'], queryFn: ({ signal }) => api.get('/servers', { signal }) });
+export const useServer = (name: string) =>
+  useQuery({ queryKey: ['servers', name], queryFn: ({ signal }) => api.get('/servers/{name}', { params: { name }, signal }) });
+export const useServerLogs = (name: string, enabled: boolean) =>
+  useQuery({
+    queryKey: ['logs', name],
+    queryFn: ({ signal }) => api.get('/servers/{name}/logs', { params: { name }, signal }),
+    refetchInterval: 3000,
+    enabled,
+  });
+
+export const usePendingApprovals = () =>
+  useQuery({
+    queryKey: ['approvals', 'pending'],
+    queryFn: ({ signal }) => api.get('/approvals', { query: { state: 'pending', kind: 'approval', limit: 200 }, signal }),
+  });
+export const usePendingSteps = () =>
+  useQuery({
+    queryKey: ['approvals', 'steps'],
+    queryFn: ({ signal }) => api.get('/approvals', { query: { state: 'pending', kind: 'plan', limit: 200 }, signal }),
+  });
+export const useRecentApprovals = () =>
+  useQuery({
+    queryKey: ['approvals', 'recent'],
+    queryFn: ({ signal }) => api.get('/approvals', { query: { kind: 'approval', limit: 60 }, signal }),
+  });
+export const useApproval = (id: string) =>
+  useQuery({
+    queryKey: ['approvals', 'one', id],
+    queryFn: ({ signal }) => api.get('/approvals/{id}', { params: { id }, signal }),
+    // An approved call runs at once or later; its end is not an event of its own.
+    refetchInterval: ({ state }) => (state.data?.state === 'approved' ? 700 : false),
+  });
+export const usePlans = () => useQuery({ queryKey: ['plans'], queryFn: ({ signal }) => api.get('/plans', { signal }) });
+export const usePlan = (id: string) =>
+  useQuery({ queryKey: ['plans', id], queryFn: ({ signal }) => api.get('/plans/{id}', { params: { id }, signal }) });
+export const useConsents = () => useQuery({ queryKey: ['consents'], queryFn: ({ signal }) => api.get('/consents', { signal }) });
+export const useChanges = () => useQuery({ queryKey: ['changes'], queryFn: ({ signal }) => api.get('/changes', { signal }) });
+export const useQuarantine = (enabled: boolean) =>
+  useQuery({ queryKey: ['quarantine'], queryFn: ({ signal }) => api.get('/quarantine', { signal }), enabled });
+export const useDiff = (name: string, enabled = true) =>
+  useQuery({ queryKey: ['diff', name], queryFn: ({ signal }) => api.get('/tools/{name}/diff', { params: { name }, signal }), enabled });
+
+export type ToolSort = 'name' | 'server' | '-calls' | '-token_cost' | 'quality' | 'success_rate';
+export const useTools = (filter: { server?: string; sort?: ToolSort; effect?: string }, enabled = true) =>
+  useInfiniteQuery({
+    queryKey: ['tools', 'list', filter],
+    initialPageParam: undefined as string | undefined,
+    queryFn: ({ pageParam, signal }) =>
+      api.get('/tools', {
+        query: {
+          limit: 500,
+          cursor: pageParam,
+          server: filter.server ? [filter.server] : undefined,
+          side_effects: filter.effect ? [filter.effect] : undefined,
+          sort: filter.sort,
+        },
+        signal,
+      }),
+    getNextPageParam: (page) => page.next_cursor ?? undefined,
+    enabled,
+  });
+export const useSearch = (text: string) =>
+  useQuery({
+    queryKey: ['search', text],
+    queryFn: ({ signal }) => api.get('/tools/search', { query: { q: [text], limit: 50 }, signal }),
+    enabled: text !== '',
+    placeholderData: (before) => before,
+  });
+export const useTool = (name: string) =>
+  useQuery({ queryKey: ['tools', 'one', name], queryFn: ({ signal }) => api.get('/tools/{name}', { params: { name }, signal }), enabled: name !== '' });
+export const useLint = (tool: Tool | undefined) =>
+  useQuery({
+    queryKey: ['lint', tool?.server],
+    queryFn: ({ signal }) => api.get('/lint', { query: { server: [tool?.server ?? ''], limit: 1000 }, signal }),
+    enabled: tool !== undefined,
+  });
+
+export const useStats = (client: string | undefined, limit: number) =>
+  useQuery({ queryKey: ['stats', client ?? '', limit], queryFn: ({ signal }) => api.get('/stats', { query: { client, limit }, signal }) });
+export const useExposure = (client: string | undefined) =>
+  useQuery({ queryKey: ['exposure', client ?? ''], queryFn: ({ signal }) => api.get('/exposure', { query: { client }, signal }) });
+
+export const useDeadLetters = (state: string) =>
+  useInfiniteQuery({
+    queryKey: ['dead-letters', state],
+    initialPageParam: undefined as string | undefined,
+    queryFn: ({ pageParam, signal }) => api.get('/dead-letters', { query: { state: state || undefined, cursor: pageParam, limit: 100 }, signal }),
+    getNextPageParam: (page) => page.next_cursor ?? undefined,
+  });
+export const useAudit = (filter: { kind?: string; tool?: string; user?: string; server?: string }) =>
+  useInfiniteQuery({
+    queryKey: ['audit', filter],
+    initialPageParam: undefined as number | undefined,
+    queryFn: ({ pageParam, signal }) => api.get('/audit', { query: { ...filter, before: pageParam, limit: 200 }, signal }),
+    getNextPageParam: (page) => page.next_before ?? undefined,
+  });
+export const useRecentEvents = (limit: number) =>
+  useQuery({
+    queryKey: ['events', limit],
+    queryFn: async ({ signal }) => {
+      const recent = await api.get('/events/recent', { query: { limit }, signal });
+      return recent.events as unknown as GatewayEvent[];
+    },
+  });
+export const useFiles = () =>
+  useInfiniteQuery({
+    queryKey: ['files'],
+    initialPageParam: undefined as string | undefined,
+    queryFn: ({ pageParam, signal }) => api.get('/files', { query: { before: pageParam, limit: 100 }, signal }),
+    getNextPageParam: (page) => page.next ?? undefined,
+  });
+export const useTokens = (enabled: boolean) =>
+  useQuery({ queryKey: ['tokens'], queryFn: ({ signal }) => api.get('/tokens', { signal }), enabled });
+export const usePersonas = () => useQuery({ queryKey: ['personas'], queryFn: ({ signal }) => api.get('/personas', { signal }) });
+
+/** The API paths of this gateway. Pages that need a newer gateway are hidden until their path exists. */
+export const useApiPaths = () =>
+  useQuery({
+    queryKey: ['openapi'],
+    queryFn: async ({ signal }) => {
+      const document = (await api.get('/openapi.json', { signal })) as { paths?: Record<string, unknown> };
+      return new Set(Object.keys(document.paths ?? {}));
+    },
+    staleTime: Infinity,
+  });
+
+/** Which data an event of a type makes out of date. */
+const OUTDATED: [prefix: string, keys: string[]][] = [
+  ['server.', ['servers', 'ready', 'events']],
+  ['catalog.', ['servers', 'tools', 'search', 'stats', 'exposure', 'changes', 'quarantine', 'lint']],
+  ['tool.result', ['ready', 'audit', 'files', 'events']],
+  ['tool.changed', ['tools', 'changes', 'diff', 'quarantine']],
+  ['call.', ['approvals', 'plans', 'audit', 'events']],
+  ['plan.', ['plans', 'approvals', 'audit', 'events']],
+  ['dead_letter.', ['dead-letters', 'events']],
+  ['config.', ['ready', 'servers']],
+  ['request.refused', ['audit', 'events']],
+];
+/** Calls may end thousands of times a second; questions to a person must appear at once. */
+const URGENT_MS = 100;
+const COLLECT_MS = 1000;
+
+/** Keeps the data up to date with the event stream. A burst of events causes one refresh. */
+export function useLiveData() {
+  const client = useQueryClient();
+  useEffect(() => {
+    const outdated = new Set<string>();
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const flush = () => {
+      timer = undefined;
+      for (const key of outdated) void client.invalidateQueries({ queryKey: [key] });
+      outdated.clear();
+    };
+    const unsubscribe = stream.onEvent((event) => {
+      if (event.type === 'events.gap') {
+        void client.invalidateQueries();
+        return;
+      }
+      for (const [prefix, keys] of OUTDATED) {
+        if (event.type.startsWith(prefix)) keys.forEach((key) => outdated.add(key));
+      }
+      if (outdated.size === 0) return;
+      const isUrgent = /^(call|plan|server)\./.test(event.type);
+      if (isUrgent) clearTimeout(timer);
+      if (isUrgent || timer === undefined) timer = setTimeout(flush, isUrgent ? URGENT_MS : COLLECT_MS);
+    });
+    // What happened before the stream was open is not in the stream.
+    const unsubscribeState = stream.onState(() => {
+      if (stream.state() === 'live') void client.invalidateQueries();
+    });
+    return () => {
+      clearTimeout(timer);
+      unsubscribe();
+      unsubscribeState();
+    };
+  }, [client]);
+}

@@ -1,0 +1,107 @@
+// The frame around all pages: sign-in, navigation, live data, keyboard.
+
+import { useQueryClient } from '@tanstack/react-query';
+import { Suspense, lazy, useEffect, useRef, useState, useSyncExternalStore } from 'react';
+import { Link, Redirect, Route, Switch, useLocation } from 'wouter';
+import { ApiError, onUnauthorized } from './api/client';
+import { followEvents } from './api/events';
+import { useLiveData, useMe } from './api/queries';
+import { session } from './api/session';
+import { Overview } from './pages/overview';
+import { SignIn } from './pages/sign-in';
+import { Shell } from './shell';
+import { Empty, Failure, Skeleton } from './ui/basic';
+import { Boundary } from './ui/boundary';
+import { Toasts } from './ui/toast';
+
+const Inbox = lazy(() => import('./pages/inbox'));
+const Tools = lazy(() => import('./pages/tools'));
+const Servers = lazy(() => import('./pages/servers'));
+const SignInCallback = lazy(() => import('./pages/callback'));
+const Activity = lazy(() => import('./pages/activity'));
+const Canvas = lazy(() => import('./pages/canvas'));
+const Cost = lazy(() => import('./pages/cost'));
+const Settings = lazy(() => import('./pages/settings'));
+
+export function App() {
+  const identity = useSyncExternalStore(session.subscribe, session.get);
+  const client = useQueryClient();
+  const [refused, setRefused] = useState(false);
+  useEffect(() => onUnauthorized(() => setRefused(true)), []);
+  const known = useRef(identity);
+  useEffect(() => {
+    if (known.current === identity) return;
+    // Another identity sees other data.
+    known.current = identity;
+    setRefused(false);
+    void client.resetQueries();
+  }, [identity, client]);
+  const me = useMe();
+  const problem = me.error ? ApiError.of(me.error) : null;
+  if (refused || problem?.status === 401) {
+    return <SignIn rejected={identity.token !== null} />;
+  }
+  if (!me.data) {
+    return (
+      <div className="center">
+        {problem ? <div className="stack"><Failure error={problem} retry={() => void me.refetch()} /></div> : <Skeleton lines={2} />}
+      </div>
+    );
+  }
+  return <SignedIn key={`${me.data.user} ${identity.persona ?? ''}`} user={me.data.user} persona={identity.persona} />;
+}
+
+function SignedIn({ user, persona }: { user: string; persona: string | null }) {
+  useLiveData();
+  useEffect(() => followEvents(`${user} ${persona ?? ''}`), [user, persona]);
+  return (
+    <>
+      <Shell>
+        <Suspense fallback={<div className="page"><Skeleton lines={4} /></div>}>
+          <Pages />
+        </Suspense>
+      </Shell>
+      <Toasts />
+    </>
+  );
+}
+
+/** A name from the URL. The router has already decoded some characters, so a lone percent sign is possible. */
+function decoded(name: string): string {
+  try {
+    return decodeURIComponent(name);
+  } catch {
+    return name;
+  }
+}
+
+function Pages() {
+  const [location] = useLocation();
+  // Every page starts at its top, also for screen readers.
+  const page = location.split('/')[1] ?? '';
+  useEffect(() => {
+    window.scrollTo(0, 0);
+  }, [page]);
+  return (
+    <Boundary key={page}>
+      <Switch>
+        <Route path="/"><Overview /></Route>
+        <Route path="/inbox/plans/:plan">{({ plan }) => <Inbox selected={plan} kind="plan" />}</Route>
+        <Route path="/inbox/:id?">{({ id }) => <Inbox selected={id} kind="call" />}</Route>
+        <Route path="/tools/t/:name">{({ name }) => <Tools selected={decoded(name)} />}</Route>
+        <Route path="/tools"><Tools /></Route>
+        <Route path="/servers/:name/:tab?">{({ name, tab }) => <Servers selected={decoded(name)} tab={tab} />}</Route>
+        <Route path="/servers"><Servers /></Route>
+        <Route path="/callback/:name">{({ name }) => <SignInCallback server={decoded(name)} />}</Route>
+        <Route path="/activity/:tab?/:id?">{({ tab, id }) => <Activity tab={tab} selected={id} />}</Route>
+        <Route path="/canvas/:id?">{({ id }) => <Canvas selected={id} />}</Route>
+        <Route path="/cost"><Cost /></Route>
+        <Route path="/settings/:section?">{({ section }) => <Settings section={section} />}</Route>
+        <Route path="/approvals/:id?">{({ id }) => <Redirect to={id ? `/inbox/${id}` : '/inbox'} />}</Route>
+        <Route>
+          <div className="page"><Empty title="This page does not exist"><Link href="/">Go to the overview</Link></Empty></div>
+        </Route>
+      </Switch>
+    </Boundary>
+  );
+}

@@ -1,0 +1,290 @@
+// What happened: live events, the audit log with its check, and calls that failed for good.
+
+import { useMutation, useQueryClient } from '@tanstack/react-query';
+import { useEffect, useMemo, useState } from 'react';
+import { Link, useLocation, useSearchParams } from 'wouter';
+import { ApiError, api } from '../api/client';
+import { type GatewayEvent, stream } from '../api/events';
+import { type AuditRow, type DeadLetter, useApiPaths, useAudit, useDeadLetters, useMe, useRecentEvents } from '../api/queries';
+import { count, duration, plural } from '../lib/format';
+import { Ago, Button, Empty, Failure, Note, Outcome, PageHead, Prose, Segment, Skeleton, Status, Tabs, Time } from '../ui/basic';
+import { Confirm, Dialog } from '../ui/dialog';
+import { JsonView } from '../ui/json';
+import { ResultView } from '../ui/result';
+import { toast } from '../ui/toast';
+import { VirtualList } from '../ui/virtual';
+import { CallList } from './calls';
+
+type ActivityTab = 'calls' | 'events' | 'audit' | 'dead';
+
+export default function Activity({ tab, selected }: { tab?: string; selected?: string }) {
+  const [, go] = useLocation();
+  const paths = useApiPaths();
+  const dead = useDeadLetters('pending');
+  const pending = dead.data?.pages[0]?.dead_letters.length ?? 0;
+  // Older gateways have no record of single calls.
+  const hasCalls = paths.data?.has('/calls') ?? false;
+  const shown = (tab ?? (hasCalls ? 'calls' : 'events')) as ActivityTab;
+  return (
+    <div className="page">
+      <PageHead title="Activity" />
+      <div className="stack">
+        <Tabs label="Activity" selected={shown} onSelect={(id) => go(`/activity/${id}`)} tabs={[
+          ...(hasCalls ? [{ id: 'calls' as const, label: 'Calls' }] : []),
+          { id: 'events', label: 'Events' },
+          { id: 'audit', label: 'Audit log' },
+          { id: 'dead', label: <>Dead letters{pending > 0 && <span className="count bad">{pending}</span>}</> },
+        ]} />
+        {shown === 'calls' && hasCalls && <CallList selected={selected} />}
+        {shown === 'events' && <Events />}
+        {shown === 'audit' && <Audit />}
+        {shown === 'dead' && <DeadLetters selected={selected} />}
+      </div>
+    </div>
+  );
+}
+
+/** Filters that live in the URL, so that a view can be shared and the Back key returns to it. */
+export function useFilter(name: string): [string, (value: string) => void] {
+  const [params, setParams] = useSearchParams();
+  const set = (value: string) =>
+    setParams((before) => {
+      const next = new URLSearchParams(before);
+      if (value) next.set(name, value);
+      else next.delete(name);
+      return next;
+    }, { replace: true });
+  return [params.get(name) ?? '', set];
+}
+
+const KINDS = ['tool', 'call', 'server', 'plan', 'dead_letter', 'catalog', 'config', 'request'];
+const MAX_EVENTS = 5000;
+
+function Events() {
+  const recent = useRecentEvents(1000);
+  const [live, setLive] = useState<GatewayEvent[]>([]);
+  const [isPaused, setPaused] = useState(false);
+  const [kind, setKind] = useFilter('kind');
+  const [text, setText] = useFilter('q');
+  const [open, setOpen] = useState<GatewayEvent | null>(null);
+  useEffect(() => stream.onEvent((event) => { if (event.id) setLive((before) => [event, ...before].slice(0, MAX_EVENTS)); }), []);
+  const all = useMemo(() => {
+    const known = new Set<string>();
+    const joined = [...live, ...(recent.data ?? []).slice().reverse()].filter((event) => {
+      const id = event.id ?? '';
+      if (known.has(id)) return false;
+      known.add(id);
+      return true;
+    });
+    return joined.sort((left, right) => right.at_ms - left.at_ms || Number(right.id?.split('-')[1]) - Number(left.id?.split('-')[1]));
+  }, [live, recent.data]);
+  const [frozen, setFrozen] = useState<GatewayEvent[] | null>(null);
+  const words = text.toLowerCase();
+  const rows = (frozen ?? all).filter((event) => (!kind || event.type.startsWith(`${kind}.`)) && (!words || [event.type, event.user, event.server, event.tool, event.code, event.call, event.outcome].some((part) => part?.toLowerCase().includes(words))));
+  const waiting = frozen ? all.length - frozen.length : 0;
+  return (
+    <div className="stack tight">
+      <div className="row wrap filters">
+        <select className="select" aria-label="Kind of event" value={kind} onChange={(event) => setKind(event.target.value)}>
+          <option value="">All events</option>
+          {KINDS.map((item) => <option key={item} value={item}>{item.replaceAll('_', ' ')}</option>)}
+        </select>
+        <input className="input grow" style={{ maxWidth: 300 }} type="search" aria-label="Filter events" placeholder="User, server, tool, code or id" value={text} onChange={(event) => setText(event.target.value)} />
+        <Button aria-pressed={isPaused} onClick={() => { setPaused(!isPaused); setFrozen(isPaused ? null : all); }}>{isPaused ? (waiting > 0 ? `Show ${waiting} new` : 'Resume') : 'Pause'}</Button>
+        <span className="muted small end">{plural(rows.length, 'event')}</span>
+      </div>
+      {recent.error && !recent.data ? <Failure error={recent.error} retry={() => void recent.refetch()} /> : !recent.data ? <Skeleton lines={8} /> : rows.length === 0 ? (
+        <div className="card"><Empty title="No events"><p>{kind || text ? 'No kept event matches the filter.' : 'Events appear here as they happen.'}</p></Empty></div>
+      ) : (
+        <div className="card">
+          <VirtualList rows={rows} rowHeight={44} height={Math.min(rows.length * 44, 660)} keyOf={(event) => event.id ?? String(event.at_ms)} label="Events" render={(event) => (
+            <button type="button" className="entry event-row" onClick={() => setOpen(event)}>
+              <span className="muted small"><Time ms={event.at_ms} /></span>
+              <span className="clip"><b>{event.type}</b> {[event.server, event.tool].filter(Boolean).join('.')}</span>
+              <span className="muted clip only-wide">{event.user ?? ''}</span>
+              <span className="num small">{event.outcome ? <><Outcome state={event.outcome} /> {event.duration_ms !== undefined && duration(event.duration_ms)}</> : event.code ? <code>{event.code}</code> : ''}</span>
+            </button>
+          )} />
+        </div>
+      )}
+      {open && <EventDialog event={open} all={all} onClose={() => setOpen(null)} />}
+    </div>
+  );
+}
+
+/** An event and, if it belongs to a call, what else happened in that call. */
+function EventDialog({ event, all, onClose }: { event: GatewayEvent; all: GatewayEvent[]; onClose: () => void }) {
+  const related = event.call === undefined ? [] : all.filter((other) => other.call === event.call).reverse();
+  const start = related[0]?.at_ms ?? 0;
+  const isHeld = related.some((other) => other.type.startsWith('call.'));
+  return (
+    <Dialog title={[event.type, [event.server, event.tool].filter(Boolean).join('.')].filter(Boolean).join(' · ')} onClose={onClose}>
+      {related.length > 1 && (
+        <section className="stack tight">
+          <h3>This call</h3>
+          <div className="bars">
+            {related.map((other) => [
+              <span key={`${other.id} time`} className="muted small num">+{duration(other.at_ms - start)}</span>,
+              <span key={`${other.id} type`}>{other.type}</span>,
+              <span key={`${other.id} end`} className="small">{other.outcome ? <Outcome state={other.outcome} /> : other.code ? <code>{other.code}</code> : ''}</span>,
+            ])}
+          </div>
+        </section>
+      )}
+      {isHeld && <div><Link className="button" href={`/inbox/${event.call}`} onClick={onClose}>Open the held call</Link></div>}
+      <JsonView value={event} />
+    </Dialog>
+  );
+}
+
+const AUDIT_KINDS = ['call', 'decision', 'refusal', 'token', 'reload', 'login', 'server', 'accept', 'release', 'consent', 'plan', 'dead_letter', 'file', 'trust'];
+
+function Audit() {
+  const me = useMe();
+  const [kind, setKind] = useFilter('kind');
+  const [tool, setTool] = useFilter('tool');
+  const [user, setUser] = useFilter('user');
+  const audit = useAudit({ kind: kind || undefined, tool: tool || undefined, user: user || undefined });
+  const [open, setOpen] = useState<AuditRow | null>(null);
+  const rows = audit.data?.pages.flatMap((page) => page.rows) ?? [];
+  return (
+    <div className="stack tight">
+      {me.data?.admin && <Verify />}
+      <div className="row wrap filters">
+        <select className="select" aria-label="Kind of row" value={kind} onChange={(event) => setKind(event.target.value)}>
+          <option value="">All kinds</option>
+          {AUDIT_KINDS.map((item) => <option key={item} value={item}>{item.replaceAll('_', ' ')}</option>)}
+        </select>
+        <FilterInput label="Tool" value={tool} onApply={setTool} />
+        {me.data?.admin && <FilterInput label="User" value={user} onApply={setUser} />}
+        <span className="muted small end">{count(rows.length)}{audit.hasNextPage ? '+' : ''} rows</span>
+      </div>
+      {audit.error && !audit.data ? <Failure error={audit.error} retry={() => void audit.refetch()} /> : !audit.data ? <Skeleton lines={8} /> : rows.length === 0 ? (
+        <div className="card"><Empty title="No rows"><p>{kind || tool || user ? 'No row matches the filter.' : 'Every call and decision writes a row here.'}</p></Empty></div>
+      ) : (
+        <div className="card">
+          <VirtualList rows={rows} rowHeight={44} height={Math.min(rows.length * 44, 660)} keyOf={(row) => String(row.seq)} label="Audit log" onEnd={() => { if (audit.hasNextPage && !audit.isFetchingNextPage) void audit.fetchNextPage(); }} render={(row) => (
+            <button type="button" className="entry event-row" onClick={() => setOpen(row)}>
+              <span className="muted small"><Time ms={row.at_ms} /></span>
+              <span className="clip"><b>{row.kind.replaceAll('_', ' ')}</b> {[row.server, row.tool].filter(Boolean).join('.')}</span>
+              <span className="muted clip only-wide">{row.user}{row.by && row.by !== row.user ? ` · by ${row.by}` : ''}</span>
+              <span className="num small"><Outcome state={row.outcome} /> {row.duration_ms != null && duration(row.duration_ms)}</span>
+            </button>
+          )} />
+        </div>
+      )}
+      {open && <Dialog title={`Row ${open.seq}`} onClose={() => setOpen(null)}><JsonView value={open} /></Dialog>}
+    </div>
+  );
+}
+
+/** A filter that runs on the gateway: applied with Enter or when the field is left. */
+export function FilterInput({ label, value, onApply }: { label: string; value: string; onApply: (value: string) => void }) {
+  const [text, setText] = useState(value);
+  useEffect(() => setText(value), [value]);
+  return (
+    <form onSubmit={(event) => { event.preventDefault(); onApply(text.trim()); }}>
+      <input className="input" style={{ width: 170 }} type="search" aria-label={label} placeholder={label} value={text} onChange={(event) => { setText(event.target.value); if (event.target.value === '') onApply(''); }} onBlur={() => { if (text.trim() !== value) onApply(text.trim()); }} />
+    </form>
+  );
+}
+
+function Verify() {
+  const verify = useMutation({ mutationFn: () => api.post('/audit/verify', {}) });
+  const button = <Button small icon="check" busy={verify.isPending} onClick={() => verify.mutate()}>{verify.data ? 'Verify again' : 'Verify'}</Button>;
+  if (verify.error) return <Failure error={verify.error} retry={() => verify.mutate()} />;
+  if (!verify.data) return <Note action={button}>Each row contains the hash of the row before it. A check finds rows that were changed, removed or added.</Note>;
+  const { ok, rows, head, first_bad: bad } = verify.data;
+  return (
+    <div role="status">
+      <Note tone={ok ? 'ok' : 'bad'} action={button}>
+        {ok ? <><p className="strong">All {plural(rows, 'row')} are intact.</p><p className="small wrap-any">Newest row {head.seq}, hash <code>{head.hash}</code>. Keep this hash in another place: it proves later that no row before it was changed.</p></>
+          : <><p className="strong">The log was changed.</p><p>Row {bad?.seq}: {bad?.why}</p></>}
+      </Note>
+    </div>
+  );
+}
+
+function DeadLetters({ selected }: { selected?: string }) {
+  const [state, setState] = useFilter('state');
+  const letters = useDeadLetters(state || 'pending,retrying');
+  const rows = letters.data?.pages.flatMap((page) => page.dead_letters) ?? [];
+  // A replayed letter leaves the list of open ones, so its result is kept here.
+  const [replayed, setReplayed] = useState<Replayed | null>(null);
+  return (
+    <div className="stack tight">
+      {replayed && (
+        <div className="card card-body stack tight" role="status">
+          <div className="row"><Status tone="ok">replayed</Status><b className="wrap-any">{replayed.name}</b><Button small look="quiet" icon="cross" className="end" aria-label="Close the result" onClick={() => setReplayed(null)} /></div>
+          {replayed.result === undefined || replayed.result === null ? <p className="muted">Only the user whose call it is sees the result.</p> : <ResultView result={replayed.result as never} />}
+        </div>
+      )}
+      <Segment label="State" value={state || 'open'} onChange={(id) => setState(id === 'open' ? '' : id)} options={[{ id: 'open', label: 'Open' }, { id: 'resolved', label: 'Resolved' }, { id: 'dropped', label: 'Dropped' }]} />
+      {letters.error && !letters.data ? <Failure error={letters.error} retry={() => void letters.refetch()} /> : !letters.data ? <Skeleton lines={4} /> : rows.length === 0 ? (
+        <div className="card"><Empty title="No dead letters"><p>Calls that fail after all retries are kept here, and can be replayed.</p></Empty></div>
+      ) : <ul className="stack tight">{rows.map((letter) => <Letter key={letter.id} letter={letter} isOpen={letter.id === selected} onReplayed={setReplayed} />)}</ul>}
+      {letters.hasNextPage && <div><Button busy={letters.isFetchingNextPage} onClick={() => void letters.fetchNextPage()}>More</Button></div>}
+    </div>
+  );
+}
+
+interface Attempt {
+  at_ms?: number;
+  provider?: string;
+  code?: string;
+  duration_ms?: number;
+}
+
+interface Replayed {
+  name: string;
+  result: unknown;
+}
+
+function Letter({ letter, isOpen, onReplayed }: { letter: DeadLetter; isOpen: boolean; onReplayed: (replayed: Replayed) => void }) {
+  const client = useQueryClient();
+  const [asks, setAsks] = useState<'replay' | 'drop' | null>(null);
+  const settle = () => void client.invalidateQueries({ queryKey: ['dead-letters'] });
+  const replay = useMutation({
+    mutationFn: () => api.post('/dead-letters/{id}/replay', { params: { id: letter.id }, body: letter.may_have_happened ? { anyway: true } : {} }),
+    onSuccess: (answer) => { if (!answer.held) onReplayed({ name: letter.name, result: answer.result }); },
+    onSettled: () => { setAsks(null); settle(); },
+  });
+  const drop = useMutation({
+    mutationFn: () => api.delete('/dead-letters/{id}', { params: { id: letter.id } }),
+    onSuccess: () => toast(`Dropped the call of ${letter.name}`),
+    onError: (error) => toast(ApiError.of(error).message),
+    onSettled: () => { setAsks(null); settle(); },
+  });
+  const isLive = letter.state === 'pending';
+  const attempts = letter.attempts as unknown as Attempt[];
+  return (
+    <li className="card card-body stack tight">
+      <div className="row wrap">
+        <Status tone={letter.state === 'pending' ? 'bad' : letter.state === 'retrying' ? 'warn' : 'off'}>{letter.state}</Status>
+        <b className="wrap-any">{letter.name}</b>
+        <span className="muted small">{letter.user} · <Ago ms={letter.created_ms} /></span>
+        <span className="end row">
+          {isLive && <Button small look="danger" onClick={() => setAsks('drop')}>Drop</Button>}
+          {isLive && <Button small look="primary" icon="refresh" busy={replay.isPending} onClick={() => (letter.may_have_happened ? setAsks('replay') : replay.mutate())}>Replay</Button>}
+        </span>
+      </div>
+      <p className="wrap-any"><Prose text={letter.error.message} /> <code>{letter.error.code}</code></p>
+      {letter.may_have_happened && <Note tone="warn">The call may already have taken effect. A replay may do it twice.</Note>}
+      {replay.error && <Failure error={replay.error} />}
+      {replay.data?.held && <Note tone="held" action={<Link className="button small" href={`/inbox/${replay.data.held}`}>Review</Link>}>The replay waits for approval.</Note>}
+      <details open={isOpen}>
+        <summary className="muted small">Arguments and {plural(attempts.length, 'attempt')}</summary>
+        <div className="stack tight" style={{ marginTop: 8 }}>
+          <pre className="code">{letter.arguments}</pre>
+          <table className="table">
+            <thead><tr><th>Time</th><th>Provider</th><th>Outcome</th><th className="num">Duration</th></tr></thead>
+            <tbody>{attempts.map((attempt, index) => <tr key={index}><td>{attempt.at_ms ? <Time ms={attempt.at_ms} /> : ''}</td><td>{attempt.provider}</td><td><code>{attempt.code}</code></td><td className="num">{duration(attempt.duration_ms ?? 0)}</td></tr>)}</tbody>
+          </table>
+        </div>
+      </details>
+      {asks === 'replay' && <Confirm title="Replay although it may have happened?" action="Replay" busy={replay.isPending} onClose={() => setAsks(null)} onConfirm={() => replay.mutate()}><p>The first attempt may have reached the server. Check there before you replay it.</p></Confirm>}
+      {asks === 'drop' && <Confirm title="Drop this call?" action="Drop" busy={drop.isPending} onClose={() => setAsks(null)} onConfirm={() => drop.mutate()}><p>It will not be replayed. The audit log keeps its row.</p></Confirm>}
+    </li>
+  );
+}
+

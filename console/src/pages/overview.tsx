@@ -1,0 +1,418 @@
+// What needs this person now, what is broken and how to mend it, and what happened since the gateway started.
+
+import { useMutation, useQueryClient } from '@tanstack/react-query';
+import { type ReactNode, useMemo, useState } from 'react';
+import { Link, useLocation } from 'wouter';
+import { ApiError, api } from '../api/client';
+import { type GatewayEvent } from '../api/events';
+import {
+  type Approval, type Server, useChanges, useDeadLetters, useMe, usePendingApprovals, usePendingSteps, useQuarantine, useReady, useRecentEvents, useServers, useStats,
+} from '../api/queries';
+import { compact, count, duration, percent, plural, shortTime } from '../lib/format';
+import { gatewayUrl } from '../lib/place';
+import { Button, CodeBox, Empty, Failure, Loaded, Outcome, PageHead, Prose, Remaining, Segment, ServerState, Status } from '../ui/basic';
+import { Icon } from '../ui/icons';
+import { toast } from '../ui/toast';
+import { beginSignIn } from './sign-in-server';
+
+export function Overview() {
+  const servers = useServers();
+  const ready = useReady();
+  const total = callsIn(ready.data?.calls);
+  const isBundledOnly = servers.data?.servers.every((server) => server.transport === 'bundled') ?? false;
+  const [dismissed, setDismissed] = useState(localStorage.getItem('toolbooth-started') === 'yes');
+  const isFirstRun = isBundledOnly && !dismissed && servers.data !== undefined;
+  return (
+    <div className="page">
+      <PageHead title="Overview" />
+      {isFirstRun && <FirstRun total={total} onDismiss={() => { localStorage.setItem('toolbooth-started', 'yes'); setDismissed(true); }} />}
+      <div className="grid overview" style={isFirstRun ? { marginTop: 16 } : undefined}>
+        <div className="stack">
+          <NeedsYou />
+          <Broken />
+          <ServerTable />
+        </div>
+        <div className="stack">
+          <Traffic />
+          <Tokens />
+          <Latest />
+        </div>
+      </div>
+    </div>
+  );
+}
+
+type CallCounts = { done: number; tool_errors: number; refused: number; failed: number; cancelled: number; held: number; microseconds: number };
+const callsIn = (calls: CallCounts | null | undefined) =>
+  calls ? calls.done + calls.tool_errors + calls.refused + calls.failed + calls.cancelled : 0;
+
+function Item({ tone, word, title, text, children }: { tone: 'held' | 'bad' | 'warn'; word: string; title: ReactNode; text?: ReactNode; children?: ReactNode }) {
+  return (
+    <li>
+      <span className="lead-col"><Status tone={tone}>{word}</Status></span>
+      <div className="text"><p className="strong">{title}</p>{text && <p className="muted small">{text}</p>}</div>
+      <div className="acts">{children}</div>
+    </li>
+  );
+}
+
+function NeedsYou() {
+  const me = useMe();
+  const admin = me.data?.admin ?? false;
+  const held = usePendingApprovals();
+  const steps = usePendingSteps();
+  const changes = useChanges();
+  const quarantine = useQuarantine(admin);
+  const mine = held.data?.approvals.filter((call) => call.yours) ?? [];
+  const plans = [...groupByPlan(steps.data?.approvals ?? [])];
+  const changed = admin ? changes.data?.tools ?? [] : [];
+  const quarantined = quarantine.data?.tools ?? [];
+  const total = mine.length + plans.length + changed.length + quarantined.length;
+  return (
+    <section className="card" aria-labelledby="needs-you">
+      <div className="card-head"><h2 id="needs-you">Needs you</h2>{total > 0 && <span className="count held">{total}</span>}{total > 0 && <Link href="/inbox">Open the inbox</Link>}</div>
+      {held.error && !held.data ? <div className="card-body"><Failure error={held.error} retry={() => void held.refetch()} /></div> : null}
+      {total === 0 ? (
+        <div className="card-body row muted"><Icon name="check" />No call, plan or changed tool waits for you.</div>
+      ) : (
+        <ul className="items">
+          {mine.slice(0, 5).map((call) => (
+            <Item key={call.id} tone="held" word="call" title={call.name} text={<>{callerOf(call)}{call.expires_ms ? <> · <Remaining until={call.expires_ms} /></> : null}</>}>
+              <Link className="button primary" href={`/inbox/${call.id}`}>Review</Link>
+            </Item>
+          ))}
+          {mine.length > 5 && <li><Link href="/inbox">{plural(mine.length - 5, 'more call')} in the inbox</Link></li>}
+          {plans.map(([id, waiting]) => (
+            <Item key={id} tone="held" word="plan" title={`A plan with ${plural(waiting.length, 'waiting step')}`} text={waiting.map((step) => step.name).slice(0, 4).join(', ')}>
+              <Link className="button" href={`/inbox/plans/${id}`}>Review</Link>
+            </Item>
+          ))}
+          {changed.slice(0, 5).map((tool) => (
+            <Item key={tool.name} tone="warn" word="changed" title={tool.name} text={`Server ${tool.server} changed this tool after it was accepted.`}>
+              <Link className="button" href={`/inbox/changed:${encodeURIComponent(tool.name)}`}>Compare</Link>
+            </Item>
+          ))}
+          {quarantined.slice(0, 5).map((tool) => (
+            <Item key={tool.name} tone="bad" word="quarantine" title={tool.name} text={<Prose text={tool.quarantined?.reason ?? ''} />}>
+              <Link className="button" href={`/inbox/quarantine:${encodeURIComponent(tool.name)}`}>Inspect</Link>
+            </Item>
+          ))}
+        </ul>
+      )}
+    </section>
+  );
+}
+
+/** The user of a call and, if it is known, the client. */
+export const callerOf = (call: Approval) => (call.client && call.client !== 'unknown' ? `${call.user} via ${call.client}` : call.user);
+
+export function groupByPlan(steps: Approval[]): Map<string, Approval[]> {
+  const plans = new Map<string, Approval[]>();
+  for (const step of steps) {
+    if (step.plan) plans.set(step.plan.id, [...(plans.get(step.plan.id) ?? []), step]);
+  }
+  return plans;
+}
+
+const BROKEN = ['error', 'needs_auth', 'needs_trust', 'config_error'];
+
+function Broken() {
+  const servers = useServers();
+  const ready = useReady();
+  const dead = useDeadLetters('pending');
+  const broken = servers.data?.servers.filter((server) => BROKEN.includes(server.state)) ?? [];
+  const letters = dead.data?.pages.flatMap((page) => page.dead_letters) ?? [];
+  const reload = ready.data?.config?.reload_error;
+  const restart = ready.data?.config?.restart_needed ?? [];
+  const total = broken.length + (letters.length > 0 ? 1 : 0) + (reload ? 1 : 0) + (restart.length > 0 ? 1 : 0);
+  if (total === 0) return null;
+  return (
+    <section className="card" aria-labelledby="broken">
+      <div className="card-head"><h2 id="broken">Broken</h2><span className="count bad">{total}</span></div>
+      <ul className="items">
+        {broken.map((server) => <BrokenServer key={server.name} server={server} />)}
+        {letters.length > 0 && (
+          <Item tone="bad" word="failed calls" title={`${plural(letters.length, 'dead letter')}`} text="Calls that failed after all retries. They can be replayed.">
+            <Link className="button" href="/activity/dead">Open</Link>
+          </Item>
+        )}
+        {reload && (
+          <Item tone="bad" word="configuration" title={<Prose text={reload.message} />} text={<><Prose text={reload.hint ?? ''} /> The last good configuration stays in force.</>}>
+            <ReloadButton />
+          </Item>
+        )}
+        {restart.length > 0 && (
+          <Item tone="warn" word="restart" title="Some changed settings need a restart" text={restart.join(', ')} />
+        )}
+      </ul>
+    </section>
+  );
+}
+
+export function ReloadButton() {
+  const client = useQueryClient();
+  const reload = useMutation({
+    mutationFn: () => api.post('/servers/reload', {}),
+    onSuccess: () => { toast('Configuration reloaded'); void client.invalidateQueries(); },
+    onError: (error) => { toast(ApiError.of(error).message); void client.invalidateQueries({ queryKey: ['ready'] }); },
+  });
+  return <Button icon="refresh" busy={reload.isPending} onClick={() => reload.mutate()}>Reload</Button>;
+}
+
+function BrokenServer({ server }: { server: Server }) {
+  return (
+    <li>
+      <span className="lead-col"><ServerState state={server.state} /></span>
+      <div className="text">
+        <p className="strong"><Link href={`/servers/${encodeURIComponent(server.name)}`}>{server.name}</Link></p>
+        {server.reason && <p className="small"><Prose text={server.reason} /></p>}
+        {server.hint && <p className="muted small clip2" title={server.hint}><Prose text={server.hint} /></p>}
+      </div>
+      <div className="acts"><FixButton server={server} /></div>
+    </li>
+  );
+}
+
+/** The button that mends a server, by its state. */
+export function FixButton({ server }: { server: Server }) {
+  const me = useMe();
+  const client = useQueryClient();
+  const act = useMutation({
+    mutationFn: (action: string) => api.post('/servers/{name}/{action}', { params: { name: server.name, action } }),
+    onSuccess: (answer) => {
+      const { state } = answer as { state?: string };
+      toast(state === 'connected' ? `${server.name} is up` : `${server.name} is still ${state?.replaceAll('_', ' ') ?? 'down'}`);
+    },
+    onError: (error) => toast(ApiError.of(error).message),
+    onSettled: () => void client.invalidateQueries({ queryKey: ['servers'] }),
+  });
+  const signIn = useMutation({ mutationFn: () => beginSignIn(server.name), onError: (error) => toast(ApiError.of(error).message) });
+  const [shown, setShown] = useState(false);
+  if (!me.data?.admin) return <span className="muted small">Ask an administrator</span>;
+  switch (server.state) {
+    case 'error':
+      return <Button icon="refresh" busy={act.isPending} onClick={() => act.mutate('connect')}>Reconnect</Button>;
+    case 'disconnected':
+      return <Button busy={act.isPending} onClick={() => act.mutate('connect')}>Connect</Button>;
+    case 'needs_auth':
+      return <Button look="primary" busy={signIn.isPending} onClick={() => signIn.mutate()}>Sign in</Button>;
+    case 'needs_trust':
+      return shown ? <CodeBox what="command" text="toolbooth trust" /> : <Button onClick={() => setShown(true)}>How to trust it</Button>;
+    case 'config_error':
+      return <ReloadButton />;
+    default:
+      return null;
+  }
+}
+
+function ServerTable() {
+  const servers = useServers();
+  const [, go] = useLocation();
+  return (
+    <section className="card" aria-labelledby="servers">
+      <div className="card-head"><h2 id="servers">Servers</h2>{servers.data && <ServerCounts servers={servers.data.servers} />}<Link href="/servers">All servers</Link></div>
+      <Loaded query={servers} lines={5}>
+        {({ servers: list }) =>
+          list.length === 0 ? (
+            <Empty title="You see no servers"><p>Your groups give access to none. Ask an administrator.</p></Empty>
+          ) : (
+            <table className="table stacked">
+              <thead><tr><th>Name</th><th>State</th><th className="num">Tools</th><th>Protocol</th></tr></thead>
+              <tbody>
+                {list.slice(0, 12).map((server) => (
+                  <tr key={server.name} onClick={() => go(`/servers/${encodeURIComponent(server.name)}`)} style={{ cursor: 'pointer' }}>
+                    <td className="wrap-any"><Link className="cell" href={`/servers/${encodeURIComponent(server.name)}`} onClick={(event) => event.stopPropagation()}>{server.name}</Link></td>
+                    <td><ServerState state={server.state} /></td>
+                    <td className="num only-wide"><ToolCount server={server} /></td>
+                    <td className="muted small only-wide">{[server.transport, server.revision].filter(Boolean).join(' · ')}</td>
+                  </tr>
+                ))}
+              </tbody>
+            </table>
+          )
+        }
+      </Loaded>
+    </section>
+  );
+}
+
+/** The number of tools. A server that is down and was never up has an unknown number, not zero. */
+export function ToolCount({ server }: { server: Server }) {
+  if (server.state === 'connected') return count(server.tools);
+  return server.tools === 0 ? <span className="muted" title="Unknown until it connects">unknown</span> : <span className="muted" title="From its last connection">{count(server.tools)}</span>;
+}
+
+function ServerCounts({ servers }: { servers: Server[] }) {
+  const up = servers.filter((server) => server.state === 'connected').length;
+  return <span className="muted small">{up} of {servers.length} up</span>;
+}
+
+const MINUTES = 60;
+
+function Traffic() {
+  const ready = useReady();
+  const events = useRecentEvents(1000);
+  const calls = ready.data?.calls;
+  const bars = useMemo(() => perMinute(events.data ?? []), [events.data]);
+  const failed = calls ? calls.failed + calls.tool_errors : 0;
+  return (
+    <section className="card" aria-labelledby="traffic">
+      <div className="card-head"><h2 id="traffic">Calls</h2><span className="muted small">since the gateway started</span></div>
+      <div className="card-body stack">
+        {calls ? (
+          <div className="figures">
+            <div className="figure"><b>{compact(callsIn(calls))}</b><span>calls</span></div>
+            <div className="figure"><b>{compact(failed)}</b><span>failed</span></div>
+            <div className="figure minor"><b>{compact(calls.refused)}</b><span>refused</span></div>
+            <div className="figure minor"><b>{callsIn(calls) > 0 ? duration(calls.microseconds / 1000 / callsIn(calls)) : '–'}</b><span>average</span></div>
+          </div>
+        ) : ready.data ? <p className="muted">Only administrators see totals of all users.</p> : null}
+        <figure>
+          <Spark bars={bars} />
+          <figcaption className="muted small">{bars.total === 0 ? 'No calls in the last hour' : `${plural(bars.total, 'call')} you may see in the last ${bars.isWhole ? 'hour' : `${bars.minutes} minutes (older events are no longer kept)`}`}</figcaption>
+        </figure>
+      </div>
+    </section>
+  );
+}
+
+interface Bars {
+  good: number[];
+  bad: number[];
+  total: number;
+  minutes: number;
+  isWhole: boolean;
+}
+function perMinute(events: GatewayEvent[]): Bars {
+  const now = Date.now();
+  const good = new Array<number>(MINUTES).fill(0);
+  const bad = new Array<number>(MINUTES).fill(0);
+  for (const event of events) {
+    if (event.type !== 'tool.result' || event.outcome === 'held') continue;
+    const slot = MINUTES - 1 - Math.floor((now - event.at_ms) / 60_000);
+    const target = event.outcome === 'done' ? good : bad;
+    if (slot >= 0 && slot < MINUTES) target[slot] = (target[slot] ?? 0) + 1;
+  }
+  const oldest = events[0]?.at_ms ?? now;
+  const isWhole = events.length < 1000 || now - oldest > MINUTES * 60_000;
+  const total = good.reduce((sum, value) => sum + value, 0) + bad.reduce((sum, value) => sum + value, 0);
+  return { good, bad, total, isWhole, minutes: Math.max(1, Math.round((now - oldest) / 60_000)) };
+}
+
+function Spark({ bars }: { bars: Bars }) {
+  const highest = Math.max(4, ...bars.good.map((value, index) => value + (bars.bad[index] ?? 0)));
+  return (
+    <svg className="spark" viewBox="0 0 240 56" preserveAspectRatio="none" role="img" aria-label="Calls per minute in the last hour">
+      <line x1="0" x2="240" y1="55.5" y2="55.5" />
+      {bars.good.map((value, index) => {
+        const wrong = bars.bad[index] ?? 0;
+        const height = (value / highest) * 52;
+        const wrongHeight = (wrong / highest) * 52;
+        return (
+          <g key={index}>
+            {value > 0 && <rect x={index * 4} width="3" y={55 - height} height={height} />}
+            {wrong > 0 && <rect className="bad" x={index * 4} width="3" y={55 - height - wrongHeight} height={wrongHeight} />}
+          </g>
+        );
+      })}
+    </svg>
+  );
+}
+
+function Tokens() {
+  const stats = useStats(undefined, 0);
+  return (
+    <section className="card" aria-labelledby="tokens">
+      <div className="card-head"><h2 id="tokens">Context</h2><Link href="/cost">Details</Link></div>
+      <div className="card-body">
+        <Loaded query={stats} lines={2}>
+          {(data) => (
+            <div className="figures">
+              <div className="figure minor"><b>{compact(data.full)}</b><span>tokens of {plural(data.tools, 'tool')}</span></div>
+              <div className="figure minor">
+                {data.sent == null ? <><b>–</b><span>no client has asked yet</span></> : <><b>{compact(Math.max(0, data.saved ?? 0))}</b><span>saved for {data.client}{data.full > 0 ? ` (${percent(Math.max(0, data.saved ?? 0) / data.full)})` : ''}</span></>}
+              </div>
+            </div>
+          )}
+        </Loaded>
+      </div>
+    </section>
+  );
+}
+
+function Latest() {
+  const events = useRecentEvents(1000);
+  const results = (events.data ?? []).filter((event) => event.type === 'tool.result').slice(-6).reverse();
+  return (
+    <section className="card" aria-labelledby="latest">
+      <div className="card-head"><h2 id="latest">Latest calls</h2><Link href="/activity">Activity</Link></div>
+      {results.length === 0 ? (
+        <div className="card-body muted">No calls yet. <Link href="/tools">Try a tool</Link>.</div>
+      ) : (
+        <ul className="items">
+          {results.map((event) => (
+            <li key={event.id} style={{ paddingBlock: 7 }}>
+              <div className="text">
+                <p className="clip" title={`${event.server}.${event.tool}`}>{event.server}.{event.tool}</p>
+                <p className="muted small">{event.user} · {shortTime(event.at_ms)}</p>
+              </div>
+              <span className="num small">{event.outcome === 'done' ? duration(event.duration_ms ?? 0) : <Outcome state={event.outcome ?? ''} />}</span>
+            </li>
+          ))}
+        </ul>
+      )}
+    </section>
+  );
+}
+
+/** Three steps for a new gateway. A step is done only if the gateway's data proves it. */
+function FirstRun({ total, onDismiss }: { total: number; onDismiss: () => void }) {
+  const stats = useStats(undefined, 0);
+  const servers = useServers();
+  const [client, setClient] = useState<'claude' | 'url' | 'stdio'>('claude');
+  const hasServer = servers.data?.servers.some((server) => server.transport !== 'bundled') ?? false;
+  const hasClient = (stats.data?.clients.length ?? 0) > 0;
+  const CONNECT = {
+    claude: 'toolbooth connect claude-code',
+    url: `{"mcpServers": {
+  "toolbooth": {
+    "url": "${gatewayUrl}/mcp"
+}}}`,
+    stdio: '{"mcpServers": {\n  "toolbooth": {\n    "command": "toolbooth",\n    "args": ["stdio"]\n}}}',
+  };
+  const SERVER = '{"mcpServers": {\n  "search": {\n    "url": "https://search.example/mcp"\n  }\n}}';
+  return (
+    <section className="card" aria-labelledby="first-run">
+      <div className="card-head"><h2 id="first-run">Start in three steps</h2><Button small look="quiet" className="end" onClick={onDismiss}>Hide</Button></div>
+      <div className="card-body first-run">
+        <Step number={1} done={total > 0} title="Call a tool">
+          <p className="muted">The bundled demo server is running. Its tool computes a hash.</p>
+          <div><Link className="button primary" href="/tools/t/demo_hash"><Icon name="play" />Try demo_hash</Link></div>
+        </Step>
+        <Step number={2} done={hasClient} title="Connect your client">
+          <Segment label="Client" value={client} onChange={setClient} options={[{ id: 'claude', label: 'Command' }, { id: 'url', label: 'HTTP' }, { id: 'stdio', label: 'stdio' }]} />
+          <CodeBox what="configuration" text={CONNECT[client]} />
+          {client === 'claude' && <p className="muted small">Or cursor, vscode, codex, claude-desktop.</p>}
+        </Step>
+        <Step number={3} done={hasServer} title="Add your servers">
+          <p className="muted">Put this into <code>.mcp.json</code> in the folder where the gateway runs, and confirm it with <code>toolbooth trust</code>.</p>
+          <CodeBox what="configuration" text={SERVER} />
+        </Step>
+      </div>
+    </section>
+  );
+}
+
+function Step({ number, done, title, children }: { number: number; done: boolean; title: string; children: ReactNode }) {
+  return (
+    <div className="stack tight">
+      <div className="row">
+        <span className={`step-number ${done ? 'done' : ''}`}>{done ? <Icon name="check" size={14} /> : number}</span>
+        <h3>{title}</h3>
+        {done && <span className="muted small">done</span>}
+      </div>
+      {children}
+    </div>
+  );
+}
+

@@ -1,0 +1,355 @@
+// Tools: search as you type with the gateway's own ranking, schema, cost, health, and a form to try each tool.
+
+import { useMutation, useQueryClient } from '@tanstack/react-query';
+import { useEffect, useMemo, useState } from 'react';
+import { Link, useLocation, useSearchParams } from 'wouter';
+import { send } from '../api/client';
+import { type Tool, type ToolSort, useLint, useMe, useSearch, useServers, useTool, useTools } from '../api/queries';
+import { SchemaForm, JsonArea } from '../form/form';
+import { type Schema, errorsOf } from '../form/schema';
+import { count, duration, percent, plural } from '../lib/format';
+import { type Json, type JsonObject, isObject, parseJson, pretty } from '../lib/json';
+import { gatewayUrl } from '../lib/place';
+import { session } from '../api/session';
+import { Ago, Button, CopyButton, Empty, Failure, Loaded, Note, Prose, Segment, Skeleton, Status, Tabs, copyText, useSettled } from '../ui/basic';
+import { Icon } from '../ui/icons';
+import { JsonView } from '../ui/json';
+import { ResultView } from '../ui/result';
+import { VirtualList } from '../ui/virtual';
+
+interface Row {
+  name: string;
+  description?: string | null;
+  server: string;
+  tokens?: number;
+  quality?: number;
+  matched?: string[];
+  score?: number;
+}
+
+const SORTS: { id: ToolSort; label: string }[] = [
+  { id: 'name', label: 'Name' },
+  { id: '-token_cost', label: 'Most tokens' },
+  { id: '-calls', label: 'Most calls' },
+  { id: 'success_rate', label: 'Lowest success' },
+  { id: 'quality', label: 'Lowest quality' },
+];
+
+export default function Tools({ selected }: { selected?: string }) {
+  const [params, setParams] = useSearchParams();
+  const [text, setText] = useState(params.get('q') ?? '');
+  const query = useSettled(text.trim());
+  const server = params.get('server') ?? '';
+  const sort = (params.get('sort') ?? 'name') as ToolSort;
+  const put = (name: string, value: string) =>
+    setParams((before) => {
+      const next = new URLSearchParams(before);
+      if (value) next.set(name, value);
+      else next.delete(name);
+      return next;
+    }, { replace: true });
+  useEffect(() => {
+    const timer = setTimeout(() => { if ((params.get('q') ?? '') !== query) put('q', query); }, 300);
+    return () => clearTimeout(timer);
+    // eslint-disable-next-line react-hooks/exhaustive-deps
+  }, [query]);
+  const search = useSearch(query);
+  const tools = useTools({ server: server || undefined, sort }, query === '');
+  const servers = useServers();
+  const rows: Row[] = useMemo(() => {
+    if (query !== '') return (search.data?.hits ?? []).filter((hit) => !server || hit.server === server);
+    return (tools.data?.pages ?? []).flatMap((page) => page.tools).map((tool) => ({
+      name: tool.name, description: tool.description, server: tool.server, tokens: tool.token_cost, quality: tool.quality,
+    }));
+  }, [query, search.data, tools.data, server]);
+  const more = tools.hasNextPage;
+  const keep = params.toString() ? `?${params.toString()}` : '';
+  const active = query === '' ? tools : search;
+  const showIndex = useMemo(() => rows.findIndex((row) => row.name === selected), [rows, selected]);
+  return (
+    <div className="page fill">
+      <div className="panes wide" data-open={selected !== undefined}>
+        <div className="pane-list">
+          <div className="pane-head">
+            <div className="row"><h1>Tools</h1><span className="muted end small">{tools.data || query ? `${count(rows.length)}${more ? '+' : ''}${query ? ' found' : ''}` : ''}</span></div>
+            <div className="search">
+              <Icon name="search" />
+              <input className="input" type="search" aria-label="Search tools" placeholder="What should the tool do?" value={text} onChange={(event) => setText(event.target.value)} autoComplete="off" spellCheck={false} />
+            </div>
+            <div className="row">
+              <select className="select grow" aria-label="Server" value={server} onChange={(event) => put('server', event.target.value)}>
+                <option value="">All servers</option>
+                {servers.data?.servers.map((item) => <option key={item.name} value={item.name}>{item.name}</option>)}
+              </select>
+              <select className="select grow" aria-label="Sort by" value={sort} disabled={query !== ''} title={query ? 'Search results are sorted by relevance' : undefined} onChange={(event) => put('sort', event.target.value === 'name' ? '' : event.target.value)}>
+                {SORTS.map((item) => <option key={item.id} value={item.id}>{query ? 'Relevance' : item.label}</option>)}
+              </select>
+            </div>
+          </div>
+          {search.data?.notes.map((note) => query && <div key={note.server} style={{ padding: '8px 16px 0' }}><Note tone="warn"><Prose text={note.text} /></Note></div>)}
+          {active.error && !active.data ? <div className="card-body"><Failure error={active.error} retry={() => void active.refetch()} /></div>
+            : !active.data ? <Skeleton lines={8} />
+            : rows.length === 0 ? (
+              <Empty title={query ? `No tool matches “${query}”` : 'No tools'}>
+                <p>{query ? 'Search finds tools by name, description, arguments and meaning.' : 'No server that you may use lists a tool.'}</p>
+                {query ? <Button onClick={() => setText('')}>Show all tools</Button> : <Link className="button" href="/servers">See the servers</Link>}
+              </Empty>
+            ) : (
+              <VirtualList
+                rows={rows}
+                rowHeight={63}
+                keyOf={(row) => row.name}
+                label="Tools"
+                showIndex={showIndex}
+                onEnd={() => { if (query === '' && more && !tools.isFetchingNextPage) void tools.fetchNextPage(); }}
+                render={(row) => <ToolEntry row={row} isOpen={row.name === selected} keep={keep} />}
+              />
+            )}
+        </div>
+        <div className="pane-detail">
+          {selected === undefined ? <Empty title="Choose a tool"><p>See what the model sees, and try it with a form made from its schema.</p></Empty> : <ToolDetail key={selected} name={selected} keep={keep} />}
+        </div>
+      </div>
+    </div>
+  );
+}
+
+function ToolEntry({ row, isOpen, keep }: { row: Row; isOpen: boolean; keep: string }) {
+  const why = row.matched === undefined ? '' : row.matched.length === 0 ? 'by meaning' : `in ${row.matched.join(', ')}`;
+  return (
+    <Link className="entry" href={`/tools/t/${encodeURIComponent(row.name)}${keep}`} aria-current={isOpen ? 'true' : undefined} style={{ height: 63 }}>
+      <span className="line">
+        <span className="title clip">{row.name}</span>
+        <span className="end muted small nowrap">{row.score !== undefined ? `${percent(row.score)} ${why}` : `${count(row.tokens ?? 0)} tokens`}</span>
+      </span>
+      <span className="line muted small"><span className="clip">{row.description || 'No description'}</span></span>
+    </Link>
+  );
+}
+
+type DetailTab = 'try' | 'model' | 'schema' | 'health' | 'quality';
+
+function ToolDetail({ name, keep }: { name: string; keep: string }) {
+  const tool = useTool(name);
+  const [tab, setTab] = useState<DetailTab>('try');
+  const [, go] = useLocation();
+  return (
+    <>
+      <Button className="back" look="quiet" icon="back" onClick={() => go(`/tools${keep}`)}>Tools</Button>
+      <Loaded query={tool} lines={8}>
+        {(data) => (
+          <div className="stack">
+            <header className="stack tight">
+              <div className="row wrap"><h1 className="wrap-any">{data.name}</h1><EffectStatus tool={data} /></div>
+              <p className="wrap-any">{data.description || <span className="muted">The server gave no description.</span>}</p>
+              <p className="muted small row wrap">
+                <Link href={`/servers/${encodeURIComponent(data.server)}`}>{data.server}</Link>
+                <span>{count(data.token_cost)} tokens</span>
+                <span>quality {data.quality}</span>
+                {data.requires_approval && <span className="tag">needs approval</span>}
+                {!data.credentials_configured && <span className="tag">credentials missing</span>}
+                {data.version && <span className="tag">version {data.version}</span>}
+              </p>
+            </header>
+            {data.changed && <Note tone="warn" action={<Link className="button small" href={`/inbox/changed:${encodeURIComponent(name)}`}>Compare</Link>}>This tool changed after it was accepted. Its next call asks for approval.</Note>}
+            {data.quarantined && <Note tone="bad" action={<Link className="button small" href={`/inbox/quarantine:${encodeURIComponent(name)}`}>Inspect</Link>}>In quarantine: <Prose text={data.quarantined.reason} /></Note>}
+            <Tabs label="Tool" selected={tab} onSelect={setTab} tabs={[
+              { id: 'try', label: 'Try' },
+              { id: 'model', label: 'What the model sees' },
+              { id: 'schema', label: 'Schema' },
+              { id: 'health', label: 'Health' },
+              { id: 'quality', label: 'Quality' },
+            ]} />
+            {tab === 'try' && <TryTool tool={data} />}
+            {tab === 'model' && <ModelView tool={data} />}
+            {tab === 'schema' && <JsonView value={data.parameters ?? {}} />}
+            {tab === 'health' && <Health tool={data} />}
+            {tab === 'quality' && <Quality tool={data} />}
+          </div>
+        )}
+      </Loaded>
+    </>
+  );
+}
+
+function EffectStatus({ tool }: { tool: Tool }) {
+  const effect = tool.effect as unknown as { rung?: string; basis?: string } | undefined;
+  const rung = effect?.rung ?? 'unknown';
+  const isRead = rung === 'read' || rung === 'none';
+  const basis = effect?.basis === 'annotation' ? 'according to the server' : effect?.basis ? `basis: ${effect.basis}` : '';
+  return <span title={basis}><Status tone={isRead ? 'off' : rung === 'unknown' ? 'off' : 'warn'}>{rung.replaceAll('_', ' ')}</Status></span>;
+}
+
+function ModelView({ tool }: { tool: Tool }) {
+  return (
+    <div className="stack tight">
+      <p className="muted">The definition that a client with full exposure receives: {count(tool.token_cost)} tokens. Clients with summaries or search receive less; see <Link href="/cost">Context cost</Link>.</p>
+      <JsonView value={tool.definition ?? {}} />
+    </div>
+  );
+}
+
+type TryOutcome = { result: Json; warnings: string[]; ms: number } | { held: string; message: string; ms: number };
+
+function TryTool({ tool }: { tool: Tool }) {
+  const schema = (tool.parameters ?? {}) as unknown as Schema;
+  const key = `toolbooth-try:${tool.name}`;
+  const [value, setValue] = useState<JsonObject>(() => remembered(key));
+  const [mode, setMode] = useState<'form' | 'json'>('form');
+  const [isInvalid, setInvalid] = useState(false);
+  const [isChecked, setChecked] = useState(false);
+  const client = useQueryClient();
+  const errors = useMemo(() => errorsOf(schema, value), [schema, value]);
+  const call = useMutation({
+    mutationFn: async (): Promise<TryOutcome> => {
+      const start = performance.now();
+      const response = await send('POST', '/tools/{name}/call', { params: { name: tool.name }, body: { arguments: value, wait: 0 } });
+      const answer = parseJson(await response.text()) as JsonObject;
+      const ms = performance.now() - start;
+      if (response.status === 202) return { held: String(answer['held']), message: String(answer['message']), ms };
+      return { result: answer['result'] ?? null, warnings: (answer['warnings'] as string[] | undefined) ?? [], ms };
+    },
+    onSettled: () => void client.invalidateQueries({ queryKey: ['approvals'] }),
+  });
+  const run = () => {
+    setChecked(true);
+    if (isInvalid || errors.size > 0 || call.isPending) return;
+    sessionStorage.setItem(key, JSON.stringify(value));
+    call.mutate();
+  };
+  return (
+    <div className="stack" onKeyDown={(event) => { if ((event.ctrlKey || event.metaKey) && event.key === 'Enter') { event.preventDefault(); run(); } }}>
+      <div className="row wrap">
+        <Segment label="Arguments as" value={mode} onChange={(next) => { if (!isInvalid) setMode(next); }} options={[{ id: 'form', label: 'Form' }, { id: 'json', label: 'JSON' }]} />
+        {Object.keys(value).length > 0 && <Button small look="quiet" onClick={() => { setValue({}); setChecked(false); }}>Clear</Button>}
+      </div>
+      {mode === 'form' ? (
+        <SchemaForm schema={schema} value={value} onChange={setValue} errors={isChecked ? errors : new Map()} />
+      ) : (
+        <div className="field">
+          <JsonArea id="try-json" label="Arguments as JSON" value={value} onInvalid={setInvalid} onChange={(next) => setValue(isObject(next) ? next : {})} />
+          {isChecked && [...errors].map(([pointer, error]) => <p key={pointer} className="wrong">{pointer || 'Arguments'}: {error}</p>)}
+        </div>
+      )}
+      <div className="row wrap">
+        <Button look="primary" icon="play" busy={call.isPending} onClick={run}>{call.isPending ? 'Calling…' : 'Call'}</Button>
+        <CopyAs tool={tool} value={value} />
+        {isChecked && errors.size > 0 && <span className="wrong" role="alert">{plural(errors.size, 'argument needs', 'arguments need')} your attention.</span>}
+      </div>
+      <section aria-live="polite" aria-label="Result" className="stack tight">
+        {call.error && <Failure error={call.error} />}
+        {call.data && 'held' in call.data && (
+          <Note tone="held" action={<Link className="button small" href={`/inbox/${call.data.held}`}>Review</Link>}>
+            <p className="strong">The call waits for a decision.</p><p><Prose text={call.data.message} /></p>
+          </Note>
+        )}
+        {call.data && 'result' in call.data && (
+          <>
+            <p className="muted small">Answered in {duration(call.data.ms)}</p>
+            {call.data.warnings.map((warning, index) => <Note key={index} tone="warn">{typeof warning === 'string' ? warning : JSON.stringify(warning)}</Note>)}
+            <ResultView result={call.data.result} />
+          </>
+        )}
+      </section>
+    </div>
+  );
+}
+
+function remembered(key: string): JsonObject {
+  try {
+    const stored = parseJson(sessionStorage.getItem(key) ?? '{}');
+    return isObject(stored) ? stored : {};
+  } catch {
+    return {};
+  }
+}
+
+const shellQuote = (text: string) => `'${text.replaceAll("'", `'\\''`)}'`;
+
+function CopyAs({ tool, value }: { tool: Tool; value: JsonObject }) {
+  const json = JSON.stringify(value);
+  const auth = session.get().token ? ` -H "Authorization: Bearer $TOOLBOOTH_TOKEN"` : '';
+  const forms = {
+    cli: ['CLI command', `toolbooth call ${shellQuote(tool.name)} --args ${shellQuote(json)}`],
+    curl: ['curl command', `curl -s ${shellQuote(`${gatewayUrl}/tools/${encodeURIComponent(tool.name)}/call`)}${auth} -H 'Content-Type: application/json' -d ${shellQuote(`{"arguments":${json}}`)}`],
+    mcp: ['MCP request', pretty({ jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name: tool.name, arguments: value } })],
+    config: ['MCP client configuration', pretty({ mcpServers: { toolbooth: { url: `${gatewayUrl}/mcp` } } })],
+  } satisfies Record<string, [string, string]>;
+  return (
+    <details className="menu" onBlur={(event) => { if (!event.currentTarget.contains(event.relatedTarget)) event.currentTarget.open = false; }} onKeyDown={(event) => { if (event.key === 'Escape') event.currentTarget.open = false; }}>
+      <summary className="button"><Icon name="copy" />Copy as<Icon name="down" size={12} /></summary>
+      <div className="menu-list" style={{ left: 0, right: 'auto' }}>
+        {Object.entries(forms).map(([id, [label, text]]) => (
+          <button key={id} type="button" onClick={(event) => { void copyText(text, `the ${label}`); event.currentTarget.closest('details')?.removeAttribute('open'); }}>{label}</button>
+        ))}
+      </div>
+    </details>
+  );
+}
+
+interface HealthData {
+  calls?: number;
+  success_rate?: number | null;
+  latency_ms?: { avg?: number; p50?: number; p95?: number };
+  last_call?: { at_ms?: number; outcome?: string; duration_ms?: number; provider?: string; code?: string };
+}
+
+function Health({ tool }: { tool: Tool }) {
+  const health = tool.health as unknown as HealthData | null | undefined;
+  const providers = (tool.providers ?? []) as unknown as { id?: string; name?: string; priority?: number; server?: string; tool?: string }[];
+  return (
+    <div className="stack">
+      {!health?.calls ? <Note>This tool has not been called yet, so its health is unknown.</Note> : (
+        <dl className="kv">
+          <dt>Calls</dt><dd>{count(health.calls)}</dd>
+          <dt>Success</dt><dd>{health.success_rate == null ? 'unknown' : percent(health.success_rate)}</dd>
+          <dt>Latency</dt><dd>{health.latency_ms ? `median ${duration(health.latency_ms.p50 ?? 0)}, 95th percentile ${duration(health.latency_ms.p95 ?? 0)}` : 'unknown'}</dd>
+          {health.last_call?.at_ms && <><dt>Last call</dt><dd>{health.last_call.outcome}, <Ago ms={health.last_call.at_ms} />{health.last_call.code && <> (<code>{health.last_call.code}</code>)</>}</dd></>}
+        </dl>
+      )}
+      <section className="stack tight">
+        <h3>Providers</h3>
+        {providers.map((provider, index) => (
+          <div key={index} className="row wrap"><code>{provider.id ?? provider.name}</code><span className="muted">priority {provider.priority ?? 0}</span></div>
+        ))}
+      </section>
+      <section className="stack tight">
+        <h3>Settings</h3>
+        <dl className="kv">
+          <dt>Timeout</dt><dd>{tool.default_timeout} s</dd>
+          <dt>Side effects</dt><dd>{tool.side_effects}</dd>
+          <dt>Consent</dt><dd>{tool.requires_consent ? 'asked at the first call' : 'not needed'}</dd>
+          <dt>Approval</dt><dd>{tool.requires_approval ? 'every call' : 'by policy'}</dd>
+          {tool.origin && <><dt>Defined in</dt><dd><code>{tool.origin}</code></dd></>}
+          <dt>Id</dt><dd><code>{tool.id}</code> <CopyButton what="the id" text={tool.id} /></dd>
+        </dl>
+      </section>
+    </div>
+  );
+}
+
+function Quality({ tool }: { tool: Tool }) {
+  const me = useMe();
+  const lint = useLint(tool);
+  const found = lint.data?.tools.find((item) => item.name === tool.name);
+  if (lint.error) return <Failure error={lint.error} retry={() => void lint.refetch()} />;
+  if (!lint.data) return <Skeleton />;
+  if (!found) return <Note>{me.data?.admin ? 'This tool was not checked.' : 'Only tools that you may use are checked.'}</Note>;
+  return (
+    <div className="stack tight">
+      <p>Score {found.score} of 100.</p>
+      {found.findings.length === 0 ? <Note tone="ok">No findings: names, descriptions and schema are clear.</Note> : (
+        <ul className="items card">
+          {found.findings.map((finding, index) => (
+            <li key={index}>
+              <Status tone={finding.severity === 'error' ? 'bad' : finding.severity === 'warning' ? 'warn' : 'off'}>{finding.severity}</Status>
+              <div className="text"><p>{finding.message}</p><p className="muted small">{finding.hint} <code>{finding.code}</code></p></div>
+              <span className="muted small nowrap">−{finding.points}</span>
+            </li>
+          ))}
+        </ul>
+      )}
+    </div>
+  );
+}
+

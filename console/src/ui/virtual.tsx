@@ -1,0 +1,53 @@
+// A list that renders only its visible rows, for lists of ten thousand.
+
+import { useVirtualizer } from '@tanstack/react-virtual';
+import { type ReactNode, useEffect, useRef } from 'react';
+
+interface VirtualListProps<T> {
+  rows: T[];
+  rowHeight: number;
+  keyOf: (row: T) => string;
+  render: (row: T, index: number) => ReactNode;
+  label: string;
+  /** Called when the end of the list comes into view. */
+  onEnd?: () => void;
+  /** The height in pixels; without it the list fills its container. */
+  height?: number;
+  /** The row to keep visible. */
+  showIndex?: number;
+}
+
+export function VirtualList<T>({ rows, rowHeight, keyOf, render, label, onEnd, height, showIndex }: VirtualListProps<T>) {
+  const scroller = useRef<HTMLDivElement>(null);
+  const virtual = useVirtualizer({
+    count: rows.length,
+    getScrollElement: () => scroller.current,
+    estimateSize: () => rowHeight,
+    overscan: 8,
+    getItemKey: (index) => (rows[index] === undefined ? index : keyOf(rows[index])),
+  });
+  const items = virtual.getVirtualItems();
+  const last = items.at(-1)?.index ?? 0;
+  useEffect(() => {
+    if (rows.length > 0 && last >= rows.length - 20) onEnd?.();
+  }, [last, rows.length, onEnd]);
+  useEffect(() => {
+    if (showIndex !== undefined && showIndex >= 0) virtual.scrollToIndex(showIndex);
+    // Only when the wanted row changes: scrolling by hand must not jump back.
+    // eslint-disable-next-line react-hooks/exhaustive-deps
+  }, [showIndex]);
+  return (
+    <div ref={scroller} className="vlist" style={height === undefined ? { flex: 1, minHeight: 0 } : { height }} role="list" aria-label={label} tabIndex={-1}>
+      <div className="vlist-space" style={{ height: virtual.getTotalSize() }}>
+        {items.map((item) => {
+          const row = rows[item.index];
+          return row === undefined ? null : (
+            <div key={item.key} role="listitem" aria-setsize={rows.length} aria-posinset={item.index + 1} className="vlist-row" style={{ transform: `translateY(${item.start}px)`, height: item.size }}>
+              {render(row, item.index)}
+            </div>
+          );
+        })}
+      </div>
+    </div>
+  );
+}
