@@ -1,0 +1,92 @@
+// Policies, sign-in and accessibility.
+
+import AxeBuilder from '@axe-core/playwright';
+import { expect, startGateway, test, watch, SERVERS, type Gateway } from './gateway';
+
+const PAGES = ['', 'inbox', 'tools', 'tools/t/demo_hash', 'servers', 'servers/demo', 'activity', 'activity/audit', 'activity/dead', 'canvas', 'cost', 'settings', 'settings/tokens', 'settings/personas', 'settings/configuration'];
+
+for (const [theme, width] of [['light', 1280], ['dark', 390]] as const) {
+  test(`no serious accessibility problem, ${theme}, ${width} px`, async ({ browser, gateway }) => {
+    test.setTimeout(120_000);
+    const context = await browser.newContext({ colorScheme: theme, viewport: { width, height: 844 }, bypassCSP: true });
+    const page = await context.newPage();
+    for (const path of PAGES) {
+      await page.goto(gateway.console + path);
+      await page.waitForTimeout(400);
+      const { violations } = await new AxeBuilder({ page }).analyze();
+      const serious = violations.filter(({ impact }) => impact === 'serious' || impact === 'critical');
+      expect(serious.map(({ id, nodes }) => `${path}: ${id} ${nodes[0]?.html}`)).toEqual([]);
+      // Nothing is wider than the screen.
+      expect(await page.evaluate(() => document.documentElement.scrollWidth - innerWidth), path).toBeLessThanOrEqual(0);
+    }
+    await context.close();
+  });
+}
+
+test('the policy stops evaluated code, and reports it', async ({ page, gateway, misdeeds }) => {
+  await page.goto(gateway.console);
+  const stopped = await page.evaluate(async () => {
+    const reported = new Promise<string>((done) => document.addEventListener('securitypolicyviolation', (event) => done(event.violatedDirective), { once: true }));
+    let error = '';
+    try {
+      document.body.appendChild(document.createElement('div')).innerHTML = '<b>x</b>';
+    } catch (problem) {
+      error = String(problem);
+    }
+    return { error, directive: await reported };
+  });
+  expect(stopped.error).toContain('TrustedHTML');
+  expect(stopped.directive).toBe('require-trusted-types-for');
+  misdeeds.length = 0;
+});
+
+test('the console is served with safe headers, and only for reading', async ({ gateway }) => {
+  const page = await fetch(gateway.console);
+  const policy = page.headers.get('content-security-policy') ?? '';
+  expect(policy).toContain("script-src 'self';");
+  expect(policy).not.toContain('unsafe');
+  expect(page.headers.get('cache-control')).toBe('no-store');
+  expect(page.headers.get('x-frame-options')).toBe('DENY');
+  const script = /src="\.\/(assets\/[^"]+\.js)"/.exec(await page.text())?.[1];
+  const answer = await fetch(gateway.console + script);
+  expect(answer.headers.get('cache-control')).toContain('immutable');
+  const again = await fetch(gateway.console + script, { headers: { 'if-none-match': answer.headers.get('etag') ?? '' } });
+  expect(again.status).toBe(304);
+  expect((await fetch(gateway.console, { method: 'POST' })).status).toBe(405);
+  expect((await fetch(`${gateway.url}/`, { headers: { accept: 'text/html' }, redirect: 'manual' })).headers.get('location')).toBe('console/');
+  expect((await fetch(`${gateway.url}/`)).status).toBe(404);
+  expect((await fetch(gateway.console, { headers: { origin: 'http://evil.example' } })).status).toBe(403);
+});
+
+test('with tokens, the console asks for one and keeps it for the tab', async ({ browser }) => {
+  const gateway = (await startGateway(`[auth]\nmode = "token"\n[groups]\nadmin = ["ann"]\n${SERVERS}`)) as Gateway & { remove(): Promise<void> };
+  try {
+    const made = JSON.parse(gateway.cli('tokens', 'create', '--user', 'ann', '--groups', 'admin', '--json')) as { token: string };
+    const context = await browser.newContext();
+    const page = await context.newPage();
+    const misdeeds: string[] = [];
+    watch(page, gateway.url, misdeeds);
+    await page.goto(`${gateway.console}inbox`);
+    await expect(page.getByRole('heading', { name: 'Sign in to Toolbooth' })).toBeVisible();
+    await page.getByLabel('Token').fill('wrong');
+    await page.getByRole('button', { name: 'Sign in' }).click();
+    await expect(page.getByRole('alert')).toBeVisible();
+    await page.getByLabel('Token').fill(made.token);
+    await page.getByRole('button', { name: 'Sign in' }).click();
+    await expect(page.getByRole('heading', { name: 'Inbox' })).toBeVisible();
+    await expect(page.getByText('Live', { exact: true })).toBeVisible();
+    await page.reload();
+    await expect(page.getByRole('heading', { name: 'Inbox' })).toBeVisible();
+    expect(await context.cookies()).toEqual([]);
+    expect(await page.evaluate(() => JSON.stringify(localStorage))).not.toContain(made.token);
+    const other = await context.newPage();
+    await other.goto(gateway.console);
+    await expect(other.getByRole('heading', { name: 'Sign in to Toolbooth' })).toBeVisible();
+    await page.getByRole('button', { name: 'Sign out' }).click();
+    await expect(page.getByRole('heading', { name: 'Sign in to Toolbooth' })).toBeVisible();
+    expect(misdeeds).toEqual([]);
+    await context.close();
+  } finally {
+    await gateway.remove();
+  }
+});
