@@ -4,6 +4,7 @@
 
 mod bench;
 mod conformance;
+mod console;
 mod cycles;
 mod dist;
 mod fuzz;
@@ -29,10 +30,12 @@ use std::{
 const USAGE: &str = "\
 usage: cargo xtask TASK
 
-  test          run all checks: format, lints, words, names, cycles, tests, interoperability, conformance
+  test          run all checks: format, lints, words, names, cycles, tests, interoperability, conformance,
+                console
   setup         install the third-party packages that the tests need, under .setup
   interop       test third-party clients and servers through the gateway [NAME ...]
   conformance   run the official suite, in every pair of eras [--pair P] [--client] [--scenario NAME]
+  console       check the built files of the console and test it in Chromium [--built FOLDER]
   kills         kill the gateway at random moments and check its guarantees [COUNT, 200]
   fuzz          test the readers of JSON and of event streams with mutated texts [--seconds N, 60]
   bench         measure the cost of a call, compared with nginx [--quick] [--full] [--rows 1,2] [--report-only]
@@ -56,6 +59,7 @@ fn main() -> ExitCode {
         Some("setup") => setup::run(&root()).map(done),
         Some("interop") => interop::run(&root(), arguments).map(done),
         Some("conformance") => conformance::run(arguments).map(done),
+        Some("console") => console::run(&root(), arguments),
         Some("kills") => kills::run(&root(), arguments).map(done),
         Some("fuzz") => fuzz::run(&root(), arguments).map(done),
         Some("bench") => bench::run(&root(), arguments).map(done),

@@ -71,6 +71,21 @@ fn provide_programs() -> Result<()> {
     if missing.is_empty() {
         return Ok(());
     }
+    install_packages(&missing)
+}
+
+/// Installs Debian's Chromium if it can, for the tests of the console.
+pub fn provide_chromium() {
+    if runs(&["apt-get", "--version"])
+        && is_root()
+        && let Err(error) = install_packages(&["chromium"])
+    {
+        println!("notice: {error}");
+    }
+}
+
+/// Installs Debian packages.
+fn install_packages(missing: &[&str]) -> Result<()> {
     let packages = missing.join(" ");
     if !(runs(&["apt-get", "--version"]) && is_root()) {
         bail!("the tests need {packages}; install them and run this again");
@@ -88,7 +103,7 @@ fn provide_programs() -> Result<()> {
     };
     // A failed update is ignored: the old package lists may be good enough.
     apt(&["update"])?;
-    let install = [&["install", "--no-install-recommends"][..], &missing].concat();
+    let install = [&["install", "--no-install-recommends"][..], missing].concat();
     if !apt(&install)? {
         bail!("apt-get could not install {packages}");
     }

@@ -103,6 +103,10 @@ pub fn run(root: &Path) -> Result<ExitCode> {
         count(Command::new(&this).args(["conformance", "--built"]).arg(&built).current_dir(root))
     });
 
+    take("console", &mut || {
+        count(Command::new(&this).args(["console", "--built"]).arg(&built).current_dir(root))
+    });
+
     println!("\ntotal time: {:.0} s", started.elapsed().as_secs_f64());
     if !failed_steps.is_empty() {
         println!("failed: {}", failed_steps.join(", "));
