@@ -185,6 +185,9 @@ test('a failed call becomes a dead letter, which is dropped', async ({ page, gat
 
 test('a dead letter is replayed, after a question because it may have happened', async ({ page, gateway }) => {
   await gateway.call('hostile_crash_once', {});
+  // The call has ended its server, and a replay fails while the server is down.
+  const state = async () => (await (await fetch(`${gateway.url}/servers/hostile`)).json()).state;
+  await expect.poll(state, { timeout: 30_000 }).toBe('connected');
   await page.goto(`${gateway.console}activity/dead`);
   const letter = page.getByRole('listitem').filter({ hasText: 'hostile_crash_once' });
   await letter.getByRole('button', { name: 'Replay' }).click();
