@@ -7,7 +7,7 @@
 
 pub mod body;
 pub mod connections;
-mod console;
+pub mod console;
 pub mod control;
 mod cors;
 mod doors;

@@ -6,7 +6,7 @@
 
 mod headers;
 
-use crate::rest::{ProblemDocument, RestState, not_found};
+use crate::rest::{ProblemDocument, bad_method, not_found};
 use axum::Router;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -51,12 +51,13 @@ const MAX_DEPTH: usize = 8;
 static TAGS: LazyLock<Vec<String>> = LazyLock::new(|| FILES.iter().map(|file| tag(file.content)).collect());
 
 /// The routes of the console. They are not part of the API and not in its description.
-pub(crate) fn routes() -> Router<RestState> {
+pub fn routes() -> Router {
     Router::new()
         .route("/", get(start))
         .route("/console", get(|| async { redirect("console/") }))
         .route("/console/", get(|uri: Uri| async move { page(&uri) }))
         .route("/console/{*path}", get(file))
+        .method_not_allowed_fallback(bad_method)
 }
 
 /// Leads browsers from `/` to the console. For other clients `/` does not exist.

@@ -45,7 +45,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use toolbooth_core::fault::Problem;
 use utoipa::ToSchema;
 
-pub(crate) use problem::{ProblemDocument, not_found};
+pub(crate) use problem::{ProblemDocument, bad_method, not_found};
 pub use servers::ServerView;
 pub use tools::ToolView;
 
@@ -241,7 +241,6 @@ pub fn router(rest: RestState) -> Router {
     routes(OPEN)
         .merge(known)
         .merge(administrators)
-        .merge(crate::console::routes())
         .method_not_allowed_fallback(problem::bad_method)
         .fallback(problem::not_found)
         .with_state(rest)

@@ -26,7 +26,7 @@ use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_engine::{Roster, audit_trust};
 use toolbooth_server::mcp::Door;
 use toolbooth_server::rest::{self, ConfigStatus, Reload, ReloadCause, RestState};
-use toolbooth_server::{Doors, ServeOptions, listen};
+use toolbooth_server::{Doors, ServeOptions, console, listen};
 use toolbooth_store::Store;
 
 /// Arguments of `toolbooth serve`.
@@ -137,7 +137,11 @@ async fn serve(
     let active_config = reloading::ActiveConfig::at_start(sources, &loaded, address);
     let reload = reloading::reloader(door.clone(), active_config, watched.clone(), status.clone());
     let rest = RestState::new(door.clone(), reload.clone()).reporting(status);
-    let doors = Doors { door: door.clone(), rest: rest::router(rest), connections: door.connections.clone() };
+    let doors = Doors {
+        door: door.clone(),
+        rest: rest::router(rest).merge(console::routes()),
+        connections: door.connections.clone(),
+    };
     let control = local_sockets::open_control(&mut record, &settings.data_dir);
     let present = local_sockets::open(&record, &settings.data_dir, &door, &stop, linger);
     render::print(&greeting::text(&record, engine.servers(), &loaded, &invocation));
