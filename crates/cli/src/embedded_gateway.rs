@@ -20,6 +20,7 @@ use toolbooth_config::{LoadedConfig, Sources};
 use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::server::Restart;
 use toolbooth_engine::ManagedServer;
+use toolbooth_engine::clock::system_clock;
 use toolbooth_engine::{DesiredState, Engine, Roster, Vaults};
 use toolbooth_server::identify::PERSONA_HEADER;
 use toolbooth_server::rest::{self, Reload, RestState};
@@ -89,10 +90,11 @@ impl EmbeddedGateway {
                 (gateway::claim_store(&loaded.settings).await.map_err(CommandFailure::failed)?, false)
             }
         };
+        let clock = system_clock();
         // The key of a temporary store cannot decrypt stored tokens, and must not replace them.
         let vaults = match has_temporary_store {
-            true => Vaults::in_memory(),
-            false => gateway::vaults(&loaded.settings, &store),
+            true => Vaults::in_memory(clock.clone()),
+            false => gateway::vaults(&loaded.settings, &store, &clock),
         };
         let mut plans = gateway::plans(&loaded, &vaults);
         for plan in &mut plans {
@@ -103,8 +105,9 @@ impl EmbeddedGateway {
                 entry.restart = Restart::Never;
             }
         }
-        let engine =
-            gateway::engine_of(&loaded, sources, store, plans, None).await.map_err(CommandFailure::failed)?;
+        let engine = gateway::engine_of(&loaded, sources, clock, store, plans, None)
+            .await
+            .map_err(CommandFailure::failed)?;
         // Only this process can reach it, and its user can read the store, so requests are made as the owner.
         let owner = callers::owner(&loaded).map_err(CommandFailure::usage)?;
         let door = gateway::door(engine.clone(), &loaded.settings, owner, None, CancellationToken::new());

@@ -8,11 +8,13 @@ use sha2::{Digest, Sha256};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use toolbooth_config::settings::NamingStyleSetting;
 use toolbooth_config::{FileDiscovery, LoadedConfig, ServerConfigState, Settings, Sources};
 use toolbooth_core::catalog::{Naming, NamingStyle};
+use toolbooth_core::clock::Clock;
 use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::json::RawJson;
 use toolbooth_core::server::{Inject, ServerEntry, Transport};
@@ -123,8 +125,8 @@ pub fn plans(loaded: &LoadedConfig, vaults: &Vaults) -> Vec<DesiredServer> {
 }
 
 /// The vaults of the gateway's OAuth tokens for servers.
-pub fn vaults(settings: &Settings, store: &Arc<dyn Store>) -> Vaults {
-    Vaults::in_folder(settings.data_dir.join("oauth"), store.clone())
+pub fn vaults(settings: &Settings, store: &Arc<dyn Store>, clock: &Arc<Clock>) -> Vaults {
+    Vaults::in_folder(settings.data_dir.join("oauth"), store.clone(), clock.clone())
 }
 
 fn run(entry: &ServerEntry, vaults: &Vaults) -> DesiredState {
@@ -247,12 +249,14 @@ pub fn manifests(loaded: &LoadedConfig) -> LoadedManifests {
 pub async fn engine_of(
     loaded: &LoadedConfig,
     sources: &Sources,
+    clock: Arc<Clock>,
     store: Arc<dyn Store>,
     plans: Vec<DesiredServer>,
     address: Option<SocketAddr>,
 ) -> Result<Arc<Engine>, Problem> {
     let settings = &loaded.settings;
     let options = EngineOptions {
+        clock,
         naming: naming(settings),
         max_call: settings.limits.max_call_seconds,
         letter_key: settings.dead_letters.key.clone(),

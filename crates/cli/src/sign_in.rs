@@ -27,5 +27,6 @@ pub fn authorizer(entry: &ServerEntry, vaults: &Vaults) -> Option<Authorizer> {
     let identity =
         ClientIdentity { name: "Toolbooth".into(), redirect_uri: redirect_uri(PORT), cimd_url: None };
     let http = Arc::new(Fetch::default());
-    Some(Authorizer::new(url, oauth.clone(), identity, http, None, vaults.of(&entry.name)))
+    let (clock, vault) = (vaults.clock().clone(), vaults.of(&entry.name));
+    Some(Authorizer::new(url, oauth.clone(), identity, clock, http, None, vault))
 }

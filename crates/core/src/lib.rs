@@ -3,6 +3,7 @@
 //! This crate does no IO, does not await, does not read a clock or the environment, and knows neither the wire nor SQL.
 
 #![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests measure real time"))]
 
 pub mod allowance;
 pub mod answerer;
@@ -11,6 +12,7 @@ pub mod call;
 pub mod caller;
 pub mod catalog;
 pub mod clients;
+pub mod clock;
 pub mod compliance;
 pub mod consent;
 mod credential;

@@ -134,7 +134,7 @@ impl CallPipeline {
                 readiness.explain(fault.into())
             })?;
             let permitted = authorise(resolved)?;
-            let situation = self.decisions.situation(&permitted, record.approval());
+            let situation = self.decisions.situation(&permitted, record.approval(), &self.clock);
             let draft = draft(permitted, situation)
                 .map_err(|mismatch| self.exposure.explain_mismatch(&catalog, *mismatch))?;
             record.note_draft(&draft);
@@ -190,8 +190,9 @@ impl CallPipeline {
 
         // Stage 9: shape.
         let answer = pin!(self.shape(&sealed, record.id(), answer, link)).await;
-        let answer = answer
-            .map_err(|problem| record.note_failure(&sealed, *Undelivered::after_answer(&sealed, problem)))?;
+        let answer = answer.map_err(|problem| {
+            record.note_failure(&sealed, *Undelivered::after_answer(&sealed, problem, &self.clock))
+        })?;
         Ok(answer.warning(sealed.warnings()).warning(record.warnings()))
     }
 }

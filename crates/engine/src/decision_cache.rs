@@ -6,14 +6,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, RwLock};
 use toolbooth_core::call::{Approval, Consented, DefinitionChange, PermittedCall, ServesPlanStep, Situation};
 use toolbooth_core::catalog::Tool;
+use toolbooth_core::clock::Clock;
 use toolbooth_core::consent::{Consent, ConsentQuery, MAX_PINNED_BYTES, Pin, Release};
 use toolbooth_core::name_map::NameMap;
 use toolbooth_core::names::ServerName;
 use toolbooth_core::plan::{Plan, PlanState};
 use toolbooth_store::{Store, StoreError};
 use uuid::Uuid;
-
-use crate::clock::now_ms;
 
 /// The cached decisions.
 #[derive(Debug, Default)]
@@ -60,7 +59,12 @@ impl DecisionCache {
     }
 
     /// The decisions that apply to a call.
-    pub(crate) fn situation(&self, permitted: &PermittedCall, approval: Option<Approval>) -> Situation {
+    pub(crate) fn situation(
+        &self,
+        permitted: &PermittedCall,
+        approval: Option<Approval>,
+        clock: &Clock,
+    ) -> Situation {
         let (caller, tool) = (permitted.caller(), permitted.tool());
         let inner = self.read();
         let plan = self.planning.load(Ordering::Acquire).then(|| {
@@ -84,7 +88,7 @@ impl DecisionCache {
         let consented = inner
             .consents
             .get(&*caller.user)
-            .is_some_and(|consents| consents.iter().any(|consent| consent.covers(&query, now_ms())));
+            .is_some_and(|consents| consents.iter().any(|consent| consent.covers(&query, clock.now_ms())));
         let pinned = inner.pins.get(&tool.server.name).and_then(|pins| pins.get(&tool.name));
         Situation {
             approval,
@@ -99,12 +103,12 @@ impl DecisionCache {
     }
 
     /// Pins a tool's definition at its first use, and returns the pin to save; `None` if it was used before.
-    pub(crate) fn first_use(&self, tool: &Tool) -> Option<Pin> {
+    pub(crate) fn first_use(&self, tool: &Tool, clock: &Clock) -> Option<Pin> {
         if self.is_used(tool) {
             return None;
         }
         self.accept(tool);
-        Some(pin(tool, "first use"))
+        Some(pin(tool, "first use", clock.now_ms()))
     }
 
     /// Pins a tool's current definition.
@@ -171,13 +175,13 @@ impl DecisionCache {
 }
 
 /// A pin of a tool's current definition.
-pub(crate) fn pin(tool: &Tool, by: &str) -> Pin {
+pub(crate) fn pin(tool: &Tool, by: &str, pinned_ms: i64) -> Pin {
     let text = pinned_text(tool);
     Pin {
         server: tool.server.name.clone(),
         tool: tool.name.to_string(),
         digest: *tool.digest(),
-        pinned_ms: now_ms(),
+        pinned_ms,
         by: by.to_owned(),
         definition: (text.len() <= MAX_PINNED_BYTES).then(|| text.to_owned()),
     }

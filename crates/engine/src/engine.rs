@@ -6,7 +6,7 @@ use crate::approvals::{Approvals, Plans};
 use crate::audit::{AuditLog, BearerTokens};
 use crate::call::{CallPipeline, CallRequest, PipelineParts};
 use crate::catalog::{CatalogOptions, ChangeNotice, LiveCatalog, Subscriptions};
-use crate::clock::{self, now_ms, wall_ms};
+use crate::clock;
 use crate::dead_letters::DeadLetters;
 use crate::events::EventRing;
 use crate::exposure::Exposure;
@@ -31,6 +31,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use toolbooth_core::caller::IdentifiedBy;
 use toolbooth_core::catalog::{ListKind, Naming};
+use toolbooth_core::clock::Clock;
 use toolbooth_core::fault::Problem;
 use toolbooth_core::file::FileRow;
 use toolbooth_core::secret::SecretText;
@@ -41,6 +42,8 @@ use toolbooth_upstream::open::OpenContext;
 /// Settings of the engine that only a restart changes, except the servers.
 #[derive(Debug, Clone)]
 pub struct EngineOptions {
+    /// The clock of the gateway.
+    pub clock: Arc<Clock>,
     /// How the names of tools are formed.
     pub naming: Naming,
     /// The hard limit on the duration of a call.
@@ -61,6 +64,7 @@ pub struct EngineOptions {
 /// search, routing; approvals, plans, dead letters; calls. A part uses only parts below it. Approvals and dead letters
 /// start calls through a trait that the call pipeline implements.
 pub struct Engine {
+    clock: Arc<Clock>,
     store: Arc<dyn Store>,
     terms: SharedTerms,
     events: Arc<EventRing>,
@@ -104,16 +108,24 @@ impl Engine {
         desired: Vec<DesiredServer>,
     ) -> Result<Arc<Self>, Problem> {
         let started = Instant::now();
-        clock::resume(store.latest_clock().await?);
-        let EngineOptions { naming, max_call, letter_key, event_ring, tools_per_server, mcp_data_bytes } =
-            options;
-        let shared = SharedState::load(store.clone(), terms, event_ring).await?;
-        let files = CallerFiles::open(room, store.clone()).await?;
-        let health = Arc::new(HealthMonitor::load(store.clone()).await?);
-        let states = RequestStates::new(&sealing_key(&*store, "request-state-key").await?, store.clone());
-        let audit = Arc::new(AuditLog::new(store.clone(), shared.events.clone()));
-        let tokens = Arc::new(BearerTokens::new(store.clone(), audit.clone()));
-        let tracing = Arc::<Tracing>::default();
+        let EngineOptions {
+            clock,
+            naming,
+            max_call,
+            letter_key,
+            event_ring,
+            tools_per_server,
+            mcp_data_bytes,
+        } = options;
+        clock::resume(&clock, store.latest_clock().await?);
+        let shared = SharedState::load(clock.clone(), store.clone(), terms, event_ring).await?;
+        let files = CallerFiles::open(room, store.clone(), clock.clone()).await?;
+        let health = Arc::new(HealthMonitor::load(store.clone(), clock.clone()).await?);
+        let state_key = sealing_key(&*store, "request-state-key").await?;
+        let states = RequestStates::new(&state_key, store.clone(), clock.clone());
+        let audit = Arc::new(AuditLog::new(clock.clone(), store.clone(), shared.events.clone()));
+        let tokens = Arc::new(BearerTokens::new(clock.clone(), store.clone(), audit.clone()));
+        let tracing = Arc::new(Tracing::new(clock.clone()));
 
         // The catalog, and what is shown of it.
         let providers = Arc::new(ProviderStates::new(shared.servers.clone()));
@@ -161,6 +173,7 @@ impl Engine {
 
         let (parking, SharedState { terms, events, roster, .. }) = (ParkingLot::default(), shared);
         Ok(Arc::new(Self {
+            clock,
             store,
             terms,
             events,
@@ -215,7 +228,7 @@ impl Engine {
     /// were not claimed are run.
     pub async fn take_over(&self) {
         self.approvals.close_interrupted().await;
-        match self.store.close_interrupted(now_ms()).await {
+        match self.store.close_interrupted(self.clock.now_ms()).await {
             Ok(0) => {}
             Ok(count) => {
                 tracing::warn!(
@@ -233,8 +246,8 @@ impl Engine {
     /// Stores the latest known time, so that expired states stay expired if the clock is set back before the next
     /// start.
     pub async fn save_clock(&self) {
-        clock::warn_if_behind();
-        let Some(at_ms) = clock::storable_ms() else { return };
+        clock::warn_if_behind(&self.clock);
+        let Some(at_ms) = self.clock.storable_ms() else { return };
         if let Err(error) = self.store.raise_clock(at_ms).await {
             tracing::error!("the current time could not be stored: {error}");
         }
@@ -243,10 +256,10 @@ impl Engine {
     /// Removes what the store no longer needs to keep.
     pub async fn purge(&self) {
         // By the system's clock: a clock that was briefly ahead must not empty the audit.
-        if let Err(error) = self.store.purge(wall_ms()).await {
+        if let Err(error) = self.store.purge(self.clock.wall_ms()).await {
             tracing::error!("the store could not be purged: {error}");
         }
-        match self.files.purge(wall_ms()).await {
+        match self.files.purge(self.clock.wall_ms()).await {
             Ok(0) => {}
             Ok(count) => tracing::info!("{count} files were older than `files.keep_days` and were deleted"),
             Err(error) => tracing::error!("old files could not be deleted: {error}"),
@@ -290,6 +303,11 @@ impl Engine {
 
 /// The parts.
 impl Engine {
+    /// The clock.
+    pub fn clock(&self) -> &Arc<Clock> {
+        &self.clock
+    }
+
     /// The durable store.
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.store

@@ -4,13 +4,13 @@
 //! Samples since the last save are lost if the gateway is killed, which is acceptable for health.
 
 use crate::answer::Answer;
-use crate::clock::now_ms;
 use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use toolbooth_core::caller::{Admin, Caller};
 use toolbooth_core::catalog::Tool;
+use toolbooth_core::clock::Clock;
 use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::health::{
     CallEnding, HealthReport, HealthSample, HealthSubject, PersonaFilter, SHARED, Window,
@@ -50,6 +50,7 @@ type Shard = NameMap<Box<str>, NameMap<Box<str>, HealthEntry>>;
 
 /// The outcomes of recent calls, by tool and by provider.
 pub struct HealthMonitor {
+    clock: Arc<Clock>,
     store: Arc<dyn Store>,
     tools: Shards,
     providers: Shards,
@@ -137,10 +138,10 @@ impl std::fmt::Debug for HealthMonitor {
 
 impl HealthMonitor {
     /// Loads the windows from the store.
-    pub(crate) async fn load(store: Arc<dyn Store>) -> Result<Self, StoreError> {
+    pub(crate) async fn load(store: Arc<dyn Store>, clock: Arc<Clock>) -> Result<Self, StoreError> {
         let rows = store.health().await?;
         let (tools, providers) = (Shards::default(), Shards::default());
-        let health = Self { store, tools, providers, is_changed: AtomicBool::new(false) };
+        let health = Self { clock, store, tools, providers, is_changed: AtomicBool::new(false) };
         for row in rows {
             match row.subject.as_str() {
                 "tool" => health.tools.restore(row),
@@ -158,7 +159,7 @@ impl HealthMonitor {
     /// Records a call for its tool only.
     pub fn record_tool<'a>(&self, call: &CallSample<'a>) -> HealthSample<'a> {
         let sample = HealthSample {
-            at_ms: now_ms(),
+            at_ms: self.clock.now_ms(),
             took: call.took,
             ending: call.ending,
             error_code: call.error_code,
@@ -178,20 +179,21 @@ impl HealthMonitor {
 
     /// The health of a tool as this caller may see it; `None` if it was never called.
     pub fn of_tool(&self, tool: &Tool, caller: &Caller) -> Option<HealthReport> {
-        let view = |window: &Window| window.view(HealthSubject::Tool, now_ms(), persona_filter(caller));
+        let view =
+            |window: &Window| window.view(HealthSubject::Tool, self.clock.now_ms(), persona_filter(caller));
         self.tools.look(tool.server.name.as_str(), &tool.name, view)
     }
 
     /// The number of recent calls of a tool and its success rate; `None` if there were none.
     pub fn record_of(&self, tool: &Tool) -> Option<(u32, f64)> {
-        let record = |window: &Window| window.record_of(HealthSubject::Tool, now_ms());
+        let record = |window: &Window| window.record_of(HealthSubject::Tool, self.clock.now_ms());
         self.tools.look(tool.server.name.as_str(), &tool.name, record).flatten()
     }
 
     /// The health of a provider, by its id, as this caller may see it.
     pub fn of_provider(&self, provider: &str, caller: &Caller) -> Option<HealthReport> {
         self.providers.look("", provider, |window| {
-            window.view(HealthSubject::Provider, now_ms(), persona_filter(caller))
+            window.view(HealthSubject::Provider, self.clock.now_ms(), persona_filter(caller))
         })
     }
 
@@ -201,7 +203,7 @@ impl HealthMonitor {
         if !self.is_changed.swap(false, Ordering::Relaxed) {
             return;
         }
-        let (mut rows, now) = (Vec::new(), now_ms());
+        let (mut rows, now) = (Vec::new(), self.clock.now_ms());
         self.tools.take_changed("tool", now, &mut rows);
         self.providers.take_changed("provider", now, &mut rows);
         for batch in rows.chunks(MAX_HEALTH_BATCH) {

@@ -3,7 +3,6 @@
 use crate::answer::Answer;
 use crate::call::{Deadline, QuestionHandling, ask_to_open_urls, only_declared, put_questions, read_answer};
 use crate::catalog::LiveCatalog;
-use crate::clock::now_ms;
 use crate::server_table::ServerTable;
 use crate::shared_state::SharedState;
 use crate::terms::{AuditScope, SharedTerms};
@@ -15,6 +14,7 @@ use toolbooth_core::audit::AuditEntry;
 use toolbooth_core::call::CallFault;
 use toolbooth_core::caller::{Caller, ClientFacts};
 use toolbooth_core::catalog::CatalogItem;
+use toolbooth_core::clock::Clock;
 use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::json::{Member, RawJson, with_members};
 use toolbooth_core::names::ServerName;
@@ -65,6 +65,7 @@ fn unknown(what: &str, name: &str) -> Problem {
 
 /// Handles requests other than tool calls.
 pub struct Inquiries {
+    clock: Arc<Clock>,
     store: Arc<dyn Store>,
     terms: SharedTerms,
     catalog: Arc<LiveCatalog>,
@@ -82,6 +83,7 @@ impl std::fmt::Debug for Inquiries {
 impl Inquiries {
     pub(crate) fn new(shared: &SharedState, catalog: Arc<LiveCatalog>, max_call: Duration) -> Self {
         Self {
+            clock: shared.clock.clone(),
             store: shared.store.clone(),
             terms: shared.terms.clone(),
             catalog,
@@ -216,7 +218,7 @@ impl Inquiries {
             code: code.map(Into::into),
             duration_ms: u64::try_from(took.as_millis()).ok(),
             arguments_preview: Some(redact::preview_without(params, &self.terms.load().secrets).into()),
-            ..AuditEntry::new(now_ms(), method, &caller.user, outcome)
+            ..AuditEntry::new(self.clock.now_ms(), method, &caller.user, outcome)
         };
         if let Err(error) = self.store.audit(entry).await {
             tracing::error!("a request could not be written to the audit: {error}");

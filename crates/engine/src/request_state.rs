@@ -1,11 +1,11 @@
 //! Request states for modern clients: sealed, bound to one caller and one request, and usable once.
 
-use crate::clock::now_ms;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
 use std::time::Duration;
 use toolbooth_core::caller::Caller;
+use toolbooth_core::clock::Clock;
 use toolbooth_core::json::RawJson;
 use toolbooth_store::{NonceUse, Store};
 use toolbooth_wire::state::Sealer;
@@ -64,6 +64,7 @@ impl StateBinding {
 
 /// Seals and opens request states.
 pub struct RequestStates {
+    clock: Arc<Clock>,
     sealer: Sealer,
     store: Arc<dyn Store>,
 }
@@ -76,8 +77,8 @@ impl std::fmt::Debug for RequestStates {
 
 impl RequestStates {
     /// Seals with this key. Used states are remembered in the store.
-    pub fn new(key: &[u8; 32], store: Arc<dyn Store>) -> Self {
-        Self { sealer: Sealer::new(key), store }
+    pub fn new(key: &[u8; 32], store: Arc<dyn Store>, clock: Arc<Clock>) -> Self {
+        Self { clock, sealer: Sealer::new(key), store }
     }
 
     /// Seals a target; `None` only if the system has no randomness.
@@ -87,7 +88,7 @@ impl RequestStates {
         let lifetime = i64::try_from(LIFETIME.as_millis()).ok()?;
         let payload = SealedState {
             meaning,
-            expires_ms: now_ms().saturating_add(lifetime),
+            expires_ms: self.clock.now_ms().saturating_add(lifetime),
             nonce: nonce.iter().map(|byte| format!("{byte:02x}")).collect(),
         };
         self.sealer.seal(&serde_json::to_vec(&payload).ok()?, &binding.text())
@@ -97,7 +98,7 @@ impl RequestStates {
     pub async fn open(&self, state: &str, binding: &StateBinding) -> Result<StateTarget, OpenStateError> {
         let opened = self.sealer.open(state, &binding.text()).ok_or(OpenStateError::Foreign)?;
         let payload: SealedState = serde_json::from_slice(&opened).map_err(|_| OpenStateError::Foreign)?;
-        if payload.expires_ms < now_ms() {
+        if payload.expires_ms < self.clock.now_ms() {
             return Err(OpenStateError::Over);
         }
         // Remembered for longer than the state is valid, so that it is still known as used if the clock is set back.
@@ -125,12 +126,13 @@ pub enum OpenStateError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock::system_clock;
     use toolbooth_store::StoreUrl;
 
     #[tokio::test]
     async fn a_state_opens_once_for_one_caller_and_one_request() {
         let store = toolbooth_store::open(&StoreUrl::Memory).await.expect("a store");
-        let states = RequestStates::new(&[1; 32], store.clone());
+        let states = RequestStates::new(&[1; 32], store.clone(), system_clock());
         let ann = Caller::owner("ann");
         let arguments = RawJson::trusted(r#"{"a":1}"#);
         let binding = StateBinding::new(&ann, "tools/call", "x", Some(&arguments));
@@ -151,7 +153,7 @@ mod tests {
         assert_eq!(states.open(&state, &binding).await, Err(OpenStateError::Over), "used before");
         assert_eq!(states.open("nonsense", &binding).await, Err(OpenStateError::Foreign));
         // M9: after a restart the gateway has the same key and the same store.
-        let states = RequestStates::new(&[1; 32], store);
+        let states = RequestStates::new(&[1; 32], store, system_clock());
         assert_eq!(states.open(&state, &binding).await, Err(OpenStateError::Over), "used before the restart");
     }
 }

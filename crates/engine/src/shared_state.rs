@@ -7,11 +7,13 @@ use crate::server_table::ServerTable;
 use crate::terms::{SharedTerms, Terms};
 use arc_swap::ArcSwap;
 use std::sync::Arc;
+use toolbooth_core::clock::Clock;
 use toolbooth_store::{Store, StoreError};
 
 /// The lowest layer of the engine, from which each part takes what it needs.
 #[derive(Clone)]
 pub(crate) struct SharedState {
+    pub(crate) clock: Arc<Clock>,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) terms: SharedTerms,
     pub(crate) events: Arc<EventRing>,
@@ -23,6 +25,7 @@ pub(crate) struct SharedState {
 impl SharedState {
     /// The state at the start, with a ring of this many events.
     pub(crate) async fn load(
+        clock: Arc<Clock>,
         store: Arc<dyn Store>,
         terms: Terms,
         event_ring: usize,
@@ -31,7 +34,8 @@ impl SharedState {
             decisions: Arc::new(DecisionCache::load(&*store).await?),
             store,
             terms: Arc::new(ArcSwap::from_pointee(terms)),
-            events: EventRing::new(event_ring),
+            events: EventRing::new(event_ring, clock.clone()),
+            clock,
             servers: Arc::default(),
             roster: Arc::default(),
         })

@@ -13,6 +13,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::sync::{Mutex, OnceCell};
+use toolbooth_core::clock::Clock;
 use toolbooth_core::names::ServerName;
 use toolbooth_store::Store;
 use toolbooth_upstream::oauth::TokenVault;
@@ -27,6 +28,7 @@ type VaultRecords = BTreeMap<String, String>;
 /// The vaults of all servers.
 #[derive(Clone)]
 pub struct Vaults {
+    clock: Arc<Clock>,
     /// `None` for vaults in memory.
     folder: Option<Arc<VaultFolder>>,
 }
@@ -40,13 +42,18 @@ struct VaultFolder {
 
 impl Vaults {
     /// Vaults in a folder, sealed with a key from the store.
-    pub fn in_folder(folder: PathBuf, store: Arc<dyn Store>) -> Self {
-        Self { folder: Some(Arc::new(VaultFolder { path: folder, store, sealer: OnceCell::new() })) }
+    pub fn in_folder(folder: PathBuf, store: Arc<dyn Store>, clock: Arc<Clock>) -> Self {
+        Self { clock, folder: Some(Arc::new(VaultFolder { path: folder, store, sealer: OnceCell::new() })) }
     }
 
     /// Vaults in memory, which end with the process.
-    pub fn in_memory() -> Self {
-        Self { folder: None }
+    pub fn in_memory(clock: Arc<Clock>) -> Self {
+        Self { clock, folder: None }
+    }
+
+    /// The clock by which their tokens expire.
+    pub fn clock(&self) -> &Arc<Clock> {
+        &self.clock
     }
 
     /// The vault of one server.
@@ -168,6 +175,7 @@ impl TokenVault for InMemoryVault {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock::system_clock;
     use std::os::unix::fs::PermissionsExt;
     use toolbooth_store::StoreUrl;
 
@@ -176,7 +184,7 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("toolbooth-vault-{}", std::process::id()));
         let store = toolbooth_store::open(&StoreUrl::Memory).await.expect("a store");
         let name: ServerName = "mail".parse().expect("a name");
-        let vaults = || Vaults::in_folder(folder.clone(), store.clone());
+        let vaults = || Vaults::in_folder(folder.clone(), store.clone(), system_clock());
         vaults().of(&name).save("tokens", Bytes::from_static(b"{\"access\":\"t0p\"}")).await;
         let found = vaults().of(&name).load("tokens").await;
         assert_eq!(found.as_deref(), Some(&b"{\"access\":\"t0p\"}"[..]));

@@ -15,8 +15,6 @@ pub const MAX_PAYLOAD_BYTES: usize = 64 << 20;
 pub const MAX_RECENT_CALLS: u32 = 1_000;
 /// The most open intents that one read returns.
 pub const MAX_OPEN_INTENTS: u32 = 10_000;
-/// How far a stored time of day may be ahead of the clock before it is treated as wrong.
-pub const MAX_CLOCK_LEAD_MS: i64 = 24 * 3_600_000;
 
 /// The most tokens that are stored; expired and revoked ones count until they are purged.
 pub const MAX_TOKENS: usize = 10_000;

@@ -1,6 +1,7 @@
 //! Server states.
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
+use tokio::time::Instant;
 use toolbooth_core::fault::Problem;
 
 /// The state of a server.
@@ -23,7 +24,7 @@ pub enum ServerState {
         /// Why it failed.
         problem: Problem,
         /// The time of the next attempt.
-        next_retry_at: Option<SystemTime>,
+        next_retry_at: Option<Instant>,
     },
     /// The server requires credentials.
     NeedsAuth(Problem),
@@ -57,9 +58,7 @@ impl ServerState {
     /// Time until the next attempt.
     pub fn retry_in(&self) -> Option<Duration> {
         match self {
-            Self::Error { next_retry_at: Some(at), .. } => {
-                Some(at.duration_since(SystemTime::now()).unwrap_or_default())
-            }
+            Self::Error { next_retry_at: Some(at), .. } => Some(at.saturating_duration_since(Instant::now())),
             _ => None,
         }
     }

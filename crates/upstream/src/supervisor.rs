@@ -12,7 +12,7 @@ use crate::process::StderrTail;
 use crate::state::ServerState;
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio::time::Instant;
 use toolbooth_core::caller::{Admin, Caller, ClientFacts};
@@ -390,7 +390,7 @@ impl Supervisor {
             attempt = self.backoff.attempts(),
             "{}; retrying in {:.1} s", problem.message, pause.as_secs_f32()
         );
-        self.set(ServerState::Error { problem, next_retry_at: Some(SystemTime::now() + pause) });
+        self.set(ServerState::Error { problem, next_retry_at: Some(Instant::now() + pause) });
         NextStep::Pause(pause)
     }
 

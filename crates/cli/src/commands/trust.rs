@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use toolbooth_config::{LoadedConfig, Preview, ServerConfigState, Sources, TrustBook, TrustChange};
 use toolbooth_core::fault::Problem;
 use toolbooth_engine::audit_trust;
+use toolbooth_engine::clock::system_clock;
 
 /// Arguments of `toolbooth trust`.
 #[derive(Debug, Args)]
@@ -331,7 +332,8 @@ async fn audit(global: &GlobalOptions) {
     let noted = async {
         let (sources, loaded) = gateway::load(global)?;
         let store = gateway::claim_store(&loaded.settings).await.map_err(CommandFailure::failed)?;
-        let noted = audit_trust(&*store, &callers::operator(), &sources.trust.entries()).await;
+        let (clock, trusted) = (system_clock(), sources.trust.entries());
+        let noted = audit_trust(&clock, &*store, &callers::operator(), &trusted).await;
         store.close().await;
         noted.map_err(CommandFailure::failed)
     };

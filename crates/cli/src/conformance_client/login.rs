@@ -10,6 +10,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use toolbooth_core::secret::SecretText;
 use toolbooth_core::server::OAuthEntry;
+use toolbooth_engine::clock::system_clock;
 use toolbooth_upstream::http::Fetch;
 use toolbooth_upstream::oauth::{
     Assertions, AuthorizationMethod, AuthorizeError, Authorizer, Browser, ClientIdentity, HttpFetch,
@@ -36,7 +37,8 @@ pub(super) fn authorizer(url: &str, context: &Value) -> Authorizer {
     };
     let http: Arc<dyn HttpFetch> = Arc::new(Fetch::default());
     let browser = Arc::new(RedirectBrowser(http.clone()));
-    Authorizer::new(url, entry, identity, http.clone(), Some(browser), Arc::new(ScenarioVault::default()))
+    let (clock, vault) = (system_clock(), Arc::new(ScenarioVault::default()));
+    Authorizer::new(url, entry, identity, clock, http.clone(), Some(browser), vault)
         .with_method(means(context, http))
 }
 

@@ -98,6 +98,7 @@ async fn engine(url: &str, scenario: &SuiteScenario) -> Result<Arc<Engine>, Prob
     };
     let naming = Naming { style: NamingStyle::Bare, ..Naming::default() };
     let options = EngineOptions {
+        clock: toolbooth_engine::clock::system_clock(),
         naming,
         max_call: Duration::from_secs(60),
         letter_key: None,

@@ -2,12 +2,12 @@
 
 use super::rights::CannotRun;
 use super::{ApprovalOutcome, Approvals, DecisionFault, already_run, form, not_held};
-use crate::clock::now_ms;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 use toolbooth_core::call::{Draft, HeldDraft, fingerprint};
 use toolbooth_core::caller::Caller;
+use toolbooth_core::clock::Clock;
 use toolbooth_core::fault::Problem;
 use toolbooth_core::held::{Answerer, HeldCall, HeldKind, HeldState};
 use toolbooth_core::json::{ObjectWriter, RawJson};
@@ -40,7 +40,7 @@ impl Approvals {
         let may_answer = self.may_answer(&caller, &held);
         // The caller is asked only if they may approve. A caller may always reject their own call, over another door.
         let mut asking = may_answer && waiting.draft().client.can("elicitation");
-        let expiry = expiry_of(&held, expires);
+        let expiry = expiry_of(&held, expires, &self.clock);
         let wait_end = Instant::now() + approval_wait.unwrap_or(wait);
         let mut tick = interval(PROGRESS_EVERY);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -102,7 +102,7 @@ impl Approvals {
             ..HeldFilter::default()
         };
         let earlier = self.store.held_calls(filter).await.map_err(|error| Problem::of(&error))?;
-        let now = now_ms();
+        let now = self.clock.now_ms();
         let fits = |other: &HeldCall| {
             other.digest == held.digest
                 && other.answerer == held.answerer
@@ -132,7 +132,7 @@ impl Approvals {
         question: &str,
         answerer: Answerer,
     ) -> HeldCall {
-        let now = now_ms();
+        let now = self.clock.now_ms();
         let expires = i64::try_from(self.terms.load().expires.as_millis()).unwrap_or(i64::MAX);
         HeldCall {
             id: Uuid::now_v7(),
@@ -203,8 +203,8 @@ impl Approvals {
 }
 
 /// When a held call expires.
-fn expiry_of(held: &HeldCall, otherwise: Duration) -> Instant {
-    let left = held.expires_ms.map(|expires| u64::try_from(expires - now_ms()).unwrap_or(0));
+fn expiry_of(held: &HeldCall, otherwise: Duration, clock: &Clock) -> Instant {
+    let left = held.expires_ms.map(|expires| u64::try_from(expires - clock.now_ms()).unwrap_or(0));
     Instant::now() + left.map_or(otherwise, Duration::from_millis)
 }
 

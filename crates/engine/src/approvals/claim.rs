@@ -2,7 +2,6 @@
 
 use super::{Approvals, ApprovedCall, DecisionFault, already_run};
 use crate::answer::Answer;
-use crate::clock::now_ms;
 use std::sync::{Arc, Weak};
 use tokio::sync::oneshot;
 use toolbooth_core::call::{Approval, IncomingCall};
@@ -61,7 +60,8 @@ impl Approvals {
     }
 
     async fn claim_now(&self, held: HeldCall, mut incoming: IncomingCall) -> Result<ApprovedCall, Problem> {
-        let claimed = self.store.claim_held(held.id, now_ms()).await.map_err(|error| Problem::of(&error))?;
+        let claimed =
+            self.store.claim_held(held.id, self.clock.now_ms()).await.map_err(|error| Problem::of(&error))?;
         let held = match claimed {
             Contest::Won(held) => held,
             Contest::Lost(held) => return Err(already_run(&held)),

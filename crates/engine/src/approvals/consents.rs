@@ -1,7 +1,6 @@
 //! Consents: decisions that are remembered for one user and tool version.
 
 use super::Approvals;
-use crate::clock::now_ms;
 use toolbooth_core::audit::AuditEntry;
 use toolbooth_core::caller::Caller;
 use toolbooth_core::consent::Consent;
@@ -33,7 +32,7 @@ impl Approvals {
             by: Some(caller.user.clone()),
             server: Some(revoked.server.shared()),
             tool: Some(revoked.tool.as_str().into()),
-            ..AuditEntry::new(now_ms(), "consent", &revoked.user, "revoked")
+            ..AuditEntry::new(self.clock.now_ms(), "consent", &revoked.user, "revoked")
         };
         self.store.audit_now(vec![entry]).await.map_err(|error| Problem::of(&error))?;
         Ok(revoked)

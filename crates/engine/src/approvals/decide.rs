@@ -2,7 +2,6 @@
 
 use super::{Approvals, DecisionFault};
 use crate::audit::Act;
-use crate::clock::now_ms;
 use crate::decision_cache::pin;
 use std::sync::Arc;
 use toolbooth_core::audit::{AuditEntry, AuditKind};
@@ -78,7 +77,7 @@ impl Approvals {
         }
         self.check_verdict(&held, &verdict)?;
         let note = note.map(|note| note.chars().take(1000).collect());
-        let decision = Decision { verdict, by: by.user.to_string(), at_ms: now_ms(), note };
+        let decision = Decision { verdict, by: by.user.to_string(), at_ms: self.clock.now_ms(), note };
         let audit = decision_entry(&held, &decision);
         let decided =
             self.store.decide_held(id, decision.clone(), audit).await.map_err(|error| Problem::of(&error))?;
@@ -150,7 +149,7 @@ impl Approvals {
         let tool = self.tool_of(held).filter(|tool| *tool.digest() == held.digest);
         if let Some(tool) = &tool {
             self.decisions.accept(tool);
-            let pins = vec![pin(tool, &by.user)];
+            let pins = vec![pin(tool, &by.user, self.clock.now_ms())];
             if let Err(error) = self.store.save_pins(pins).await {
                 tracing::error!("the pin of an approved tool could not be saved: {error}");
             }
@@ -169,7 +168,7 @@ impl Approvals {
             digest: held.digest,
             session,
             granted_by: by.user.to_string(),
-            created_ms: now_ms(),
+            created_ms: self.clock.now_ms(),
             expires_ms: None,
         };
         match self.store.grant_consent(consent.clone()).await {
@@ -192,7 +191,7 @@ impl Approvals {
 
     /// Expires held calls that were not decided in time.
     pub async fn sweep(&self) {
-        match self.store.expire_held(now_ms()).await {
+        match self.store.expire_held(self.clock.now_ms()).await {
             Ok(expired) => {
                 for held in &expired {
                     self.events.emit_decided(held);

@@ -30,6 +30,7 @@ use futures_util::future::BoxFuture;
 use rights::DeferredCalls;
 use std::sync::{Arc, OnceLock, Weak};
 use toolbooth_core::call::{Approval, IncomingCall};
+use toolbooth_core::clock::Clock;
 use toolbooth_core::fault::{Blame, Fault, Problem};
 use toolbooth_core::held::{HeldCall, HeldFault};
 use toolbooth_store::{HELD, HELD_OF_USER, MAX_OPEN_HELD, MAX_OPEN_HELD_OF_USER, Store, StoreError};
@@ -44,6 +45,7 @@ pub(crate) trait ApprovedCallRunner: Send + Sync {
 
 /// The calls that wait for a person's decision.
 pub struct Approvals {
+    clock: Arc<Clock>,
     store: Arc<dyn Store>,
     terms: SharedTerms,
     events: Arc<EventRing>,
@@ -65,8 +67,9 @@ impl std::fmt::Debug for Approvals {
 
 impl Approvals {
     pub(crate) fn new(shared: &SharedState, audit: Arc<AuditLog>, catalog: Arc<LiveCatalog>) -> Self {
-        let SharedState { store, terms, events, servers, decisions, roster } = shared.clone();
+        let SharedState { clock, store, terms, events, servers, decisions, roster } = shared.clone();
         Self {
+            clock,
             store,
             terms,
             events,

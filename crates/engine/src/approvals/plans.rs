@@ -2,7 +2,6 @@
 
 use super::{Approvals, not_held};
 use crate::answer::Answer;
-use crate::clock::now_ms;
 use serde::Serialize;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -138,7 +137,7 @@ impl Plans {
             persona: scope.persona,
             session: scope.session,
             state: PlanState::Open,
-            created_ms: now_ms(),
+            created_ms: self.approvals.clock.now_ms(),
             closed_ms: None,
         };
         let plan = self.approvals.store.open_plan(plan).await.map_err(|error| Problem::of(&error))?;
@@ -154,7 +153,7 @@ impl Plans {
         for plan in self.list(caller).await? {
             let same = plan.persona == scope.persona && plan.session == scope.session;
             if plan.state == PlanState::Open && plan.user == *caller.user && same {
-                let done = self.approvals.store.close_plan(plan.id, now_ms()).await;
+                let done = self.approvals.store.close_plan(plan.id, self.approvals.clock.now_ms()).await;
                 closed.extend(done.map_err(|error| Problem::of(&error))?);
                 self.approvals.decisions.close_plan(plan.id);
                 self.note_plan(caller, &plan, "closed").await?;
@@ -266,8 +265,10 @@ impl Plans {
     }
 
     async fn note_plan(&self, caller: &Caller, plan: &Plan, outcome: &str) -> Result<(), Problem> {
-        let entry =
-            AuditEntry { call_id: Some(plan.id), ..AuditEntry::new(now_ms(), "plan", &caller.user, outcome) };
+        let entry = AuditEntry {
+            call_id: Some(plan.id),
+            ..AuditEntry::new(self.approvals.clock.now_ms(), "plan", &caller.user, outcome)
+        };
         self.approvals.store.audit_now(vec![entry]).await.map_err(|error| Problem::of(&error))
     }
 }

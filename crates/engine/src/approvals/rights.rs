@@ -1,7 +1,6 @@
 //! The rights of a caller whose call runs later than it was made: looked up again, for the same credential.
 
 use super::Approvals;
-use crate::clock::now_ms;
 use crate::roster::{AbsentCaller, Rights, rights_gone};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -91,7 +90,7 @@ impl Approvals {
             message: format!("`{}` is approved but {more}: {why}", held.exposed),
             hint: None,
         };
-        match now_ms().saturating_sub(since) > LONGEST_DEFERRAL_MS {
+        match self.clock.now_ms().saturating_sub(since) > LONGEST_DEFERRAL_MS {
             true => CannotRun::Never(problem("call.deferred-too-long", "could not run for a day")),
             false => CannotRun::Later(problem("call.deferred", "waits")),
         }

@@ -6,7 +6,6 @@
 use super::Approvals;
 use super::rights::CannotRun;
 use crate::answer::Answer;
-use crate::clock::now_ms;
 use std::sync::Arc;
 use std::time::Duration;
 use toolbooth_core::call::IncomingCall;
@@ -104,7 +103,7 @@ impl Approvals {
 
     /// Ends an approved call that can never run.
     pub(super) async fn give_up(&self, held: &HeldCall, problem: &Problem) {
-        let at_ms = now_ms();
+        let at_ms = self.clock.now_ms();
         self.deferred.forget(held.id);
         if let Err(error) = self.store.claim_held(held.id, at_ms).await {
             tracing::error!(held = %held.id, "{error}");
@@ -122,7 +121,7 @@ impl Approvals {
 
     /// Closes the held calls that were interrupted when an earlier process ended: their outcome is unknown.
     pub(crate) async fn close_interrupted(&self) {
-        if let Err(error) = self.store.interrupted_held(now_ms()).await {
+        if let Err(error) = self.store.interrupted_held(self.clock.now_ms()).await {
             tracing::error!("interrupted held calls could not be closed: {error}");
         }
     }

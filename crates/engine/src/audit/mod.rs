@@ -13,7 +13,6 @@ pub use refusals::RefusedAttempt;
 pub use tokens::{BearerTokens, MadeToken, NewToken};
 pub use trust::audit_trust;
 
-use crate::clock::wall_ms;
 use crate::events::EventRing;
 use refusals::RefusalLog;
 use std::sync::Arc;
@@ -21,12 +20,14 @@ use toolbooth_core::audit::{AuditReport, AuditRow};
 use toolbooth_core::call::CallFault;
 use toolbooth_core::caller::{Admin, Caller};
 use toolbooth_core::catalog::Catalog;
+use toolbooth_core::clock::Clock;
 use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::permission::why_hidden;
 use toolbooth_store::{AuditFilter, Store};
 
 /// The audit log.
 pub struct AuditLog {
+    clock: Arc<Clock>,
     store: Arc<dyn Store>,
     events: Arc<EventRing>,
     refusals: RefusalLog,
@@ -39,13 +40,13 @@ impl std::fmt::Debug for AuditLog {
 }
 
 impl AuditLog {
-    pub(crate) fn new(store: Arc<dyn Store>, events: Arc<EventRing>) -> Self {
-        Self { store, events, refusals: RefusalLog::default() }
+    pub(crate) fn new(clock: Arc<Clock>, store: Arc<dyn Store>, events: Arc<EventRing>) -> Self {
+        Self { clock, store, events, refusals: RefusalLog::default() }
     }
 
     /// Writes an administrative act; it is on disk when this returns.
     pub async fn record_act(&self, act: Act<'_>) -> Result<(), Problem> {
-        let entry = act.entry(wall_ms());
+        let entry = act.entry(self.clock.wall_ms());
         self.store.audit_now(vec![entry]).await.map_err(|error| Problem::of(&error))
     }
 

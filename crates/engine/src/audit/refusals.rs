@@ -5,7 +5,6 @@
 //! sources are distinguished; further ones share one row per code.
 
 use super::AuditLog;
-use crate::clock::now_ms;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -148,7 +147,7 @@ impl AuditLog {
             entries.push(AuditEntry {
                 code: Some(code.into()),
                 detail: Some(RawJson::from_value(&detail)),
-                ..AuditEntry::new(now_ms(), "refusal", &user, "refused")
+                ..AuditEntry::new(self.clock.now_ms(), "refusal", &user, "refused")
             });
         }
         let store = self.store.clone();

@@ -1,11 +1,11 @@
 //! Bearer tokens: generated here, shown once, stored by their hash.
 
 use super::{Act, AuditLog};
-use crate::clock::now_ms;
 use std::sync::Arc;
 use std::time::Duration;
 use toolbooth_core::audit::AuditKind;
 use toolbooth_core::caller::{Caller, OPERATOR_PREFIX};
+use toolbooth_core::clock::Clock;
 use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::token::TokenRecord;
 use toolbooth_core::trace::hex;
@@ -55,6 +55,7 @@ fn check(what: &str, text: &str) -> Result<(), Problem> {
 
 /// The tokens that the gateway issued.
 pub struct BearerTokens {
+    clock: Arc<Clock>,
     store: Arc<dyn Store>,
     audit: Arc<AuditLog>,
 }
@@ -66,8 +67,13 @@ impl std::fmt::Debug for BearerTokens {
 }
 
 impl BearerTokens {
-    pub(crate) fn new(store: Arc<dyn Store>, audit: Arc<AuditLog>) -> Self {
-        Self { store, audit }
+    pub(crate) fn new(clock: Arc<Clock>, store: Arc<dyn Store>, audit: Arc<AuditLog>) -> Self {
+        Self { clock, store, audit }
+    }
+
+    /// The clock by which the tokens expire.
+    pub fn clock(&self) -> &Clock {
+        &self.clock
     }
 
     /// Creates a token. It is returned only after its creation is in the audit.
@@ -94,7 +100,7 @@ impl BearerTokens {
             hint: None,
         })?;
         let bearer = format!("{PREFIX}{}", hex(&secret));
-        let created_ms = now_ms();
+        let created_ms = self.clock.now_ms();
         let lasts_ms = lasts.map(|lasts| i64::try_from(lasts.as_millis()).unwrap_or(i64::MAX));
         let record = TokenRecord {
             id: hex(&id),
@@ -110,7 +116,7 @@ impl BearerTokens {
         self.store.add_token(record.clone()).await.map_err(|error| Problem::of(&error))?;
         if let Err(problem) = self.audit_token(&record, by, "created").await {
             // It was never returned, so it must not stay valid.
-            let _ = self.store.revoke_token(&record.id, now_ms()).await;
+            let _ = self.store.revoke_token(&record.id, self.clock.now_ms()).await;
             return Err(problem);
         }
         Ok(MadeToken { bearer, record })
@@ -129,7 +135,8 @@ impl BearerTokens {
 
     /// Revokes a token permanently; `None` if there is no such token.
     pub async fn revoke(&self, id: &str, by: &Caller) -> Result<Option<TokenRecord>, Problem> {
-        let revoked = self.store.revoke_token(id, now_ms()).await.map_err(|error| Problem::of(&error))?;
+        let revoked =
+            self.store.revoke_token(id, self.clock.now_ms()).await.map_err(|error| Problem::of(&error))?;
         if let Some(record) = &revoked {
             self.audit_token(record, by, "revoked").await?;
         }

@@ -2,10 +2,10 @@
 //! with the last row whenever it reads its configuration.
 
 use super::Act;
-use crate::clock::wall_ms;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use toolbooth_core::audit::AuditKind;
+use toolbooth_core::clock::Clock;
 use toolbooth_core::fault::Problem;
 use toolbooth_core::json::{ObjectWriter, RawJson};
 use toolbooth_store::{AuditFilter, Store};
@@ -15,6 +15,7 @@ const MAX_LISTED: usize = 6 << 10;
 
 /// Writes the trusted entries to the audit, if they differ from the last row.
 pub async fn audit_trust(
+    clock: &Clock,
     store: &dyn Store,
     by: &str,
     entries: &BTreeMap<String, String>,
@@ -62,7 +63,7 @@ pub async fn audit_trust(
         detail.raw("entries", &listed);
     }
     let act = Act { detail: Some(detail.finish()), ..Act::new(AuditKind::Trust, by, outcome) };
-    store.audit_now(vec![act.entry(wall_ms())]).await.map_err(|error| Problem::of(&error))
+    store.audit_now(vec![act.entry(clock.wall_ms())]).await.map_err(|error| Problem::of(&error))
 }
 
 fn digest(entries: &BTreeMap<String, String>) -> String {

@@ -1,14 +1,15 @@
 //! Counts calls against their callers' allowance. Without a limit nothing is counted.
 
-use crate::clock::now_ms;
 use crate::terms::SharedTerms;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::time::Instant;
 use toolbooth_core::allowance::{Allowance, OverAllowance, UsageKey, UsageMeter};
 use toolbooth_core::call::Sealed;
+use toolbooth_core::clock::Clock;
 
 /// What callers have used of their allowance.
 pub(super) struct AllowanceMeter {
+    clock: Arc<Clock>,
     terms: SharedTerms,
     spending: Mutex<UsageMeter>,
 }
@@ -21,8 +22,8 @@ pub(super) struct AllowanceUse {
 }
 
 impl AllowanceMeter {
-    pub(super) fn new(terms: SharedTerms) -> Self {
-        Self { terms, spending: Mutex::default() }
+    pub(super) fn new(terms: SharedTerms, clock: Arc<Clock>) -> Self {
+        Self { clock, terms, spending: Mutex::default() }
     }
 
     /// Charges a call to its caller's allowance, if there is one, and keeps the charge in `usage`. A call that is
@@ -53,8 +54,12 @@ impl AllowanceMeter {
         let tool = call.tool();
         let cost = tool.terms.cost.as_ref().map_or(0.0, |cost| cost.per_call);
         let mut spending = self.spending.lock().unwrap_or_else(PoisonError::into_inner);
-        let usage = spending.take(allowance, call.caller(), &tool.exposed, cost, now())?;
+        let usage = spending.take(allowance, call.caller(), &tool.exposed, cost, self.now())?;
         Ok(Box::new(AllowanceUse { meter: self.clone(), usage, started: Instant::now() }))
+    }
+
+    fn now(&self) -> u64 {
+        u64::try_from(self.clock.now_ms()).unwrap_or(0)
     }
 }
 
@@ -63,11 +68,7 @@ impl Drop for AllowanceUse {
         let meter = &self.meter;
         if meter.terms.load().routing.allowance.is_some_and(|allowance| allowance.runtime.is_some()) {
             let mut spending = meter.spending.lock().unwrap_or_else(PoisonError::into_inner);
-            spending.record_runtime(&self.usage, self.started.elapsed(), now());
+            spending.record_runtime(&self.usage, self.started.elapsed(), meter.now());
         }
     }
-}
-
-fn now() -> u64 {
-    u64::try_from(now_ms()).unwrap_or(0)
 }

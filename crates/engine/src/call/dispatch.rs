@@ -7,6 +7,7 @@ use super::pipeline::CallPipeline;
 use super::sampling::GatewaySampling;
 use super::undelivered::Undelivered;
 use crate::answer::{Answer, ResultFacts, ResultKind, ResultScan};
+use crate::dead_letters::AttemptTimes;
 use crate::terms::ResultInspection;
 use std::pin::pin;
 use tokio::sync::OwnedSemaphorePermit;
@@ -70,7 +71,8 @@ impl CallPipeline {
         match deadline.hold(attempt).await {
             Ok(answer) => Ok(answer),
             Err(error) => {
-                let failed = Undelivered::on_server(None, provider.server, &error, began);
+                let times = AttemptTimes::until_now(&self.clock, began.elapsed());
+                let failed = Undelivered::on_server(None, provider.server, &error, times);
                 Box::pin(self.retry_server((error, failed), call, &provider, &options, &channel, deadline))
                     .await
             }

@@ -21,11 +21,13 @@ use crate::trace::Tracing;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use toolbooth_core::audit::AuditEntry;
+use toolbooth_core::clock::Clock;
 use toolbooth_core::sampling::TokenBudget;
 use toolbooth_store::Store;
 
 /// Runs calls through the stages. Holds the parts that the stages use, and what only calls need.
 pub struct CallPipeline {
+    pub(super) clock: Arc<Clock>,
     pub(super) store: Arc<dyn Store>,
     pub(super) terms: SharedTerms,
     pub(super) catalog: Arc<LiveCatalog>,
@@ -82,14 +84,15 @@ impl CallPipeline {
         max_call: Duration,
         mcp_data_bytes: usize,
     ) -> Self {
-        let SharedState { store, terms, events, servers, decisions, roster: _ } = shared.clone();
+        let SharedState { clock, store, terms, events, servers, decisions, roster: _ } = shared.clone();
         Self {
-            allowances: Arc::new(AllowanceMeter::new(terms.clone())),
+            allowances: Arc::new(AllowanceMeter::new(terms.clone(), clock.clone())),
             sealer: CallSealer::new(mcp_data_bytes, parts.files.terms().unknown),
             metrics: CallMetrics::default(),
             max_call,
             blank_entry: AuditEntry::new(0, "call", "", ""),
             day_book: Arc::default(),
+            clock,
             store,
             terms,
             events,

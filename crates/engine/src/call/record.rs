@@ -7,7 +7,6 @@ use super::undelivered::Undelivered;
 use super::unrecorded::Disclosure;
 use crate::answer::Answer;
 use crate::approvals::ApprovedCall;
-use crate::clock::{now_ms, wall_ms};
 use crate::dead_letters::{FailedCall, PersonApproval};
 use crate::files::FileGrant;
 use crate::health::{CallSample, ending_of, with_provider_id};
@@ -266,7 +265,7 @@ impl CallRecord {
         }
         let intent = Intent {
             call_id: self.id,
-            at_ms: now_ms(),
+            at_ms: self.pipeline.clock.now_ms(),
             user: sealed.caller().user.to_string(),
             server: tool.server.name.clone(),
             tool: tool.name.to_string(),
@@ -352,7 +351,8 @@ impl CallRecord {
                 });
             }
             // The common case: one row, which survives a kill at once and is on disk a moment later.
-            let entry = self.entry.take().map(|entry| end.fill(*entry, self.started));
+            let wall_ms = self.pipeline.clock.wall_ms();
+            let entry = self.entry.take().map(|entry| end.fill(*entry, wall_ms, self.started));
             self.close_intent(entry).await
         }
     }
@@ -409,8 +409,8 @@ impl CallRecord {
     async fn settle(&mut self, end: CallEnd) -> Disclosure {
         let pipeline = self.pipeline.clone();
         let duration_ms = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
-        let at_ms = now_ms();
-        let entry = self.entry.take().map(|entry| end.fill(*entry, self.started));
+        let (at_ms, wall_ms) = (pipeline.clock.now_ms(), pipeline.clock.wall_ms());
+        let entry = self.entry.take().map(|entry| end.fill(*entry, wall_ms, self.started));
         let disclosure = if self.intent == IntentWrite::Synced {
             let otherwise = self.if_unrecorded(entry.as_ref());
             self.intent = IntentWrite::NotWritten;
@@ -556,9 +556,9 @@ impl CallEnd {
         Self { kind, code, result, outcome }
     }
 
-    fn fill(&self, entry: AuditEntry, started: Instant) -> AuditEntry {
+    fn fill(&self, entry: AuditEntry, at_ms: i64, started: Instant) -> AuditEntry {
         AuditEntry {
-            at_ms: wall_ms(),
+            at_ms,
             outcome: if self.outcome == "held" { self.outcome } else { self.kind.as_str() }.into(),
             code: self.code.as_deref().map(Into::into),
             duration_ms: u64::try_from(started.elapsed().as_millis()).ok(),

@@ -7,7 +7,6 @@
 
 use super::client_channel::{ClientChannel, SAMPLING, SamplingBy};
 use super::pipeline::CallPipeline;
-use crate::clock::now_ms;
 use crate::terms::Sampler;
 use futures_util::future::BoxFuture;
 use serde_json::json;
@@ -17,6 +16,7 @@ use tokio::time::Instant;
 use toolbooth_core::audit::AuditEntry;
 use toolbooth_core::call::Sealed;
 use toolbooth_core::caller::ClientFacts;
+use toolbooth_core::clock::Clock;
 use toolbooth_core::fault::{Fault, Problem};
 use toolbooth_core::json::{RawJson, with_members};
 use toolbooth_core::sampling::{SamplingFault, TokenBudget};
@@ -52,6 +52,7 @@ impl CallPipeline {
         let more = [("sampling", RawJson::empty_object())];
         client.capabilities = with_members(&client.capabilities, &more).ok()?;
         let responder = SamplingResponder {
+            clock: self.clock.clone(),
             sampler: sampler.clone(),
             book: self.day_book.clone(),
             store: self.store.clone(),
@@ -69,6 +70,7 @@ impl CallPipeline {
 
 /// Answers the sampling requests of one call.
 struct SamplingResponder {
+    clock: Arc<Clock>,
     sampler: Arc<Sampler>,
     book: Arc<Mutex<TokenBudget>>,
     store: Arc<dyn Store>,
@@ -132,7 +134,7 @@ impl SamplingResponder {
         }
         let prompt = terms.prompt(params)?;
         let most = prompt.weight().saturating_add(u64::from(prompt.max_tokens));
-        self.book().reserve(most, now_ms(), terms)?;
+        self.book().reserve(most, self.clock.now_ms(), terms)?;
         // The whole reservation counts until the real cost is known, also if the call is cancelled meanwhile.
         let answer = llm.ask(&prompt, |_| {}).await;
         let cost = answer.as_ref().map_or(0, |done| done.usage.prompt.saturating_add(done.usage.completion));
@@ -155,7 +157,7 @@ impl SamplingResponder {
             Err(refusal) => ("failed", Some(refusal.problem.code.into()), None),
         };
         let entry = AuditEntry {
-            at_ms: now_ms(),
+            at_ms: self.clock.now_ms(),
             outcome: outcome.into(),
             code,
             detail,

@@ -1,9 +1,9 @@
 //! A call that was not served: the problem, the attempts, and whether a server may have received it.
 
-use crate::dead_letters::{FailedCall, attempt, provider_of};
+use crate::dead_letters::{AttemptTimes, FailedCall, attempt, provider_of};
 use std::time::Duration;
-use tokio::time::Instant;
 use toolbooth_core::call::{CallFault, HeldDraft, Sealed};
+use toolbooth_core::clock::Clock;
 use toolbooth_core::dead_letter::Attempt;
 use toolbooth_core::fault::Problem;
 use toolbooth_core::names::ServerName;
@@ -56,8 +56,9 @@ impl Undelivered {
     }
 
     /// An answer arrived but could not be passed on.
-    pub(crate) fn after_answer(call: &Sealed, problem: Problem) -> Box<Self> {
-        let tried = attempt(provider_of(call.tool()), problem.code, Duration::ZERO);
+    pub(crate) fn after_answer(call: &Sealed, problem: Problem, clock: &Clock) -> Box<Self> {
+        let times = AttemptTimes::until_now(clock, Duration::ZERO);
+        let tried = attempt(provider_of(call.tool()), problem.code, times);
         Box::new(Self { problem, attempts: vec![tried], sent: SentStatus::Maybe, question: None })
     }
 
@@ -67,7 +68,7 @@ impl Undelivered {
         provider: String,
         problem: Problem,
         sent: SentStatus,
-        began: Instant,
+        times: AttemptTimes,
     ) -> Box<Self> {
         let sent = before
             .as_ref()
@@ -75,7 +76,7 @@ impl Undelivered {
             .filter(|sent| *sent == SentStatus::Maybe)
             .unwrap_or(sent);
         let mut attempts = before.map(|before| before.attempts).unwrap_or_default();
-        attempts.push(attempt(provider, problem.code, began.elapsed()));
+        attempts.push(attempt(provider, problem.code, times));
         Box::new(Self { problem, attempts, sent, question: None })
     }
 
@@ -96,8 +97,8 @@ impl Undelivered {
         before: Option<Box<Self>>,
         server: &ServerName,
         error: &UpstreamError,
-        began: Instant,
+        times: AttemptTimes,
     ) -> Box<Self> {
-        Self::then(before, format!("mcp:{server}"), Problem::of(error), error.sent(), began)
+        Self::then(before, format!("mcp:{server}"), Problem::of(error), error.sent(), times)
     }
 }

@@ -9,7 +9,6 @@
 use super::comparison::{changed_lists, is_same, same_meaning};
 use super::discovery_cache::{self, CachedDiscovery};
 use super::{ChangeNotice, LiveCatalog, SurfaceCause};
-use crate::clock::now_ms;
 use crate::server_table::ManagedServer;
 use futures_util::future::join_all;
 use std::collections::{BTreeMap, HashMap};
@@ -89,6 +88,7 @@ struct PendingChanges {
 }
 
 impl PendingChanges {
+    /// Adds a change. It replaces an earlier one of the same server, which stays due at the latest time of that one.
     fn add(&mut self, part: ServerCatalog, record: Option<DiscoveryRecord>) {
         self.records.extend(record.map(|record| (part.entry.name.clone(), record)));
         self.parts.insert(part.entry.name.clone(), Arc::new(part));
@@ -239,19 +239,19 @@ impl CatalogKeeper {
                 let part =
                     discovered.and_then(|(entry, discovery)| self.admit(&entry, &discovery, &[], catalog));
                 if let Some(part) = part {
-                    self.base.insert(name, Arc::new(part));
+                    self.take_now(part);
                 }
             }
             CatalogUpdate::PublishNow => self.take_pending(),
             CatalogUpdate::Manifests(entries) => self.manifests = entries,
             CatalogUpdate::Cached { entry, cached: CachedDiscovery { discovery, suffixed } } => {
                 if let Some(part) = self.admit(&entry, &discovery, &suffixed, catalog) {
-                    self.base.insert(entry.name.clone(), Arc::new(part));
+                    self.take_now(part);
                 }
             }
             CatalogUpdate::Own { entry, discovery } => {
                 if let Some(part) = self.admit(&entry, &discovery, &[], catalog) {
-                    self.base.insert(entry.name.clone(), Arc::new(part));
+                    self.take_now(part);
                 }
             }
             CatalogUpdate::Discovered { server, discovery, era } => {
@@ -283,7 +283,7 @@ impl CatalogKeeper {
             None => self.cause = SurfaceCause::Discovered,
         }
         self.unsaved.extend(record);
-        self.base.insert(part.entry.name.clone(), Arc::new(part));
+        self.take_now(part);
     }
 
     fn take_pending(&mut self) {
@@ -346,9 +346,17 @@ impl CatalogKeeper {
         if self.pending.parts.get(&entry.name).is_some_and(same) {
             return None; // The same change is already pending.
         }
-        // The list changed back or became something else: the pending change is obsolete.
-        self.pending.forget(&entry.name);
-        (!self.base.get(&entry.name).is_some_and(same)).then_some(part)
+        if self.base.get(&entry.name).is_some_and(same) {
+            self.pending.forget(&entry.name); // The list changed back.
+            return None;
+        }
+        Some(part)
+    }
+
+    /// Takes a server's list without delay. A pending one is obsolete.
+    fn take_now(&mut self, part: ServerCatalog) {
+        self.pending.forget(&part.entry.name);
+        self.base.insert(part.entry.name.clone(), Arc::new(part));
     }
 
     /// Publishes a snapshot if anything changed, and announces the changed lists.
@@ -440,7 +448,8 @@ fn record_of(
     let is_suffixed = |tool: &&Arc<Tool>| *tool.exposed != *naming.expose(server.as_str(), &tool.name);
     let suffixed = part.tools.iter().filter(is_suffixed).map(|tool| &*tool.name);
     let payload = discovery_cache::write(discovery, suffixed).bytes().clone();
-    Some(DiscoveryRecord { server, entry_hash, era: era.as_str().to_owned(), saved_at_ms: now_ms(), payload })
+    let saved_at_ms = catalog.shared.clock.now_ms();
+    Some(DiscoveryRecord { server, entry_hash, era: era.as_str().to_owned(), saved_at_ms, payload })
 }
 
 #[cfg(test)]

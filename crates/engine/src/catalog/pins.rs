@@ -7,7 +7,6 @@
 //! compares.
 
 use super::LiveCatalog;
-use crate::clock::now_ms;
 use crate::decision_cache::{pin, pinned_text};
 use std::sync::Arc;
 use toolbooth_core::audit::AuditEntry;
@@ -43,7 +42,7 @@ impl LiveCatalog {
         if tool.server.is_own() {
             return;
         }
-        if let Some(pin) = self.shared.decisions.first_use(tool) {
+        if let Some(pin) = self.shared.decisions.first_use(tool, &self.shared.clock) {
             let store = self.shared.store.clone();
             tokio::spawn(async move {
                 if let Err(error) = store.save_pins(vec![pin]).await {
@@ -89,14 +88,14 @@ impl LiveCatalog {
         if let Some(before) = self.pinned_before(tool) {
             detail.text("before", &hex(&before));
         }
-        let accepted = pin(tool, &by.user);
+        let accepted = pin(tool, &by.user, self.shared.clock.now_ms());
         self.shared.store.save_pins(vec![accepted]).await.map_err(|error| Problem::of(&error))?;
         self.shared.decisions.accept(tool);
         let entry = AuditEntry {
             server: Some(tool.server.name.shared()),
             tool: Some(tool.name.clone()),
             detail: Some(detail.finish()),
-            ..AuditEntry::new(now_ms(), "tool", &by.user, "accepted")
+            ..AuditEntry::new(self.shared.clock.now_ms(), "tool", &by.user, "accepted")
         };
         self.shared.store.audit_now(vec![entry]).await.map_err(|error| Problem::of(&error))
     }

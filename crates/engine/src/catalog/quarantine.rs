@@ -1,7 +1,6 @@
 //! Quarantined tools: listing and releasing them.
 
 use super::{CatalogUpdate, LiveCatalog};
-use crate::clock::now_ms;
 use toolbooth_core::audit::AuditEntry;
 use toolbooth_core::caller::{Admin, Caller};
 use toolbooth_core::catalog::Quarantined;
@@ -65,7 +64,7 @@ impl LiveCatalog {
             server: apart.tool.server.name.clone(),
             tool: apart.tool.name.to_string(),
             digest: *apart.tool.digest(),
-            released_ms: now_ms(),
+            released_ms: self.shared.clock.now_ms(),
             by: by.user.to_string(),
         };
         self.shared.store.save_release(release.clone()).await.map_err(|error| Problem::of(&error))?;

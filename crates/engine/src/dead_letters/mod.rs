@@ -15,7 +15,6 @@ pub use requests::ReplayAnyway;
 
 use crate::answer::Answer;
 use crate::catalog::LiveCatalog;
-use crate::clock::now_ms;
 use crate::events::EventRing;
 use crate::keys::sealing_key;
 use crate::roster::RosterLink;
@@ -31,6 +30,7 @@ use tokio::sync::{OnceCell, Semaphore};
 use toolbooth_core::call::{IncomingCall, Sealed, fingerprint};
 use toolbooth_core::caller::{Caller, ClientFacts};
 use toolbooth_core::catalog::Tool;
+use toolbooth_core::clock::Clock;
 use toolbooth_core::dead_letter::{
     Attempt, DeadLetter, LetterFault, LetterState, ReplayMode, deserves_letter, next_retry_ms, replaying_of,
 };
@@ -79,6 +79,7 @@ pub(crate) trait ReplayRunner: Send + Sync {
 
 /// The dead letters of this gateway: their encryption key, and the schedule of replays.
 pub struct DeadLetters {
+    clock: Arc<Clock>,
     store: Arc<dyn Store>,
     terms: SharedTerms,
     events: Arc<EventRing>,
@@ -98,10 +99,25 @@ impl std::fmt::Debug for DeadLetters {
     }
 }
 
-/// A failed attempt that has just ended.
-pub(crate) fn attempt(provider: String, code: &str, took: Duration) -> Attempt {
-    let duration_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
-    let at_ms = now_ms().saturating_sub(i64::try_from(duration_ms).unwrap_or(i64::MAX));
+/// When an attempt began, and how long it took.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct AttemptTimes {
+    at_ms: i64,
+    duration_ms: u64,
+}
+
+impl AttemptTimes {
+    /// Of an attempt that has just ended.
+    pub(crate) fn until_now(clock: &Clock, took: Duration) -> Self {
+        let duration_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+        let at_ms = clock.now_ms().saturating_sub(i64::try_from(duration_ms).unwrap_or(i64::MAX));
+        Self { at_ms, duration_ms }
+    }
+}
+
+/// An attempt with this outcome.
+pub(crate) fn attempt(provider: String, code: &str, times: AttemptTimes) -> Attempt {
+    let AttemptTimes { at_ms, duration_ms } = times;
     Attempt { at_ms, provider, code: code.to_owned(), duration_ms }
 }
 
@@ -173,6 +189,7 @@ impl DeadLetters {
         configured_key: Option<SecretText>,
     ) -> Self {
         Self {
+            clock: shared.clock.clone(),
             store: shared.store.clone(),
             terms: shared.terms.clone(),
             events: shared.events.clone(),
@@ -237,7 +254,7 @@ impl DeadLetters {
         approval: PersonApproval,
         problem: &Problem,
     ) -> DeadLetter {
-        let now = now_ms();
+        let now = self.clock.now_ms();
         let replaying = match approval {
             PersonApproval::Given => ReplayMode::ByHand,
             PersonApproval::NotNeeded => replaying_of(&failed.tool),
@@ -287,7 +304,7 @@ impl DeadLetters {
         }
         let terms = self.terms.load();
         let LetterTerms { max_replays, schedule_seconds } = &terms.letters;
-        next_retry_ms(schedule_seconds, letter.replays, *max_replays, now_ms(), random_fraction())
+        next_retry_ms(schedule_seconds, letter.replays, *max_replays, self.clock.now_ms(), random_fraction())
     }
 
     async fn sealer(&self) -> Option<&Sealer> {

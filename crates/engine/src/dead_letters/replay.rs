@@ -2,9 +2,8 @@
 //! now.
 
 use super::call_copy::CallCopy;
-use super::{DeadLetters, FailedCall, ReplayOutcome, ReplayRequest, letter_event};
+use super::{AttemptTimes, DeadLetters, FailedCall, ReplayOutcome, ReplayRequest, letter_event};
 use crate::answer::{Answer, UNRECORDED};
-use crate::clock::now_ms;
 use crate::roster::{AbsentCaller, Rights, rights_gone};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
@@ -31,7 +30,7 @@ pub struct ReplayedCall {
 impl DeadLetters {
     /// Replays the letters that are due, a few at a time. Costs one atomic read if none is due.
     pub async fn replay_due(self: &Arc<Self>) {
-        let now = now_ms();
+        let now = self.clock.now_ms();
         let free = self.replay_slots.available_permits();
         if free == 0 || self.next_due_ms.load(Ordering::Relaxed) > now {
             return;
@@ -67,7 +66,7 @@ impl DeadLetters {
 
     /// Releases letters whose replay was interrupted when the gateway ended.
     pub(crate) async fn take_over(&self) {
-        let now = now_ms();
+        let now = self.clock.now_ms();
         let first = self.terms.load().letters.schedule_seconds.first().copied().unwrap_or(60);
         match self.store.interrupted_letters(now, now + i64::from(first) * 1000).await {
             Ok(found) if found.is_empty() => {}
@@ -92,8 +91,9 @@ impl DeadLetters {
             return Err(Problem::of(fault));
         }
         let requested_by = by.map(|by| &*by.user);
-        let audit = letter.audit_entry(now_ms(), requested_by, "replayed");
-        let claimed = self.store.move_letter(letter.id, LetterStep::Claim, now_ms(), Some(audit)).await;
+        let audit = letter.audit_entry(self.clock.now_ms(), requested_by, "replayed");
+        let claimed =
+            self.store.move_letter(letter.id, LetterStep::Claim, self.clock.now_ms(), Some(audit)).await;
         let letter = match claimed.map_err(|error| Problem::of(&error))? {
             LetterContest::Won(letter) => *letter,
             LetterContest::Lost(letter) => return Err(Problem::of(&lost_to(&letter))),
@@ -109,7 +109,10 @@ impl DeadLetters {
         if let Settlement::Failed { next_retry_ms, .. } = &settlement {
             self.note_due(*next_retry_ms);
         }
-        let settled = self.store.move_letter(letter.id, LetterStep::Settle(settlement), now_ms(), None).await;
+        let settled = self
+            .store
+            .move_letter(letter.id, LetterStep::Settle(settlement), self.clock.now_ms(), None)
+            .await;
         let letter = match settled {
             Ok(LetterContest::Won(settled)) => {
                 if settled.state == LetterState::Resolved {
@@ -163,7 +166,8 @@ impl DeadLetters {
         failed: Option<&FailedCall>,
         began: Instant,
     ) -> Settlement {
-        let tried = |code: &str| super::attempt(format!("mcp:{}", letter.server), code, began.elapsed());
+        let times = AttemptTimes::until_now(&self.clock, began.elapsed());
+        let tried = |code: &str| super::attempt(format!("mcp:{}", letter.server), code, times);
         let settle_failed = |code: &str, text: &str, next_retry_ms| Settlement::Failed {
             attempt: tried(code),
             text: text.chars().take(super::MAX_TEXT).collect(),

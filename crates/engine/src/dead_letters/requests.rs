@@ -1,7 +1,6 @@
 //! Requests about dead letters: users manage their own, administrators all of them.
 
 use super::{DeadLetters, ReplayedCall};
-use crate::clock::now_ms;
 use std::sync::Arc;
 use toolbooth_core::caller::{Admin, Caller};
 use toolbooth_core::dead_letter::{DeadLetter, LetterFault, LetterState, LetterStep};
@@ -57,7 +56,7 @@ impl DeadLetters {
     /// Discards a letter.
     pub async fn discard(&self, by: &Caller, id: Uuid) -> Result<DeadLetter, Problem> {
         let letter = self.get(by, id).await?;
-        let at_ms = now_ms();
+        let at_ms = self.clock.now_ms();
         let audit = letter.audit_entry(at_ms, Some(&by.user), "dropped");
         let dropped = self.store.move_letter(id, LetterStep::Drop, at_ms, Some(audit)).await;
         match dropped.map_err(|error| Problem::of(&error))? {

@@ -10,11 +10,11 @@ mod webhooks;
 pub use follower::{Follower, FollowerSlot, GapReason, StreamItem, TooManyFollowers};
 pub use webhooks::Webhook;
 
-use crate::clock::now_ms;
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
+use toolbooth_core::clock::Clock;
 use toolbooth_core::event::{Event, EventId, EventKinds};
 use webhooks::Webhooks;
 
@@ -24,6 +24,7 @@ const READ_BATCH: usize = 256;
 /// The latest events of this run, and their followers.
 #[derive(Debug)]
 pub struct EventRing {
+    clock: Arc<Clock>,
     run: u32,
     capacity: usize,
     ring: Mutex<EventBuffer>,
@@ -76,11 +77,12 @@ pub struct EventsReport {
 
 impl EventRing {
     /// A ring with this capacity; 0 switches events off.
-    pub fn new(capacity: usize) -> Arc<Self> {
+    pub fn new(capacity: usize, clock: Arc<Clock>) -> Arc<Self> {
         let mut run = [0; 4];
         // Without randomness, ids of different runs look alike, and a returning follower may miss events.
         let _ = getrandom::fill(&mut run);
         Arc::new(Self {
+            clock,
             run: u32::from_le_bytes(run),
             capacity,
             ring: Mutex::default(),
@@ -107,7 +109,7 @@ impl EventRing {
         if !self.is_on() {
             return;
         }
-        event.at_ms = now_ms();
+        event.at_ms = self.clock.now_ms();
         let mut ring = self.ring();
         let oldest = match ring.kept.len() >= self.capacity {
             true => {

@@ -1,6 +1,7 @@
 //! The ring and its followers.
 
 use super::*;
+use crate::clock::system_clock;
 use std::time::Duration;
 use toolbooth_core::event::EventKind;
 
@@ -18,7 +19,7 @@ fn users(items: &[StreamItem]) -> Vec<String> {
 
 #[tokio::test]
 async fn a_follower_reads_new_events_and_can_resume() {
-    let events = EventRing::new(10);
+    let events = EventRing::new(10, system_clock());
     events.emit(event("early"));
     let mut follower = events.follow(EventKinds::ALL, Since::Now);
     for user in ["a", "b"] {
@@ -39,7 +40,7 @@ async fn a_follower_reads_new_events_and_can_resume() {
 
 #[tokio::test]
 async fn a_slow_follower_gets_a_gap() {
-    let events = EventRing::new(3);
+    let events = EventRing::new(3, system_clock());
     let mut slow = events.follow(EventKinds::ALL, Since::Now);
     for number in 0..10 {
         events.emit(event(&number.to_string()));
@@ -51,7 +52,7 @@ async fn a_slow_follower_gets_a_gap() {
 
 #[tokio::test]
 async fn an_id_of_another_run_gives_a_gap() {
-    let events = EventRing::new(3);
+    let events = EventRing::new(3, system_clock());
     events.emit(event("a"));
     let other = EventId { run: events.run.wrapping_add(1), number: 900 };
     let mut follower = events.follow(EventKinds::ALL, Since::After(other));
@@ -65,7 +66,7 @@ async fn an_id_of_another_run_gives_a_gap() {
 
 #[tokio::test]
 async fn only_the_wanted_kinds_are_read() {
-    let events = EventRing::new(2_000);
+    let events = EventRing::new(2_000, system_clock());
     let mut follower = events.follow(EventKinds::of(["call.*"]).expect("known"), Since::Now);
     for _ in 0..1_000 {
         events.emit(event("loud"));
@@ -76,7 +77,7 @@ async fn only_the_wanted_kinds_are_read() {
 
 #[test]
 fn the_latest_events_are_in_order() {
-    let events = EventRing::new(5);
+    let events = EventRing::new(5, system_clock());
     for number in 0..9 {
         events.emit(event(&number.to_string()));
     }
@@ -94,7 +95,7 @@ fn the_latest_events_are_in_order() {
 
 #[test]
 fn the_latest_events_are_found_however_far_back_they_are() {
-    let events = EventRing::new(1_000);
+    let events = EventRing::new(1_000, system_clock());
     events.emit(event("first"));
     for _ in 0..900 {
         events.emit(event("loud"));
@@ -106,7 +107,7 @@ fn the_latest_events_are_found_however_far_back_they_are() {
 
 #[test]
 fn slots_are_limited_and_returned() {
-    let events = EventRing::new(5);
+    let events = EventRing::new(5, system_clock());
     let ann: Arc<str> = "ann".into();
     let open = || events.follow_for(&ann, EventKinds::ALL, Since::Now);
     let mut followers: Vec<Follower> = (0..32).map(|_| open().expect("a slot")).collect();
@@ -124,7 +125,7 @@ fn slots_are_limited_and_returned() {
 
 #[test]
 fn capacity_zero_switches_events_off() {
-    let events = EventRing::new(0);
+    let events = EventRing::new(0, system_clock());
     events.emit(event("a"));
     assert_eq!(events.report().emitted, 0);
 }

@@ -7,7 +7,7 @@ use super::{EventRing, Follower, Since, StreamItem};
 use bytes::{BufMut, Bytes, BytesMut};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use toolbooth_core::event::{EventId, EventKinds, signature};
@@ -168,7 +168,7 @@ impl WebhookDelivery {
     fn headers(&self, body: &Bytes, last: EventId) -> Vec<(&'static str, String)> {
         let mut headers = vec![("toolbooth-delivery", last.to_string())];
         if let Some(secret) = &self.secret {
-            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+            let now = self.events.clock.wall().as_secs();
             headers.push(("toolbooth-signature", signature(secret.expose().as_bytes(), now, body)));
         }
         headers

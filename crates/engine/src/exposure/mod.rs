@@ -56,7 +56,7 @@ impl std::fmt::Debug for Exposure {
 impl Exposure {
     pub(crate) fn new(shared: &SharedState, catalog: Arc<LiveCatalog>) -> Self {
         let (terms, events) = (shared.terms.clone(), shared.events.clone());
-        Self { catalog, terms, events, stats: ExposureStats::default() }
+        Self { catalog, terms, events, stats: ExposureStats::new(shared.clock.clone()) }
     }
 
     pub(crate) fn catalog(&self) -> &Arc<LiveCatalog> {

@@ -4,13 +4,13 @@
 //! Used for `GET /stats` only. A list is held by a weak pointer, so that no old snapshot stays in memory, and its
 //! tokens are counted on request. A client that requests the same list again costs one hash and one atomic read.
 
-use crate::clock::now_ms;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use toolbooth_core::caller::{Caller, ClientFacts};
 use toolbooth_core::catalog::ListBytes;
+use toolbooth_core::clock::Clock;
 
 /// The maximum number of clients; the one that was inactive longest is dropped first.
 const MAX_CLIENTS: usize = 256;
@@ -22,6 +22,7 @@ const RECENT_SLOTS: usize = 64;
 /// Statistics on what clients were shown.
 #[derive(Debug)]
 pub struct ExposureStats {
+    clock: Arc<Clock>,
     clients: Mutex<HashMap<UserClient, ClientRecord>>,
     recent: [AtomicU64; RECENT_SLOTS],
     hashing: RandomState,
@@ -64,14 +65,12 @@ pub struct ClientExposure {
     pub loaded: LoadedCount,
 }
 
-impl Default for ExposureStats {
-    fn default() -> Self {
-        let recent = std::array::from_fn(|_| AtomicU64::new(0));
-        Self { clients: Mutex::default(), recent, hashing: RandomState::new() }
-    }
-}
-
 impl ExposureStats {
+    pub(super) fn new(clock: Arc<Clock>) -> Self {
+        let recent = std::array::from_fn(|_| AtomicU64::new(0));
+        Self { clock, clients: Mutex::default(), recent, hashing: RandomState::new() }
+    }
+
     fn clients(&self) -> MutexGuard<'_, HashMap<UserClient, ClientRecord>> {
         self.clients.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -135,7 +134,7 @@ impl ExposureStats {
             }
         }
         let record = clients.entry(key).or_default();
-        record.seen_at_ms = now_ms();
+        record.seen_at_ms = self.clock.now_ms();
         change(record);
     }
 
@@ -164,6 +163,7 @@ impl ExposureStats {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock::system_clock;
     use toolbooth_core::catalog::ListKind;
     use toolbooth_core::json::RawJson;
 
@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn the_last_list_of_each_client_is_available_while_it_is_in_use() {
-        let (shown, ann) = (ExposureStats::default(), Caller::owner("ann"));
+        let (shown, ann) = (ExposureStats::new(system_clock()), Caller::owner("ann"));
         let (first, second) = (list(), list());
         shown.listed(&ann, &client("a"), &first);
         shown.listed(&ann, &client("b"), &first);
@@ -202,7 +202,7 @@ mod tests {
 
     #[test]
     fn loaded_tools_are_counted_up_to_a_limit() {
-        let (shown, ann) = (ExposureStats::default(), Caller::owner("ann"));
+        let (shown, ann) = (ExposureStats::new(system_clock()), Caller::owner("ann"));
         shown.loaded(&ann, &client("a"), &["x", "y"], 100);
         shown.loaded(&ann, &client("a"), &["x"], 50);
         let loaded = shown.of_client("ann", "a").expect("it was noted").loaded;

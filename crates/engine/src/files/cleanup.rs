@@ -2,7 +2,6 @@
 
 use super::CallerFiles;
 use super::grant::milliseconds;
-use crate::clock::now_ms;
 use futures_util::TryStreamExt;
 use std::sync::Arc;
 use toolbooth_store::BlobError;
@@ -15,7 +14,7 @@ const MIN_AGE_MS: i64 = 3_600_000;
 impl CallerFiles {
     /// Ends what an earlier process left open. Must run before the first upload.
     pub(crate) async fn take_over(self: &Arc<Self>) {
-        let started_ms = now_ms();
+        let started_ms = self.clock.now_ms();
         if let Err(error) =
             self.store.end_grants(started_ms.saturating_add(milliseconds(self.terms.grace))).await
         {

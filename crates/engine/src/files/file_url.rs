@@ -1,7 +1,6 @@
 //! File URLs: temporary, signed for one file, one server and one call, and valid until the call ends.
 
 use super::CallerFiles;
-use crate::clock::now_ms;
 use crate::keys::sealing_key;
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
@@ -124,7 +123,7 @@ impl CallerFiles {
         purpose: TokenUse,
     ) -> Result<OpenedFile, TokenRefusal> {
         let token = token.ok_or(TokenRefusal::Invalid)?;
-        let now = now_ms();
+        let now = self.clock.now_ms();
         let expected = FileTokenCheck { file: id, user: None, now_s: now / 1000 };
         let claims = self.keys.verify(token, expected).map_err(|fault| match fault {
             TokenFault::OtherFile => TokenRefusal::OtherFile,

@@ -5,7 +5,6 @@
 //! the grace period.
 
 use super::CallerFiles;
-use crate::clock::now_ms;
 use std::sync::Arc;
 use std::time::Duration;
 use toolbooth_core::call::Draft;
@@ -32,7 +31,7 @@ impl CallerFiles {
         }
         let mut grant =
             FileGrant { files: self.clone(), call, found: Vec::with_capacity(names.len()), is_stored: false };
-        let until_ms = now_ms().saturating_add(milliseconds(self.terms.url_lives));
+        let until_ms = self.clock.now_ms().saturating_add(milliseconds(self.terms.url_lives));
         for name in names {
             let url = match self.named(&draft.caller, &name).await {
                 Ok(None) => Err(FileFault::Unknown),
@@ -74,7 +73,7 @@ impl Drop for FileGrant {
         if let (true, Ok(runtime)) = (self.is_stored, tokio::runtime::Handle::try_current()) {
             let (files, call) = (self.files.clone(), self.call);
             runtime.spawn(async move {
-                let until_ms = now_ms().saturating_add(milliseconds(files.terms.grace));
+                let until_ms = files.clock.now_ms().saturating_add(milliseconds(files.terms.grace));
                 if let Err(error) = files.store.end_grant(call, until_ms).await {
                     tracing::warn!("the file URLs of a call could not be revoked: {error}");
                 }

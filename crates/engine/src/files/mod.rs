@@ -24,7 +24,6 @@ pub(crate) use artifacts::ArtifactOrigin;
 pub(crate) use file_url::is_admitted;
 pub(crate) use grant::FileGrant;
 
-use crate::clock::now_ms;
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
 use std::fmt;
@@ -34,6 +33,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use toolbooth_core::call::inject::{TokenKeys, UnknownName, Uses};
 use toolbooth_core::caller::Caller;
+use toolbooth_core::clock::Clock;
 use toolbooth_core::fault::Problem;
 use toolbooth_core::file::{DEFAULT_MIME, FileName, FileOrigin, FileRow, clean_mime, guess_mime};
 use toolbooth_store::{BlobStream, Blobs, FileFilter, FileQuota, Store, StoreError};
@@ -102,6 +102,7 @@ impl FileStorage {
 
 /// The files of callers.
 pub struct CallerFiles {
+    clock: Arc<Clock>,
     store: Arc<dyn Store>,
     blobs: Blobs,
     keys: TokenKeys,
@@ -152,10 +153,14 @@ pub struct FileQuery {
 }
 
 impl CallerFiles {
-    pub(crate) async fn open(room: FileStorage, store: Arc<dyn Store>) -> Result<Arc<Self>, Problem> {
+    pub(crate) async fn open(
+        room: FileStorage,
+        store: Arc<dyn Store>,
+        clock: Arc<Clock>,
+    ) -> Result<Arc<Self>, Problem> {
         let FileStorage { blobs, terms, key } = room;
         let keys = file_url::keys(key, &*store).await?;
-        Ok(Arc::new(Self { store, blobs, keys, terms, uses: UseCount::default() }))
+        Ok(Arc::new(Self { clock, store, blobs, keys, terms, uses: UseCount::default() }))
     }
 
     /// The settings.
@@ -195,7 +200,7 @@ impl CallerFiles {
             }
             writer.write(piece).await?;
         }
-        let (store, blobs) = (self.store.clone(), self.blobs.clone());
+        let (store, blobs, clock) = (self.store.clone(), self.blobs.clone(), self.clock.clone());
         let (user, session) = (caller.user.to_string(), caller.session.as_deref().map(str::to_owned));
         let description = new.description.map(|text| text.chars().take(MAX_DESCRIPTION).collect());
         let viewer = new.viewer.map(|text| text.chars().take(MAX_VIEWER).collect());
@@ -216,7 +221,7 @@ impl CallerFiles {
                 origin,
                 description,
                 viewer,
-                created_ms: now_ms(),
+                created_ms: clock.now_ms(),
             };
             // Concurrent uploads may have used up the quota.
             match store.add_file_within(row, quota).await {

@@ -2,6 +2,7 @@
 
 use super::file_url::{TokenUse, is_admitted};
 use super::*;
+use crate::clock::system_clock;
 use futures_util::{TryStreamExt, stream};
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -25,8 +26,12 @@ impl World {
     async fn replica(&self, key: Option<&str>, terms: FileTerms) -> Arc<CallerFiles> {
         let key = key.map(|key| key.as_bytes().to_vec());
         let room = FileStorage { blobs: self.blobs.clone(), terms, key };
-        CallerFiles::open(room, self.store.clone()).await.expect("it opens")
+        CallerFiles::open(room, self.store.clone(), system_clock()).await.expect("it opens")
     }
+}
+
+fn now_ms() -> i64 {
+    system_clock().now_ms()
 }
 
 fn ann(session: Option<&str>) -> Caller {
@@ -233,7 +238,8 @@ async fn old_files_are_purged_if_configured() {
 async fn weak_keys_are_refused() {
     for key in ["", "short", &"a".repeat(64)] {
         let room = FileStorage { key: Some(key.as_bytes().to_vec()), ..FileStorage::in_memory() };
-        let refused = CallerFiles::open(room, World::new().store).await.expect_err("a weak key");
+        let refused =
+            CallerFiles::open(room, World::new().store, system_clock()).await.expect_err("a weak key");
         assert_eq!(refused.code, "config.weak-key", "{key}");
     }
 }

@@ -15,6 +15,7 @@ use crate::server_table::ServerTable;
 use crate::shared_state::SharedState;
 use crate::terms::SharedTerms;
 use std::sync::Arc;
+use toolbooth_core::clock::Clock;
 
 /// The `_meta` key with the id of the provider that served the call.
 pub const PROVIDER: &str = "toolbooth/provider";
@@ -23,6 +24,7 @@ pub const ATTEMPTS: &str = "toolbooth/attempts";
 
 /// Chooses the providers of calls.
 pub struct Routing {
+    clock: Arc<Clock>,
     catalog: Arc<LiveCatalog>,
     providers: Arc<ProviderStates>,
     servers: Arc<ServerTable>,
@@ -41,7 +43,8 @@ impl Routing {
         catalog: Arc<LiveCatalog>,
         providers: Arc<ProviderStates>,
     ) -> Self {
-        Self { catalog, providers, servers: shared.servers.clone(), terms: shared.terms.clone() }
+        let SharedState { clock, servers, terms, .. } = shared.clone();
+        Self { clock, catalog, providers, servers, terms }
     }
 
     /// The state of providers.

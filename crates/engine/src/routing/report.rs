@@ -3,7 +3,6 @@
 use super::Routing;
 use crate::providers::Instance;
 use serde::Serialize;
-use std::time::SystemTime;
 use toolbooth_core::caller::Caller;
 use toolbooth_core::catalog::Tool;
 use toolbooth_core::manifest::ProviderKind;
@@ -59,7 +58,7 @@ impl Routing {
         let credentials_configured = missing.is_empty();
         let lacking = (!credentials_configured).then_some(Skip::NoCredentials { missing });
         let skip = lacking.or_else(|| self.down(one)).or_else(|| one.skip_reason(now_ms));
-        let wall = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let wall = self.clock.wall();
         let until = breaker.backoff_until_ms().filter(|until| *until > now_ms);
         ProviderReport {
             id: one.spec.id.clone(),

@@ -15,6 +15,7 @@ use crate::shared_state::SharedState;
 use arc_swap::ArcSwapOption;
 use std::sync::{Arc, Weak};
 use tokio::sync::{Mutex, Semaphore, mpsc};
+use toolbooth_core::clock::Clock;
 use toolbooth_core::names::ServerName;
 use toolbooth_store::Store;
 use toolbooth_upstream::open::OpenContext;
@@ -27,6 +28,7 @@ const EVENT_BACKLOG: usize = 1024;
 
 /// The servers of a running gateway.
 pub struct Servers {
+    clock: Arc<Clock>,
     store: Arc<dyn Store>,
     table: Arc<ServerTable>,
     catalog: Arc<LiveCatalog>,
@@ -59,6 +61,7 @@ impl Servers {
             slots: Arc::new(Semaphore::new(CONNECT_AT_ONCE)),
         };
         let servers = Arc::new(Self {
+            clock: shared.clock.clone(),
             store: shared.store.clone(),
             table: shared.servers.clone(),
             catalog,

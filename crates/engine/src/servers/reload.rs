@@ -3,7 +3,6 @@
 use super::desired::wanted_headers;
 use super::{DesiredServer, DesiredState, Servers};
 use crate::catalog::{CachedDiscovery, CatalogUpdate, Knowledge, read_discovery, source_of};
-use crate::clock::now_ms;
 use crate::server_table::{ManagedServer, ServersByName};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -150,7 +149,7 @@ impl Servers {
         }
         let mut known = HashMap::new();
         let mut stale = Vec::new();
-        let expired_before = now_ms() - DISCOVERY_RETENTION_MS;
+        let expired_before = self.clock.now_ms() - DISCOVERY_RETENTION_MS;
         for record in self.store.discoveries().await? {
             match desired.iter().find(|server| server.name == record.server).map(|server| &server.state) {
                 // The name now belongs to another server.

@@ -15,16 +15,17 @@ use arc_swap::ArcSwapOption;
 use otlp::Exporter;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
 use toolbooth_core::call::{IncomingCall, Sealed};
+use toolbooth_core::clock::Clock;
 use toolbooth_core::json::{Member, RawJson};
 use toolbooth_core::names::ServerName;
 use toolbooth_core::trace::{Sampled, TRACEPARENT, TRACESTATE, TraceContext};
 use trace_span::TraceSpan;
 
 /// Whether calls are traced, and where their spans are sent.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Tracing {
+    clock: Arc<Clock>,
     /// Read by every call; the only cost while tracing is off.
     on: AtomicBool,
     exporter: ArcSwapOption<Exporter>,
@@ -48,6 +49,11 @@ pub struct TracingReport {
 }
 
 impl Tracing {
+    /// Tracing that is off.
+    pub(crate) fn new(clock: Arc<Clock>) -> Self {
+        Self { clock, on: AtomicBool::new(false), exporter: ArcSwapOption::empty(), counts: Arc::default() }
+    }
+
     /// Sends spans to this collector from now on; `None` switches tracing off.
     pub fn set_collector(&self, collector: Option<Collector>) {
         if self.exporter.load().as_ref().map(|exporter| exporter.collector()) == collector.as_ref() {
@@ -94,8 +100,8 @@ impl Tracing {
             }
         };
         put(&mut incoming.meta, &context);
-        let span = TraceSpan::begin(context, parent.map(|parent| parent.span));
-        Some(Box::new(CallSpan { span, exporter }))
+        let span = TraceSpan::begin(context, parent.map(|parent| parent.span), now_ns(&self.clock));
+        Some(Box::new(CallSpan { span, exporter, clock: self.clock.clone() }))
     }
 
     /// Begins the span of one request to a server, as a child of its call's span.
@@ -105,9 +111,9 @@ impl Tracing {
         let context = TraceContext { span: random()?, ..parent };
         let mut meta = call.meta().to_vec();
         put(&mut meta, &context);
-        let mut span = TraceSpan::begin(context, Some(parent.span));
+        let mut span = TraceSpan::begin(context, Some(parent.span), now_ns(&self.clock));
         span.about(server, &call.tool().name);
-        Some(Box::new(AttemptSpan { span: Some(span), meta, exporter }))
+        Some(Box::new(AttemptSpan { span: Some(span), meta, exporter, clock: self.clock.clone() }))
     }
 }
 
@@ -133,7 +139,6 @@ fn random<const N: usize>() -> Option<[u8; N]> {
     Some(id)
 }
 
-fn now_ns() -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(now.as_nanos()).unwrap_or(u64::MAX)
+fn now_ns(clock: &Clock) -> u64 {
+    u64::try_from(clock.wall().as_nanos()).unwrap_or(u64::MAX)
 }

@@ -197,8 +197,8 @@ mod tests {
     fn a_span_is_written_in_otlp_json() {
         let context =
             TraceContext::parse("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01").expect("one");
-        let mut span = TraceSpan::begin(context, Some([7; 8]));
-        (span.start_ns, span.end_ns) = (1, 2);
+        let mut span = TraceSpan::begin(context, Some([7; 8]), 1);
+        span.end_ns = 2;
         span.tool = Some("echo".into());
         span.error = Some("call.timeout".into());
         let document = document(&[Box::new(span)]);

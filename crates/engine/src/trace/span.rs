@@ -6,6 +6,7 @@ use super::trace_span::TraceSpan;
 use std::borrow::Cow;
 use std::sync::Arc;
 use toolbooth_core::catalog::Tool;
+use toolbooth_core::clock::Clock;
 use toolbooth_core::fault::Fault;
 use toolbooth_core::json::Member;
 use toolbooth_upstream::{PeerAnswer, UpstreamError};
@@ -16,6 +17,7 @@ use uuid::Uuid;
 pub(crate) struct CallSpan {
     pub(super) span: TraceSpan,
     pub(super) exporter: Arc<Exporter>,
+    pub(super) clock: Arc<Clock>,
 }
 
 impl CallSpan {
@@ -33,7 +35,7 @@ impl CallSpan {
         self.span.call = Some(call);
         self.span.outcome = Some(outcome);
         self.span.error = code.cloned().or_else(|| (outcome == "tool_error").then_some("tool_error".into()));
-        self.span.end_ns = now_ns();
+        self.span.end_ns = now_ns(&self.clock);
         self.exporter.take(self.span);
     }
 }
@@ -44,6 +46,7 @@ pub(crate) struct AttemptSpan {
     pub(super) span: Option<TraceSpan>,
     pub(super) meta: Vec<Member>,
     pub(super) exporter: Arc<Exporter>,
+    pub(super) clock: Arc<Clock>,
 }
 
 impl AttemptSpan {
@@ -65,7 +68,7 @@ impl AttemptSpan {
     fn send(&mut self, error: Option<Cow<'static, str>>) {
         if let Some(mut span) = self.span.take() {
             span.error = error;
-            span.end_ns = now_ns();
+            span.end_ns = now_ns(&self.clock);
             self.exporter.take(span);
         }
     }

@@ -1,6 +1,5 @@
 //! The data of a trace span.
 
-use super::now_ns;
 use std::borrow::Cow;
 use std::sync::Arc;
 use toolbooth_core::names::ServerName;
@@ -23,11 +22,11 @@ pub(super) struct TraceSpan {
 }
 
 impl TraceSpan {
-    pub(super) fn begin(context: TraceContext, parent: Option<[u8; 8]>) -> Self {
+    pub(super) fn begin(context: TraceContext, parent: Option<[u8; 8]>, start_ns: u64) -> Self {
         Self {
             context,
             parent,
-            start_ns: now_ns(),
+            start_ns,
             end_ns: 0,
             server: None,
             tool: None,

@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use toolbooth_core::caller::IdentifiedBy;
-use toolbooth_engine::{SignInRecord, clock};
+use toolbooth_core::clock::Clock;
+use toolbooth_engine::SignInRecord;
 
 /// Maximum number of users in memory; the store has more.
 const MAX_USERS: usize = 10_000;
@@ -21,8 +22,13 @@ pub(super) struct SignInCache {
 
 impl SignInCache {
     /// Records the claims of a signed token; returns them for storage if they are new.
-    pub(super) fn note(&self, claimed: &ClaimedIdentity, issuer: &str) -> Option<SignInRecord> {
-        let until = claimed.until.unwrap_or_else(|| clock::now() + VALID_FOR);
+    pub(super) fn note(
+        &self,
+        claimed: &ClaimedIdentity,
+        issuer: &str,
+        clock: &Clock,
+    ) -> Option<SignInRecord> {
+        let until = claimed.until.unwrap_or_else(|| clock.now() + VALID_FOR);
         let sign_in = SignInRecord {
             user: claimed.user.clone(),
             issuer: issuer.to_owned(),

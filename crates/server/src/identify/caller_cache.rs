@@ -4,7 +4,7 @@ use super::CACHED_FOR;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 use tokio::time::Instant;
 use toolbooth_core::caller::Caller;
 
@@ -32,9 +32,8 @@ impl CallerCache {
         self.generation.load(Ordering::Acquire)
     }
 
-    /// Caches a caller, unless the cache was emptied after generation `since`: then the entry may be outdated.
-    pub(super) fn put(&self, key: [u8; 32], caller: &Arc<Caller>, until: Option<SystemTime>, since: u64) {
-        let left = until.map(|until| until.duration_since(SystemTime::now()).unwrap_or(Duration::ZERO));
+    /// Caches a caller, for as long as the credential is valid at most (`left`), unless the cache was emptied after generation `since`: then the entry may be outdated.
+    pub(super) fn put(&self, key: [u8; 32], caller: &Arc<Caller>, left: Option<Duration>, since: u64) {
         let keep = left.map_or(CACHED_FOR, |left| left.min(CACHED_FOR));
         let mut callers = self.callers.write().unwrap_or_else(PoisonError::into_inner);
         if self.generation() != since || keep.is_zero() {

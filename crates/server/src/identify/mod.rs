@@ -39,8 +39,9 @@ use throttle::Throttle;
 use tokio::sync::broadcast;
 use tokio::time::Instant;
 use toolbooth_core::caller::{Caller, IdentifiedBy};
+use toolbooth_core::clock::Clock;
 use toolbooth_core::token::TokenRecord;
-use toolbooth_engine::{AbsentCaller, Rights, SignInRecord, clock};
+use toolbooth_engine::{AbsentCaller, Rights, SignInRecord};
 
 /// The header that selects a persona.
 pub static PERSONA_HEADER: HeaderName = HeaderName::from_static("x-toolbooth-persona");
@@ -262,21 +263,22 @@ impl Authenticator {
         let mode = Guard::into_inner(mode);
         let claimed = match (kind, &*mode) {
             ("token", IdentifyMode::Jwt(jwt)) => {
-                let claimed = jwt.check(shown, SystemTime::now()).await?;
-                if let Some(sign_in) = self.sign_ins.note(&claimed, jwt.issuer()) {
+                let claimed = jwt.check(shown, book.clock().wall_time()).await?;
+                if let Some(sign_in) = self.sign_ins.note(&claimed, jwt.issuer(), book.clock()) {
                     book.note_sign_in(sign_in);
                 }
                 claimed
             }
             // The gateway's own tokens expire by its own clock, which never goes back; others by the system clock.
-            ("token", _) => token::check(book, shown, clock::now()).await?,
+            ("token", _) => token::check(book, shown).await?,
             // The account has no special rights here: it is a user of that name with its configured groups.
             _ => ClaimedIdentity { user: shown.to_owned(), ..ClaimedIdentity::default() },
         };
         let until = claimed.until;
         let directory = self.directory.load_full();
         let caller = directory.grant(claimed, view.persona, view.level).await?;
-        self.cache.put(key, &caller, until, since);
+        let left = until.map(|until| until.duration_since(book.clock().wall_time()).unwrap_or_default());
+        self.cache.put(key, &caller, left, since);
         Ok(caller)
     }
 
@@ -299,9 +301,10 @@ impl Authenticator {
         who: AbsentCaller<'_>,
         tokens: &[TokenRecord],
         kept: Option<SignInRecord>,
+        clock: &Clock,
     ) -> Result<Rights, Unidentified> {
         // Sign-ins expire by the gateway's own clock, which never goes back.
-        let (now, user) = (clock::now(), who.user);
+        let (now, user) = (clock.now(), who.user);
         if let Some(caller) = self.absent_owner(who) {
             let owner = self.directory.load().grant_owner(caller, who.persona, who.level)?;
             return Ok(Rights::Known(owner));

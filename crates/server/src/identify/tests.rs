@@ -6,13 +6,14 @@ use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Request, Response, StatusCode};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{LazyLock, Mutex};
 use toolbooth_core::caller::{Admin, CallerKind};
 use toolbooth_core::fault::Problem;
 use toolbooth_core::persona::{Inherit, Persona};
 use toolbooth_core::secret::SecretText;
 use toolbooth_core::token::TokenRecord;
+use toolbooth_engine::clock::system_clock;
 use toolbooth_upstream::oauth::{HttpError, HttpFetch};
 
 fn headers(pairs: &[(&str, &str)]) -> HeaderMap {
@@ -24,11 +25,17 @@ fn headers(pairs: &[(&str, &str)]) -> HeaderMap {
     headers
 }
 
+static CLOCK: LazyLock<Arc<Clock>> = LazyLock::new(system_clock);
+
 /// A gateway that issued no tokens.
 struct NoBook;
 
 #[async_trait]
 impl TokenBook for NoBook {
+    fn clock(&self) -> &Clock {
+        &CLOCK
+    }
+
     async fn find(&self, _: &str) -> Result<Option<TokenRecord>, Problem> {
         Ok(None)
     }
@@ -39,6 +46,10 @@ struct Book(Mutex<TokenRecord>);
 
 #[async_trait]
 impl TokenBook for Book {
+    fn clock(&self) -> &Clock {
+        &CLOCK
+    }
+
     async fn find(&self, bearer: &str) -> Result<Option<TokenRecord>, Problem> {
         let record = self.0.lock().unwrap().clone();
         Ok((TokenRecord::hash_of(bearer) == record.hash).then_some(record))
@@ -47,7 +58,7 @@ impl TokenBook for Book {
 
 #[tokio::test]
 async fn a_token_is_valid_until_it_is_revoked() {
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_millis() as i64;
+    let now = CLOCK.now_ms();
     let record = TokenRecord {
         id: "1".into(),
         hash: TokenRecord::hash_of("good"),
@@ -171,7 +182,7 @@ async fn later(
     tokens: &[TokenRecord],
 ) -> String {
     let who = AbsentCaller { user, persona: None, session: None, level: None, identified_by: by.as_ref() };
-    match authenticator.absent(who, tokens, None).await.unwrap() {
+    match authenticator.absent(who, tokens, None, &CLOCK).await.unwrap() {
         Rights::Known(caller) => format!("{} {:?} {:?}", caller.user, caller.kind, caller.admin),
         Rights::Gone => "gone".to_owned(),
         Rights::Unknown(_) => "unknown".to_owned(),

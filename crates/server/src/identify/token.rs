@@ -5,6 +5,7 @@ use super::refusal::Unidentified;
 use async_trait::async_trait;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use toolbooth_core::caller::IdentifiedBy;
+use toolbooth_core::clock::Clock;
 use toolbooth_core::fault::Problem;
 use toolbooth_core::token::{TokenRecord, TokenStatus};
 use toolbooth_engine::{BearerTokens, SignInRecord};
@@ -12,6 +13,9 @@ use toolbooth_engine::{BearerTokens, SignInRecord};
 /// Looks up the tokens that the gateway issued.
 #[async_trait]
 pub trait TokenBook: Send + Sync {
+    /// The clock by which credentials expire.
+    fn clock(&self) -> &Clock;
+
     /// The token with this text, even if it is no longer valid.
     async fn find(&self, bearer: &str) -> Result<Option<TokenRecord>, Problem>;
 
@@ -21,6 +25,10 @@ pub trait TokenBook: Send + Sync {
 
 #[async_trait]
 impl TokenBook for BearerTokens {
+    fn clock(&self) -> &Clock {
+        self.clock()
+    }
+
     async fn find(&self, bearer: &str) -> Result<Option<TokenRecord>, Problem> {
         self.find(bearer).await
     }
@@ -85,16 +93,12 @@ fn millis(time: SystemTime) -> i64 {
 }
 
 /// The identity that a token gives, if it is valid.
-pub(super) async fn check(
-    book: &dyn TokenBook,
-    bearer: &str,
-    now: SystemTime,
-) -> Result<ClaimedIdentity, Unidentified> {
+pub(super) async fn check(book: &dyn TokenBook, bearer: &str) -> Result<ClaimedIdentity, Unidentified> {
     let found = book.find(bearer).await.map_err(|problem| {
         tracing::warn!("tokens cannot be looked up: {}", problem.message);
         Unidentified::Unavailable
     })?;
-    let now_ms = millis(now);
+    let now_ms = book.clock().now_ms();
     let record = found.filter(|record| record.status(now_ms) == TokenStatus::Live);
     let record = record.ok_or(Unidentified::Refused)?;
     let until = record.expires_ms.and_then(|ms| u64::try_from(ms).ok());

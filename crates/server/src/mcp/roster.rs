@@ -16,7 +16,7 @@ impl Roster for Door {
                 return Rights::Unknown(format!("the rights of {} cannot be read: {error}", absentee.user));
             }
         };
-        match self.authenticator.absent(absentee, &tokens, kept).await {
+        match self.authenticator.absent(absentee, &tokens, kept, self.engine.clock()).await {
             Ok(Rights::Known(caller)) => Rights::Known(match absentee.session {
                 None => caller,
                 Some(session) => Arc::new(Caller { session: Some(session.into()), ..Caller::clone(&caller) }),

@@ -9,10 +9,10 @@ use axum::extract::State;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
+use toolbooth_core::clock::Clock;
 use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::token::TokenRecord;
 use toolbooth_engine::NewToken;
-use toolbooth_engine::clock::now_ms;
 use utoipa::ToSchema;
 
 /// An example of a valid body.
@@ -69,8 +69,8 @@ pub struct NewTokenView {
     token: String,
 }
 
-fn view(record: TokenRecord) -> TokenView {
-    let standing = record.status(now_ms()).as_str();
+fn view(record: TokenRecord, clock: &Clock) -> TokenView {
+    let standing = record.status(clock.now_ms()).as_str();
     let TokenRecord { id, hash: _, user, groups, persona, note, created_ms, expires_ms, revoked_ms } = record;
     TokenView { id, user, groups, persona, note, created_ms, expires_ms, revoked_ms, standing }
 }
@@ -86,7 +86,9 @@ pub async fn list(
     _: AdminCaller,
     _: NoQuery,
 ) -> Result<Json<TokenList>, ProblemDocument> {
-    let tokens = rest.door.engine.tokens().list().await?.into_iter().map(view).collect();
+    let engine = &rest.door.engine;
+    let tokens = engine.tokens().list().await?.into_iter();
+    let tokens = tokens.map(|record| view(record, engine.clock())).collect();
     Ok(Json(TokenList { tokens }))
 }
 
@@ -122,7 +124,8 @@ pub async fn create(
     let made =
         rest.door.engine.tokens().create(NewToken { user, groups, persona, note, lasts }, &caller).await?;
     tracing::info!(token.id = %made.record.id, token.user = %made.record.user, by = %caller.user, "token created");
-    Ok((StatusCode::CREATED, Json(NewTokenView { about: view(made.record), token: made.bearer })))
+    let about = view(made.record, rest.door.engine.clock());
+    Ok((StatusCode::CREATED, Json(NewTokenView { about, token: made.bearer })))
 }
 
 /// Revokes a token with immediate effect. Administrators only.
@@ -153,5 +156,5 @@ pub async fn revoke(
     };
     rest.door.authenticator.revoke(&record.user);
     tracing::info!(token.id = %record.id, token.user = %record.user, by = %caller.user, "token revoked");
-    Ok(Json(view(record)))
+    Ok(Json(view(record, rest.door.engine.clock())))
 }

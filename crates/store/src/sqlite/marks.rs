@@ -1,8 +1,8 @@
 //! Marks: named numbers that only grow, except for a time of day that is too far ahead.
 
-use crate::limits::MAX_CLOCK_LEAD_MS;
 use crate::sql;
 use sqlx::SqliteConnection;
+use toolbooth_core::clock::MAX_CLOCK_LEAD_MS;
 
 /// The number of the last spool entry that is in the audit.
 pub(super) const SPOOL: &str = "spool";

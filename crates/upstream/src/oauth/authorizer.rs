@@ -9,16 +9,17 @@ use super::discovery::{self, AuthServer, TokenRoute};
 use super::error::{OAuthError, clip};
 use super::fetch::Fetcher;
 use super::guard::{NetworkReach, UrlGuard, origin_of};
-use super::method::{AuthorizationMethod, TokenRequest};
+use super::method::AuthorizationMethod;
 use super::record::{OAuthClient, Records, TokenSet, Trail};
 use super::registration::{client_for, client_of};
 use super::scopes::Scopes;
-use super::token::{self, TokenGrant};
+use super::token::{self, TokenGrant, TokenRequest};
 use super::{Browser, ClientIdentity, HttpFetch, TokenVault};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
+use toolbooth_core::clock::Clock;
 use toolbooth_core::secret::{KnownSecrets, SecretText};
 use toolbooth_core::server::OAuthEntry;
 use tracing::{debug, info, warn};
@@ -49,6 +50,7 @@ pub struct Authorizer {
     identity: ClientIdentity,
     method: AuthorizationMethod,
     reach: Option<NetworkReach>,
+    clock: Arc<Clock>,
     http: Arc<dyn HttpFetch>,
     browser: Option<Arc<dyn Browser>>,
     vault: Arc<dyn TokenVault>,
@@ -140,6 +142,7 @@ impl Authorizer {
         server_url: impl Into<String>,
         entry: OAuthEntry,
         client: ClientIdentity,
+        clock: Arc<Clock>,
         http: Arc<dyn HttpFetch>,
         browser: Option<Arc<dyn Browser>>,
         vault: Arc<dyn TokenVault>,
@@ -150,6 +153,7 @@ impl Authorizer {
             identity: client,
             method: AuthorizationMethod::Person,
             reach: None,
+            clock,
             http,
             browser,
             vault,
@@ -326,9 +330,14 @@ impl Authorizer {
             return Ok(RetryDecision::GiveUp);
         }
         let records = Records(&*self.vault);
-        let client = client_for(&server, &self.entry, &self.identity, fetcher, &records).await?;
-        let token_request =
-            TokenRequest { server: &server, client: &client, resource: &resource, scopes: &scopes };
+        let client = client_for(&server, &self.entry, &self.identity, fetcher, &records, &self.clock).await?;
+        let token_request = TokenRequest {
+            server: &server,
+            client: &client,
+            resource: &resource,
+            scopes: &scopes,
+            clock: &self.clock,
+        };
         let tokens = self.obtain(fetcher, &token_request).await?;
         let OAuthClient { id: client_id, .. } = client;
         let trail = Trail { issuer: server.issuer, resource, client_id, requested: scopes, unattended };
@@ -390,10 +399,15 @@ impl Authorizer {
             return Err(OAuthError::NeedsLogin { server: self.name() });
         }
         let records = Records(&*self.vault);
-        let client = client_for(server, &self.entry, &self.identity, fetcher, &records).await?;
+        let client = client_for(server, &self.entry, &self.identity, fetcher, &records, &self.clock).await?;
         let trail = login.trail.clone();
-        let token_request =
-            TokenRequest { server, client: &client, resource: &trail.resource, scopes: &trail.requested };
+        let token_request = TokenRequest {
+            server,
+            client: &client,
+            resource: &trail.resource,
+            scopes: &trail.requested,
+            clock: &self.clock,
+        };
         let tokens = self.obtain(fetcher, &token_request).await?;
         Ok(self.keep(trail, tokens).await)
     }
@@ -413,13 +427,20 @@ impl Authorizer {
             return Err(refused("just renewed"));
         }
         let records = Records(&*self.vault);
-        let client = client_of(server, &self.entry, &self.identity, &records).await;
+        let client = client_of(server, &self.entry, &self.identity, &records, &self.clock).await;
         let client = client
             .filter(|client| client.id == login.trail.client_id)
             .ok_or_else(|| refused("the refresh token belongs to another client"))?;
         flow.renewed = Some(Instant::now());
         let trail = login.trail.clone();
-        match token::request(fetcher, server, &client, &trail.resource, TokenGrant::Refresh(refresh)).await {
+        let token_request = TokenRequest {
+            server,
+            client: &client,
+            resource: &trail.resource,
+            scopes: &trail.requested,
+            clock: &self.clock,
+        };
+        match token::request(fetcher, &token_request, TokenGrant::Refresh(refresh)).await {
             Ok(mut tokens) => {
                 // If the authorization server does not rotate refresh tokens, the old one stays valid.
                 tokens.refresh = tokens.refresh.or_else(|| login.tokens.refresh.clone());
@@ -472,7 +493,7 @@ impl Authorizer {
             }
             // If the vault lost its content, the login in memory is kept.
             state.login = stored.or(state.login.take());
-            let is_fresh = state.login.as_ref().is_some_and(|login| login.tokens.is_fresh());
+            let is_fresh = state.login.as_ref().is_some_and(|login| login.tokens.is_fresh(&self.clock));
             if is_new && is_fresh { VaultLookup::New } else { VaultLookup::Nothing }
         })
     }
@@ -488,14 +509,16 @@ impl Authorizer {
     fn ready(&self) -> Option<Option<SecretText>> {
         self.with_state(|state| match &state.login {
             _ if !state.loaded => None,
-            Some(login) if login.tokens.is_fresh() => Some(Some(secret(&login.tokens))),
+            Some(login) if login.tokens.is_fresh(&self.clock) => Some(Some(secret(&login.tokens))),
             Some(login) if login.tokens.refresh.is_some() || login.trail.unattended => None,
             _ => Some(None),
         })
     }
 
     fn is_outdated(&self, sent: &SentToken<'_>) -> bool {
-        let Some(login) = self.login().filter(|login| login.tokens.is_fresh()) else { return false };
+        let Some(login) = self.login().filter(|login| login.tokens.is_fresh(&self.clock)) else {
+            return false;
+        };
         match sent {
             SentToken::Unknown => false,
             SentToken::Nothing => true,

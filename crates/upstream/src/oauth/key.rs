@@ -2,7 +2,6 @@
 
 use super::error::OAuthError;
 use super::login::random_text;
-use super::record::unix_now;
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use ring::rand::SystemRandom;
@@ -57,9 +56,13 @@ impl SigningKey {
         }
     }
 
-    /// A JWT with which the client `id` authenticates to `issuer`.
-    pub(super) fn client_assertion(&self, id: &str, issuer: &str) -> Result<SecretText, OAuthError> {
-        let now = unix_now();
+    /// A JWT with which the client `id` authenticates to `issuer` now, in seconds since 1970.
+    pub(super) fn client_assertion(
+        &self,
+        id: &str,
+        issuer: &str,
+        now: u64,
+    ) -> Result<SecretText, OAuthError> {
         self.sign(json!({
             "iss": id,
             "sub": id,

@@ -4,9 +4,8 @@ use super::discovery::AuthServer;
 use super::error::{AuthorizeError, OAuthError};
 use super::fetch::Fetcher;
 use super::key::SigningKey;
-use super::record::{OAuthClient, TokenSet};
-use super::scopes::Scopes;
-use super::token::{self, TokenGrant};
+use super::record::{TokenSet, unix_seconds};
+use super::token::{self, TokenGrant, TokenRequest};
 use super::{Browser, login};
 use async_trait::async_trait;
 use std::sync::Arc;
@@ -34,14 +33,6 @@ pub trait Assertions: Send + Sync {
     async fn assertion(&self, issuer: &str, resource: &str) -> Result<SecretText, AuthorizeError>;
 }
 
-/// The parameters of a token request.
-pub(super) struct TokenRequest<'a> {
-    pub(super) server: &'a AuthServer,
-    pub(super) client: &'a OAuthClient,
-    pub(super) resource: &'a str,
-    pub(super) scopes: &'a Scopes,
-}
-
 impl AuthorizationMethod {
     /// Whether tokens from `server` can be obtained at any time without a person.
     pub(super) fn is_unattended(&self, server: &AuthServer, entry: &OAuthEntry) -> bool {
@@ -58,11 +49,11 @@ impl AuthorizationMethod {
         browser: Option<&dyn Browser>,
         token_request: &TokenRequest<'_>,
     ) -> Result<TokenSet, OAuthError> {
-        let TokenRequest { server, client, resource, scopes } = token_request;
-        let request = |grant| token::request(fetcher, server, client, resource, grant);
+        let TokenRequest { server, client, resource, scopes, clock } = token_request;
+        let request = |grant| token::request(fetcher, token_request, grant);
         match self {
             Self::Key(key) => {
-                let assertion = key.client_assertion(&client.id, &server.issuer)?;
+                let assertion = key.client_assertion(&client.id, &server.issuer, unix_seconds(clock))?;
                 request(TokenGrant::SignedCredentials { scopes, assertion: assertion.expose() }).await
             }
             Self::Assertion(source) => {

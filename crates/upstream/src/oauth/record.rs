@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::fmt;
-use std::time::{SystemTime, UNIX_EPOCH};
+use toolbooth_core::clock::Clock;
 
 /// The origin of a server's current tokens.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -68,8 +68,8 @@ pub(super) struct TokenSet {
 
 impl TokenSet {
     /// Whether the access token may still be used.
-    pub(super) fn is_fresh(&self) -> bool {
-        self.renew_at.is_none_or(|renew_at| unix_now() < renew_at)
+    pub(super) fn is_fresh(&self, clock: &Clock) -> bool {
+        self.renew_at.is_none_or(|renew_at| unix_seconds(clock) < renew_at)
     }
 }
 
@@ -86,8 +86,8 @@ impl fmt::Debug for OAuthClient {
 }
 
 /// Seconds since 1970, which stay meaningful after a restart.
-pub(super) fn unix_now() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+pub(super) fn unix_seconds(clock: &Clock) -> u64 {
+    clock.wall().as_secs()
 }
 
 /// Typed access to a vault.

@@ -5,9 +5,10 @@ use super::discovery::AuthServer;
 use super::error::{OAuthError, clip, error_code};
 use super::fetch::{Fetcher, PostBody};
 use super::guard::is_loopback;
-use super::record::{ClientAuth, OAuthClient, Records, unix_now};
+use super::record::{ClientAuth, OAuthClient, Records, unix_seconds};
 use serde::Deserialize;
 use serde_json::json;
+use toolbooth_core::clock::Clock;
 use toolbooth_core::server::OAuthEntry;
 use url::Url;
 
@@ -18,11 +19,14 @@ pub(super) async fn client_for(
     identity: &ClientIdentity,
     fetcher: &Fetcher<'_>,
     records: &Records<'_>,
+    clock: &Clock,
 ) -> Result<OAuthClient, OAuthError> {
     if let Some(client) = known_beforehand(server, entry, identity) {
         return Ok(client);
     }
-    if let Some(client) = records.client(&server.issuer).await.filter(|known| is_usable(known, identity)) {
+    if let Some(client) =
+        records.client(&server.issuer).await.filter(|known| is_usable(known, identity, clock))
+    {
         return Ok(client);
     }
     let Some(endpoint) = &server.registration_endpoint else {
@@ -40,10 +44,11 @@ pub(super) async fn client_of(
     entry: &OAuthEntry,
     identity: &ClientIdentity,
     records: &Records<'_>,
+    clock: &Clock,
 ) -> Option<OAuthClient> {
     match known_beforehand(server, entry, identity) {
         Some(client) => Some(client),
-        None => records.client(&server.issuer).await.filter(is_alive),
+        None => records.client(&server.issuer).await.filter(|client| is_alive(client, clock)),
     }
 }
 
@@ -86,12 +91,12 @@ fn is_document(url: &str) -> bool {
     Url::parse(url).is_ok_and(|url| url.scheme() == "https" && url.path().len() > 1)
 }
 
-fn is_usable(client: &OAuthClient, identity: &ClientIdentity) -> bool {
-    client.redirect_uri == identity.redirect_uri && is_alive(client)
+fn is_usable(client: &OAuthClient, identity: &ClientIdentity, clock: &Clock) -> bool {
+    client.redirect_uri == identity.redirect_uri && is_alive(client, clock)
 }
 
-fn is_alive(client: &OAuthClient) -> bool {
-    client.expires_at.is_none_or(|end| unix_now() < end)
+fn is_alive(client: &OAuthClient, clock: &Clock) -> bool {
+    client.expires_at.is_none_or(|end| unix_seconds(clock) < end)
 }
 
 #[derive(Deserialize)]

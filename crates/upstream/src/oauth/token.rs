@@ -3,11 +3,12 @@
 use super::discovery::AuthServer;
 use super::error::{OAuthError, clip, error_code};
 use super::fetch::{Fetcher, PostBody};
-use super::record::{ClientAuth, OAuthClient, TokenSet, unix_now};
+use super::record::{ClientAuth, OAuthClient, TokenSet, unix_seconds};
 use super::scopes::Scopes;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
+use toolbooth_core::clock::Clock;
 use toolbooth_core::secret::SecretText;
 use url::form_urlencoded::{Serializer, byte_serialize};
 
@@ -42,14 +43,22 @@ struct TokenErrorBody {
     error: String,
 }
 
-/// Requests tokens from `server` for `resource`.
+/// The parameters of a token request.
+pub(super) struct TokenRequest<'a> {
+    pub(super) server: &'a AuthServer,
+    pub(super) client: &'a OAuthClient,
+    pub(super) resource: &'a str,
+    pub(super) scopes: &'a Scopes,
+    pub(super) clock: &'a Clock,
+}
+
+/// Requests tokens for a grant.
 pub(super) async fn request(
     fetcher: &Fetcher<'_>,
-    server: &AuthServer,
-    client: &OAuthClient,
-    resource: &str,
+    token_request: &TokenRequest<'_>,
     grant: TokenGrant<'_>,
 ) -> Result<TokenSet, OAuthError> {
+    let TokenRequest { server, client, resource, clock, .. } = token_request;
     // The form cannot be held across an await.
     let (body, authorization) = {
         let mut form = Serializer::new(String::new());
@@ -66,7 +75,7 @@ pub(super) async fn request(
         return Err(refused(error_code(&code)));
     }
     let issued: TokenResponse = answer.json().ok_or_else(|| refused("an unreadable response".into()))?;
-    accept(issued).ok_or_else(|| refused("a token that cannot be used as a bearer token".into()))
+    accept(issued, clock).ok_or_else(|| refused("a token that cannot be used as a bearer token".into()))
 }
 
 fn fill(form: &mut Serializer<'_, String>, grant: &TokenGrant<'_>, client: &OAuthClient) {
@@ -126,14 +135,14 @@ fn authenticate(client: &OAuthClient, form: &mut Serializer<'_, String>) -> Opti
 }
 
 /// Accepts a response only if its token can be sent as a bearer token.
-fn accept(issued: TokenResponse) -> Option<TokenSet> {
+fn accept(issued: TokenResponse, clock: &Clock) -> Option<TokenSet> {
     let is_bearer = issued.token_type.is_none_or(|kind| kind.eq_ignore_ascii_case("bearer"));
     let fits_a_header = (1..=MAX_TOKEN_BYTES).contains(&issued.access_token.len())
         && issued.access_token.bytes().all(|b| b.is_ascii_graphic());
     let refresh = issued.refresh_token.filter(|token| (1..=MAX_TOKEN_BYTES).contains(&token.len()));
     let renew_at = issued.expires_in.and_then(seconds).map(|life| {
         let margin = MARGIN_SECONDS.min(life / 4);
-        unix_now().saturating_add(life - margin)
+        unix_seconds(clock).saturating_add(life - margin)
     });
     (is_bearer && fits_a_header).then_some(TokenSet { access: issued.access_token, refresh, renew_at })
 }

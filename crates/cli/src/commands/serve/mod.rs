@@ -23,6 +23,7 @@ use tokio::signal::unix::SignalKind;
 use tokio_util::sync::CancellationToken;
 use toolbooth_config::{LoadedConfig, Settings, Sources};
 use toolbooth_core::fault::{Blame, Problem};
+use toolbooth_engine::clock::system_clock;
 use toolbooth_engine::{Roster, audit_trust};
 use toolbooth_server::mcp::Door;
 use toolbooth_server::rest::{self, ConfigStatus, Reload, ReloadCause, RestState};
@@ -110,11 +111,12 @@ async fn serve(
     // With a handler, a file over the size limit fails the write instead of killing the process.
     let _file_size = tokio::signal::unix::signal(SignalKind::from_raw(nix::libc::SIGXFSZ));
     let store = claim_store(&settings).await?;
-    if let Err(problem) = audit_trust(&*store, &callers::operator(), &sources.trust.entries()).await {
+    let (clock, trusted) = (system_clock(), sources.trust.entries());
+    if let Err(problem) = audit_trust(&clock, &*store, &callers::operator(), &trusted).await {
         tracing::error!("the trusted entries were not recorded in the audit: {}", problem.message);
     }
-    let plans = gateway::plans(&loaded, &gateway::vaults(&settings, &store));
-    let engine = gateway::engine_of(&loaded, &sources, store, plans, Some(address)).await;
+    let plans = gateway::plans(&loaded, &gateway::vaults(&settings, &store, &clock));
+    let engine = gateway::engine_of(&loaded, &sources, clock, store, plans, Some(address)).await;
     let engine = engine.map_err(CommandFailure::failed)?;
     let stop = CancellationToken::new();
     let door = gateway::door(engine.clone(), &settings, identity, Some(address), stop.clone());

@@ -251,7 +251,7 @@ async fn apply(
     let plans = match (loaded.is_empty_of_servers(), active.servers) {
         // Bundled servers are for a configuration without servers; removing all servers does not start them.
         (true, ServerOrigin::Configured) => Vec::new(),
-        _ => gateway::plans(&loaded, &gateway::vaults(settings, engine.store())),
+        _ => gateway::plans(&loaded, &gateway::vaults(settings, engine.store(), engine.clock())),
     };
     let prepared = engine.servers().prepare(plans).await.map_err(|error| Problem::of(&error))?;
     // Rules come first: a new server must not be called under the old rules.
@@ -320,7 +320,8 @@ async fn audit(
         Err(_) => act,
     };
     let noted = door.engine.audit().record_act(act).await;
-    let trusted = audit_trust(&**door.engine.store(), cause.by(), &sources.trust.entries()).await;
+    let (clock, store) = (door.engine.clock(), door.engine.store());
+    let trusted = audit_trust(clock, &**store, cause.by(), &sources.trust.entries()).await;
     for problem in [noted, trusted].into_iter().filter_map(Result::err) {
         tracing::error!("a reload was not recorded in the audit: {}", problem.message);
     }

@@ -13,7 +13,7 @@ use crate::call::deadline::Deadline;
 use crate::call::options::{DispatchOptions, QuestionHandling};
 use crate::call::pipeline::CallPipeline;
 use crate::call::undelivered::Undelivered;
-use crate::clock::now_ms;
+use crate::dead_letters::AttemptTimes;
 use crate::health::ending_of;
 use crate::providers::{Instance, random_fraction};
 use crate::routing::instance_key;
@@ -67,7 +67,8 @@ impl CallPipeline {
             match deadline.hold(attempt).await {
                 Ok(answer) => return Ok(marked(answer, None, failures + 1)),
                 Err(other) => {
-                    failed = Undelivered::on_server(Some(failed), provider.server, &other, began);
+                    let times = AttemptTimes::until_now(&self.clock, began.elapsed());
+                    failed = Undelivered::on_server(Some(failed), provider.server, &other, times);
                     error = other;
                 }
             }
@@ -205,8 +206,9 @@ impl CallPipeline {
             };
             let problem = fault.problem(&one.spec.id);
             self.note_attempt(call, one, Err(&problem), began);
+            let times = AttemptTimes::until_now(&self.clock, began.elapsed());
             let failed =
-                Undelivered::then(budget.failed.take(), one.spec.id.clone(), problem, fault.sent(), began);
+                Undelivered::then(budget.failed.take(), one.spec.id.clone(), problem, fault.sent(), times);
             budget.failed = Some(failed);
             match fault.is_the_providers() {
                 true => trial.failed(self.routing.providers().now_ms()),
@@ -233,7 +235,7 @@ impl CallPipeline {
         let provider = instance_key(call.tool(), &one.spec.id);
         let took = began.elapsed();
         let persona = call.caller().persona_name();
-        let at_ms = now_ms();
+        let at_ms = self.clock.now_ms();
         self.health.record_attempt(&HealthSample {
             at_ms,
             took,

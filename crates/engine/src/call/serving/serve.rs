@@ -99,7 +99,7 @@ impl CallPipeline {
         let is_itself = target.server.name == call.tool().server.name && target.name == call.tool().name;
         let draft = redraft(call, target, mapped, |permitted| Situation {
             planned: options.planned,
-            ..self.decisions.situation(permitted, approval)
+            ..self.decisions.situation(permitted, approval, &self.clock)
         })?;
         let judged = match judge(draft, &self.terms.load().policies)? {
             judgement if is_itself => self.judge_mapped(call, judgement.judged_before(), options)?,
@@ -139,7 +139,7 @@ impl CallPipeline {
         let called = || {
             redraft(call, call.tool().clone(), call.public_arguments().clone(), |permitted| Situation {
                 planned: options.planned,
-                ..self.decisions.situation(permitted, None)
+                ..self.decisions.situation(permitted, None, &self.clock)
             })
         };
         let question = match judge(as_called(called()?, &mapped), &self.terms.load().policies)? {

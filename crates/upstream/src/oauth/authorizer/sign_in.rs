@@ -138,6 +138,7 @@ impl Authorizer {
             identity: ClientIdentity { redirect_uri: redirect_uri.to_owned(), ..self.identity.clone() },
             method: self.method.clone(),
             reach: self.reach,
+            clock: self.clock.clone(),
             http: self.http.clone(),
             browser: Some(browser),
             vault: self.vault.clone(),

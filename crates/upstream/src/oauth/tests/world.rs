@@ -6,6 +6,8 @@ use http::{Request, Response};
 use serde_json::{Value, json};
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use toolbooth_core::clock::{Clock, TimeSource};
 use toolbooth_core::secret::SecretText;
 use toolbooth_core::server::OAuthEntry;
 use url::Url;
@@ -167,8 +169,26 @@ impl World {
             cimd_url: self.cimd_url.clone(),
         };
         let (http, vault) = (self.net.clone(), self.vault.clone());
-        Authorizer::new(server, self.entry.clone(), identity, http, browser, vault)
+        Authorizer::new(server, self.entry.clone(), identity, clock(), http, browser, vault)
     }
+}
+
+/// Time that begins with the test.
+#[derive(Debug)]
+struct TestTime(tokio::time::Instant);
+
+impl TimeSource for TestTime {
+    fn wall(&self) -> Duration {
+        Duration::from_secs(1_800_000_000) + self.0.elapsed()
+    }
+
+    fn monotonic(&self) -> Duration {
+        self.0.elapsed()
+    }
+}
+
+fn clock() -> Arc<Clock> {
+    Arc::new(Clock::new(TestTime(tokio::time::Instant::now())))
 }
 
 pub fn prm(issuer: &str) -> Value {
