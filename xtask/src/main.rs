@@ -1,6 +1,7 @@
 //! `cargo xtask`: the development tasks of this repository, written in Rust.
 
 #![forbid(unsafe_code)]
+#![allow(clippy::disallowed_methods, reason = "measures real processes in real time")]
 
 mod bench;
 mod conformance;

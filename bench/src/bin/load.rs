@@ -1,5 +1,7 @@
 //! `bench-load`: sends requests over many connections and prints the results as one line of JSON.
 
+#![allow(clippy::disallowed_methods, reason = "measures real time")]
+
 use anyhow::{Context, Result, bail, ensure};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use nix::sys::signal::{Signal, kill};

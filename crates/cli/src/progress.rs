@@ -3,7 +3,8 @@
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::future::Future;
 use std::io::IsTerminal;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// The delay before progress is shown.
 const DELAY: Duration = Duration::from_millis(500);

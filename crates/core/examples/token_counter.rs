@@ -3,6 +3,8 @@
 //! One counter per process, because memory that was used once stays with the process. Figures are in
 //! `docs/adr/0019-own-token-counter.md`.
 
+#![allow(clippy::disallowed_methods, reason = "measures real time")]
+
 use std::process::ExitCode;
 use std::time::Instant;
 use toolbooth_core::weigh;

@@ -3,6 +3,8 @@
 //! The catalogues are not part of this repository. If they are absent, the test prints a note and ends.
 //! `TOOLBOOTH_CATALOGUES` names another folder.
 
+#![allow(clippy::disallowed_methods, reason = "measures real time")]
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -1,6 +1,7 @@
 //! The contract tests of blob storage, in an S3 bucket. `cargo xtask test` starts an S3 server and sets
 //! `TOOLBOOTH_TEST_S3` to its URL; without it these tests are skipped.
 #![cfg(feature = "s3")]
+#![allow(clippy::disallowed_methods, reason = "measures real time")]
 
 #[path = "../../store/tests/store/blob_promises.rs"]
 mod blob_promises;

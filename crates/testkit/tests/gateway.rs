@@ -1,6 +1,7 @@
 //! Black-box tests: the gateway binary, clients of both eras, and well-behaved and hostile servers.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used)]
+#![allow(clippy::disallowed_methods, reason = "measures real time")]
 
 #[path = "gateway/access_control.rs"]
 mod access_control;

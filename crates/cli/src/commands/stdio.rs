@@ -11,9 +11,10 @@ use clap::Args;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::io::{AsyncWriteExt, copy};
 use tokio::net::UnixStream;
+use tokio::time::Instant;
 use toolbooth_core::fault::{Blame, Problem};
 
 /// How long a gateway may take to start.

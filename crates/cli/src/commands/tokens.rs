@@ -6,10 +6,10 @@ use crate::failure::{CommandFailure, CommandResult};
 use crate::gateway_handle::{GatewayHandle, read};
 use crate::global_options::GlobalOptions;
 use crate::remote_gateway::segment;
-use crate::render::{self, Paint, Table, TableCell, Tone, line};
+use crate::render::{self, Paint, Table, TableCell, Tone, line, wall_ms};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 /// The default lifetime of a token.
 const DEFAULT_DAYS: u64 = 30;
@@ -169,9 +169,7 @@ async fn revoke(gateway: &GatewayHandle, global: &GlobalOptions, id: &str) -> Co
 
 /// The approximate time until a moment.
 fn away(at_ms: i64) -> String {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
-    let left =
-        u64::try_from(at_ms.saturating_sub(i64::try_from(now).unwrap_or(i64::MAX))).unwrap_or(0) / 1000;
+    let left = u64::try_from(at_ms.saturating_sub(wall_ms())).unwrap_or(0) / 1000;
     // Rounds up: some time has passed since the token was created.
     match left + 30 {
         seconds if seconds >= 2 * 86_400 => format!("{} days", seconds / 86_400),

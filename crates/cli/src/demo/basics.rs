@@ -39,6 +39,7 @@ impl BundledServer for BasicsServer {
         ])
     }
 
+    #[allow(clippy::disallowed_methods, reason = "the tool `time` shows the system clock")]
     async fn call(&self, call: BundledCall) -> Option<BundledReply> {
         let outcome = match call.tool.as_str() {
             "echo" => call.text("text").map(BundledReply::text),

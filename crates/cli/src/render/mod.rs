@@ -8,7 +8,7 @@ mod time;
 pub use frame::{TextFrame, framed};
 pub use paint::{Paint, Tone};
 pub use table::{Table, TableCell};
-pub use time::{ago, moment};
+pub use time::{ago, moment, wall_ms};
 
 use crate::failure::CommandFailure;
 use serde::Serialize;

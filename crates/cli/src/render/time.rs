@@ -22,10 +22,16 @@ fn date(days: i64) -> (i64, i64, i64) {
     (era * 400 + year_of_era + i64::from(month <= 2), month, day)
 }
 
+/// Milliseconds since 1970, for times that are shown relative to now.
+#[allow(clippy::disallowed_methods, reason = "a command that prints has no gateway and no clock")]
+pub fn wall_ms() -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(now.as_millis()).unwrap_or(i64::MAX)
+}
+
 /// The approximate time since a moment.
 pub fn ago(at_ms: i64) -> String {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
-    let passed = i64::try_from(now).unwrap_or(i64::MAX).saturating_sub(at_ms).max(0) / 1000;
+    let passed = wall_ms().saturating_sub(at_ms).max(0) / 1000;
     match passed {
         0..120 => format!("{passed} s ago"),
         120..7_200 => format!("{} min ago", passed / 60),

@@ -1,6 +1,7 @@
 //! Tests of the real binary: its input, output and exit codes.
 
 #![allow(clippy::unwrap_used)]
+#![allow(clippy::disallowed_methods, reason = "measures real time")]
 
 mod bad_input;
 mod bundled;

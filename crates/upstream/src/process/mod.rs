@@ -21,6 +21,7 @@ mod stderr;
 #[cfg(not(target_os = "linux"))]
 mod group;
 #[cfg(target_os = "linux")]
+#[allow(clippy::disallowed_methods, reason = "the reaper is a separate process without a runtime")]
 mod reaper;
 #[cfg(target_os = "linux")]
 mod supervised;

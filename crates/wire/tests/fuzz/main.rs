@@ -2,6 +2,8 @@
 //!
 //! `cargo xtask fuzz` runs these tests for a longer time.
 
+#![allow(clippy::disallowed_methods, reason = "measures real time")]
+
 mod messages;
 #[path = "../../../core/tests/json/mutate.rs"]
 mod mutate;

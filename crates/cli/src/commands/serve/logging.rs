@@ -25,6 +25,7 @@ pub(super) fn start() {
 struct TimeOfDay;
 
 impl FormatTime for TimeOfDay {
+    #[allow(clippy::disallowed_methods, reason = "a log line shows the system clock")]
     fn format_time(&self, writer: &mut Writer<'_>) -> std::fmt::Result {
         let seconds = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs() % 86_400;
         write!(writer, "{:02}:{:02}:{:02}Z", seconds / 3600, seconds / 60 % 60, seconds % 60)
