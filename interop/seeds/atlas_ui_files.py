@@ -27,7 +27,8 @@ def import_keeps_injection(booth: Booth) -> None:
     dry = booth.cli("config", "import", "config/overrides/mcp.json").ok()
     contains(plain_text(dry.text), "inject", "the dry run")
     booth.cli("config", "import", "config/overrides/mcp.json", "--apply").ok()
-    shown = booth.cli("config", "show", "--json").ok().json()
+    # Without the project's own files, whose entries take precedence over imported ones.
+    shown = booth.cli("--no-project", "config", "show", "--json").ok().json()
     booth.forget()
     equal(shown["servers"]["username-override-demo"].get("inject"), True, "inject is")
 
@@ -41,7 +42,8 @@ def import_names_missing_injection(booth: Booth) -> None:
 @CHECKS.check("4: config import keeps the folder that cwd means", "files")
 def import_keeps_cwd(booth: Booth) -> None:
     booth.cli("config", "import", "config/overrides/mcp.json", "--apply").ok()
-    shown = booth.cli("config", "show", "--json").ok().json()
+    # Without the project's own files, whose entries take precedence over imported ones.
+    shown = booth.cli("--no-project", "config", "show", "--json").ok().json()
     booth.forget()
     equal(shown["servers"]["MyExampleServer"]["cwd"], str(booth.path("backend").resolve()), "cwd is")
 

@@ -20,6 +20,7 @@ More options of every command:
   --config-overrides DIR   Folder whose files override those of --config-dir
   --mcp-config FILE        File that defines servers
   --llm-config FILE        File that configures the language model
+  --rag-sources-config F   Accepted from Atlas UI, and not used
   --env-file FILE          File of environment variables, loaded first
   --data-dir DIR           Folder for the gateway's state
   --no-project             Ignore the files of the current folder
@@ -95,6 +96,8 @@ pub enum CliCommand {
     Tools(commands::tools::ToolsArguments),
     /// Call a tool.
     Call(commands::call::CallArguments),
+    /// List finished calls and show their attempts, timings and files.
+    Calls(commands::calls::CallsArguments),
     /// List, approve and reject held calls.
     Approvals(commands::approvals::ApprovalsArguments),
     /// Queue calls as a plan, review them and run them in order.

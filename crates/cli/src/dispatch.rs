@@ -2,8 +2,8 @@
 
 use crate::arguments::{CliArguments, CliCommand};
 use crate::commands::{
-    approvals, audit, call, completions, config, connect, dead_letters, doctor, events, explain, exposure,
-    files, login, man, manifest, plan, reload, report, serve, servers, stdio, tokens, tools, trust,
+    approvals, audit, call, calls, completions, config, connect, dead_letters, doctor, events, explain,
+    exposure, files, login, man, manifest, plan, reload, report, serve, servers, stdio, tokens, tools, trust,
 };
 use crate::{chat, conformance_client, demo, shell};
 use clap::CommandFactory;
@@ -21,6 +21,7 @@ pub fn run(arguments: CliArguments) -> ExitCode {
         CliCommand::Servers(arguments) => servers::run(&global, arguments),
         CliCommand::Tools(arguments) => tools::run(&global, arguments),
         CliCommand::Call(arguments) => call::run(&global, &arguments),
+        CliCommand::Calls(arguments) => calls::run(&global, arguments),
         CliCommand::Approvals(arguments) => approvals::run(&global, arguments),
         CliCommand::Plan(arguments) => plan::run(&global, arguments),
         CliCommand::DeadLetters(arguments) => dead_letters::run(&global, arguments),

@@ -26,8 +26,14 @@ pub fn open(
         BlobUrl::Disk(folder) => Blobs::in_folder(folder),
         BlobUrl::Bucket { name, prefix } => in_bucket(settings, sources, name, prefix)?,
     };
+    let key = settings.files.key.as_ref().map(|key| key.expose().as_bytes().to_vec());
+    Ok(FileStorage { blobs, terms: terms(settings, address), key })
+}
+
+/// The settings of files, which a reload replaces; `address` is the gateway's listen address, if it has one.
+pub fn terms(settings: &Settings, address: Option<SocketAddr>) -> FileTerms {
     let files = &settings.files;
-    let terms = FileTerms {
+    FileTerms {
         // Without a listener, file URLs cannot be fetched.
         public_url: address.map(|address| settings.public_url.clone().unwrap_or_else(|| reached_at(address))),
         url_lives: files.url_seconds,
@@ -38,12 +44,10 @@ pub fn open(
         max_uses: files.max_uses,
         uses: if files.single_use { Uses::Once } else { Uses::Many },
         unknown: match files.unknown {
-            UnknownFile::Refuse => UnknownName::Refused,
+            UnknownFile::Error => UnknownName::Refused,
             UnknownFile::PassThrough => UnknownName::PassThrough,
         },
-    };
-    let key = files.key.as_ref().map(|key| key.expose().as_bytes().to_vec());
-    Ok(FileStorage { blobs, terms, key })
+    }
 }
 
 #[cfg(not(feature = "s3"))]

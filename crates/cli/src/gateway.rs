@@ -40,6 +40,7 @@ pub fn sources(global: &GlobalOptions) -> Result<Sources, Problem> {
     sources.config_overrides = global.config_overrides.clone();
     sources.mcp_config = global.mcp_config.clone();
     sources.llm_config = global.llm_config.clone();
+    sources.rag_sources_config = global.rag_sources_config.clone();
     sources.env_file = global.env_file.clone();
     sources.data_dir = global.data_dir.clone();
     if global.no_project {
@@ -156,7 +157,7 @@ fn bundled() -> Vec<DesiredServer> {
             entry.about.description = crate::demo::about(name.as_str()).map(str::to_owned);
             entry.inject = Inject::contract();
             // They are part of this binary, so their annotations are trusted.
-            entry.defaults.trust_annotations = true;
+            entry.defaults.trust_annotations = Some(true);
             DesiredServer {
                 name,
                 hash: "bundled".into(),

@@ -26,6 +26,8 @@ pub struct GlobalOptions {
     #[arg(long, global = true, value_name = "FILE", hide = true, env = "TOOLBOOTH_LLM_CONFIG")]
     pub llm_config: Option<PathBuf>,
     #[arg(long, global = true, value_name = "FILE", hide = true)]
+    pub rag_sources_config: Option<PathBuf>,
+    #[arg(long, global = true, value_name = "FILE", hide = true)]
     pub env_file: Option<PathBuf>,
     #[arg(long, global = true, value_name = "DIR", hide = true)]
     pub data_dir: Option<PathBuf>,

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod arguments;
+mod call_hooks;
 mod callback;
 mod callers;
 mod chat;

@@ -33,8 +33,14 @@ fn of_settings(settings: &Settings) -> Vec<&SecretText> {
     let embeddings = embeddings.flat_map(|endpoint| [&endpoint.url, &endpoint.key]).flatten();
     let webhooks = settings.events.webhooks.iter();
     let hooks = webhooks.flat_map(|hook| [Some(&hook.url), hook.secret.as_ref()]).flatten();
-    let headers = settings.telemetry.headers.values();
-    optional.into_iter().flatten().chain(embeddings).chain(headers).chain(hooks).collect()
+    let called = settings.hooks.pre_call.iter().chain(&settings.hooks.post_call);
+    let hooks = hooks.chain(called.filter_map(|hook| hook.url.as_ref()));
+    let headers = settings.telemetry.headers.values().chain(settings.llm.headers.values());
+    let models = settings.llm.endpoints.values().flat_map(|endpoint| {
+        let own = [&endpoint.base_url, &endpoint.api_key];
+        own.into_iter().flatten().chain(endpoint.headers.values())
+    });
+    optional.into_iter().flatten().chain(embeddings).chain(headers).chain(models).chain(hooks).collect()
 }
 
 fn of_entry(entry: &ServerEntry) -> Vec<&SecretText> {
@@ -76,6 +82,6 @@ mod tests {
         ];
         let is_secret = |line: &&str| line.trim().starts_with("pub ") && line.contains("SecretText");
         let secrets = sources.iter().flat_map(|source| source.lines()).filter(is_secret).count();
-        assert_eq!(secrets, 17, "add a new secret setting to `of_settings`, then change this number");
+        assert_eq!(secrets, 21, "add a new secret setting to `of_settings`, then change this number");
     }
 }

@@ -217,6 +217,9 @@ impl GatewayReply {
                 Exit::Refused
             }
             "auth.required" | "auth.refused" => Exit::Unreachable,
+            "search.bad-pattern" | "search.pattern-too-large" | "search.blank" | "search.too-many" => {
+                Exit::Usage
+            }
             _ => Exit::Failed,
         };
         let fault = FaultReport {

@@ -1,10 +1,13 @@
 //! Decides which changed settings take effect on a reload, and which only at startup.
 //!
-//! The top-level settings and the fields of `limits`, `events`, `audit` and `dead_letters` are named without `..`: a
-//! new one does not compile until it is classified here. A field of another section takes effect when its section does.
+//! The top-level settings and the fields of `limits`, `events`, `audit`, `files` and `dead_letters` are named without
+//! `..`: a new one does not compile until it is classified here. A field of another section takes effect when its
+//! section does.
 
 use toolbooth_config::Settings;
-use toolbooth_config::settings::{AuditSettings, DeadLetterSettings, EventSettings, LimitSettings};
+use toolbooth_config::settings::{
+    AuditSettings, DeadLetterSettings, EventSettings, FileSettings, LimitSettings,
+};
 
 /// When a changed setting takes effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,7 +40,6 @@ fn sections(before: &Settings, now: &Settings) -> impl Iterator<Item = (&'static
             store => "store",
             blobs => "blobs",
             naming => "naming",
-            files => "files",
             environment => "environment",
             roots => "roots",
             allowed_hosts => "allowed_hosts",
@@ -46,7 +48,8 @@ fn sections(before: &Settings, now: &Settings) -> impl Iterator<Item = (&'static
         },
         live: [
             auth, groups, personas, policy, approval, exposure, search, lint, limits, results, display, compliance,
-            llm, events, audit, dead_letters, telemetry, manifests, env_file, allow_tools, deny_tools, retry,
+            llm, events, audit, dead_letters, files, hooks, telemetry, manifests, env_file, allow_tools, deny_tools,
+            allow_server_tools, deny_server_tools, retry,
         ]
     )
 }
@@ -76,7 +79,14 @@ pub fn waiting_for_restart(started: &Settings, now: &Settings) -> Vec<&'static s
         fixed: { key => "dead_letters.key" },
         live: [max_replays, schedule_seconds]
     );
-    let all = sections(started, now).chain(limits).chain(events).chain(audit).chain(letters);
+    let files = differing!(FileSettings, &started.files, &now.files,
+        fixed: { key => "files.key" },
+        live: [
+            url_seconds, grace_seconds, max_upload_bytes, user_bytes, user_files, keep_days, single_use, max_uses,
+            unknown,
+        ]
+    );
+    let all = sections(started, now).chain(limits).chain(events).chain(audit).chain(letters).chain(files);
     all.filter(|(_, when)| *when == TakesEffect::AtStart).map(|(name, _)| name).collect()
 }
 
@@ -98,6 +108,8 @@ mod tests {
         now.auth.mode = toolbooth_config::settings::AuthMode::Token;
         assert!(waiting_for_restart(&started, &now).is_empty());
         assert_eq!(changed(&started, &now), ["auth", "deny_tools"]);
+        now.files.max_upload_bytes = 1;
+        assert!(waiting_for_restart(&started, &now).is_empty(), "files change on a reload");
         now.limits.sessions = 1;
         now.naming.max_length = 20;
         assert_eq!(waiting_for_restart(&started, &now), ["naming", "limits.sessions"]);

@@ -1,5 +1,6 @@
 //! Builds the engine's terms from the settings: policies, limits, exposure and more.
 
+use crate::call_hooks;
 use crate::masking::known_secrets;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -43,10 +44,10 @@ fn terms(settings: &Settings) -> Result<Terms, Problem> {
     if default != policy::DefaultAsk::Never {
         policies.push(Box::new(default));
     }
-    let usual_consent = if local { ConsentSetting::Client } else { ConsentSetting::Gateway };
-    let consent = settings.policy.consent.unwrap_or(usual_consent);
-    if consent == ConsentSetting::Gateway {
-        policies.push(Box::new(policy::RequireConsent));
+    match settings.policy.consent {
+        ConsentSetting::Gateway => policies.push(Box::new(policy::RequireConsent::Every)),
+        ConsentSetting::Client if !local => policies.push(Box::new(policy::RequireConsent::Written)),
+        ConsentSetting::Client => {}
     }
     policies.push(Box::new(policy::ChangedToolPolicy(match settings.policy.on_change {
         OnChangeSetting::Allow => policy::OnChange::Allow,
@@ -88,16 +89,20 @@ fn terms(settings: &Settings) -> Result<Terms, Problem> {
         tenancy: if local { Tenancy::Owner } else { Tenancy::Many },
         gate: gate(settings)?,
         exposure: Arc::new(exposure(settings)?),
+        hooks: call_hooks::of(&settings.hooks)?,
         secrets: KnownSecrets::default(),
     })
 }
 
 /// The filter of tools that enter the catalog.
 fn gate(settings: &Settings) -> Result<ToolGate, Problem> {
-    ToolGate::new(&settings.allow_tools, &settings.deny_tools).map_err(|error| Problem {
+    let gate = ToolGate::new(&settings.allow_tools, &settings.deny_tools);
+    let gate = gate
+        .and_then(|gate| gate.with_server_lists(&settings.allow_server_tools, &settings.deny_server_tools));
+    gate.map_err(|error| Problem {
         code: "config.bad-glob",
         blame: Blame::Gateway,
-        message: format!("`allow_tools` or `deny_tools` has an invalid pattern: {error}"),
+        message: format!("a list of allowed or denied tools has an invalid pattern: {error}"),
         hint: None,
     })
 }
@@ -159,7 +164,8 @@ fn routing(settings: &Settings) -> Result<RoutingTerms, Problem> {
     let llm = &settings.llm;
     let assistant = match (&llm.base_url, &llm.model) {
         (Some(url), Some(model)) => Some(Arc::new(Assistant {
-            llm: LlmClient::new(url.expose(), llm.api_key.as_ref(), llm.timeout_seconds)?,
+            llm: LlmClient::new(url.expose(), llm.api_key.as_ref(), llm.timeout_seconds)?
+                .with_headers(&llm.headers)?,
             model: model.clone(),
             max_tokens: llm.max_tokens,
         })),
@@ -204,7 +210,8 @@ fn sampler(settings: &Settings) -> Result<Option<Arc<Sampler>>, Problem> {
         requests_per_call: llm.requests_per_call,
         tokens_per_day: llm.tokens_per_day,
     };
-    let llm = LlmClient::new(url.expose(), llm.api_key.as_ref(), llm.timeout_seconds)?;
+    let client = LlmClient::new(url.expose(), llm.api_key.as_ref(), llm.timeout_seconds)?;
+    let llm = client.with_headers(&llm.headers)?;
     Ok(Some(Arc::new(Sampler { terms, llm })))
 }
 

@@ -3,8 +3,12 @@
 use crate::context::LoadContext;
 use crate::finding::{Finding, GLOB_HINT};
 use crate::node::{Mark, Node};
-use crate::servers::{ConfiguredServer, ServerConfigState};
+use crate::servers::{ConfiguredServer, EntryHistory, ServerConfigState};
 use crate::settings::{AuthMode, RuleSettings, Settings};
+use crate::suggest::nearest;
+use std::collections::BTreeMap;
+use toolbooth_core::names::ServerName;
+use toolbooth_core::persona::is_same_name;
 use toolbooth_core::secret::SecretText;
 
 /// The minimum length of a key, in bytes.
@@ -26,7 +30,13 @@ pub(crate) fn settings(context: &mut LoadContext<'_>, merged: &Node, settings: &
     ranges(context, merged, settings);
     personas(context, merged, settings);
     manifest_folders(context, merged);
-    for (key, globs) in [("allow_tools", &settings.allow_tools), ("deny_tools", &settings.deny_tools)] {
+    let lists = [
+        ("allow_tools", &settings.allow_tools),
+        ("deny_tools", &settings.deny_tools),
+        ("allow_server_tools", &settings.allow_server_tools),
+        ("deny_server_tools", &settings.deny_server_tools),
+    ];
+    for (key, globs) in lists {
         for glob in globs {
             if globset::Glob::new(glob).is_err() {
                 let finding =
@@ -47,6 +57,13 @@ fn personas(context: &mut LoadContext<'_>, merged: &Node, settings: &Settings) {
                 "a persona name must have 1 to 64 characters and no control characters",
             );
             fail(context, merged, &["personas", name], finding);
+        }
+        let is_same = |other: &&String| *other != name && is_same_name(other, name);
+        if let Some(other) = settings.personas.keys().take_while(|other| *other != name).find(is_same) {
+            let sentence = format!("the personas `{other}` and `{name}` differ in case only");
+            let finding = Finding::error("config.bad-persona", sentence);
+            let hint = "names of personas compare without case; rename one";
+            fail(context, merged, &["personas", name], finding.hint(hint));
         }
         let unread = [
             ("allowed_skills", persona.allowed_skills.is_some()),
@@ -160,6 +177,9 @@ fn urls(context: &mut LoadContext<'_>, merged: &Node, settings: &Settings) {
     add(&["telemetry", "otlp_url"], settings.telemetry.otlp_url.as_ref().map(|url| url.expose()));
     for webhook in &settings.events.webhooks {
         add(&["events", "webhooks"], Some(webhook.url.expose()));
+    }
+    for hook in settings.hooks.pre_call.iter().chain(&settings.hooks.post_call) {
+        add(&["hooks"], hook.url.as_ref().map(|url| url.expose()));
     }
     for (path, url) in addresses {
         let fits =
@@ -310,5 +330,38 @@ pub(crate) fn forwarded(
         (finding.file, finding.line, finding.column) = (origin.file.clone(), origin.line, origin.column);
         context.findings.push(finding.clone());
         server.state = ServerConfigState::Broken(finding);
+    }
+}
+
+/// Warns of compliance levels of servers that `compliance.levels` does not have.
+pub(crate) fn compliance(
+    context: &mut LoadContext<'_>,
+    settings: &Settings,
+    servers: &[ConfiguredServer],
+    history: &BTreeMap<ServerName, EntryHistory>,
+) {
+    let levels = &settings.compliance.levels;
+    if levels.is_empty() {
+        return;
+    }
+    let known: Vec<&str> = levels
+        .iter()
+        .flat_map(|level| std::iter::once(&level.name).chain(&level.aliases))
+        .map(String::as_str)
+        .collect();
+    for server in servers {
+        let level = server.state.entry().and_then(|entry| entry.compliance_level.as_deref());
+        let Some(level) = level.filter(|level| !known.contains(level)) else { continue };
+        let name = &server.name;
+        let sentence = format!("server `{name}`: `{level}` is not one of `compliance.levels`");
+        let mut finding = Finding::warning("config.unknown-level", sentence);
+        if let Some(node) = history.get(name).and_then(|entry| entry.node.get("compliance_level")) {
+            finding = finding.at(&context.texts, node.mark);
+        }
+        let hint = match nearest(level, known.iter().copied()) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("expected one of `{}`", known.join("`, `")),
+        };
+        context.findings.push(finding.about(format!("servers.{name}.compliance_level")).hint(hint));
     }
 }

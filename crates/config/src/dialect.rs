@@ -1,5 +1,10 @@
 //! Dialects: splits a file of any supported program into servers and settings.
 
+mod entry_defaults;
+mod models;
+
+pub(crate) use entry_defaults::ENTRY_DEFAULTS;
+
 use crate::finding::Finding;
 use crate::node::{MapKey, Mark, Node, TemplateText, Value};
 use crate::texts::SourceTexts;
@@ -41,6 +46,8 @@ pub(crate) struct SplitFile {
     pub servers: Vec<RawServer>,
     /// Server names that are defined twice, each with the location of the second definition.
     pub duplicates: Vec<(String, Mark)>,
+    /// Whether the file has a map of servers, even an empty one.
+    pub lists_servers: bool,
     pub findings: Vec<Finding>,
 }
 
@@ -51,7 +58,7 @@ pub(crate) const SERVER_KEYS: [&str; 4] = ["servers", "mcpServers", "mcp_servers
 const REACHING: [&str; 8] = ["command", "cmd", "url", "uri", "endpoint", "serverUrl", "httpUrl", "bundled"];
 
 /// Keys that other programs write into an entry, and that the gateway ignores.
-const MEANINGLESS: [&str; 9] = [
+const MEANINGLESS: [&str; 10] = [
     "name",
     "title",
     "displayName",
@@ -61,6 +68,7 @@ const MEANINGLESS: [&str; 9] = [
     "alwaysAllow",
     "autoApprove",
     "dev",
+    "is_exclusive",
 ];
 
 /// Whether a key is a comment.
@@ -76,6 +84,7 @@ pub(crate) fn split(texts: &SourceTexts, document: Node, kind: FileKind, known: 
             settings: Node::empty_map(document.mark),
             servers: Vec::new(),
             duplicates: Vec::new(),
+            lists_servers: false,
             findings: Vec::new(),
         },
     };
@@ -150,7 +159,12 @@ impl FileSplitter<'_> {
     }
 
     fn whole(&mut self, members: Vec<(MapKey, Node)>) {
+        let mut defaults = Vec::new();
         for (key, node) in members {
+            if let Some((_, field)) = ENTRY_DEFAULTS.iter().find(|(option, _)| *option == key.text) {
+                defaults.extend(self.entry_default(key, field, node));
+                continue;
+            }
             match key.text.as_str() {
                 // YAML files define anchors under `x-…` keys.
                 name if is_comment(name) || name.starts_with("x-") => {}
@@ -174,6 +188,7 @@ impl FileSplitter<'_> {
                 _ => self.keep(key, node),
             }
         }
+        self.fill_in(0, &defaults);
     }
 
     /// Keeps a setting unchanged. A key that is defined twice is reported, and the later value wins.
@@ -244,8 +259,12 @@ impl FileSplitter<'_> {
         for (key, node) in members {
             match key.text.as_str() {
                 "servers" => self.servers(node),
-                "allow_tools" | "deny_tools" => self.setting(&[&key.text.clone()], key.mark, node),
-                "enabled" | "timeout_seconds" | "health_check_interval" => defaults.push((key, node)),
+                "allow_tools" | "allow" => self.setting(&["allow_server_tools"], key.mark, node),
+                "deny_tools" | "deny" => self.setting(&["deny_server_tools"], key.mark, node),
+                "timeout_seconds" => {
+                    defaults.push((MapKey { text: "timeout".into(), mark: key.mark }, node));
+                }
+                "enabled" | "health_check_interval" => defaults.push((key, node)),
                 // Defaults for calls that name no server or tool; here every call names its tool.
                 "default_server" | "server" | "tool" => {}
                 name => {
@@ -256,18 +275,11 @@ impl FileSplitter<'_> {
                 }
             }
         }
-        for server in &mut self.split.servers[first..] {
-            let Some(members) = server.node.members_mut() else { continue };
-            for (key, node) in &defaults {
-                let own = if key.text == "timeout_seconds" { "timeout" } else { key.text.as_str() };
-                if !members.iter().any(|(name, _)| name.text == own || name.text == key.text) {
-                    members.push((MapKey { text: own.to_owned(), mark: key.mark }, node.clone()));
-                }
-            }
-        }
+        self.fill_in(first, &defaults);
     }
 
     fn servers(&mut self, node: Node) {
+        self.split.lists_servers |= !matches!(node.value, Value::Null);
         match node.value {
             Value::Map(members) => {
                 for (key, node) in members {
@@ -301,12 +313,10 @@ impl FileSplitter<'_> {
 
     fn server(&mut self, name: MapKey, mut node: Node, flavor: Flavor) {
         if let Some(members) = node.members_mut() {
-            if let Some((key, _)) =
-                members.iter().find(|(k, _)| matches!(k.text.as_str(), "alwaysAllow" | "autoApprove"))
-            {
+            for (key, value) in members.iter() {
+                let Some(hint) = ignored(&key.text, value) else { continue };
                 let sentence = format!("server `{}`: `{}` is ignored", name.text, key.text);
-                let finding = Finding::warning("config.ignored-key", sentence)
-                    .hint("`policy` and `tools.require_approval` decide which calls need approval");
+                let finding = Finding::warning("config.ignored-key", sentence).hint(hint);
                 self.split.findings.push(finding.at(self.texts, key.mark));
             }
             members.retain(|(key, _)| !is_comment(&key.text) && !MEANINGLESS.contains(&key.text.as_str()));
@@ -317,39 +327,27 @@ impl FileSplitter<'_> {
         }
     }
 
-    /// `llm {...}`, only its fields, or a map of models, of which the first is used.
-    fn llm(&mut self, members: Vec<(MapKey, Node)>, mark: Mark) {
-        let whole = Node { value: Value::Map(members), mark };
-        if let Some((key, node)) = whole.entry("llm") {
-            return self.setting(&["llm"], key.mark, node.clone());
-        }
-        let Some(models) = whole.get("models").and_then(Node::members) else {
-            return self.setting(&["llm"], mark, whole);
-        };
-        let Some((name, model)) = models.first() else { return };
-        let texts = |keys: &[&str]| keys.iter().find_map(|key| model.entry(key)).cloned();
-        let found = [
-            ("base_url", texts(&["model_url", "base_url", "url"])),
-            ("api_key", texts(&["api_key"])),
-            ("model", texts(&["model_name", "model"])),
-        ];
-        for (key, entry) in found {
-            if let Some((from, node)) = entry {
-                self.setting(&["llm", key], from.mark, node);
-            }
-        }
-        if self.split.settings.at(&["llm", "model"]).is_none() {
-            let text = TemplateText::written(name.text.clone());
-            self.setting(&["llm", "model"], name.mark, Node { value: Value::Text(text), mark: name.mark });
-        }
-    }
-
     /// `{"levels": [...]}`, as in the `compliance` setting.
     fn compliance(&mut self, members: Vec<(MapKey, Node)>, mark: Mark) {
         let whole = Node { value: Value::Map(members), mark };
         if let Some((key, levels)) = whole.entry("levels") {
             self.setting(&["compliance", "levels"], key.mark, levels.clone());
         }
+    }
+}
+
+/// What to use in place of a key that another program acts on and the gateway ignores.
+fn ignored(key: &str, value: &Node) -> Option<&'static str> {
+    match key {
+        "alwaysAllow" | "autoApprove" => {
+            Some("`policy` and `tools.require_approval` decide which calls need approval")
+        }
+        "allow_edit" => Some("an approver may edit the arguments of every call that waits for approval"),
+        // `false` is the behaviour of the gateway.
+        "is_exclusive" if value.truth() != Some(false) => Some(
+            "the server works beside others; a persona with `allowed_tools` limits a caller to the tools of one server",
+        ),
+        _ => None,
     }
 }
 

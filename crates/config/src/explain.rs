@@ -86,7 +86,8 @@ fn setting(loaded: &LoadedConfig, key: &str) -> Explanation {
         let origin = loaded.origin_of(node.mark);
         explanation.over.push(Overridden { origin, value: masked(last_part(key), node) });
     }
-    if rest_after(key, "policy.rules").is_some() || rest_after(key, "deny_tools").is_some() {
+    let combined = ["policy.rules", "deny_tools", "deny_server_tools", "hooks.pre_call", "hooks.post_call"];
+    if combined.iter().any(|list| rest_after(key, list).is_some()) {
         explanation.notes.push("the values of all layers are combined".into());
     }
     if explanation.value.is_none() {

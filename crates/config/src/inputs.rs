@@ -29,6 +29,8 @@ pub struct Sources {
     pub mcp_config: Option<PathBuf>,
     /// `--llm-config`: a file about the language model.
     pub llm_config: Option<PathBuf>,
+    /// `--rag-sources-config`: a file that the gateway does not use; a notice says so.
+    pub rag_sources_config: Option<PathBuf>,
     /// `--env-file`: a file with variables, loaded first.
     pub env_file: Option<PathBuf>,
     /// `key=value` arguments with dotted keys; they take precedence over everything else.
@@ -109,6 +111,27 @@ impl Sources {
         };
         // Remove `./` and trailing slashes, so that equal paths compare as equal.
         joined.components().filter(|part| !matches!(part, std::path::Component::CurDir)).collect()
+    }
+}
+
+impl Sources {
+    /// The folders that a `cwd` in a file may mean, in order: relative to the folder of the file, then to the folder that
+    /// the gateway was started in. They are equal if the path is absolute. For the files of the user and of the system
+    /// only the first counts: a project folder must not decide what their trusted entries run.
+    pub(crate) fn cwd_candidates(&self, path: &std::path::Path, folder: &std::path::Path) -> [PathBuf; 2] {
+        let first = self.resolve(path, folder);
+        let own = [self.user_dir(), Some(self.system_dir.clone())];
+        let is_own = |dir: PathBuf| !dir.as_os_str().is_empty() && folder.starts_with(dir);
+        match own.into_iter().flatten().any(is_own) {
+            true => [first.clone(), first],
+            false => [first, self.resolve(path, &self.cwd)],
+        }
+    }
+
+    /// The folder that a `cwd` in a file means: the first candidate that exists, else the first one.
+    pub(crate) fn cwd_of(&self, path: &std::path::Path, folder: &std::path::Path) -> PathBuf {
+        let [first, second] = self.cwd_candidates(path, folder);
+        if !first.is_dir() && second.is_dir() { second } else { first }
     }
 }
 

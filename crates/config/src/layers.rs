@@ -29,6 +29,10 @@ const LLM_FILES: [&str; 3] = ["llmconfig.yml", "llmconfig.yaml", "llmconfig.json
 /// The file that `config import` writes. It is the lowest of the user's files, so that hand-written entries win.
 pub(crate) const IMPORTED: &str = "imported.json";
 const COMPLIANCE_FILE: &str = "compliance-levels.json";
+/// The folders of an Atlas UI project, lowest precedence first.
+const ATLAS_FOLDERS: [&str; 2] = ["config/defaults", "config/overrides"];
+/// Files of Atlas UI that the gateway does not use.
+const UNUSED_FILES: [&str; 2] = ["rag-sources.json", "file-extractors.json"];
 
 /// Lists the files to look for, lowest layer first. A file that is listed twice counts at its last position.
 pub(crate) fn plan(sources: &Sources) -> Vec<PlannedFile> {
@@ -41,6 +45,11 @@ pub(crate) fn plan(sources: &Sources) -> Vec<PlannedFile> {
         }
     }
     if sources.discovery == FileDiscovery::Everywhere {
+        for path in ATLAS_FOLDERS {
+            let path = sources.cwd.join(path);
+            files.push(optional(path.join(SERVER_FILES[0]), Layer::Project, FileKind::Servers));
+            companions(&mut files, &path, Layer::Project);
+        }
         // A plain `mcp.json` in a project usually belongs to another program.
         folder(&mut files, &sources.cwd, Layer::Project, &SERVER_FILES[1..]);
     }
@@ -52,10 +61,7 @@ pub(crate) fn plan(sources: &Sources) -> Vec<PlannedFile> {
             continue;
         }
         folder(&mut files, &path, Layer::CommandLine, &SERVER_FILES);
-        for name in LLM_FILES {
-            files.push(optional(path.join(name), Layer::CommandLine, FileKind::Llm));
-        }
-        files.push(optional(path.join(COMPLIANCE_FILE), Layer::CommandLine, FileKind::Compliance));
+        companions(&mut files, &path, Layer::CommandLine);
     }
     if let Some(path) = &sources.mcp_config {
         files.push(named(in_config_dirs(sources, path), |_| FileKind::Servers));
@@ -74,6 +80,37 @@ fn folder(files: &mut Vec<PlannedFile>, folder: &Path, layer: Layer, server_file
     for name in WHOLE_FILES {
         files.push(optional(folder.join(name), layer, FileKind::Whole));
     }
+}
+
+/// The files with models and compliance levels, next to `mcp.json`.
+fn companions(files: &mut Vec<PlannedFile>, folder: &Path, layer: Layer) {
+    for name in LLM_FILES {
+        files.push(optional(folder.join(name), layer, FileKind::Llm));
+    }
+    files.push(optional(folder.join(COMPLIANCE_FILE), layer, FileKind::Compliance));
+}
+
+/// Existing files of Atlas UI that have no effect: those beside the files that are read, and `--rag-sources-config`.
+pub(crate) fn unused(sources: &Sources) -> Vec<PathBuf> {
+    let mut folders: Vec<PathBuf> = [&sources.config_dir, &sources.config_overrides]
+        .into_iter()
+        .flatten()
+        .map(|dir| sources.absolute(dir))
+        .collect();
+    if sources.discovery == FileDiscovery::Everywhere {
+        let atlas = ATLAS_FOLDERS.iter().map(|path| sources.cwd.join(path));
+        folders.extend(atlas.filter(|path| path.join(SERVER_FILES[0]).is_file()));
+    }
+    let mut unused: Vec<PathBuf> = folders
+        .iter()
+        .flat_map(|folder| UNUSED_FILES.map(|name| folder.join(name)))
+        .filter(|path| path.is_file())
+        .collect();
+    // A file named on the command line is reported even if it does not exist.
+    unused.extend(sources.rag_sources_config.as_ref().map(|path| in_config_dirs(sources, path)));
+    let mut known = std::collections::BTreeSet::new();
+    unused.retain(|path| known.insert(path.canonicalize().unwrap_or_else(|_| path.clone())));
+    unused
 }
 
 fn optional(path: PathBuf, layer: Layer, kind: FileKind) -> PlannedFile {

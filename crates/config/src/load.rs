@@ -54,7 +54,8 @@ pub struct LoadedConfig {
 }
 
 /// Settings that restrict access; without them a running gateway would be more open than before.
-const PROTECTIONS: [&str; 10] = [
+const PROTECTIONS: [&str; 13] = [
+    "hooks",
     "auth",
     "policy",
     "groups",
@@ -63,6 +64,8 @@ const PROTECTIONS: [&str; 10] = [
     "compliance",
     "allow_tools",
     "deny_tools",
+    "allow_server_tools",
+    "deny_server_tools",
     "allowed_hosts",
     "allowed_origins",
 ];
@@ -134,9 +137,12 @@ impl LoadedConfig {
         Variables::new(pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
     }
 
-    /// Whether no file configures a server, so that the bundled servers may be used.
+    /// Whether no file has a map of servers, so that the bundled servers may be used. An empty map means no servers.
     pub fn is_empty_of_servers(&self) -> bool {
-        self.servers.is_empty() && !self.findings.iter().any(|finding| finding.code == "config.bad-name")
+        let lists_servers = self.documents.iter().any(|document| document.split.lists_servers);
+        self.servers.is_empty()
+            && !lists_servers
+            && !self.findings.iter().any(|finding| finding.code == "config.bad-name")
     }
 
     /// The server with this name.
@@ -276,9 +282,16 @@ pub fn load(sources: &Sources) -> Result<LoadedConfig, LoadFailure> {
     let gathered = servers::gather(&mut context, &documents, server_arguments, &variables);
     let servers::GatheredServers { mut servers, history } = gathered;
     checks::forwarded(&mut context, &settings, &mut servers);
+    checks::compliance(&mut context, &settings, &servers, &history);
     let names = servers.iter().map(|server| &server.name).collect();
-    let inputs =
-        ManifestInputs { documents: &documents, settings: &settings, variables: &variables, servers: names };
+    let waiting = resolve::waiting_manifests(&context, &documents);
+    let inputs = ManifestInputs {
+        documents: &documents,
+        waiting: &waiting,
+        settings: &settings,
+        variables: &variables,
+        servers: names,
+    };
     let gathered = manifest::gather(&mut context, &inputs, &mut untrusted);
     let GatheredManifests { entries: manifests, good: good_manifests, kept: kept_manifests } = gathered;
     if context.command_line_is_wrong() {
@@ -363,6 +376,7 @@ impl LoadContext<'_> {
         }
         self.missing_folders();
         self.warn_of_pairs(&documents);
+        self.warn_of_unused();
         documents
     }
 
@@ -417,6 +431,7 @@ impl LoadContext<'_> {
             settings: settings?,
             servers: Vec::new(),
             duplicates: Vec::new(),
+            lists_servers: false,
             findings: Vec::new(),
         };
         let kind = FileKind::Whole;
@@ -441,6 +456,17 @@ impl LoadContext<'_> {
                     .in_file(path),
                 );
             }
+        }
+    }
+
+    /// Reports files of Atlas UI that have no effect here.
+    fn warn_of_unused(&mut self) {
+        for path in layers::unused(self.sources) {
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let sentence =
+                format!("`{name}` is not used: the gateway has no document search and no file extractors");
+            let finding = Finding::warning("config.unused-file", sentence).in_file(&path);
+            self.findings.push(finding.hint("offer them to the model as tools of an MCP server"));
         }
     }
 

@@ -81,7 +81,17 @@ impl<'a> SettingsMerger<'a> {
                     members[index] = (key, inner);
                 }
             }
-            Some(index) if path.len() == 1 && key.text == "deny_tools" => {
+            Some(index)
+                if path.len() == 1 && matches!(key.text.as_str(), "deny_tools" | "deny_server_tools") =>
+            {
+                members[index].1 = united(&members[index].1, node);
+            }
+            // A later layer adds hooks; it cannot remove those of an earlier one.
+            Some(index)
+                if path.len() == 2
+                    && path[0] == "hooks"
+                    && matches!(key.text.as_str(), "pre_call" | "post_call") =>
+            {
                 members[index].1 = united(&members[index].1, node);
             }
             Some(index) => members[index] = (key, node),

@@ -8,13 +8,14 @@ use crate::environment::Argument;
 use crate::expand::{self, Variables};
 use crate::finding::Finding;
 use crate::layer::Layer;
+use crate::manifest::ManifestFolders;
 use crate::merge::SettingsMerger;
 use crate::node::{MapKey, Mark, Node, PathStep, TextId};
 use crate::ownership;
 use crate::parse;
 use crate::read::{ReadErrorKind, read_all};
 use crate::report::{self, ReadSubject};
-use crate::settings::{RuleLayer, RuleSettings, Settings};
+use crate::settings::{ManifestSettings, RuleLayer, RuleSettings, Settings};
 use crate::suggest::nearest;
 use crate::trust;
 use std::path::{Path, PathBuf};
@@ -29,7 +30,8 @@ pub(crate) struct ResolvedSettings {
 }
 
 /// Settings whose errors stop the load, because their defaults could be less restrictive.
-const PROTECTIVE: [&str; 17] = [
+const PROTECTIVE: [&str; 20] = [
+    "hooks",
     "listen",
     "data_dir",
     "store",
@@ -44,6 +46,8 @@ const PROTECTIVE: [&str; 17] = [
     "compliance",
     "allow_tools",
     "deny_tools",
+    "allow_server_tools",
+    "deny_server_tools",
     "environment",
     "allowed_hosts",
     "allowed_origins",
@@ -384,10 +388,7 @@ fn manifests(
     ];
     for (key, list) in named {
         let Some(node) = merged.at(&["manifests", key]) else {
-            *list = beside
-                .iter()
-                .flat_map(|folder| list.iter().map(|path| context.sources.resolve(path, folder)))
-                .collect();
+            *list = beside.iter().flat_map(|folder| usual_folders(context, key, list, folder)).collect();
             continue;
         };
         for (index, path) in list.iter_mut().enumerate() {
@@ -400,6 +401,54 @@ fn manifests(
             }
         }
     }
+}
+
+/// The manifest folders beside a file that names none. ATLAS writes `Personas`.
+fn usual_folders(context: &LoadContext<'_>, key: &str, list: &[PathBuf], folder: &Path) -> Vec<PathBuf> {
+    let mut folders: Vec<PathBuf> = list.iter().map(|path| context.sources.resolve(path, folder)).collect();
+    let capital = folder.join("Personas");
+    let is_new = |path: &Path| {
+        let real = path.canonicalize().ok();
+        !folders.iter().any(|known| known.canonicalize().ok() == real)
+    };
+    if key == "personas" && capital.is_dir() && is_new(&capital) {
+        folders.push(capital);
+    }
+    folders
+}
+
+/// The folders of tool manifests that project files name whose settings wait for trust.
+pub(crate) fn waiting_manifests(
+    context: &LoadContext<'_>,
+    documents: &[ConfigDocument],
+) -> Vec<ManifestFolders> {
+    let waits = |document: &&ConfigDocument| {
+        let has_settings = document.split.settings.members().is_some_and(|members| !members.is_empty());
+        document.kind == FileKind::Whole
+            && document.path.is_some()
+            && has_settings
+            && !is_trusted(context, document)
+    };
+    let usual = ManifestSettings::default();
+    let of_document = |document: &ConfigDocument| {
+        let beside = document.path.as_deref().and_then(Path::parent).unwrap_or(Path::new("."));
+        let folders = |key: &str, list: &[PathBuf]| match document.split.settings.at(&["manifests", key]) {
+            None => usual_folders(context, key, list, beside),
+            Some(node) => {
+                // Variables of an untrusted file are not expanded.
+                let texts = node.elements().map_or_else(|| vec![node], |nodes| nodes.iter().collect());
+                let plain = texts.into_iter().filter(|node| !expand::refers(node));
+                plain
+                    .filter_map(|node| Some(resolve_path(context, node.mark, Path::new(node.text()?))))
+                    .collect()
+            }
+        };
+        ManifestFolders {
+            tools: folders("tools", &usual.tools),
+            personas: folders("personas", &usual.personas),
+        }
+    };
+    documents.iter().filter(waits).map(of_document).collect()
 }
 
 fn is_trusted(context: &LoadContext<'_>, document: &ConfigDocument) -> bool {

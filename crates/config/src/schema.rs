@@ -1,5 +1,6 @@
 //! The JSON Schema of configuration files, generated from the types that read them.
 
+use crate::dialect::ENTRY_DEFAULTS;
 use crate::entry::ServerFile;
 use crate::node::{MapKey, Mark, Node, TextId, Value};
 use crate::read::{ReadError, ReadErrorKind};
@@ -44,7 +45,7 @@ pub fn schema() -> Json {
     definitions.extend(take_definitions(&mut server));
     add_aliases(&mut server, &SERVER_ALIASES);
     allow(&mut server, &["name", "title", "displayName", "gallery", "allow_edit", "poll_interval", "dev"]);
-    allow(&mut server, &["alwaysAllow", "autoApprove"]);
+    allow(&mut server, &["alwaysAllow", "autoApprove", "is_exclusive"]);
     definitions.insert("Server".into(), server);
     let flat = json!({
         "description": "A flat map of servers, as some programs write it to `mcp.json`.",
@@ -88,6 +89,14 @@ fn add_servers(whole: &mut Json, definitions: &Map<String, Json>) {
     });
     set_property(whole, "tools", tools);
     set_property(whole, "lazyLoading", json!({ "type": "boolean" }));
+    let auto = json!({ "type": "boolean", "description": "The default of the servers in this file." });
+    let timeout =
+        json!({ "type": "number", "description": "The timeout of calls in milliseconds, by default." });
+    for (key, shape) in
+        ENTRY_DEFAULTS.map(|(key, field)| (key, if field == "timeout" { &timeout } else { &auto }))
+    {
+        set_property(whole, key, shape.clone());
+    }
     let exposure = definitions.get("Exposure").and_then(|exposure| exposure.get("properties"));
     for (alias, name) in EXPOSURE_ALIASES {
         let shape = exposure.and_then(|properties| properties.get(name)).cloned().unwrap_or(Json::Bool(true));

@@ -317,14 +317,15 @@ fn configured_server(
     }
 }
 
-/// The real path of `cwd` in a project's entry, if a symbolic link changes it. Trust is bound to it.
+/// The real path of `cwd` in a project's entry, if it is not the folder beside the file: because of a symbolic link, or
+/// because it is found from the folder that the gateway was started in. Trust is bound to it.
 fn linked_cwd(context: &LoadContext<'_>, node: &Node) -> Option<PathBuf> {
     let written = node.get("cwd").or_else(|| node.get("working_directory"))?;
     let text = written.text().filter(|text| expand::references(text).is_empty())?;
     let beside = context.texts.folder(written.mark).unwrap_or(&context.sources.cwd);
     let beside = beside.canonicalize().unwrap_or_else(|_| beside.to_owned());
     let plain = context.sources.resolve(Path::new(text), &beside);
-    let real = plain.canonicalize().ok()?;
+    let real = context.sources.cwd_of(Path::new(text), &beside).canonicalize().ok()?;
     (real != plain).then_some(real)
 }
 

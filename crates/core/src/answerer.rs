@@ -38,3 +38,26 @@ impl ApprovalBy {
         }
     }
 }
+
+/// Whether a person must consent before the first use of a tool, and whether somebody decided so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ConsentTerm {
+    /// No consent is required.
+    NotRequired,
+    /// It is required, by the default for discovered tools. Clients usually ask their own users.
+    ByDefault,
+    /// It is required, because the configuration or a manifest says so.
+    Written,
+}
+
+impl ConsentTerm {
+    /// The term for a written `requires_consent`.
+    pub fn written(required: bool) -> Self {
+        if required { Self::Written } else { Self::NotRequired }
+    }
+
+    /// The value of `requires_consent`.
+    pub fn is_required(self) -> bool {
+        self != Self::NotRequired
+    }
+}

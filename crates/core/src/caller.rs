@@ -237,11 +237,29 @@ pub struct ClientFacts {
     /// The tools its session has loaded. None without a session, because such lists must not depend on earlier
     /// requests.
     pub loaded: Option<Arc<LoadedTools>>,
+    /// When it is asked on a connection whose questions name no call.
+    pub asked_when: AskedWhen,
+}
+
+/// When a client is asked on a connection that does not identify the call of a question.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum AskedWhen {
+    /// In its turn: its calls run one at a time on a connection, or on a spare one.
+    #[default]
+    InTurn,
+    /// If no other call is in flight there. Its calls take no turn until the server has asked something.
+    Alone,
 }
 
 impl Default for ClientFacts {
     fn default() -> Self {
-        Self { info: None, capabilities: RawJson::empty_object(), log_level: None, loaded: None }
+        Self {
+            info: None,
+            capabilities: RawJson::empty_object(),
+            log_level: None,
+            loaded: None,
+            asked_when: AskedWhen::InTurn,
+        }
     }
 }
 

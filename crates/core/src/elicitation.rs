@@ -99,6 +99,11 @@ pub fn screened(server: &str, params: RawJson) -> Result<RawJson, ElicitationFau
     with_members(&params, &changes).map_err(|_| ElicitationFault::Ambiguous("it is not an object".to_owned()))
 }
 
+/// Splits the message of a screened question into the name of its server and the server's own text.
+pub fn asked_by(message: &str) -> Option<(&str, &str)> {
+    message.strip_prefix("Server `")?.split_once("` asks: ")
+}
+
 /// The role of a part of a form's schema.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum FormRole {

@@ -1,14 +1,14 @@
 //! The permission decision: what a caller may see and use. Every list and every call uses it.
 //!
-//! Access needs the server's groups, the server's personas, the tool list of the chosen persona, the operator's
-//! hiding rules and the bounds of the tool. Each of them only takes access away.
+//! Access needs the server's groups, the server's personas, a compatible compliance level, the tool list of the chosen
+//! persona, the operator's hiding rules and the bounds of the tool. Each of them only takes access away.
 
 mod visible;
 
 use crate::caller::{Admin, Caller};
 use crate::catalog::{Backing, Bounds, CatalogItem, ServerCatalog, Tool, ToolAccess};
 use crate::event::{Event, EventAudience};
-use crate::persona::Persona;
+use crate::persona::{Persona, is_same_name};
 use crate::server::ServerEntry;
 use std::sync::Arc;
 
@@ -32,12 +32,18 @@ pub enum ServerVisibility {
     Nothing,
 }
 
-/// Decides on a server: the caller is in one of its groups, and it is shared or belongs to the caller's persona.
+/// Decides on a server: the caller is in one of its groups, it is shared or belongs to the caller's persona, and the
+/// caller's compliance level may use it.
 pub fn on_server(caller: &Caller, server: &ServerEntry) -> Permission {
     let admitted = server.groups.iter().any(|group| caller.groups.contains(group));
-    let persona = caller.persona_name();
-    let belongs = server.personas.is_empty() || server.personas.iter().any(|name| Some(&**name) == persona);
-    if server.enabled && admitted && belongs { Permission::Granted } else { Permission::Hidden }
+    let belongs = server.personas.is_empty() || server.personas.iter().any(|name| has_persona(caller, name));
+    let compatible = compatibility(caller, server) == Compatibility::Allowed;
+    if server.enabled && admitted && belongs && compatible { Permission::Granted } else { Permission::Hidden }
+}
+
+/// Whether the caller has chosen the persona with this name.
+fn has_persona(caller: &Caller, name: &str) -> bool {
+    caller.persona_name().is_some_and(|chosen| is_same_name(chosen, name))
 }
 
 /// Decides on one tool.
@@ -60,6 +66,9 @@ pub fn why_hidden(caller: &Caller, tool: &Tool) -> &'static str {
     if caller.hiding_rules.as_deref().is_some_and(|rules| rules.hides(caller, tool)) {
         return "rule";
     }
+    if compatibility(caller, server) == Compatibility::Forbidden {
+        return "compliance level";
+    }
     match on_server(caller, server) {
         Permission::Hidden => "persona",
         Permission::Granted if caller.persona.is_some() => "persona or the tool's own bounds",
@@ -70,8 +79,7 @@ pub fn why_hidden(caller: &Caller, tool: &Tool) -> &'static str {
 /// Whether the bounds of a tool admit a caller.
 fn is_within(caller: &Caller, bounds: &Bounds, server: &ServerEntry) -> bool {
     let Bounds { only_for, shadowed_for, groups, personas, backing } = bounds;
-    let persona = caller.persona_name();
-    let is = |name: &str| persona == Some(name);
+    let is = |name: &str| has_persona(caller, name);
     only_for.as_deref().is_none_or(is)
         && !shadowed_for.iter().any(|name| is(name))
         && groups.as_ref().is_none_or(|groups| groups.iter().any(|group| caller.groups.contains(group)))
@@ -82,10 +90,7 @@ fn is_within(caller: &Caller, bounds: &Bounds, server: &ServerEntry) -> bool {
 fn may_use(caller: &Caller, backing: &Backing) -> bool {
     match backing {
         Backing::Open => true,
-        Backing::Undiscovered(server) => {
-            on_server(caller, server) == Permission::Granted
-                && compatibility(caller, server) == Compatibility::Allowed
-        }
+        Backing::Undiscovered(server) => on_server(caller, server) == Permission::Granted,
         Backing::Tools(_) => on_backing(caller, backing).is_some(),
         Backing::Itself | Backing::Missing => false,
     }
@@ -94,11 +99,7 @@ fn may_use(caller: &Caller, backing: &Backing) -> bool {
 /// The tool behind a provider, if the caller may use it. A tool that a caller may not call directly cannot be called
 /// through another tool either.
 pub fn on_backing<'a>(caller: &Caller, backing: &'a Backing) -> Option<&'a Arc<Tool>> {
-    let usable = |tool: &&Arc<Tool>| {
-        on_tool(caller, tool) == Permission::Granted
-            && compatibility(caller, &tool.server) == Compatibility::Allowed
-    };
-    backing.tools().iter().find(usable)
+    backing.tools().iter().find(|tool| on_tool(caller, tool) == Permission::Granted)
 }
 
 /// Whether a caller's level may use a server's level.
@@ -230,7 +231,7 @@ mod tests {
         type Case =
             (&'static str, &'static [&'static str], Option<&'static [&'static str]>, Inherit, Permission);
         // The server's groups, its personas, the persona's list, what it inherits.
-        let cases: [Case; 14] = [
+        let cases: [Case; 15] = [
             ("users", &[], None, Inherit::Nothing, Hidden),
             ("users", &[], None, Inherit::Shared, Granted),
             ("users", &[], Some(&[]), Inherit::Nothing, Hidden),
@@ -242,6 +243,7 @@ mod tests {
             ("users", &[], Some(&["git_*"]), Inherit::Nothing, Hidden),
             ("users", &[], Some(&["git_*"]), Inherit::Shared, Granted),
             ("users", &["dev"], None, Inherit::Shared, Granted),
+            ("users", &["Dev"], None, Inherit::Shared, Granted), // names of personas compare without case
             ("users", &["dev"], Some(&["git_*"]), Inherit::Shared, Hidden),
             ("users", &["ops"], Some(&["*"]), Inherit::Shared, Hidden), // another persona's
             ("staff", &[], Some(&["*"]), Inherit::Shared, Hidden),      // not a right of the caller's
@@ -281,6 +283,8 @@ mod tests {
             let mut caller = Caller::owner("ann");
             caller.compliance_level = mine.map(|name| Levels::default().level(name));
             assert_eq!(compatibility(&caller, &server), expected, "{mine:?} {theirs:?}");
+            let granted = on_server(&caller, &server) == Permission::Granted;
+            assert_eq!(granted, expected == Allowed, "lists and calls agree: {mine:?} {theirs:?}");
         }
     }
 

@@ -7,6 +7,19 @@ use std::sync::Arc;
 /// The maximum length of a persona's name.
 pub const MAX_NAME: usize = 64;
 
+/// Whether two texts name the same persona. Names compare without case.
+pub fn is_same_name(one: &str, other: &str) -> bool {
+    one == other || one.to_lowercase() == other.to_lowercase()
+}
+
+/// The persona with a name: the one with exactly this name, or else the only one that differs in case.
+pub fn find<'a>(personas: &'a Personas, name: &str) -> Option<&'a Arc<Persona>> {
+    personas.get(name).or_else(|| {
+        let mut same = personas.iter().filter(|(known, _)| is_same_name(known, name));
+        same.next().filter(|_| same.next().is_none()).map(|(_, persona)| persona)
+    })
+}
+
 /// Which shared tools a persona inherits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Inherit {
@@ -102,3 +115,27 @@ impl Persona {
 
 /// All personas, by name.
 pub type Personas = BTreeMap<String, Arc<Persona>>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_compare_without_case_unless_that_is_ambiguous() {
+        let named = |names: &[&str]| -> Personas {
+            let persona = |name: &str| Persona::new(name, None, Inherit::Shared, None).expect("no globs");
+            names.iter().map(|name| ((*name).to_owned(), Arc::new(persona(name)))).collect()
+        };
+        let cases: [(&[&str], &str, Option<&str>); 5] = [
+            (&["Atlas", "Scribe"], "atlas", Some("Atlas")),
+            (&["Atlas", "Scribe"], "ATLAS", Some("Atlas")),
+            (&["Atlas", "atlas"], "atlas", Some("atlas")),
+            (&["Atlas", "atlas"], "ATLAS", None),
+            (&["Atlas"], "Atla", None),
+        ];
+        for (names, wanted, expected) in cases {
+            let personas = named(names);
+            assert_eq!(find(&personas, wanted).map(|persona| persona.name()), expected, "{names:?} {wanted}");
+        }
+    }
+}

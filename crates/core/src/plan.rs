@@ -1,5 +1,6 @@
 //! Plans: calls queued in order, for review as a whole before any of them runs.
 
+use crate::persona::is_same_name;
 use crate::words::words;
 use uuid::Uuid;
 
@@ -45,12 +46,11 @@ impl Plan {
     /// Whether the plan queues the calls of `user` with `persona` in `session`.
     pub fn covers(&self, user: &str, persona: Option<&str>, session: Option<&str>) -> bool {
         // A plan without a persona or session covers all of them; one with either covers only that one.
-        let matches =
-            |bound: &Option<String>, given: Option<&str>| bound.is_none() || bound.as_deref() == given;
+        let is = |one: &str, other: Option<&str>| other.is_some_and(|other| is_same_name(one, other));
         self.state == PlanState::Open
             && self.user == user
-            && matches(&self.persona, persona)
-            && matches(&self.session, session)
+            && self.persona.as_deref().is_none_or(|bound| is(bound, persona))
+            && self.session.as_deref().is_none_or(|bound| Some(bound) == session)
     }
 
     /// Whether it is an open plan of `user`.

@@ -1,6 +1,8 @@
 //! Retries: when they are safe, and how long to wait.
 
 use crate::catalog::Tool;
+use crate::effects::claims_read_only;
+use crate::server::SideEffects;
 use std::time::Duration;
 
 /// The retry settings of failed calls.
@@ -63,19 +65,24 @@ pub enum Repeat {
 }
 
 impl Repeat {
-    /// Whether calls of a tool may be repeated. A name that suggests reading is not sufficient.
+    /// Whether calls of a tool may be repeated. A name that suggests reading is not sufficient, but the server's
+    /// `readOnlyHint` is, unless the operator labelled the tool or does not trust the server's annotations: if it is
+    /// wrong, a read is repeated.
     pub fn of(tool: &Tool) -> Self {
         let effect = tool.effect();
         let reads = effect.is_vouched_for() && !effect.rung.writes();
-        if reads || tool.terms.idempotency_key { Self::Harmless } else { Self::IfUnsent }
+        let is_labelled = tool.terms.side_effects != SideEffects::Network;
+        let is_distrusted = tool.server.defaults.trust_annotations == Some(false);
+        let claims = || !is_labelled && !is_distrusted && claims_read_only(&tool.definition);
+        if reads || tool.terms.idempotency_key || claims() { Self::Harmless } else { Self::IfUnsent }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::json::RawJson;
     use crate::manifest::ToolTerms;
-    use crate::server::SideEffects;
     use crate::server::tests::entry;
     use std::sync::Arc;
 
@@ -109,6 +116,26 @@ mod tests {
         ];
         for (name, label, key, expected) in cases {
             assert_eq!(Repeat::of(&tool(name, label, key)), expected, "{name} {label:?} {key}");
+        }
+    }
+
+    // Issue 24: reads of servers without `trust_annotations` were not repeated.
+    #[test]
+    fn a_read_only_hint_counts_unless_it_is_distrusted_or_overruled() {
+        let cases = [
+            (None, SideEffects::Network, Repeat::Harmless),
+            (Some(true), SideEffects::Network, Repeat::Harmless),
+            (Some(false), SideEffects::Network, Repeat::IfUnsent),
+            (None, SideEffects::Write, Repeat::IfUnsent),
+        ];
+        for (trust, label, expected) in cases {
+            let mut server = entry("s");
+            server.defaults.trust_annotations = trust;
+            let server = Arc::new(server);
+            let mut tool = Tool::bare(server.clone(), "t", "s_t");
+            tool.definition = RawJson::trusted(r#"{"annotations":{"readOnlyHint":true}}"#);
+            tool.terms = Arc::new(ToolTerms { side_effects: label, ..ToolTerms::of_server(&server) });
+            assert_eq!(Repeat::of(&tool), expected, "{trust:?} {label:?}");
         }
     }
 }

@@ -1,6 +1,6 @@
 //! A server as configured: the common form of all configuration formats.
 
-use crate::answerer::ApprovalBy;
+use crate::answerer::{ApprovalBy, ConsentTerm};
 use crate::credential::is_credential;
 use crate::names::{EVERYONE, ServerName};
 use crate::redact;
@@ -47,6 +47,8 @@ pub struct ServerEntry {
     pub connect_timeout: Duration,
     /// How often an idle connection is checked.
     pub health_check_interval: Duration,
+    /// How often a server that does not announce changes is listed again; zero for never.
+    pub discovery_interval: Duration,
     /// What happens when it disconnects.
     pub restart: Restart,
     /// Which era of the protocol is used with it.
@@ -173,13 +175,13 @@ pub struct ToolDefaults {
     /// Whether calls of one tool may overlap; absent means not specified.
     pub allow_parallel: Option<bool>,
     /// Whether a person must consent before the first use.
-    pub requires_consent: bool,
+    pub requires_consent: ConsentTerm,
     /// Who must approve each call.
     pub approval: ApprovalBy,
     /// Whether calls carry an idempotency key and may be retried.
     pub idempotency_key: bool,
-    /// Whether the server's own annotations are trusted.
-    pub trust_annotations: bool,
+    /// Whether the server's own annotations are trusted; if absent, `readOnlyHint` counts only for retries.
+    pub trust_annotations: Option<bool>,
     /// Default manifest `auth` hints (required, type, envs, scopes, docs); each tool's own hints take precedence.
     pub auth: Option<serde_json::Value>,
     /// The version of tools that do not declare one.
@@ -192,10 +194,10 @@ impl Default for ToolDefaults {
             side_effects: SideEffects::Network,
             default_timeout: None,
             allow_parallel: None,
-            requires_consent: true,
+            requires_consent: ConsentTerm::ByDefault,
             approval: ApprovalBy::None,
             idempotency_key: false,
-            trust_annotations: false,
+            trust_annotations: None,
             auth: None,
             version: None,
         }
@@ -311,6 +313,7 @@ impl ServerEntry {
             timeout: Duration::from_secs(30),
             connect_timeout: Duration::from_secs(30),
             health_check_interval: Duration::from_secs(60),
+            discovery_interval: Duration::from_secs(300),
             restart: Restart::Backoff,
             era: EraChoice::Auto,
             compliance_level: None,

@@ -16,6 +16,7 @@ use toolbooth_core::json::RawJson;
 use toolbooth_core::manifest::{Manifest, ManifestScope, Overlay, ProviderKind, ProviderSpec};
 use toolbooth_core::names::ServerName;
 use toolbooth_core::persona::{Inherit, Persona};
+use toolbooth_core::registry::{is_shared, owner_of};
 use toolbooth_core::secret::SecretText;
 use toolbooth_core::server::{Inject, RemoteEndpoint, ServerEntry, SideEffects, Transport};
 
@@ -164,7 +165,7 @@ fn an_overlay_replaces_texts_and_terms_and_keeps_supplied_parameters() {
     );
     let injected = tool.injected.as_ref().unwrap();
     assert!(injected.hides("username") && injected.hides("_atlas_user"));
-    assert_eq!((tool.terms.timeout.as_secs(), tool.terms.requires_consent), (5, false));
+    assert_eq!((tool.terms.timeout.as_secs(), tool.terms.requires_consent.is_required()), (5, false));
     assert_eq!(tool.effect().rung, Rung::Write);
     assert_eq!(*tool.digest(), digest, "an operator's overrides need no approval");
     assert_eq!(names(&catalog, &me), ["fs_read", "fs_write"]);
@@ -184,7 +185,7 @@ fn each_entry_has_its_outcome() {
     let cases: [(Manifest, EntryOutcome); 8] = [
         (entry("web_find"), EntryOutcome::Overlay { tool: "mcp.web.find".into() }),
         (entry("mcp.web.find"), EntryOutcome::Overlay { tool: "mcp.web.find".into() }),
-        (entry("find"), EntryOutcome::Waiting), // any server could use this name
+        (entry("find"), EntryOutcome::Overlay { tool: "mcp.web.find".into() }), // the only tool with this own name
         (
             Manifest { providers: vec![mcp("web", "open")], ..entry("look") },
             EntryOutcome::Overlay { tool: "mcp.web.open".into() },
@@ -485,4 +486,80 @@ fn denied_tools_are_excluded_under_every_name() {
         let same = again.iter().all(|(name, part)| Arc::ptr_eq(part, &catalog.servers()[name]));
         assert!(same, "{allow:?} {deny:?}");
     }
+}
+
+#[test]
+fn an_entry_without_providers_binds_to_the_only_tool_with_its_own_name() {
+    let labelled = Manifest {
+        overlay: Overlay { side_effects: Some(SideEffects::None), ..Overlay::default() },
+        ..entry("google_search")
+    };
+    let mut world =
+        World::new(vec![(server("browser"), vec![tool("google_search")]), (server("b"), vec![tool("x")])]);
+    let assembly = world.with(std::slice::from_ref(&labelled));
+    assert_eq!(
+        assembly.entries[0].outcome,
+        EntryOutcome::Overlay { tool: "mcp.browser.google_search".into() }
+    );
+    let catalog = Catalog::new(1, assembly.parts);
+    let ann = Caller::owner("ann");
+    let bound = found(&catalog, "google_search", &ann).unwrap();
+    assert_eq!((&*bound.exposed, bound.terms.side_effects), ("google_search", SideEffects::None));
+
+    let mut world = World::new(vec![
+        (server("a"), vec![tool("google_search")]),
+        (server("b"), vec![tool("google_search")]),
+    ]);
+    let assembly = world.with(std::slice::from_ref(&labelled));
+    let EntryOutcome::SetAside(reason) = &assembly.entries[0].outcome else { panic!("{assembly:?}") };
+    assert!(reason.contains("several servers"), "{reason}");
+
+    // A server cannot take an entry for another server's tool, nor a permission, by the name of its own tool.
+    let mut world = World::new(vec![(server("evil"), vec![tool("bank_pay"), tool("mcp.bank.pay")])]);
+    world.known.push(Arc::new(server("bank")));
+    let entries = [entry("bank_pay"), entry("mcp.bank.pay")];
+    for report in world.with(&entries).entries {
+        assert_eq!(report.outcome, EntryOutcome::Waiting, "{}", report.name);
+    }
+    let mut world = World::new(vec![(server("evil"), vec![tool("google_search")])]);
+    let catalog = world.catalog(&[labelled]);
+    let persona = Persona::new("dev", Some(&["google_*".to_owned()]), Inherit::Nothing, None).unwrap();
+    let dev = Caller { persona: Some(Arc::new(persona)), ..ann };
+    assert!(found(&catalog, "google_search", &dev).is_none());
+}
+
+#[test]
+fn a_persona_overrides_fields_of_a_shared_entry_with_one_provider() {
+    let shared = Manifest { providers: vec![mcp("fs", "read")], ..entry("look") };
+    let own = Manifest {
+        scope: ManifestScope::Persona("Atlas".into()),
+        description: Some("The way Atlas likes it.".into()),
+        ..entry("look")
+    };
+    let mut world = World::new(vec![(server("fs"), vec![tool("read")])]);
+    let assembly = world.with(&[shared, own]);
+    assert_eq!(assembly.entries[1].outcome, EntryOutcome::Overlay { tool: "mcp.fs.read".into() });
+    let catalog = Catalog::new(1, assembly.parts);
+    let ann = Caller::owner("ann");
+    let described = |caller: &Caller| found(&catalog, "look", caller).unwrap().description();
+    assert_eq!(described(&as_persona(&ann, "Atlas")).as_deref(), Some("The way Atlas likes it."));
+    assert_eq!(described(&ann).as_deref(), Some("The read."));
+}
+
+#[test]
+fn a_personas_version_of_a_tool_is_its_own() {
+    let own = Manifest {
+        scope: ManifestScope::Persona("Atlas".into()),
+        providers: vec![mcp("fs", "read")],
+        ..entry("atlas_read")
+    };
+    let mut world = World::new(vec![(server("fs"), vec![tool("read"), tool("write")])]);
+    let catalog = world.catalog(&[own]);
+    let ann = Caller::owner("ann");
+    let atlas = as_persona(&ann, "atlas");
+    let version = found(&catalog, "atlas_read", &atlas).expect("names of personas compare without case");
+    assert_eq!((is_shared(&version), owner_of(&version)), (false, Some("Atlas")));
+    let shared = found(&catalog, "fs_write", &atlas).unwrap();
+    assert_eq!((is_shared(&shared), owner_of(&shared)), (true, None));
+    assert_eq!(found(&catalog, "atlas_read", &ann).map(|tool| tool.exposed.to_string()), None);
 }

@@ -8,7 +8,7 @@
 //! | 2 resolve | finds the tool by its name | `core/call` |
 //! | 3 authorise | checks that the caller may use the tool | `core/call` |
 //! | 4 draft | checks the arguments against the tool's schema | `core/call` |
-//! | 5 judge | applies the operator's policies: run, ask a person, queue in a plan, refuse, or hide the tool | `core/call`, `approvals` |
+//! | 5 judge | applies the operator's policies: run, ask a person, queue in a plan, refuse, or hide the tool; asks the operator's hooks | `core/call`, `approvals`, `call/hooking.rs` |
 //! | 6 seal | adds what only the gateway supplies: identity, `_mcp_data`, file URLs, idempotency keys | `core/call`, `call/seal.rs` |
 //! | 7 route | chooses the tool's server or its list of providers | `core/call`, `routing` |
 //! | 8 dispatch | sends the call, with one deadline over all retries | `call/dispatch.rs`, `call/serving` |
@@ -29,6 +29,7 @@ mod client_channel;
 mod contain;
 mod deadline;
 mod dispatch;
+mod hooking;
 mod options;
 mod pipeline;
 mod record;
@@ -36,6 +37,7 @@ mod sampling;
 mod seal;
 mod serving;
 mod shape;
+mod summary;
 mod unattended;
 mod undelivered;
 mod unrecorded;
@@ -50,6 +52,7 @@ use crate::answer::Answer;
 use crate::approvals::ApprovalOutcome;
 use crate::catalog::CatalogReadiness;
 use contain::contain_panics;
+use options::DispatchOptions;
 use record::CallRecord;
 use serving::ProviderOutcome;
 use std::pin::pin;
@@ -62,6 +65,7 @@ use toolbooth_upstream::CallLink;
 use toolbooth_upstream::connection::{ProgressMode, Round};
 use toolbooth_upstream::peer::ResultReading;
 use undelivered::Undelivered;
+use uuid::Uuid;
 
 /// A tool call as the MCP or REST server passes it to the engine.
 #[derive(Debug)]
@@ -80,6 +84,10 @@ pub struct CallRequest {
     pub reading: ResultReading,
     /// How long to wait for a person's approval; `None` for the configured `approval.wait_seconds`.
     pub approval_wait: Option<Duration>,
+    /// The caller's deadline, which comes before the tool's own; bounded by `limits.max_call_seconds`.
+    pub timeout: Option<Duration>,
+    /// The id of the call, if the front end names it before the call ends; `None` for a new one.
+    pub id: Option<Uuid>,
 }
 
 impl CallPipeline {
@@ -93,7 +101,7 @@ impl CallPipeline {
         if unwrap_meta_call(&mut request.incoming) {
             request.readiness = None;
         }
-        let mut record = CallRecord::open(self, &mut request.incoming);
+        let mut record = CallRecord::open(self, request.id, &mut request.incoming);
         let answer = contain_panics(pin!(self.run_stages(request, &mut record, link))).await;
         pin!(record.close(answer)).await
     }
@@ -113,6 +121,8 @@ impl CallPipeline {
             questions,
             reading,
             approval_wait,
+            timeout,
+            id: _,
         } = request;
 
         // A guard, kept until the end of this function: dropping it adds the running time to what the caller has used of
@@ -141,7 +151,21 @@ impl CallPipeline {
 
             // Stage 5: judge. The policies are read in every pass: a reload may have replaced them while a person was
             // asked.
-            let judgement = judge(draft, &self.terms.load().policies)?;
+            let mut judgement = judge(draft, &self.terms.load().policies)?;
+            // The operator's hooks see calls that would run now.
+            if let Judgement::Run(judged) = judgement {
+                judgement = match self.has_pre_hooks(&judged.draft().tool) {
+                    true => {
+                        let hooked = Box::pin(self.ask_pre_hooks(judged, record.id())).await?;
+                        if let Judgement::Run(judged) = &hooked {
+                            // A hook may have changed the arguments.
+                            record.note_draft(judged.draft());
+                        }
+                        hooked
+                    }
+                    false => Judgement::Run(judged),
+                };
+            }
             let judged = match judgement {
                 Judgement::Run(judged) => judged,
                 Judgement::Queue(waiting) => {
@@ -166,9 +190,12 @@ impl CallPipeline {
             self.allowances.charge(&sealed, &mut usage)?;
 
             // The result must be read whole if a person approved the call (it is stored with the held call), if the
-            // call names files (tokens of their URLs are removed from it), or if warnings are added to it.
-            let must_read =
-                record.is_approved() || record.file_grant().is_some() || !sealed.warnings().is_empty();
+            // call names files (tokens of their URLs are removed from it), if warnings are added to it, or if a hook sees
+            // it.
+            let must_read = record.is_approved()
+                || record.file_grant().is_some()
+                || !sealed.warnings().is_empty()
+                || self.has_post_hooks(sealed.tool());
             let reading = if must_read { ResultReading::Whole } else { reading };
             // An approval is valid for one call. Answers in a new request would be a new call, without the approval.
             let questions = if record.is_approved() { QuestionHandling::DuringCall } else { questions };
@@ -176,6 +203,7 @@ impl CallPipeline {
 
             // Stages 7 and 8: route and dispatch.
             let options = record.dispatch_options(std::mem::take(&mut round), progress, questions, reading);
+            let options = DispatchOptions { timeout, ..options };
             if sealed.tool().terms.providers.is_empty() {
                 let answer = pin!(self.dispatch(&sealed, route(&sealed), options, link)).await;
                 let answer = answer.map_err(|undelivered| record.note_failure(&sealed, *undelivered))?;
@@ -190,6 +218,12 @@ impl CallPipeline {
 
         // Stage 9: shape.
         let answer = pin!(self.shape(&sealed, record.id(), answer, link)).await;
+        let answer = match answer {
+            Ok(answer) if self.has_post_hooks(sealed.tool()) => {
+                Box::pin(self.ask_post_hooks(&sealed, record.id(), answer)).await
+            }
+            other => other,
+        };
         let answer = answer.map_err(|problem| {
             record.note_failure(&sealed, *Undelivered::after_answer(&sealed, problem, &self.clock))
         })?;

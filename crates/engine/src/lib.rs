@@ -21,6 +21,7 @@ pub mod events;
 pub mod exposure;
 pub mod files;
 pub mod health;
+pub mod hooks;
 pub mod inquiry;
 mod keys;
 pub mod own;

@@ -11,7 +11,7 @@ use crate::answer::Answer;
 use crate::request_state::LIFETIME;
 use std::collections::HashMap;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use toolbooth_core::fault::Problem;
 use toolbooth_upstream::{ClientQuestion, LinkEvents};
 
@@ -51,8 +51,30 @@ pub struct ParkingLot {
 
 #[derive(Debug, Default)]
 struct ParkedCalls {
-    calls: HashMap<String, (Arc<str>, ParkedCall)>,
+    calls: HashMap<String, ParkedEntry>,
     of_user: HashMap<Arc<str>, usize>,
+    /// The number of calls that were parked so far.
+    parked_so_far: u64,
+}
+
+/// A parked call with its owner.
+#[derive(Debug)]
+struct ParkedEntry {
+    user: Arc<str>,
+    call: ParkedCall,
+    /// Distinguishes this entry from later ones with the same handle.
+    number: u64,
+}
+
+impl ParkedCalls {
+    fn remove(&mut self, handle: &str) -> Option<ParkedCall> {
+        let ParkedEntry { user, call, .. } = self.calls.remove(handle)?;
+        match self.of_user.get_mut(&user) {
+            Some(mine) if *mine > 1 => *mine -= 1,
+            _ => drop(self.of_user.remove(&user)),
+        }
+        Some(call)
+    }
 }
 
 impl ParkingLot {
@@ -62,32 +84,53 @@ impl ParkingLot {
         let mut bytes = [0_u8; 16];
         getrandom::fill(&mut bytes).ok()?;
         let handle: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-        {
-            let mut parked_calls = self.parked_calls.lock().unwrap_or_else(PoisonError::into_inner);
+        self.park_as(handle, user, parked)
+    }
+
+    /// The same with a handle that is not secret: only [`Self::take_of`] with the same user may return the call.
+    pub fn park_as(&self, handle: String, user: &Arc<str>, parked: ParkedCall) -> Option<String> {
+        let number = {
+            let mut parked_calls = self.lock();
             let mine = parked_calls.of_user.get(user).copied().unwrap_or_default();
-            if parked_calls.calls.len() >= MAX_PARKED || mine >= MAX_OF_USER {
+            let is_full = parked_calls.calls.len() >= MAX_PARKED || mine >= MAX_OF_USER;
+            if is_full || parked_calls.calls.contains_key(&handle) {
                 return None;
             }
-            parked_calls.calls.insert(handle.clone(), (user.clone(), parked));
+            parked_calls.parked_so_far += 1;
+            let number = parked_calls.parked_so_far;
+            parked_calls
+                .calls
+                .insert(handle.clone(), ParkedEntry { user: user.clone(), call: parked, number });
             parked_calls.of_user.insert(user.clone(), mine + 1);
-        }
+            number
+        };
         let (lot, expired) = (self.clone(), handle.clone());
         tokio::spawn(async move {
             tokio::time::sleep(LIFETIME).await;
-            drop(lot.take(&expired)); // Dropping it cancels the call at the server.
+            let overdue = {
+                let mut parked_calls = lot.lock();
+                let is_same = parked_calls.calls.get(&expired).is_some_and(|entry| entry.number == number);
+                if is_same { parked_calls.remove(&expired) } else { None }
+            };
+            drop(overdue); // Dropping it cancels the call at the server.
         });
         Some(handle)
     }
 
+    fn lock(&self) -> MutexGuard<'_, ParkedCalls> {
+        self.parked_calls.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Removes a call of this user and returns it.
+    pub fn take_of(&self, user: &str, handle: &str) -> Option<ParkedCall> {
+        let mut parked_calls = self.lock();
+        let is_own = parked_calls.calls.get(handle).is_some_and(|entry| &*entry.user == user);
+        if is_own { parked_calls.remove(handle) } else { None }
+    }
+
     /// Removes a call and returns it.
     pub fn take(&self, handle: &str) -> Option<ParkedCall> {
-        let mut parked_calls = self.parked_calls.lock().unwrap_or_else(PoisonError::into_inner);
-        let (user, parked) = parked_calls.calls.remove(handle)?;
-        match parked_calls.of_user.get_mut(&user) {
-            Some(mine) if *mine > 1 => *mine -= 1,
-            _ => drop(parked_calls.of_user.remove(&user)),
-        }
-        Some(parked)
+        self.lock().remove(handle)
     }
 }
 
@@ -99,6 +142,23 @@ mod tests {
     fn parked() -> ParkedCall {
         let ongoing = OngoingCall { work: Box::pin(std::future::pending()), events: CallLink::new().1 };
         ParkedCall { ongoing, questions: Vec::new() }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_is_returned_to_its_user_only_and_its_next_question_has_its_own_time() {
+        let lot = ParkingLot::default();
+        let ann: Arc<str> = "ann".into();
+        assert!(lot.park_as("call".into(), &ann, parked()).is_some());
+        assert!(lot.park_as("call".into(), &ann, parked()).is_none(), "the handle is in use");
+        assert!(lot.take_of("bob", "call").is_none());
+        let call = lot.take_of("ann", "call").expect("hers");
+        tokio::time::sleep(LIFETIME / 2).await;
+        assert!(lot.park_as("call".into(), &ann, call).is_some());
+        tokio::time::sleep(LIFETIME * 3 / 4).await;
+        assert!(lot.take_of("ann", "call").is_some(), "the first timer does not end the second question");
+        assert!(lot.park_as("call".into(), &ann, parked()).is_some());
+        tokio::time::sleep(LIFETIME * 2).await;
+        assert!(lot.take_of("ann", "call").is_none(), "it has expired");
     }
 
     #[tokio::test]

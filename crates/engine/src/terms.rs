@@ -1,6 +1,7 @@
 //! The settings that calls are made under. A reload replaces them as a whole.
 
 use crate::encoder::Encoder;
+use crate::hooks::CallHooks;
 use arc_swap::ArcSwap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -49,6 +50,8 @@ pub struct Terms {
     pub exposure: Arc<exposure::ExposureTerms>,
     /// The encoder for search, if one is configured.
     pub encoder: Option<Arc<Encoder>>,
+    /// The operator's hooks, which are asked before and after calls.
+    pub hooks: CallHooks,
     /// Secret values of the configuration, which are masked in stored and displayed text.
     pub secrets: KnownSecrets,
 }
@@ -189,6 +192,7 @@ impl Default for Terms {
             gate: ToolGate::default(),
             exposure: Arc::default(),
             encoder: None,
+            hooks: CallHooks::default(),
             secrets: KnownSecrets::default(),
         }
     }

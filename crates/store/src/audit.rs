@@ -1,6 +1,7 @@
 //! The filter for audit rows.
 
 use toolbooth_core::audit::AuditRow;
+use uuid::Uuid;
 
 /// Selects rows of the audit; all given fields must match.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -13,6 +14,10 @@ pub struct AuditFilter {
     pub tool: Option<String>,
     /// Rows of this kind.
     pub kind: Option<String>,
+    /// Rows with this outcome.
+    pub outcome: Option<String>,
+    /// Rows of this call.
+    pub call_id: Option<Uuid>,
     /// Rows with a higher number.
     pub after_seq: Option<u64>,
     /// Rows with a lower number.
@@ -31,6 +36,8 @@ impl AuditFilter {
             && given(&self.server, entry.server.as_deref())
             && given(&self.tool, entry.tool.as_deref())
             && given(&self.kind, Some(&entry.kind))
+            && given(&self.outcome, Some(&entry.outcome))
+            && self.call_id.is_none_or(|id| entry.call_id == Some(id))
             && self.after_seq.is_none_or(|after| row.seq > after)
             && self.before_seq.is_none_or(|before| row.seq < before)
     }

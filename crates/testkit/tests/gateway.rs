@@ -59,6 +59,8 @@ mod forwarding;
 mod framing;
 #[path = "gateway/health.rs"]
 mod health;
+#[path = "gateway/hooks.rs"]
+mod hooks;
 #[path = "gateway/hostile.rs"]
 mod hostile;
 #[path = "gateway/invalid_requests.rs"]
@@ -101,6 +103,8 @@ mod registry;
 mod reload;
 #[path = "gateway/remote.rs"]
 mod remote;
+#[path = "gateway/rest_calls.rs"]
+mod rest_calls;
 #[path = "gateway/rest_tools.rs"]
 mod rest_tools;
 #[path = "gateway/results.rs"]

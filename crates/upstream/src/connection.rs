@@ -85,13 +85,22 @@ pub struct UpstreamRequest<'a> {
     pub headers: Vec<(HeaderName, HeaderValue)>,
 }
 
-/// Whether the client wants progress notifications.
+/// Whether progress notifications are wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProgressMode {
-    /// Request progress.
+    /// Request progress for the client.
     Wanted,
+    /// Request progress for events; the client of the call gets none.
+    Observed,
     /// Do not request progress.
     Unwanted,
+}
+
+impl ProgressMode {
+    /// Whether the server is asked for progress.
+    pub fn is_requested(self) -> bool {
+        self != Self::Unwanted
+    }
 }
 
 /// The parameters of a sealed call that differ between the rounds of a multi-round call.
@@ -217,7 +226,7 @@ impl Connection {
 
     fn outbound(&self, mut request: UpstreamRequest<'_>, question_policy: QuestionPolicy) -> EncodedRequest {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
-        let token = (request.progress == ProgressMode::Wanted).then_some(id);
+        let token = request.progress.is_requested().then_some(id);
         let mut headers = std::mem::take(&mut request.headers);
         let mut name = None;
         if self.era == Era::Modern {
@@ -316,6 +325,14 @@ impl Connection {
     pub fn announces_changes(&self) -> bool {
         ["tools", "prompts", "resources"].iter().any(|kind| {
             self.capabilities.at(&[kind, "listChanged"]).is_some_and(|value| value.as_str() == "true")
+        })
+    }
+
+    /// Whether the server announces changes of all its lists.
+    pub fn announces_all_changes(&self) -> bool {
+        ["tools", "prompts", "resources"].iter().all(|kind| {
+            let changes = self.capabilities.at(&[kind, "listChanged"]);
+            !self.can(kind) || changes.is_some_and(|value| value.as_str() == "true")
         })
     }
 

@@ -426,6 +426,7 @@ impl QuestionAnswer {
 /// Removes a call that its caller dropped, and cancels it on the server.
 struct CancelCallOnDrop<'a> {
     peer: &'a DuplexPeer,
+    link: &'a CallLink,
     id: u64,
     armed: bool,
 }
@@ -443,7 +444,7 @@ impl Drop for CancelCallOnDrop<'_> {
         if waited && self.armed {
             let mut params = ObjectWriter::default();
             params.raw("requestId", &RawJson::trusted(self.id.to_string()));
-            params.text("reason", "the caller went away");
+            params.text("reason", self.link.cancel_reason());
             let text = write_notification("notifications/cancelled", Some(&params.finish()));
             let _ = self.peer.outgoing.try_send(text);
         }
@@ -474,7 +475,7 @@ impl Peer for Arc<DuplexPeer> {
         }
         // Handshake requests cannot be cancelled.
         let armed = !matches!(outbound.method, "initialize" | "server/discover");
-        let mut guard = CancelCallOnDrop { peer: self, id: outbound.id, armed };
+        let mut guard = CancelCallOnDrop { peer: self, link, id: outbound.id, armed };
         let text = outbound.text;
         if let Err(refused) = self.outgoing.try_send(text) {
             self.waiting().calls.remove(&outbound.id);

@@ -136,6 +136,16 @@ pub enum UpstreamError {
         /// The server.
         server: String,
     },
+    /// The server refused the request because it has too many.
+    #[error("server `{server}` is overloaded: it answered HTTP {status}")]
+    Overloaded {
+        /// The server.
+        server: String,
+        /// 429 or 503.
+        status: u16,
+        /// How long the server asks to wait.
+        retry_after: Option<Duration>,
+    },
     /// The outgoing queue is full.
     #[error("server `{server}` is busy: its queue is full")]
     Busy {
@@ -217,6 +227,7 @@ impl UpstreamError {
             | Self::StartTimeout { .. }
             | Self::NeedsAuth { .. }
             | Self::SessionExpired { .. }
+            | Self::Overloaded { .. }
             | Self::Busy { .. }
             | Self::ShareUsed { .. }
             | Self::NotStarted(_) => SentStatus::No,
@@ -265,7 +276,7 @@ impl Fault for UpstreamError {
             Self::BadAnswer { .. } => "server.bad-answer",
             Self::NeedsAuth { .. } => "server.needs-auth",
             Self::SessionExpired { .. } => "server.session-expired",
-            Self::Busy { .. } | Self::ShareUsed { .. } => "server.busy",
+            Self::Busy { .. } | Self::ShareUsed { .. } | Self::Overloaded { .. } => "server.busy",
             Self::Flooded { .. } => "server.flood",
             Self::AskedTooMuch { .. } => "server.asked-too-much",
             Self::NotStarted(problem) => problem.code,
@@ -320,6 +331,9 @@ impl Fault for UpstreamError {
             Self::Flooded { server, .. } => Some(format!(
                 "`toolbooth servers logs {server}` may show why it sends so many requests; report it to its author"
             )),
+            Self::Overloaded { retry_after: Some(wait), .. } => {
+                Some(format!("it asks to wait for {} s", wait.as_secs().max(1)))
+            }
             Self::NotStarted(problem) => problem.hint.clone(),
             _ => None,
         }

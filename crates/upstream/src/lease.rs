@@ -5,9 +5,10 @@
 //! asked: with two such calls side by side, one user might confirm an action of another user's call. A call
 //! that finds the turn taken uses a spare connection instead of waiting for a slow call (see `spares`).
 //!
-//! Calls whose clients cannot be asked take no turn, because most servers never ask. A question that arrives
-//! while one of them is in flight is refused, and from then on such calls take turns too, so that questions
-//! can be assigned again.
+//! Calls whose clients cannot be asked, or are asked only if no other call is in flight (REST), take no turn,
+//! because most servers never ask. A question that arrives while several calls are in flight, or one whose
+//! client cannot be asked, is refused. From then on such calls take turns too, so that questions can be
+//! assigned again.
 
 use crate::connection::{ASKABLE, Connection, SharedConnection, UpstreamRequest};
 use crate::error::UpstreamError;
@@ -17,7 +18,7 @@ use std::ops::Deref;
 use std::pin::pin;
 use std::sync::PoisonError;
 use tokio::sync::OwnedSemaphorePermit;
-use toolbooth_core::caller::ClientFacts;
+use toolbooth_core::caller::{AskedWhen, ClientFacts};
 
 /// A call's lease of a connection. It holds the connection's turn, if the call needs one, until it is
 /// dropped.
@@ -63,7 +64,9 @@ impl ConnectionLease {
 
     /// Whether the server may ask this client questions.
     fn question_policy_for(&self, client: &ClientFacts) -> QuestionPolicy {
-        let is_attributable = self.connection.turns.is_none() || self.turn.is_some();
+        // Without turns, a question is assigned only if a single call is in flight.
+        let is_attributable =
+            self.connection.turns.is_none() || self.turn.is_some() || client.asked_when == AskedWhen::Alone;
         match self.connection.question_policy {
             QuestionPolicy::Allowed if is_attributable && can_be_asked(client) => QuestionPolicy::Allowed,
             QuestionPolicy::Allowed | QuestionPolicy::Refused => QuestionPolicy::Refused,
@@ -72,8 +75,13 @@ impl ConnectionLease {
     }
 }
 
+/// Whether the calls of a client take turns before the server has asked anything.
+pub(crate) fn takes_turns(client: &ClientFacts) -> bool {
+    client.asked_when == AskedWhen::InTurn && can_be_asked(client)
+}
+
 /// Whether a client can be asked anything.
-pub(crate) fn can_be_asked(client: &ClientFacts) -> bool {
+fn can_be_asked(client: &ClientFacts) -> bool {
     ASKABLE.iter().any(|capability| client.can(capability))
 }
 

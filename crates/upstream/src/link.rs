@@ -6,7 +6,7 @@ use futures_util::task::AtomicWaker;
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 use tokio::sync::oneshot;
@@ -60,6 +60,12 @@ impl std::fmt::Debug for PendingQuestion {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("PendingQuestion").finish_non_exhaustive()
     }
+}
+
+/// Sees the progress of a call, besides its client.
+pub trait ProgressObserver: std::fmt::Debug + Send + Sync {
+    /// A progress notification's parameters, without secrets and file tokens. Must not block.
+    fn progress(&self, params: &RawJson);
 }
 
 /// Answers some questions instead of the client.
@@ -125,6 +131,10 @@ struct LinkState {
     reads_updates: AtomicBool,
     /// Files that came in updates.
     artifacts: Mutex<Vec<Artifact>>,
+    /// Sees every progress notification, besides the client.
+    observer: OnceLock<Arc<dyn ProgressObserver>>,
+    /// Whether the deadline of the current attempt has passed.
+    is_overdue: AtomicBool,
 }
 
 impl LinkState {
@@ -336,8 +346,38 @@ impl CallLink {
     /// Sends a progress notification to the client. A slow client loses progress, never the result.
     pub fn progress(&self, params: RawJson) {
         self.shared.signs.progress.fetch_add(1, Ordering::Relaxed);
-        let params = self.updated(strip_gateway_meta(params));
-        let _ = self.shared.send(LinkEvent::Progress(self.clean(params)));
+        let params = self.clean(self.updated(strip_gateway_meta(params)));
+        if let Some(observer) = self.shared.observer.get() {
+            observer.progress(&params);
+        }
+        let _ = self.shared.send(LinkEvent::Progress(params));
+    }
+
+    /// Notes that a new attempt begins, with a deadline of its own.
+    pub fn begin_attempt(&self) {
+        // Almost no attempt is overdue: do not write if nothing changes.
+        if self.shared.is_overdue.load(Ordering::Relaxed) {
+            self.shared.is_overdue.store(false, Ordering::Relaxed);
+        }
+    }
+
+    /// Notes that the deadline of the current attempt has passed: its server is given that as the reason of the
+    /// cancellation.
+    pub fn end_overdue_attempt(&self) {
+        self.shared.is_overdue.store(true, Ordering::Relaxed);
+    }
+
+    /// The reason that the server of a cancelled request is given.
+    pub(crate) fn cancel_reason(&self) -> &'static str {
+        match self.shared.is_overdue.load(Ordering::Relaxed) {
+            true => "the call timed out",
+            false => "the caller went away",
+        }
+    }
+
+    /// Sets the observer of the call's progress. The first one stays.
+    pub fn observe(&self, observer: impl FnOnce() -> Arc<dyn ProgressObserver>) {
+        self.shared.observer.get_or_init(observer);
     }
 
     /// Enables reading of updates in progress messages; the files in them are kept.

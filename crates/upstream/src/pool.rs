@@ -11,7 +11,7 @@ use crate::connection::{Connection, SharedConnection};
 use crate::connection_group::{ConnectionGroup, ConnectionKey, SharingGroup};
 use crate::credential::ServerCredential;
 use crate::error::UpstreamError;
-use crate::lease::{ConnectionLease, can_be_asked};
+use crate::lease::{ConnectionLease, takes_turns};
 use crate::list_changes;
 use crate::oauth::Authorizer;
 use crate::open::{OpenContext, OpenRequest};
@@ -155,10 +155,9 @@ impl Pool {
         client: &ClientFacts,
     ) -> Result<ConnectionLease, UpstreamError> {
         let group = self.group(caller, client).await?;
-        let takes_turns = group.home.turns.is_some();
-        // Calls whose clients cannot be asked share the connection until the server sends a question during a
-        // call.
-        if takes_turns && (can_be_asked(client) || group.home.peer.has_asked()) {
+        let has_turns = group.home.turns.is_some();
+        // Calls whose clients take no turns share the connection until the server sends a question during a call.
+        if has_turns && (takes_turns(client) || group.home.peer.has_asked()) {
             return Ok(Box::pin(self.lease(&group)).await);
         }
         Ok(ConnectionLease::shared(group.home))

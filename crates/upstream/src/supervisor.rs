@@ -12,6 +12,7 @@ use crate::process::StderrTail;
 use crate::state::ServerState;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio::time::Instant;
@@ -100,6 +101,8 @@ pub struct Supervised {
     pub stderr: StderrTail,
     state: watch::Receiver<ServerState>,
     commands: mpsc::Sender<SupervisorCommand>,
+    /// Whether it was disconnected by hand: requests do not connect it again.
+    is_held_off: AtomicBool,
 }
 
 impl Supervised {
@@ -132,7 +135,8 @@ impl Supervised {
             backoff: Backoff::default(),
         };
         tokio::spawn(keeper.run(first));
-        Arc::new(Self { entry, pool, stderr, state: watched, commands })
+        let is_held_off = AtomicBool::new(false);
+        Arc::new(Self { entry, pool, stderr, state: watched, commands, is_held_off })
     }
 
     /// The server's current state.
@@ -186,6 +190,14 @@ impl Supervised {
 
     /// Waits until the server is connected, or returns why it is not.
     pub async fn ready(&self) -> Result<(), UpstreamError> {
+        if self.is_held_off.load(Ordering::Relaxed) {
+            return Err(UpstreamError::NotConnected {
+                server: self.entry.name.to_string(),
+                state: ServerState::Disconnected.as_str(),
+                reason: "it was disconnected by hand".into(),
+                retry_in: None,
+            });
+        }
         let mut state = self.state.clone();
         if matches!(*state.borrow(), ServerState::Disconnected) {
             let _ = self.commands.send(SupervisorCommand::Connect).await;
@@ -216,21 +228,28 @@ impl Supervised {
 
     /// Connects now, without waiting for the backoff.
     pub async fn connect(&self) {
+        self.is_held_off.store(false, Ordering::Relaxed);
         let _ = self.commands.send(SupervisorCommand::Connect).await;
     }
 
-    /// Disconnects until the next request.
+    /// Disconnects until it is connected or restarted by hand.
     pub async fn disconnect(&self) {
+        self.is_held_off.store(true, Ordering::Relaxed);
         let _ = self.commands.send(SupervisorCommand::Disconnect).await;
     }
 
     /// Closes all connections and connects again.
     pub async fn restart(&self) {
+        self.is_held_off.store(false, Ordering::Relaxed);
         let _ = self.commands.send(SupervisorCommand::Restart).await;
     }
 
-    /// Reads the lists again and waits until they are in the catalog. A disconnected server is connected.
+    /// Reads the lists again and waits until they are in the catalog. A disconnected server is connected, unless it
+    /// was disconnected by hand.
     pub async fn refresh(&self) {
+        if self.is_held_off.load(Ordering::Relaxed) {
+            return;
+        }
         let (done, listed) = oneshot::channel();
         if self.commands.send(SupervisorCommand::Refresh(done)).await.is_ok() {
             let _ = listed.await;
@@ -401,6 +420,12 @@ impl Supervisor {
         checks.tick().await; // The first tick fires immediately, and the handshake was a health check.
         let mut cleanup = tokio::time::interval(CLEANUP_INTERVAL);
         cleanup.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        // A server that announces changes is listed when it does.
+        let lists_again = !self.entry.discovery_interval.is_zero() && !connection.announces_all_changes();
+        let mut discoveries =
+            tokio::time::interval(self.entry.discovery_interval.max(Duration::from_secs(1)));
+        discoveries.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        discoveries.tick().await; // The first tick fires immediately, and the server was just listed.
         loop {
             tokio::select! {
                 command = self.inbox.recv() => match command {
@@ -431,6 +456,14 @@ impl Supervisor {
                     }
                     None => return NextStep::Stop(None),
                 },
+                _ = discoveries.tick(), if lists_again => {
+                    if connection.waits_for_person() {
+                        continue;
+                    }
+                    if let Err(error) = self.list_again(connection).await {
+                        tracing::warn!(server.name = %self.entry.name, "server `{}` could not be listed again: {error}", self.entry.name);
+                    }
+                }
                 _ = cleanup.tick() => self.pool.close_idle(IdleLimits::default()).await,
                 _ = checks.tick() => {
                     // Some servers do not answer while they wait for a person's answer.

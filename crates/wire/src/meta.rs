@@ -21,6 +21,9 @@ pub const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
 /// The token that links progress to its request.
 pub const PROGRESS_TOKEN: &str = "progressToken";
 
+/// The caller's deadline of a tool call, in milliseconds.
+pub const TIMEOUT_MS: &str = "toolbooth/timeout_ms";
+
 /// The prefix of the gateway's own keys in `_meta`. Such keys from clients and servers are removed.
 const GATEWAY_PREFIX: &str = "toolbooth/";
 
@@ -41,6 +44,8 @@ pub struct RequestMeta {
     pub log_level: Option<String>,
     /// The token for progress notifications.
     pub progress_token: Option<RawJson>,
+    /// The caller's deadline of a tool call, in milliseconds, as it was sent.
+    pub timeout_ms: Option<RawJson>,
     /// All members that are neither the protocol's own nor the progress token.
     pub rest: Vec<Member>,
 }
@@ -84,6 +89,7 @@ impl RequestMeta {
                 CLIENT_INFO => found.client_info = Some(value),
                 LOG_LEVEL => found.log_level = value.string().map(Cow::into_owned),
                 PROGRESS_TOKEN => found.progress_token = Some(value),
+                TIMEOUT_MS => found.timeout_ms = Some(value),
                 // A server would take it for a key of the gateway.
                 key if is_gateway_key(key) => {}
                 _ => found.rest.push(Member { key: key.into_owned(), value }),

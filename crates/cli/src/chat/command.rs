@@ -33,7 +33,7 @@ pub struct ChatArguments {
     /// Give the model only these tools.
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     tools: Vec<String>,
-    /// Model to use instead of `llm.model`, at the same endpoint.
+    /// Model to use instead of `llm.model`: one of `llm.endpoints`, or another one at the same endpoint.
     #[arg(long, value_name = "NAME")]
     model: Option<String>,
     /// Write the answer to this file.

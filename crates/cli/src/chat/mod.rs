@@ -139,9 +139,14 @@ impl Chat {
         for round in 1..=MAX_ROUNDS {
             history.trim();
             let messages = history.messages(self.tools.advice());
-            let ChatModel { llm, name: model, max_tokens } = &self.model;
-            let conversation =
-                ChatRequest { model, messages: &messages, tools: &tools, max_tokens: *max_tokens };
+            let ChatModel { llm, name: model, max_tokens, temperature } = &self.model;
+            let conversation = ChatRequest {
+                model,
+                messages: &messages,
+                tools: &tools,
+                max_tokens: *max_tokens,
+                temperature: *temperature,
+            };
             let spinner = Spinner::new(format!("{} is thinking", line(model)));
             let on_text = |piece: &str| {
                 spinner.end();

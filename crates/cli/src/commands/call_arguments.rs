@@ -39,6 +39,15 @@ pub fn read(args: &str) -> Result<String, CommandFailure> {
     }
 }
 
+/// Reads a file, or standard input for `-`.
+pub fn read_source(path: &str) -> Result<String, CommandFailure> {
+    if path == "-" {
+        return read_all(std::io::stdin(), "standard input");
+    }
+    let file = std::fs::File::open(path).map_err(|error| unreadable(path, &error))?;
+    read_all(file, path)
+}
+
 fn read_all(source: impl Read, name: &str) -> Result<String, CommandFailure> {
     let mut text = String::new();
     source.take(MAX_BYTES).read_to_string(&mut text).map_err(|error| unreadable(name, &error))?;

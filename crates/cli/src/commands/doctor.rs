@@ -1,7 +1,7 @@
 //! `toolbooth doctor`: finds problems and suggests fixes.
 
 use super::serve::reloading;
-use super::{in_runtime, trust};
+use super::{config_notices, idle_pins, in_runtime, trust, unsupplied_names};
 use crate::embedded_gateway::ServerSelection;
 use crate::exit::Exit;
 use crate::failure::{CommandFailure, CommandResult};
@@ -14,6 +14,9 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use toolbooth_config::{LoadedConfig, Sources};
 use toolbooth_server::{ListenError, listen};
+
+/// The maximum number of sentences about calls that will be held.
+const MAX_NOTICES: usize = 20;
 
 /// Result of one check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -55,6 +58,7 @@ pub fn run(global: &GlobalOptions) -> CommandResult {
         match toolbooth_config::load_with_trust(&mut sources) {
             Ok(loaded) => {
                 check_config(&mut report, &loaded);
+                check_meaning(&mut report, &loaded);
                 check_gateway_and_servers(&mut report, global, &sources, loaded).await?;
             }
             Err(failure) if failure.is_misuse() => return Err(CommandFailure::config(&failure)),
@@ -69,6 +73,17 @@ pub fn run(global: &GlobalOptions) -> CommandResult {
         }
         finish(&report, global)
     })
+}
+
+/// Reports which calls will be held, and which servers have a process for each user.
+fn check_meaning(report: &mut DoctorReport, loaded: &LoadedConfig) {
+    let held = config_notices::held_calls(loaded).into_iter();
+    for notice in held.take(MAX_NOTICES) {
+        report.note("policy", Status::Ok, notice.text, Some(notice.change));
+    }
+    if let Some(notice) = config_notices::processes_per_user(loaded) {
+        report.note("server", Status::Ok, notice.text, Some(notice.change));
+    }
 }
 
 fn check_config(report: &mut DoctorReport, loaded: &LoadedConfig) {
@@ -112,6 +127,8 @@ async fn check_gateway_and_servers(
             None
         }
     };
+    let settings = loaded.settings.clone();
+    let pins = &settings.exposure.always_load_tools;
     let gateway = match running {
         Some(gateway) => {
             check_gateway(report, &gateway, Some(&loaded)).await;
@@ -127,6 +144,15 @@ async fn check_gateway_and_servers(
     let servers = gateway.get("/servers").await;
     let manifests = gateway.get("/manifests").await;
     let changed = gateway.get("/changes").await;
+    for pin in idle_pins::find(&gateway, pins).await {
+        let message = format!("`{pin}` in `exposure.always_load_tools` matches no tool");
+        let fix =
+            "correct it; `toolbooth tools list` shows the names (a server that was never connected has none)";
+        report.note("tools", Status::Warn, message, Some(fix.into()));
+    }
+    for sentence in unsupplied_names::find(&gateway, &settings).await {
+        report.note("tools", Status::Warn, sentence, Some(unsupplied_names::FIX.into()));
+    }
     gateway.close().await;
     check_manifests(report, &manifests.unwrap_or_default());
     check_changed_tools(report, &changed.unwrap_or_default());
@@ -309,7 +335,8 @@ fn check_server(report: &mut DoctorReport, server: &Value) {
             Some(format!("`toolbooth servers connect {name}`")),
         ),
         _ => {
-            let fix = hint.or_else(|| Some(log_hint(server)));
+            let fix = environment_hint(name, &format!("{reason} {}", text("hint"))).or(hint);
+            let fix = fix.or_else(|| Some(log_hint(server)));
             report.note("server", Status::Fail, format!("{name}: {reason}"), fix);
         }
     }
@@ -350,6 +377,19 @@ fn check_server(report: &mut DoctorReport, server: &Value) {
         };
         report.note("server", Status::Warn, message, None);
     }
+}
+
+/// Suggests variables that the output of a failed server names and that are set here: servers start in a clean
+/// environment.
+fn environment_hint(server: &str, output: &str) -> Option<String> {
+    let missing = config_notices::missing_variables(output, |name| std::env::var_os(name).is_some());
+    let names = missing.join("`, `");
+    (!missing.is_empty()).then(|| {
+        format!(
+            "its output names `{names}`, set here but not for the server: add it to the setting `environment`, or to \
+             `env` of `{server}`; `toolbooth servers logs {server}` shows more"
+        )
+    })
 }
 
 /// Where to find the reason for a server's failure: only processes have a log here.

@@ -37,7 +37,10 @@ pub fn print_server(server: &Value, global: &GlobalOptions) {
     );
     let revision = text("revision").map(|revision| format!("MCP {revision}"));
     let lines = [
-        ("about", text("description")),
+        ("about", text("description").or_else(|| text("short_description"))),
+        ("author", text("author")),
+        ("help", text("help_email")),
+        ("level", text("compliance_level")),
         ("transport", text("transport")),
         ("where", text("target")),
         ("speaks", revision),

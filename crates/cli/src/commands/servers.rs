@@ -31,7 +31,7 @@ enum ServersAction {
     Show { name: String },
     /// Connect a server now.
     Connect { name: String },
-    /// Disconnect a server until the next request.
+    /// Disconnect a server until it is connected again.
     Disconnect { name: String },
     /// Disconnect a server and connect it again.
     Restart { name: String },

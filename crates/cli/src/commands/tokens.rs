@@ -3,6 +3,7 @@
 use super::{on_gateway, print_entries};
 use crate::exit::Exit;
 use crate::failure::{CommandFailure, CommandResult};
+use crate::gateway;
 use crate::gateway_handle::{GatewayHandle, read};
 use crate::global_options::GlobalOptions;
 use crate::remote_gateway::segment;
@@ -10,6 +11,7 @@ use crate::render::{self, Paint, Table, TableCell, Tone, line, wall_ms};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use std::time::Duration;
+use toolbooth_config::settings::AuthMode;
 
 /// The default lifetime of a token.
 const DEFAULT_DAYS: u64 = 30;
@@ -96,6 +98,14 @@ async fn create(
     global: &GlobalOptions,
     arguments: CreateArguments,
 ) -> CommandResult {
+    // A running gateway checks this itself; an embedded one does not use the configured mode.
+    if matches!(gateway, GatewayHandle::Embedded(_)) && is_proxied(global) {
+        return Err(CommandFailure::misuse(
+            "token.bad",
+            "`auth.mode` is `header`: a proxy names the users, and tokens are not accepted",
+            Some("use the proxy, or set `auth.mode: token`"),
+        ));
+    }
     let CreateArguments { user, groups, expires, note } = arguments;
     let lasts = match expires.unwrap_or(TokenLifetime::For(Duration::from_secs(DEFAULT_DAYS * 86_400))) {
         TokenLifetime::For(time) => Some(time.as_secs()),
@@ -122,6 +132,11 @@ async fn create(
         }
     ));
     Ok(Exit::Ok)
+}
+
+/// Whether the configuration lets a proxy name the users.
+fn is_proxied(global: &GlobalOptions) -> bool {
+    gateway::load(global).is_ok_and(|(_, loaded)| loaded.settings.auth.mode == AuthMode::Header)
 }
 
 async fn list(gateway: &GatewayHandle, global: &GlobalOptions) -> CommandResult {

@@ -93,6 +93,8 @@ impl ScriptClient<'_> {
             questions: QuestionHandling::DuringCall,
             reading: ResultReading::Whole,
             approval_wait: None,
+            timeout: None,
+            id: None,
         };
         let (link, events) = CallLink::new();
         let answer = tokio::select! {

@@ -99,7 +99,7 @@ pub struct McpArguments {
 pub enum McpAction {
     /// Connect a server now.
     Connect { name: String },
-    /// Disconnect a server until the next request.
+    /// Disconnect a server until it is connected again.
     Disconnect { name: String },
     /// List tools with their quality scores.
     Tools(Box<ToolListFilter>),

@@ -81,7 +81,7 @@ pub fn help(command: Option<&str>) -> Result<String, CommandFailure> {
 const PAGE: &[(&str, &str)] = &[
     ("/mcp", "list servers with their state and tools"),
     ("/mcp connect NAME", "connect a server now"),
-    ("/mcp disconnect NAME", "disconnect a server until the next request"),
+    ("/mcp disconnect NAME", "disconnect a server until it is connected again"),
     ("/mcp tools", "list tools with their quality scores"),
     ("/mcp search WORDS", "search for tools"),
     ("/mcp show TOOL", "show a tool, its arguments and how to call it"),

@@ -6,7 +6,7 @@ use super::history::ShellHistory;
 use crate::editor_handle::{EditedLine, Editor};
 use crate::failure::CommandFailure;
 use crate::gateway_handle::GatewayHandle;
-use crate::prompter::Prompter;
+use crate::prompter::{PipedLines, Prompter};
 use std::path::Path;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader, Stdin};
 use tokio::sync::mpsc::Receiver;
@@ -20,7 +20,7 @@ pub enum Input {
     /// A terminal with a line editor.
     Terminal { editor: Editor, completion_requests: Receiver<CompletionRequest> },
     /// A file or a pipe.
-    Pipe(BufReader<Stdin>),
+    Pipe(PipedLines),
 }
 
 /// The result of reading a line.
@@ -41,7 +41,7 @@ impl Input {
     /// Opens standard input. On a terminal, the history is stored in the data directory.
     pub fn open(data_dir: &Path) -> Result<Self, Problem> {
         if !editor::is_possible() {
-            return Ok(Self::Pipe(BufReader::new(tokio::io::stdin())));
+            return Ok(Self::Pipe(PipedLines::of_stdin()));
         }
         let (editor, completion_requests) =
             editor::start(ShellHistory::of(data_dir)).map_err(|error| Problem {
@@ -58,18 +58,18 @@ impl Input {
         matches!(self, Self::Terminal { .. })
     }
 
-    /// How to ask the user a question: not at all from a pipe, whose lines are commands.
+    /// How to ask the user a question. The next line of a pipe answers a server's question, but approves no call.
     pub fn prompter(&self) -> Prompter {
         match self {
             Self::Terminal { editor, .. } => Prompter::Editor(editor.clone()),
-            Self::Pipe(_) => Prompter::Unavailable,
+            Self::Pipe(lines) => Prompter::Lines(lines.clone()),
         }
     }
 
     /// Reads the next line.
     pub async fn next(&mut self, gateway: &GatewayHandle) -> InputLine {
         match self {
-            Self::Pipe(input) => from_pipe(input).await,
+            Self::Pipe(lines) => from_pipe(&mut *lines.lock().await).await,
             Self::Terminal { editor, completion_requests } => {
                 let typed = editor.command(PROMPT);
                 tokio::pin!(typed);

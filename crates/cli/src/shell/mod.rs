@@ -46,7 +46,7 @@ pub struct ShellArguments {
     /// Print each line from a pipe before running it.
     #[arg(long)]
     echo: bool,
-    /// Model for plain text, instead of `llm.model`, at the same endpoint.
+    /// Model for plain text, instead of `llm.model`: one of `llm.endpoints`, or another one at the same endpoint.
     #[arg(long, value_name = "NAME")]
     model: Option<String>,
     /// Session of the calls.

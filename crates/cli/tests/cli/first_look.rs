@@ -176,6 +176,7 @@ fn help_is_short() {
               servers       List, show, connect, disconnect and restart servers
               tools         List, search, score and compare tools, and show token costs
               call          Call a tool
+              calls         List finished calls and show their attempts, timings and files
               approvals     List, approve and reject held calls
               plan          Queue calls as a plan, review them and run them in order
               dead-letters  List, replay and drop calls that failed permanently
@@ -207,6 +208,7 @@ fn help_is_short() {
               --config-overrides DIR   Folder whose files override those of --config-dir
               --mcp-config FILE        File that defines servers
               --llm-config FILE        File that configures the language model
+              --rag-sources-config F   Accepted from Atlas UI, and not used
               --env-file FILE          File of environment variables, loaded first
               --data-dir DIR           Folder for the gateway's state
               --no-project             Ignore the files of the current folder
@@ -233,7 +235,7 @@ fn help_is_short() {
               list        List all servers (the default)
               show        Show one server
               connect     Connect a server now
-              disconnect  Disconnect a server until the next request
+              disconnect  Disconnect a server until it is connected again
               restart     Disconnect a server and connect it again
               logs        Show the last lines a server wrote to standard error
               login       Sign in to a server whose `auth` is `oauth`, in a browser

@@ -24,11 +24,12 @@ pub(crate) struct ServerFile {
     #[serde(alias = "cmd")]
     #[schemars(with = "Option<TextOrTexts>")]
     pub command: Option<OneOrMany<SecretField>>,
-    /// The arguments of the program.
+    /// The arguments of the program: a list, or one string that is split as a shell would.
     #[serde(alias = "command_args")]
     #[schemars(with = "Option<TextOrTexts>")]
     pub args: Option<OneOrMany<SecretField>>,
-    /// The working folder of the program. A relative path starts at the folder of this file.
+    /// The working folder of the program. A relative path is looked for in the folder of this file, then in the folder
+    /// that the gateway was started in.
     #[serde(alias = "working_directory")]
     #[schemars(with = "Option<String>")]
     pub cwd: Option<SecretField>,
@@ -160,6 +161,10 @@ pub(crate) struct ServerFile {
     /// The interval between health checks of an idle connection, in seconds.
     #[schemars(with = "Option<Time>")]
     pub health_check_interval: Option<Seconds>,
+    /// The interval in which a server that does not announce changes of its lists is listed again, in seconds; 0 for
+    /// never. Default: `health_check_interval` of this entry, else 300.
+    #[schemars(with = "Option<Time>")]
+    pub discovery_interval: Option<Seconds>,
     /// Whether the server is restarted after it stops or disconnects.
     #[schemars(with = "Option<RestartNames>")]
     pub restart: Option<Restart>,

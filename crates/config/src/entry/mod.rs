@@ -1,5 +1,6 @@
 //! Server entries: converts an entry as written, in any dialect, to a complete `ServerEntry`.
 
+mod argument_words;
 mod auth;
 mod context;
 mod file;

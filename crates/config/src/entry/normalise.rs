@@ -2,14 +2,15 @@
 
 use super::context::{EntryContext, EntryInputs};
 use super::file::{IdempotencyField, IdempotencyMap, InjectField, InjectMap, ServerFile};
-use super::{auth, rules, transport};
+use super::{argument_words, auth, rules, transport};
 use crate::dialect::Flavor;
-use crate::expand;
+use crate::expand::{self, Variables};
 use crate::finding::{Finding, Severity};
-use crate::node::Node;
+use crate::node::{Node, Value};
 use crate::read::{dotted as dotted_steps, read_all};
 use crate::report::{self, ReadSubject};
 use std::time::Duration;
+use toolbooth_core::manifest::ConsentTerm;
 use toolbooth_core::names::ServerName;
 use toolbooth_core::server::{
     Inject, Restart, ServerDescription, ServerEntry, Share, ToolDefaults, Transport,
@@ -17,6 +18,9 @@ use toolbooth_core::server::{
 
 /// The group of all authenticated callers.
 const AUTHENTICATED_GROUP: &str = "users";
+
+/// Fields with text for people, whose variables are not expanded: what they show must not be a secret.
+const PROSE: [&str; 4] = ["description", "short_description", "author", "help_email"];
 
 /// Whether the variables of an entry are expanded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,8 +42,18 @@ pub(crate) fn normalise(
     let mut findings = Vec::new();
     // A disabled server does not need its variables.
     let disabled = is_disabled(&node);
+    if let Err(key) = argument_words::split_args(&mut node) {
+        let mark = node.get(key).map_or(node.mark, |args| args.mark);
+        let finding = Finding::error(
+            "config.wrong-value",
+            format!("server `{name}`: `{key}` has a quote that is not closed"),
+        )
+        .at(inputs.texts, mark)
+        .about(format!("servers.{name}.{key}"));
+        findings.push(finding.hint(r#"close it, or write a list: ["-y", "server"]"#));
+    }
     if expansion == Expansion::Strict {
-        for expand::Unexpanded { path, mark, error } in expand::expand_tree(&mut node, inputs.variables) {
+        for expand::Unexpanded { path, mark, error } in expand_fields(&mut node, inputs.variables) {
             if disabled {
                 continue;
             }
@@ -65,6 +79,26 @@ pub(crate) fn normalise(
     }
     let broken = findings.iter().any(Finding::is_error);
     (entry.filter(|_| !broken), findings)
+}
+
+/// Expands the variables of all fields except prose.
+fn expand_fields(node: &mut Node, variables: &Variables) -> Vec<expand::Unexpanded> {
+    let mut prose = Vec::new();
+    if let Some(members) = node.members_mut() {
+        for (key, value) in members.iter_mut().filter(|(key, _)| PROSE.contains(&key.text.as_str())) {
+            let empty = Node { value: Value::Null, mark: value.mark };
+            prose.push((key.text.clone(), std::mem::replace(value, empty)));
+        }
+    }
+    let errors = expand::expand_tree(node, variables);
+    for (key, written) in prose {
+        let member =
+            node.members_mut().and_then(|members| members.iter_mut().find(|(name, _)| name.text == key));
+        if let Some((_, value)) = member {
+            *value = written;
+        }
+    }
+    errors
 }
 
 /// Whether an entry is disabled.
@@ -122,6 +156,7 @@ fn complete(context: &mut EntryContext<'_>, file: ServerFile, disabled: bool) ->
         timeout,
         connect_timeout,
         health_check_interval,
+        discovery_interval,
         restart,
         era,
         merge: _,    // settled when layers were merged
@@ -144,12 +179,7 @@ fn complete(context: &mut EntryContext<'_>, file: ServerFile, disabled: bool) ->
         forward_headers,
         groups: admitted(context, groups),
         personas: persona.into_iter().chain(personas).flat_map(|field| field.0).collect(),
-        about: ServerDescription {
-            description: public_text(context, "description", description),
-            short_description: public_text(context, "short_description", short_description),
-            author: public_text(context, "author", author),
-            help_email: public_text(context, "help_email", help_email),
-        },
+        about: ServerDescription { description, short_description, author, help_email },
         enabled: !disabled,
         auto_connect: auto_connect.unwrap_or(true),
         lazy: lazy.unwrap_or(false),
@@ -162,10 +192,10 @@ fn complete(context: &mut EntryContext<'_>, file: ServerFile, disabled: bool) ->
             side_effects: side_effects.unwrap_or(defaults.side_effects),
             default_timeout,
             allow_parallel,
-            requires_consent: requires_consent.unwrap_or(defaults.requires_consent),
+            requires_consent: requires_consent.map_or(defaults.requires_consent, ConsentTerm::written),
             approval: approval.unwrap_or(defaults.approval),
             idempotency_key: requires_key(idempotency_key, defaults.idempotency_key),
-            trust_annotations: trust_annotations.unwrap_or(defaults.trust_annotations),
+            trust_annotations: trust_annotations.or(defaults.trust_annotations),
             auth: auth_hints,
             version,
         },
@@ -173,6 +203,9 @@ fn complete(context: &mut EntryContext<'_>, file: ServerFile, disabled: bool) ->
         timeout: timeout.map_or(Duration::from_secs(30), |field| field.0),
         connect_timeout: connect_timeout.map_or(Duration::from_secs(30), |field| field.0),
         health_check_interval: health_check_interval.map_or(Duration::from_secs(60), |field| field.0),
+        discovery_interval: discovery_interval
+            .or(health_check_interval)
+            .map_or(Duration::from_secs(300), |field| field.0),
         restart: restart.unwrap_or(Restart::Backoff),
         era: era.unwrap_or_default(),
         compliance_level,
@@ -210,19 +243,6 @@ fn admitted(context: &mut EntryContext<'_>, groups: Option<Vec<String>>) -> Vec<
             groups
         }
     }
-}
-
-/// Warns of variables in a text that people and models can read, since their values are then not secret.
-fn public_text(context: &mut EntryContext<'_>, key: &str, text: Option<String>) -> Option<String> {
-    let written = context.node.get(key).map(|node| node.shown());
-    if let Some(serde_json::Value::String(template)) = written
-        && !expand::references(&template).is_empty()
-    {
-        let sentence =
-            format!("`{key}` is visible to people and models, including the values of its variables");
-        context.warn("config.spoken-variable", &[key], &sentence);
-    }
-    text
 }
 
 /// Whether calls carry an idempotency key; `usual` if the entry does not specify it.

@@ -33,6 +33,17 @@ pub(super) fn choose(
     if let Some(name) = bundled {
         return Some(Transport::Bundled(name));
     }
+    let kind = kind.filter(|word| {
+        // Some programs ignore `type` if there is a URL, so their files keep it by mistake. `transport` is explicit.
+        let is_wrong =
+            *word == TransportWord::Stdio && command.is_none() && url.is_some() && transport.is_none();
+        if is_wrong {
+            let hint = "remove `type`, or write the transport of the URL";
+            let sentence = "`type` is `stdio`, but only `url` is given; `url` is used";
+            context.note_with(Severity::Warning, "config.two-transports", &["type"], sentence, Some(hint));
+        }
+        !is_wrong
+    });
     let explicit = transport.or(kind);
     match (explicit, command, url) {
         (Some(TransportWord::Stdio) | None, Some(command), url) => {
@@ -100,7 +111,6 @@ fn stdio(context: &mut EntryContext<'_>, fields: StdioFields, disabled: bool) ->
         );
     }
     all.extend(args.into_iter().flat_map(|field| field.0).map(|field| field.0));
-    one_text_args(context);
     let cwd = folder(context, cwd, disabled);
     let env = env.unwrap_or_default();
     if let Some(name) = env.keys().find(|name| name.is_empty() || name.contains(['=', '\0'])) {
@@ -114,33 +124,33 @@ fn stdio(context: &mut EntryContext<'_>, fields: StdioFields, disabled: bool) ->
     Some(Transport::Stdio { command: program, args: hide_in_args(all), cwd, env })
 }
 
-/// Rejects `"args": "-y server"`, which is almost certainly intended as two arguments.
-fn one_text_args(context: &mut EntryContext<'_>) {
-    let text = context.node.get("args").and_then(|node| node.text());
-    if text.is_some_and(|text| text.contains(' ')) {
-        let hint = r#"write a list: ["-y", "server"]"#;
-        context.note_with(
-            Severity::Error,
-            "config.wrong-type",
-            &["args"],
-            "`args` must be a list",
-            Some(hint),
-        );
-    }
-}
-
+/// The folder of `cwd`: beside the file, or below the folder that the gateway was started in.
 fn folder(context: &mut EntryContext<'_>, cwd: Option<SecretField>, disabled: bool) -> Option<PathBuf> {
     let written = cwd?.0;
     let sources = context.inputs.sources;
     let mark = context.mark(&["cwd"]);
     let beside = context.inputs.texts.folder(mark).unwrap_or(&sources.cwd);
-    let path = sources.resolve(Path::new(written.expose()), beside);
-    if !disabled && !path.is_dir() && !written.expose().contains("${") {
-        let sentence = format!("the folder `{}` of `cwd` does not exist", written.shown());
-        let hint = "a relative `cwd` starts at the folder of the file that contains it";
-        context.note_with(Severity::Error, "config.no-folder", &["cwd"], &sentence, Some(hint));
+    let [first, second] = sources.cwd_candidates(Path::new(written.expose()), beside);
+    let is_withheld = written.expose().contains("${");
+    if disabled || is_withheld || first.is_dir() {
+        return Some(first);
     }
-    Some(path)
+    if second.is_dir() {
+        return Some(second);
+    }
+    // The value of a variable is secret, so the folders are shown with its name.
+    let [first_shown, second_shown] = sources.cwd_candidates(Path::new(written.shown()), beside);
+    let sentence = format!("the folder `{}` of `cwd` does not exist", written.shown());
+    let hint = match first == second {
+        true => format!("looked for `{}`", first_shown.display()),
+        false => format!(
+            "looked for `{}` (beside the file), then `{}` (from the folder that the gateway was started in)",
+            first_shown.display(),
+            second_shown.display()
+        ),
+    };
+    context.note_with(Severity::Error, "config.no-folder", &["cwd"], &sentence, Some(&hint));
+    Some(first)
 }
 
 fn remote(

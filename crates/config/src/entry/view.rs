@@ -3,7 +3,7 @@
 use serde_json::{Value as Json, json};
 use std::collections::BTreeMap;
 use std::time::Duration;
-use toolbooth_core::manifest::ApprovalBy;
+use toolbooth_core::manifest::{ApprovalBy, ConsentTerm};
 use toolbooth_core::secret::SecretText;
 use toolbooth_core::server::{
     Inject, OAuthEntry, OutboundAuth, RemoteEndpoint, ServerDescription, ServerEntry, ToolDefaults,
@@ -52,6 +52,7 @@ pub(crate) fn view(entry: &ServerEntry, reveal: Reveal) -> Json {
         timeout,
         connect_timeout,
         health_check_interval,
+        discovery_interval,
         restart,
         era,
         compliance_level,
@@ -86,7 +87,7 @@ pub(crate) fn view(entry: &ServerEntry, reveal: Reveal) -> Json {
         "side_effects": side_effects,
         "default_timeout": default_timeout.map(seconds),
         "allow_parallel": allow_parallel.unwrap_or(false),
-        "requires_consent": requires_consent,
+        "requires_consent": consent_view(*requires_consent, reveal),
         "approval": (*approval != ApprovalBy::None).then_some(approval),
         "idempotency_key": idempotency_key,
         "trust_annotations": trust_annotations,
@@ -95,6 +96,7 @@ pub(crate) fn view(entry: &ServerEntry, reveal: Reveal) -> Json {
         "timeout": seconds(*timeout),
         "connect_timeout": seconds(*connect_timeout),
         "health_check_interval": seconds(*health_check_interval),
+        "discovery_interval": seconds(*discovery_interval),
         "restart": restart,
         "era": era,
         "compliance_level": compliance_level,
@@ -103,6 +105,14 @@ pub(crate) fn view(entry: &ServerEntry, reveal: Reveal) -> Json {
         out.extend(rest.into_iter().filter(|(_, value)| !value.is_null()));
     }
     out
+}
+
+/// `requires_consent`. The hash also covers whether it was written, because a written one is asked about.
+fn consent_view(consent: ConsentTerm, reveal: Reveal) -> Json {
+    match (consent, reveal) {
+        (ConsentTerm::Written, Reveal::Values) => "written".into(),
+        _ => consent.is_required().into(),
+    }
 }
 
 fn seconds(time: Duration) -> Json {

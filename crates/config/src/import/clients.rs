@@ -130,8 +130,9 @@ pub(super) fn servers(
     found: &mut Vec<FoundServer>,
     skipped: &mut Vec<Skipped>,
 ) {
-    for (name, entry) in raw_servers(sources, client, texts, node) {
-        let mut reading = ClientEntryReader { sources, client, path, notes: Vec::new() };
+    for RawEntry { name, node: entry, note } in raw_servers(sources, client, texts, node) {
+        let notes = note.into_iter().map(str::to_owned).collect();
+        let mut reading = ClientEntryReader { sources, client, path, notes };
         let fields = match entry.members() {
             Some(members) => reading.fields(members),
             None => Err(format!("its entry is {}", entry.kind())),
@@ -143,15 +144,27 @@ pub(super) fn servers(
     }
 }
 
+/// A server as the client's file has it, with a remark for the user.
+struct RawEntry {
+    name: String,
+    node: Node,
+    note: Option<&'static str>,
+}
+
 fn raw_servers(
     sources: &Sources,
     client: Option<ImportClient>,
     texts: &SourceTexts,
     node: Node,
-) -> Vec<(String, Node)> {
-    let listed = |node: Option<&Node>| -> Vec<(String, Node)> {
+) -> Vec<RawEntry> {
+    let listed = |node: Option<&Node>| -> Vec<RawEntry> {
         let members = node.and_then(Node::members).unwrap_or_default();
-        members.iter().map(|(key, node)| (key.text.clone(), node.clone())).collect()
+        let entry = |(key, node): &(MapKey, Node)| RawEntry {
+            name: key.text.clone(),
+            node: node.clone(),
+            note: None,
+        };
+        members.iter().map(entry).collect()
     };
     match client {
         Some(ImportClient::Goose) => listed(node.get("extensions")),
@@ -170,20 +183,34 @@ fn raw_servers(
             split
                 .servers
                 .into_iter()
-                .map(|server| (server.name.text, kept_contract(server.flavor, server.node)))
+                .map(|server| kept_contract(server.name.text, server.flavor, server.node))
                 .collect()
         }
     }
 }
 
+/// Fields that only Atlas UI writes into an entry.
+const ATLAS_FIELDS: [&str; 6] =
+    ["groups", "short_description", "help_email", "compliance_level", "require_approval", "author"];
+
 /// Adds `inject: true` to servers of a flat file, which follow the injection contract by default. The imported file is
 /// not flat, so it must be explicit.
-fn kept_contract(flavor: Flavor, mut node: Node) -> Node {
-    if flavor == Flavor::FlatAtlas && node.get("inject").is_none() {
-        let mark = node.mark;
-        node.set(&["inject"], mark, Node { value: Value::Bool(true), mark });
-    }
-    node
+fn kept_contract(name: String, flavor: Flavor, mut node: Node) -> RawEntry {
+    let note = match (flavor, node.get("inject")) {
+        (_, Some(_)) => None,
+        (Flavor::FlatAtlas, None) => {
+            let mark = node.mark;
+            node.set(&["inject"], mark, Node { value: Value::Bool(true), mark });
+            Some(
+                "`inject: true` is kept: the gateway supplies `username`, `_mcp_data` and file URLs to its tools",
+            )
+        }
+        (Flavor::Plain, None) if ATLAS_FIELDS.iter().any(|key| node.get(key).is_some()) => Some(
+            "without `inject: true` the gateway does not supply `username`; add it if the tools rely on the caller's name",
+        ),
+        (Flavor::Plain, None) => None,
+    };
+    RawEntry { name, node, note }
 }
 
 struct ClientEntryReader<'a> {
@@ -226,13 +253,14 @@ impl ClientEntryReader<'_> {
         }
     }
 
-    /// Makes a relative `cwd` absolute, since it starts at the folder of the client's file, not of ours.
+    /// Makes a relative `cwd` absolute, since it starts at the folder of the client's file or at the working folder, not at
+    /// the folder of our file.
     fn complete(&self, entry: &mut Map<String, Json>) {
         if let Some(Json::String(cwd)) = entry.get_mut("cwd")
             && !cwd.contains("${")
         {
             let folder = self.path.parent().unwrap_or(Path::new("/"));
-            *cwd = self.sources.resolve(Path::new(cwd.as_str()), folder).to_string_lossy().into_owned();
+            *cwd = self.sources.cwd_of(Path::new(cwd.as_str()), folder).to_string_lossy().into_owned();
         }
     }
 

@@ -174,7 +174,7 @@ pub fn plan(sources: &Sources, from: &ImportFrom) -> Result<ImportPlan, ImportEr
     let (read, found, mut skipped) = gather(sources, from)?;
     let mut extractor = SecretExtractor::new(&user.join(apply::ENV_FILE));
     let loaded = load(sources).ok();
-    let taken = loaded.as_ref().map(existing).unwrap_or_default();
+    let taken = loaded.as_ref().map(|loaded| existing(loaded, &read)).unwrap_or_default();
     let door = loaded.as_ref().map(|loaded| loaded.settings.listen.0.to_string());
     let mut servers: Vec<PlannedServer> = Vec::new();
     for FoundServer { name, entry, from, notes } in found {
@@ -248,9 +248,14 @@ fn gather(sources: &Sources, from: &ImportFrom) -> Result<ImportInput, ImportErr
     }
 }
 
-/// Digests of the configured entries, by server name.
-fn existing(loaded: &LoadedConfig) -> BTreeMap<String, String> {
-    loaded.history.iter().map(|(name, entry)| (name.to_string(), digest::of(&entry.node.shown()))).collect()
+/// Digests of the configured entries, by server name. An entry of a project file that is imported now keeps its name.
+fn existing(loaded: &LoadedConfig, read: &[PathBuf]) -> BTreeMap<String, String> {
+    let is_imported = |name: &ServerName| {
+        let server = loaded.server(name.as_str());
+        server.is_some_and(|server| server.trust_file.as_ref().is_some_and(|file| read.contains(file)))
+    };
+    let others = loaded.history.iter().filter(|(name, _)| !is_imported(name));
+    others.map(|(name, entry)| (name.to_string(), digest::of(&entry.node.shown()))).collect()
 }
 
 /// Whether an entry connects a client to this gateway, as `toolbooth connect` writes it. As a server, the gateway would

@@ -38,6 +38,7 @@ pub fn check_all<P: AsRef<Path>>(paths: &[P], variables: &Variables) -> CheckedM
     for path in paths.iter().map(AsRef::as_ref) {
         let mut texts = SourceTexts::default();
         let checked = match read_node(&mut texts, path) {
+            Ok(node) if is_json_schema(&node) => CheckedManifests::default(),
             Ok(node) => entries(&texts, &node, &folder::scope_of(path), variables),
             Err(finding) => CheckedManifests { findings: vec![*finding], ..CheckedManifests::default() },
         };
@@ -75,6 +76,15 @@ pub(super) fn duplicate(entry: &Manifest, earlier: &ToolClaim) -> Finding {
         false => format!("tool `{}` is already defined by `{name}` at {origin}", entry.name),
     };
     at_entry(Finding::error("manifest.duplicate", sentence), entry).hint("rename or remove one")
+}
+
+/// Whether a file is a JSON Schema, such as the schema of manifests itself, and not a manifest.
+pub(super) fn is_json_schema(node: &Node) -> bool {
+    let declared = node.get("$schema").and_then(Node::text);
+    declared.is_some_and(|schema| {
+        let rest = schema.strip_prefix("https://").or_else(|| schema.strip_prefix("http://"));
+        rest.is_some_and(|rest| rest.starts_with("json-schema.org/"))
+    })
 }
 
 /// Parses a manifest file.

@@ -41,26 +41,24 @@ pub(crate) const KNOWN: [&str; 19] = [
     "providers",
 ];
 
-/// Fields of other programs that the gateway ignores.
-pub(crate) const EXTRAS: [&str; 12] = [
-    "$schema",
-    "examples",
-    "notes",
+/// Fields for people and editors only.
+const REMARKS: [&str; 5] = ["$schema", "examples", "notes", "returns", "title"];
+
+/// Fields of other programs that the gateway does not act on, which it says.
+const UNUSED: [&str; 7] = [
     "requires_flags",
-    "returns",
     "policy_flags",
     "quota_hints",
     "skill_bindings",
     "idempotency_guidance",
     "filesystem_root",
     "network_allowlist",
-    "title",
 ];
 
 pub(crate) const SIDE_EFFECTS: [&str; 8] =
     ["none", "read_external_service", "network", "filesystem", "write", "database", "compute", "system"];
 pub(crate) const APPROVALS: [&str; 3] = ["none", "caller", "approver"];
-pub(crate) const SAFETY_LEVELS: [&str; 3] = ["low", "medium", "high"];
+pub(crate) const SAFETY_LEVELS: [&str; 4] = ["low", "medium", "high", "critical"];
 
 /// Reads an entry. Errors are added to the reader's findings.
 pub(crate) fn read(
@@ -75,7 +73,8 @@ pub(crate) fn read(
     }
     let name = name(reader, spot, key)?;
     reader.subject = format!("tool `{name}`");
-    reader.keys(spot, &KNOWN, Extras::These(&EXTRAS));
+    reader.keys(spot, &KNOWN, Extras::These(&[REMARKS.as_slice(), UNUSED.as_slice()].concat()));
+    warn_of_unused(reader, spot);
     let location = reader.texts.location(spot.node.mark);
     let overlay = overlay(reader, spot, &name);
     let description = reader.text(spot.member("description"));
@@ -102,6 +101,34 @@ pub(crate) fn read(
         reader.error_with(&named, sentence, hint);
     }
     (!reader.is_broken()).then_some(manifest)
+}
+
+/// Whether a field belongs to other programs, to people or to editors.
+pub(super) fn is_extra(key: &str) -> bool {
+    REMARKS.contains(&key) || UNUSED.contains(&key)
+}
+
+/// Warns of fields that restrict the tool in other programs and have no effect here.
+pub(super) fn warn_of_unused(reader: &mut EntryReader<'_>, spot: &LocatedNode<'_>) {
+    for key in UNUSED {
+        let Some(unused) = spot.member(key).filter(|unused| !unused.is_null()) else { continue };
+        let hint = match key {
+            "filesystem_root" | "network_allowlist" => {
+                "restrict the server itself, for example with its arguments"
+            }
+            "requires_flags" | "policy_flags" => {
+                "restrict the tool with `groups`, `persona_allowlist` or `policy.rules`"
+            }
+            "quota_hints" => "set `limits.calls_per_minute`",
+            _ => "remove it, or keep it for another program",
+        };
+        reader.doubt(
+            "manifest.unused-key",
+            &unused,
+            format_args!("`{}` has no effect", unused.field),
+            Some(hint),
+        );
+    }
 }
 
 fn name(reader: &mut EntryReader<'_>, spot: &LocatedNode<'_>, key: Option<&str>) -> Option<String> {

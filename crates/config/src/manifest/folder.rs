@@ -13,8 +13,11 @@ pub(super) struct ManifestFolder {
     pub scope: ManifestScope,
 }
 
-/// The manifest files of a folder; empty if the folder does not exist.
+/// The manifest files of a folder; empty if the folder does not exist. A setting may also name a file.
 pub(super) fn files(folder: &Path) -> Vec<PathBuf> {
+    if folder.is_file() {
+        return vec![folder.to_owned()];
+    }
     let is_manifest = |path: &PathBuf| {
         let extension = path.extension().and_then(|extension| extension.to_str());
         !is_hidden(path)
@@ -24,14 +27,21 @@ pub(super) fn files(folder: &Path) -> Vec<PathBuf> {
     listed(folder).into_iter().filter(is_manifest).take(super::MAX_FILES + 1).collect()
 }
 
-/// The manifest folders of the personas in a folder.
+/// The manifest folders of the personas in a folder: `tools`, and `Toolbox` as ATLAS names it.
 pub(super) fn personas(folder: &Path) -> Vec<ManifestFolder> {
     let folders = listed(folder).into_iter().filter(|path| path.is_dir() && !is_hidden(path));
-    let folders = folders.filter_map(|path| {
+    let folders = folders.take(MAX_PERSONAS).filter_map(|path| {
         let name = path.file_name()?.to_str()?.to_owned();
-        Some(ManifestFolder { path: path.join("tools"), scope: ManifestScope::Persona(name) })
+        let scope = ManifestScope::Persona(name);
+        let is_toolbox = |path: &PathBuf| {
+            let name = path.file_name().and_then(|name| name.to_str());
+            name.is_some_and(|name| name.eq_ignore_ascii_case("toolbox"))
+        };
+        let toolbox = listed(&path).into_iter().find(is_toolbox).unwrap_or_else(|| path.join("Toolbox"));
+        let both = [path.join("tools"), toolbox];
+        Some(both.map(|path| ManifestFolder { path, scope: scope.clone() }))
     });
-    folders.take(MAX_PERSONAS).collect()
+    folders.flatten().collect()
 }
 
 /// The scope of the entries of a file, derived from its path.

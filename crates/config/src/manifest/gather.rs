@@ -1,6 +1,6 @@
 //! Gathers the manifest entries of all folders, each name once.
 
-use super::check::{CheckedManifests, at_entry, duplicate, entries, read_node};
+use super::check::{CheckedManifests, at_entry, duplicate, entries, is_json_schema, read_node};
 use super::claims::{ToolClaim, ToolClaims};
 use super::folder::{self, ManifestFolder};
 use super::{GoodManifests, MAX_ENTRIES, MAX_FILES};
@@ -19,13 +19,22 @@ use std::path::{Path, PathBuf};
 use toolbooth_core::manifest::{Manifest, ManifestScope, ProviderKind};
 use toolbooth_core::names::ServerName;
 
-/// The inputs of inputs.
+/// The inputs of gathering.
 pub(crate) struct ManifestInputs<'a> {
     pub documents: &'a [ConfigDocument],
+    /// The folders that settings which wait for trust name.
+    pub waiting: &'a [ManifestFolders],
     pub settings: &'a Settings,
     pub variables: &'a Variables,
     /// The names of the configured servers.
     pub servers: Vec<&'a ServerName>,
+}
+
+/// The folders with manifests of tools, shared and by persona, that one file names.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ManifestFolders {
+    pub tools: Vec<PathBuf>,
+    pub personas: Vec<PathBuf>,
 }
 
 /// The gathered manifests of a configuration.
@@ -45,12 +54,7 @@ pub(crate) fn gather(
     untrusted: &mut Vec<UntrustedSettings>,
 ) -> GatheredManifests {
     let manifests = &inputs.settings.manifests;
-    let shared = |folder: &PathBuf| ManifestFolder { path: folder.clone(), scope: ManifestScope::Shared };
-    let mut folders: Vec<ManifestFolder> = manifests.tools.iter().map(shared).collect();
-    for folder in &manifests.personas {
-        context.files.push(folder.clone());
-        folders.extend(folder::personas(folder));
-    }
+    let folders = list_folders(context, &manifests.tools, &manifests.personas);
     let mut all = Collected::default();
     let (mut good, mut kept) = (GoodManifests::new(), Vec::new());
     let mut count = 0;
@@ -84,9 +88,65 @@ pub(crate) fn gather(
             good.insert(file, read);
         }
     }
+    for folders in inputs.waiting {
+        check_waiting(context, inputs, folders, untrusted);
+    }
     warn_of_servers(context, inputs, &all.entries);
     warn_of_aliases(context, &all.entries);
     GatheredManifests { entries: all.entries, good, kept }
+}
+
+fn list_folders(
+    context: &mut LoadContext<'_>,
+    tools: &[PathBuf],
+    personas: &[PathBuf],
+) -> Vec<ManifestFolder> {
+    let shared = |folder: &PathBuf| ManifestFolder { path: folder.clone(), scope: ManifestScope::Shared };
+    let mut folders: Vec<ManifestFolder> = tools.iter().map(shared).collect();
+    for folder in personas {
+        context.files.push(folder.clone());
+        folders.extend(folder::personas(folder));
+    }
+    folders
+}
+
+/// Reads manifests that a project file names while its settings wait for trust: reports their errors, and adds them to
+/// what waits, so that one answer covers the file and its manifests. None of them comes into effect.
+fn check_waiting(
+    context: &mut LoadContext<'_>,
+    inputs: &ManifestInputs<'_>,
+    named: &ManifestFolders,
+    untrusted: &mut Vec<UntrustedSettings>,
+) {
+    let folders = list_folders(context, &named.tools, &named.personas);
+    let mut count = 0;
+    for folder in folders {
+        context.files.push(folder.path.clone());
+        for file in folder::files(&folder.path) {
+            let is_known = context.files.contains(&file);
+            count += 1;
+            // A file outside the project does not need trust, and an untrusted file must not have it read.
+            if is_known || count > MAX_FILES || !is_of_project(inputs.documents, &file) {
+                continue;
+            }
+            context.files.push(file.clone());
+            match read_node(&mut context.texts, &file) {
+                Ok(node) if is_json_schema(&node) => {}
+                Ok(node) => {
+                    if !is_trusted(context, &file, &node, untrusted) {
+                        check_untrusted(context, &folder, &node);
+                    }
+                }
+                Err(finding) => context.findings.push(*finding),
+            }
+        }
+    }
+}
+
+/// Reports the errors of a manifest that waits for trust. Its variables are not expanded.
+fn check_untrusted(context: &mut LoadContext<'_>, folder: &ManifestFolder, node: &Node) {
+    let checked = entries(&context.texts, node, &folder.scope, &Variables::default());
+    context.findings.extend(checked.findings.into_iter().filter(Finding::is_error));
 }
 
 /// The source of the entries of a file.
@@ -120,7 +180,11 @@ fn read_file(
             return kept.map(|kept| (kept, EntrySource::Memory));
         }
     };
+    if is_json_schema(&node) {
+        return None;
+    }
     if is_of_project && !is_trusted(context, file, &node, untrusted) {
+        check_untrusted(context, folder, &node);
         // An edit must not remove trusted entries, which may restrict a tool. Revoking the trust does.
         let was_trusted = context.sources.trust.knows(file, SETTINGS);
         let kept = context.sources.good_manifests.get(file).filter(|_| was_trusted).cloned();
@@ -188,7 +252,7 @@ fn preview(node: &Node) -> Preview {
 
 fn warn_of_persona(context: &mut LoadContext<'_>, settings: &Settings, folder: &ManifestFolder) {
     if let ManifestScope::Persona(name) = &folder.scope
-        && !settings.personas.contains_key(name)
+        && !settings.personas.keys().any(|known| known.eq_ignore_ascii_case(name))
     {
         let sentence = format!("there is no persona `{name}`, so no caller can use its tools");
         let finding = Finding::warning("manifest.no-persona", sentence).in_file(&folder.path);

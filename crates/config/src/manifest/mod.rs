@@ -18,7 +18,7 @@ mod schema;
 
 pub use crate::inputs::GoodManifests;
 pub use check::{CheckedManifests, check, check_all};
-pub(crate) use gather::{GatheredManifests, ManifestInputs, gather};
+pub(crate) use gather::{GatheredManifests, ManifestFolders, ManifestInputs, gather};
 pub use schema::schema;
 
 /// The maximum number of manifest files.

@@ -1,7 +1,7 @@
 //! `tools.overrides` of a server entry: manifest fields of a tool, written in the entry of its server.
 
 use super::Pointer;
-use super::entry::{self, EXTRAS};
+use super::entry;
 use super::fields::{EntryReader, LocatedNode};
 use crate::expand::{self, Variables};
 use crate::finding::Finding;
@@ -55,6 +55,7 @@ pub(crate) fn read(texts: &SourceTexts, node: &Node, tool: &str, subject: String
 
 fn fields(reader: &mut EntryReader<'_>, spot: &LocatedNode<'_>, tool: &str) -> Map<String, Json> {
     report_unknown_fields(reader, spot);
+    entry::warn_of_unused(reader, spot);
     let overlay = entry::overlay(reader, spot, tool);
     let word = |key: &str| {
         let written = spot.member(key).and_then(|spot| spot.node.text().map(str::to_owned))?;
@@ -88,7 +89,7 @@ fn report_unknown_fields(reader: &mut EntryReader<'_>, spot: &LocatedNode<'_>) {
     let members = spot.node.members().unwrap_or_default();
     for (key, _) in members {
         let text = key.text.as_str();
-        if KNOWN.contains(&text) || EXTRAS.contains(&text) {
+        if KNOWN.contains(&text) || entry::is_extra(text) {
             continue;
         }
         let of_manifest = entry::KNOWN.contains(&text);

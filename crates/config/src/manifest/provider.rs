@@ -21,8 +21,19 @@ const HEALTH_CHECK: Duration = Duration::from_secs(60);
 
 /// The supported kinds of providers.
 pub(super) const KINDS: [&str; 4] = ["mcp", "http", "openai", "builtin"];
-const KNOWN: [&str; 8] =
-    ["name", "priority", "config", "health_check_interval", "mappings", "arguments", "result", "auth"];
+const KNOWN: [&str; 9] = [
+    "name",
+    "kind",
+    "priority",
+    "config",
+    "health_check_interval",
+    "mappings",
+    "arguments",
+    "result",
+    "auth",
+];
+/// The maximum length of a provider's name.
+const MAX_NAME: usize = 100;
 
 /// Reads the providers of an entry.
 pub(super) fn read_all(reader: &mut EntryReader<'_>, spot: &LocatedNode<'_>) -> Vec<ProviderSpec> {
@@ -45,20 +56,45 @@ pub(super) fn read_all(reader: &mut EntryReader<'_>, spot: &LocatedNode<'_>) -> 
         return Vec::new();
     }
     let mut providers: Vec<ProviderSpec> = Vec::new();
+    let mut bases: Vec<String> = Vec::new();
     for spot in written {
         let Some(mut provider) = read(reader, &spot) else { continue };
-        let same = providers.iter().filter(|other| base_id(&other.kind) == base_id(&provider.kind)).count();
+        let base = provider.id.clone();
+        let same = bases.iter().filter(|other| **other == base).count();
         if same > 0 {
-            provider.id = format!("{}:{}", provider.id, same + 1);
+            provider.id = format!("{base}:{}", same + 1);
         }
+        bases.push(base);
         providers.push(provider);
     }
     providers
 }
 
-/// The ID of a provider, derived from its kind and server. Only providers with equal IDs are numbered, so that a change
-/// of one does not rename the others.
-fn base_id(kind: &ProviderKind) -> String {
+/// The kind that a name means by itself.
+fn kind_word(name: &str) -> Option<&'static str> {
+    match name.to_ascii_lowercase().as_str() {
+        "mcp" => Some("mcp"),
+        "http" => Some("http"),
+        "openai" | "llm" => Some("openai"),
+        "builtin" => Some("builtin"),
+        _ => None,
+    }
+}
+
+/// The kind of a provider with a name of its own, by the keys of its `config`.
+fn inferred_kind(config: Option<&LocatedNode<'_>>) -> Option<&'static str> {
+    let has = |key: &str| config.is_some_and(|config| config.member(key).is_some());
+    let kinds =
+        [("url", "http"), ("builtin", "builtin"), ("server", "mcp"), ("tool", "mcp"), ("model", "openai")];
+    kinds.into_iter().find_map(|(key, kind)| has(key).then_some(kind))
+}
+
+/// The ID of a provider: its own name, or derived from its kind and server if the name is that of the kind. Only
+/// providers with equal IDs are numbered, so that a change of one does not rename the others.
+fn base_id(name: &str, kind: &ProviderKind) -> String {
+    if kind_word(name).is_none() {
+        return name.to_owned();
+    }
     match kind {
         ProviderKind::Mcp { server, .. } => format!("mcp:{server}"),
         ProviderKind::Http(_) => "http".to_owned(),
@@ -75,6 +111,13 @@ fn read(reader: &mut EntryReader<'_>, spot: &LocatedNode<'_>) -> Option<Provider
         return None;
     }
     let name = reader.text(spot.member("name"))?;
+    if name.is_empty() || name.chars().count() > MAX_NAME || name.chars().any(char::is_control) {
+        reader.error(
+            spot,
+            format_args!("`{}.name` must have 1 to {MAX_NAME} printable characters", spot.field),
+        );
+        return None;
+    }
     reader.keys(spot, &KNOWN, Extras::All);
     let priority = priority(reader, spot.member("priority"));
     let interval = reader.seconds(spot.member("health_check_interval"), 0.0);
@@ -88,7 +131,12 @@ fn read(reader: &mut EntryReader<'_>, spot: &LocatedNode<'_>) -> Option<Provider
     let arguments = mapping("arguments");
     let mut result = mapping("result");
     let config = reader.map(spot.member("config"));
-    let kind = match name.to_ascii_lowercase().as_str() {
+    let given = reader.word(spot.member("kind").filter(|kind| !kind.is_null()), &KINDS);
+    let kind = match given
+        .or_else(|| kind_word(&name))
+        .or_else(|| inferred_kind(config.as_ref()))
+        .unwrap_or_default()
+    {
         "mcp" => mcp(reader, spot, config)?,
         "http" => {
             let config = needed(reader, spot, config, "url")?;
@@ -108,7 +156,7 @@ fn read(reader: &mut EntryReader<'_>, spot: &LocatedNode<'_>) -> Option<Provider
             }
             ProviderKind::Http(Box::new(request))
         }
-        "openai" | "llm" => {
+        "openai" => {
             let member = |key| config.as_ref().and_then(|config| config.member(key));
             ProviderKind::OpenAi {
                 model: reader.text(member("model")),
@@ -116,19 +164,32 @@ fn read(reader: &mut EntryReader<'_>, spot: &LocatedNode<'_>) -> Option<Provider
             }
         }
         "builtin" => {
-            let config = needed(reader, spot, config, "tool")?;
-            ProviderKind::Builtin(reader.text(config.member("tool"))?)
+            let own = config.as_ref().and_then(|config| config.member("builtin"));
+            let tool = match own {
+                Some(own) => Some(own),
+                None => needed(reader, spot, config, "tool")?.member("tool"),
+            };
+            ProviderKind::Builtin(reader.text(tool)?)
         }
         _ => {
             let known = KINDS.iter().map(|kind| format!("`{kind}`")).collect::<Vec<_>>().join(", ");
             let sentence =
                 format!("the provider `{name}` is not supported and is never used (supported: {known})");
-            reader.warn(spot, sentence);
-            ProviderKind::Unknown(name)
+            let hint = "give its `kind`, or a `config` with `url`, `server` and `tool`, `model` or `builtin`";
+            reader.doubt("manifest.loosely-written", spot, sentence, Some(hint));
+            ProviderKind::Unknown(name.clone())
         }
     };
     let health_check_interval = interval.unwrap_or(HEALTH_CHECK);
-    Some(ProviderSpec { id: base_id(&kind), kind, priority, health_check_interval, auth, arguments, result })
+    Some(ProviderSpec {
+        id: base_id(&name, &kind),
+        kind,
+        priority,
+        health_check_interval,
+        auth,
+        arguments,
+        result,
+    })
 }
 
 fn priority(reader: &mut EntryReader<'_>, spot: Option<LocatedNode<'_>>) -> i64 {

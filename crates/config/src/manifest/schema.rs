@@ -117,7 +117,9 @@ fn provider() -> Value {
         "type": "object",
         "required": ["name"],
         "properties": {
-            "name": { "type": "string", "examples": KINDS },
+            "name": { "type": "string", "minLength": 1, "maxLength": 100, "examples": KINDS,
+                "description": "A kind, or a free name; then the kind is `kind`, or follows from the keys of `config`." },
+            "kind": { "enum": KINDS },
             "priority": { "type": "integer", "default": 0, "description": "Providers with a lower priority value are used first." },
             "health_check_interval": { "type": "number", "minimum": 0, "maximum": 86400, "default": 60 },
             "config": { "type": "object" },

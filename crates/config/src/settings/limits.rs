@@ -109,7 +109,7 @@ pub struct FileSettings {
     pub single_use: bool,
     /// How many times a temporary URL can be used.
     pub max_uses: u32,
-    /// What happens if an argument names a file that the session does not have.
+    /// What happens if the value of a file argument is not the name of one of the session's files.
     pub unknown: UnknownFile,
 }
 
@@ -125,19 +125,20 @@ impl Default for FileSettings {
             keep_days: None,
             single_use: false,
             max_uses: 100,
-            unknown: UnknownFile::Refuse,
+            unknown: UnknownFile::PassThrough,
         }
     }
 }
 
-/// The handling of file names that the session does not have.
+/// The handling of values that do not name a file of the session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum UnknownFile {
-    /// Refuse the call with an error.
-    Refuse,
-    /// Pass the name on to the tool unchanged.
+    /// Pass the value on to the tool unchanged, with a warning.
     PassThrough,
+    /// Refuse the call with an error.
+    #[serde(alias = "refuse")]
+    Error,
 }
 
 /// Settings of the audit log. Decisions are always recorded.

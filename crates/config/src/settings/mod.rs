@@ -1,12 +1,14 @@
 //! All settings other than server entries, with their types and defaults.
 
 mod access;
+mod hooks;
 mod limits;
 mod outward;
 mod policy;
 mod shape;
 
 pub use access::*;
+pub use hooks::*;
 pub use limits::*;
 pub use outward::*;
 pub use policy::*;
@@ -68,6 +70,8 @@ pub struct Settings {
     pub llm: LlmSettings,
     /// Delivery of events.
     pub events: EventSettings,
+    /// Programs and services that are asked before and after calls.
+    pub hooks: HookSettings,
     /// Which calls the audit log records, and how long it keeps them.
     pub audit: AuditSettings,
     /// Handling of calls that failed permanently.
@@ -90,6 +94,16 @@ pub struct Settings {
     #[serde(with = "one_or_many")]
     #[schemars(with = "crate::fields::TextOrTexts")]
     pub deny_tools: Vec<String>,
+    /// Like `allow_tools`, for the tools of servers only: tools that manifests define are exempt. Also written as
+    /// `tools.mcp.allow_tools`.
+    #[serde(with = "one_or_many")]
+    #[schemars(with = "crate::fields::TextOrTexts")]
+    pub allow_server_tools: Vec<String>,
+    /// Like `deny_tools`, for the tools of servers only: tools that manifests define are exempt. Also written as
+    /// `tools.mcp.deny_tools`.
+    #[serde(with = "one_or_many")]
+    #[schemars(with = "crate::fields::TextOrTexts")]
+    pub deny_server_tools: Vec<String>,
     /// Names of the environment variables that a child process inherits in addition to its own `env`. A name that ends
     /// in `*`, such as `LC_*`, matches by prefix.
     #[serde(with = "one_or_many")]
@@ -139,6 +153,7 @@ impl Default for Settings {
             compliance: ComplianceSettings::default(),
             llm: LlmSettings::default(),
             events: EventSettings::default(),
+            hooks: HookSettings::default(),
             audit: AuditSettings::default(),
             dead_letters: DeadLetterSettings::default(),
             telemetry: TelemetrySettings::default(),
@@ -146,6 +161,8 @@ impl Default for Settings {
             env_file: None,
             allow_tools: Vec::new(),
             deny_tools: Vec::new(),
+            allow_server_tools: Vec::new(),
+            deny_server_tools: Vec::new(),
             environment: ["PATH", "HOME", "LANG", "LC_*", "TMPDIR", "USER"].map(str::to_owned).to_vec(),
             roots: Vec::new(),
             allowed_hosts: Vec::new(),

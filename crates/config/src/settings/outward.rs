@@ -15,7 +15,7 @@ use toolbooth_core::secret::SecretText;
 #[serde(default, deny_unknown_fields)]
 #[schemars(rename = "Llm")]
 pub struct LlmSettings {
-    /// The base URL, up to and including `/v1`.
+    /// The base URL, up to and including `/v1`; `/chat/completions` may follow.
     #[serde(with = "text_option")]
     #[schemars(with = "Option<String>")]
     pub base_url: Option<SecretText>,
@@ -39,6 +39,39 @@ pub struct LlmSettings {
     #[serde(with = "seconds")]
     #[schemars(with = "crate::fields::Time")]
     pub timeout_seconds: Duration,
+    /// Headers sent with every request.
+    #[serde(with = "secret_map", alias = "extra_headers")]
+    #[schemars(with = "BTreeMap<String, String>")]
+    pub headers: BTreeMap<String, SecretText>,
+    /// The temperature of answers in a chat. Default: that of the endpoint.
+    pub temperature: Option<f64>,
+    /// Further models by name, which `toolbooth chat --model NAME` selects.
+    pub endpoints: BTreeMap<String, LlmEndpointSettings>,
+}
+
+/// A model with its own endpoint.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(rename = "LlmEndpoint")]
+pub struct LlmEndpointSettings {
+    /// The base URL. Default: `llm.base_url`, with the key and the headers of `llm`.
+    #[serde(with = "text_option")]
+    #[schemars(with = "Option<String>")]
+    pub base_url: Option<SecretText>,
+    /// The API key.
+    #[serde(with = "secret_option")]
+    #[schemars(with = "Option<String>")]
+    pub api_key: Option<SecretText>,
+    /// The name of the model at the endpoint. Default: the name of this entry.
+    pub model: Option<String>,
+    /// The maximum number of tokens in one answer. Default: `llm.max_tokens`.
+    pub max_tokens: Option<u32>,
+    /// The temperature of answers. Default: that of the endpoint.
+    pub temperature: Option<f64>,
+    /// Headers sent with every request.
+    #[serde(with = "secret_map", alias = "extra_headers")]
+    #[schemars(with = "BTreeMap<String, String>")]
+    pub headers: BTreeMap<String, SecretText>,
 }
 
 impl Default for LlmSettings {
@@ -53,6 +86,9 @@ impl Default for LlmSettings {
             requests_per_call: 5,
             tokens_per_day: 1_000_000,
             timeout_seconds: Duration::from_secs(120),
+            headers: BTreeMap::new(),
+            temperature: None,
+            endpoints: BTreeMap::new(),
         }
     }
 }

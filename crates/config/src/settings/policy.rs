@@ -14,8 +14,8 @@ use std::time::Duration;
 #[serde(default, deny_unknown_fields)]
 #[schemars(rename = "Policy")]
 pub struct PolicySettings {
-    /// Whose prompt counts as consent to the first use of a tool. Default: depends on `auth.mode`.
-    pub consent: Option<ConsentSetting>,
+    /// Who asks for consent to the first use of a tool.
+    pub consent: ConsentSetting,
     /// Plan mode.
     pub plan: PlanSettings,
     /// What happens when a tool is called whose definition has changed.
@@ -37,14 +37,16 @@ pub struct RuleLayer {
     pub rules: Vec<RuleSettings>,
 }
 
-/// Whose prompt counts as consent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+/// Who asks for consent to the first use of a tool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "Consent")]
 pub enum ConsentSetting {
-    /// The prompt of the calling client.
+    /// The client, before its calls. Outside `local` mode the gateway asks about tools for which somebody wrote
+    /// `requires_consent: true`.
+    #[default]
     Client,
-    /// The prompt of the gateway.
+    /// The gateway, about every tool that requires consent, also by default, unless it is known to only read.
     Gateway,
 }
 
@@ -62,7 +64,7 @@ pub struct PlanSettings {
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "PlanReads")]
 pub enum PlanReadsSetting {
-    /// By a verb in the tool's name that means reading.
+    /// By a word in the tool's name that means reading, or by `readOnlyHint` if the name says nothing.
     Names,
     /// By a manifest or a trusted annotation.
     Trusted,

@@ -151,7 +151,8 @@ fn defaults_in_tools_mcp_apply_to_its_servers() {
     let loaded = world.load().unwrap();
     let timeout = |name: &str| loaded.server(name).unwrap().state.entry().unwrap().timeout.as_secs();
     assert_eq!((timeout("a"), timeout("b")), (12, 3));
-    assert_eq!(loaded.settings.deny_tools, ["rm"]);
+    assert_eq!(loaded.settings.deny_server_tools, ["rm"]);
+    assert!(loaded.settings.deny_tools.is_empty());
 }
 
 #[test]
@@ -167,12 +168,32 @@ fn sharing_of_a_server_is_automatic_unless_configured() {
 
 #[test]
 fn llm_files_of_other_programs_are_read() {
-    let models = "models:\n  gpt:\n    model_url: https://llm.example/v1\n    model_name: gpt-x\n    api_key: ${KEY}\n";
+    let models = r#"
+models:
+  gpt:
+    model_url: https://llm.example/v1/chat/completions
+    model_name: gpt-x
+    api_key: ${KEY}
+    max_tokens: 700
+    compliance_level: Internal
+    extra_headers: {X-Title: "${KEY}"}
+  second:
+    model_url: https://other.example/v1
+"#;
     let mut world = World::new(&[("work/llmconfig.yml", models)]).env(&[("KEY", "k1")]);
     world.sources.llm_config = Some("llmconfig.yml".into());
-    let llm = world.load().unwrap().settings.llm;
+    let loaded = world.load().unwrap();
+    let llm = &loaded.settings.llm;
     assert_eq!(llm.api_key.as_ref().unwrap().expose(), "k1");
-    expect![[r#"LlmSettings { base_url: Some("https://llm.example/v1"), api_key: Some("${KEY}"), model: Some("gpt-x"), allow: [], models: [], max_tokens: 8192, requests_per_call: 5, tokens_per_day: 1000000, timeout_seconds: 120s }"#]].assert_eq(&format!("{llm:?}"));
+    assert_eq!((llm.model.as_deref(), llm.max_tokens), (Some("gpt-x"), 700));
+    assert_eq!(llm.headers["X-Title"].expose(), "k1");
+    let shown: Vec<String> = llm.endpoints.iter().map(|(name, one)| format!("{name}: {one:?}")).collect();
+    expect![[r#"
+        gpt: LlmEndpointSettings { base_url: Some("https://llm.example/v1/chat/completions"), api_key: Some("${KEY}"), model: Some("gpt-x"), max_tokens: Some(700), temperature: None, headers: {"X-Title": "${KEY}"} }
+        second: LlmEndpointSettings { base_url: Some("https://other.example/v1"), api_key: None, model: Some("second"), max_tokens: None, temperature: None, headers: {} }"#]]
+    .assert_eq(&shown.join("\n"));
+    let ignored: Vec<&str> = loaded.findings.iter().map(|finding| finding.message.as_str()).collect();
+    assert_eq!(ignored, ["model `gpt`: `compliance_level` is ignored"]);
 }
 
 #[test]
@@ -196,4 +217,49 @@ fn config_overrides_take_precedence_over_the_config_folder() {
     "#]]
     .assert_eq(&world.servers());
     assert_eq!(world.load().unwrap().settings.compliance.levels[0].name, "HIPAA");
+}
+
+/// Parity, Attocode 1.
+#[test]
+fn top_level_options_of_attocode_are_defaults_of_the_entries() {
+    let text = r#"{"autoConnect": false, "requestTimeout": 2000, "servers": {
+        "a": {"command": "x"}, "b": {"command": "x", "autoConnect": true, "timeout": 5}}}"#;
+    let loaded = World::config("work/options.mcp.json", text).load().unwrap();
+    assert!(loaded.findings.is_empty(), "{:?}", loaded.findings);
+    let entry = |name: &str| loaded.server(name).unwrap().state.entry().unwrap().clone();
+    assert_eq!((entry("a").auto_connect, entry("a").timeout.as_millis()), (false, 2000));
+    assert_eq!((entry("b").auto_connect, entry("b").timeout.as_secs()), (true, 5));
+    let wrong = World::config("work/mcp.json", r#"{"autoConnect": "no", "servers": {}}"#);
+    assert!(wrong.report().contains("`autoConnect` must be true or false"), "{}", wrong.report());
+}
+
+/// Parity, Attocode 9.
+#[test]
+fn an_empty_map_of_servers_means_no_servers() {
+    for (text, expected) in [(r#"{"servers": {}}"#, false), (r#"{"mcpServers": {}}"#, false), ("{}", true)] {
+        let loaded = World::config("work/mcp.json", text).load().unwrap();
+        assert_eq!(loaded.is_empty_of_servers(), expected, "{text}");
+    }
+}
+
+/// Parity, Atlas UI 11 and 17.
+#[test]
+fn entries_of_atlas_ui_work_as_they_are() {
+    let text = r#"{
+  "prose": {"command": ["x"], "description": "prices in ${CURRENCY}", "is_exclusive": true},
+  "old_type": {"url": "http://127.0.0.1:9/mcp", "type": "stdio", "is_exclusive": false},
+  "one_string": {"command": "x", "args": "-m server --name 'two words' ${A}"}
+}"#;
+    let world = World::config("work/mcp.json", text).env(&[("A", "b c")]);
+    let loaded = world.load().unwrap();
+    let entry = |name: &str| loaded.server(name).unwrap().state.entry().unwrap().clone();
+    assert_eq!(entry("prose").about.description.as_deref(), Some("prices in ${CURRENCY}"));
+    assert!(format!("{:?}", entry("old_type").transport).starts_with("Http"));
+    let toolbooth_core::server::Transport::Stdio { args, .. } = entry("one_string").transport else {
+        panic!()
+    };
+    let args: Vec<&str> = args.iter().map(|arg| arg.expose()).collect();
+    assert_eq!(args, ["-m", "server", "--name", "two words", "b c"]);
+    let codes: Vec<&str> = loaded.findings.iter().map(|finding| finding.code).collect();
+    assert_eq!(codes, ["config.ignored-key", "config.two-transports"], "{}", world.report());
 }

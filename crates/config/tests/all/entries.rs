@@ -109,6 +109,7 @@ fn every_field_of_an_entry_is_read() {
           "timeout": 10,
           "connect_timeout": 0.5,
           "health_check_interval": 0,
+          "discovery_interval": 0,
           "restart": "never",
           "era": "auto",
           "compliance_level": "HIPAA",

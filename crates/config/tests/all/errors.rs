@@ -149,13 +149,13 @@ fn invalid_entries_are_reported_with_a_reason() {
         r#"{"servers": {
   "nothing": {"description": "x"},
   "no_url": {"transport": "http", "command": "x"},
-  "no_command": {"type": "stdio", "url": "http://x/"},
+  "no_command": {"transport": "stdio", "url": "http://x/"},
   "bad_url": {"url": "http://"},
   "bad_scheme": {"url": "ftp://x/y"},
   "no_folder": {"command": "x", "cwd": "nowhere"},
   "no_token": {"url": "http://x/", "auth_type": "bearer"},
   "empty": {"command": []},
-  "text_args": {"command": "npx", "args": "-y server"},
+  "text_args": {"command": "npx", "args": "-y 'server"},
   "bad_header": {"url": "http://x/", "headers": {"a b": "c"}},
   "bad_glob": {"command": "x", "tools": {"allow": ["[a"]}},
   "a_list": [1, 2]
@@ -177,8 +177,8 @@ fn invalid_entries_are_reported_with_a_reason() {
             error[config.no-transport]: server `no_command`: a `stdio` server needs `command`
              --> work/mcp.json:4:17
               |
-            4 |   "no_command": {"type": "stdio", "url": "http://x/"},
-              |                 ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+            4 |   "no_command": {"transport": "stdio", "url": "http://x/"},
+              |                 ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 
             error[config.bad-url]: server `bad_url`: `url` is not a valid URL
              --> work/mcp.json:5:22
@@ -198,7 +198,7 @@ fn invalid_entries_are_reported_with_a_reason() {
               |
             7 |   "no_folder": {"command": "x", "cwd": "nowhere"},
               |                                        ^^^^^^^^^
-            hint: a relative `cwd` starts at the folder of the file that contains it
+            hint: looked for `work/nowhere`
 
             error[config.no-token]: server `no_token`: this kind of auth needs `auth_token`
              --> work/mcp.json:8:49
@@ -213,12 +213,12 @@ fn invalid_entries_are_reported_with_a_reason() {
             9 |   "empty": {"command": []},
               |                        ^^
 
-            error[config.wrong-type]: server `text_args`: `args` must be a list
+            error[config.wrong-value]: server `text_args`: `args` has a quote that is not closed
               --> work/mcp.json:10:43
                |
-            10 |   "text_args": {"command": "npx", "args": "-y server"},
-               |                                           ^^^^^^^^^^^
-            hint: write a list: ["-y", "server"]
+            10 |   "text_args": {"command": "npx", "args": "-y 'server"},
+               |                                           ^^^^^^^^^^^^
+            hint: close it, or write a list: ["-y", "server"]
 
             error[config.bad-header]: server `bad_header`: `a b` is not a valid header name
               --> work/mcp.json:11:50
@@ -374,6 +374,14 @@ command = "x"
                |            ^^^^^^^^^^^^^^^^
         "#]],
     );
+}
+
+#[test]
+fn personas_that_differ_in_case_only_are_reported() {
+    let text = "[personas.Atlas]\ninherit = \"shared\"\n[personas.atlas]\ninherit = \"shared\"\n";
+    let report = World::config("work/toolbooth.toml", text).report();
+    let expected = "error[config.bad-persona]: the personas `Atlas` and `atlas` differ in case only";
+    assert!(report.contains(expected), "{report}");
 }
 
 #[test]

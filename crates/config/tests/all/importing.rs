@@ -282,6 +282,7 @@ fn any_file() {
         expect![[r#"
             read work/other.json
             + a: ["x","y"]
+                note: `inject: true` is kept: the gateway supplies `username`, `_mcp_data` and file URLs to its tools
             would write user/toolbooth/imported.json
             {
               "a": {
@@ -395,4 +396,19 @@ fn a_client_without_files_is_reported_with_the_checked_paths() {
         world.short(&error.hint().unwrap()),
         "looked for `home/.codex/config.toml`, `work/.codex/config.toml`; specify a file instead"
     );
+}
+
+/// Parity, Atlas UI 1 and 4.
+#[test]
+fn an_import_tells_what_happens_to_injection_and_keeps_the_folder_of_cwd() {
+    let entry = r#"{"a": {"command": ["x"], "cwd": "backend", "groups": ["users"]}}"#;
+    let world = World::new(&[("work/config/overrides/mcp.json", entry), ("work/backend/x", "")]);
+    world.write("work/wrapped.json", &format!(r#"{{"mcpServers": {entry}}}"#));
+    let flat = plan(&world.sources, &"config/overrides/mcp.json".parse().unwrap()).unwrap();
+    // The file is also a project file of this folder; its servers keep their names.
+    assert_eq!((flat.servers[0].name.as_str(), &flat.servers[0].entry["inject"]), ("a", &true.into()));
+    assert_eq!(flat.servers[0].entry["cwd"], world.path("work/backend").display().to_string());
+    let wrapped = plan(&world.sources, &"wrapped.json".parse().unwrap()).unwrap();
+    assert!(wrapped.servers[0].entry.get("inject").is_none());
+    assert!(wrapped.to_string().contains("does not supply `username`"), "{wrapped}");
 }

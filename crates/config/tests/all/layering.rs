@@ -302,3 +302,54 @@ fn the_users_folder_as_working_folder_stays_trusted() {
     assert_eq!(loaded.server("a").unwrap().state.as_str(), "ready");
     assert!(loaded.untrusted.is_empty());
 }
+
+/// Parity, Atlas UI 4.
+#[test]
+fn the_folders_of_atlas_ui_are_project_files() {
+    let mut world = World::new(&[
+        ("work/config/defaults/mcp.json", r#"{"a": {"command": ["old"]}, "b": {"command": ["x"]}}"#),
+        ("work/config/overrides/mcp.json", r#"{"a": {"command": ["new"], "cwd": "backend"}}"#),
+        ("work/config/overrides/llmconfig.yml", "models:\n  m:\n    model_url: https://llm.example/v1\n"),
+        ("work/config/overrides/rag-sources.json", "{}"),
+        ("work/backend/main.py", ""),
+    ]);
+    assert_eq!(world.servers(), "a needs_trust\nb needs_trust\n");
+    assert!(world.report().contains("`rag-sources.json` is not used"), "{}", world.report());
+    let mut book = world.sources.trust.clone();
+    world.load().unwrap().trust_into(&mut book, None);
+    world.sources.trust = book;
+    expect![[r#"
+        a ready Stdio { command: "new", args: [], cwd: Some("work/backend"), env: {} }
+        b ready Stdio { command: "x", args: [], cwd: None, env: {} }
+    "#]]
+    .assert_eq(&world.servers());
+    assert_eq!(world.load().unwrap().settings.llm.model.as_deref(), Some("m"));
+    // A folder that appears beside the file would change what runs, so it needs trust again.
+    world.write("work/config/overrides/backend/main.py", "");
+    assert!(world.servers().starts_with("a needs_trust"), "{}", world.servers());
+}
+
+/// Parity, Atlas UI 4.
+#[test]
+fn a_cwd_that_exists_nowhere_names_both_folders() {
+    let world = World::config("work/config/mcp.json", r#"{"a": {"command": ["x"], "cwd": "gone"}}"#);
+    let report = world.report();
+    assert!(report.contains("`work/config/gone`") && report.contains("`work/gone`"), "{report}");
+    // A project folder does not decide what an entry of the user runs.
+    let world =
+        World::new(&[("user/mcp.json", r#"{"a": {"command": ["x"], "cwd": "b"}}"#), ("work/b/x", "")]);
+    assert_eq!(world.servers(), "a config_error\n");
+}
+
+/// Parity, Atlas UI 12.
+#[test]
+fn an_unknown_compliance_level_is_warned_about_with_its_place() {
+    let world = World::config(
+        "work/a.yaml",
+        "compliance: {levels: [{name: Internal, aliases: [House]}]}\nservers:\n  a: {command: x, compliance_level: Intrenal}\n  b: {command: x, compliance_level: House}\n",
+    );
+    let findings = world.load().unwrap().findings;
+    let [finding] = &findings[..] else { panic!("{findings:?}") };
+    assert_eq!((finding.code, finding.line), ("config.unknown-level", 3));
+    assert_eq!(finding.hint.as_deref(), Some("did you mean `Internal`?"));
+}

@@ -149,6 +149,12 @@ fn values_with_a_clear_meaning_are_accepted_with_a_warning() {
           |
         5 | : "n", "examples": [], "requires_flags": {}, "returns": {}, "capabilites": []}
           |                                                             ^^^^^^^^^^^^^ did you mean `capabilities`?
+        warning[manifest.unused-key]: tool `x`: `requires_flags` has no effect
+         --> work/m.json:5:50  at /requires_flags
+          |
+        5 |  "notes": "n", "examples": [], "requires_flags": {}, "returns": {}, "capabilites": []}
+          |                                                  ^^
+        hint: restrict the tool with `groups`, `persona_allowlist` or `policy.rules`
         warning[manifest.loosely-written]: tool `x`: `version` is read as the string "1.2"
          --> work/m.json:2:57  at /version
           |
@@ -258,7 +264,7 @@ fn all_errors_of_an_entry_are_reported_at_once() {
           |
         6 | e": {}}, "scopes": 7}, "capabilities": [1], "safety_level": "extreme",
           |                                                             ^^^^^^^^^
-        hint: expected one of `low`, `medium`, `high`
+        hint: expected one of `low`, `medium`, `high`, `critical`
         error[manifest.bad-entry]: tool `t`: `new` is not a valid version
          --> work/m.json:5:27  at /3/version
           |
@@ -356,6 +362,7 @@ fn all_errors_of_an_entry_are_reported_at_once() {
            |
         11 |   {"name": "builtin"}, {"name": "serpapi"}]},
            |                        ^^^^^^^^^^^^^^^^^^^
+        hint: give its `kind`, or a `config` with `url`, `server` and `tool`, `model` or `builtin`
     "#]].assert_eq(&report_of(text));
     let world = World::new(&[("work/m.json", text)]);
     let checked = check(&world.path("work/m.json"), &Variables::default());
@@ -464,12 +471,10 @@ fn a_project_manifest_waits_for_trust() {
     for config in ["{}", r#"{"policy": {}}"#] {
         let mut world = World::new(&[("work/toolbooth.json", config), ("work/tools/a.json", spy)]);
         assert!(world.load().unwrap().manifests.is_empty(), "{config}");
-        // If the settings wait for trust too, the manifests are reported once the settings are trusted.
-        for _ in 0..2 {
-            let mut book = world.sources.trust.clone();
-            world.load().unwrap().trust_into(&mut book, None);
-            world.sources.trust = book;
-        }
+        // One answer covers the settings and the manifests.
+        let mut book = world.sources.trust.clone();
+        world.load().unwrap().trust_into(&mut book, None);
+        world.sources.trust = book;
         let trusted = world.load().unwrap();
         assert_eq!(names(&trusted.manifests), ["spy"], "{config}");
         world.write("work/tools/a.json", &spy.replace("evil", "worse"));
@@ -602,4 +607,71 @@ fn an_entry_named_like_a_servers_tool_must_provide_that_tool() {
         let expected = if usable == 0 { vec!["manifest.bad-entry"] } else { vec![] };
         assert_eq!(codes(&text), (expected, usable), "{text}");
     }
+}
+
+/// Parity, ATLAS 4: a provider's name is free text.
+#[test]
+fn the_kind_of_a_provider_is_inferred_from_its_config() {
+    let text = r#"{"name": "x", "providers": [
+ {"name": "google_cse", "config": {"url": "https://h/a"}}, {"name": "google_cse", "config": {"url": "https://h/b"}},
+ {"name": "browser", "config": {"server": "web", "tool": "find"}}, {"name": "gpt", "config": {"model": "m"}},
+ {"name": "own", "config": {"builtin": "demo.echo"}}, {"name": "odd", "kind": "openai"}, {"name": "mcp", "config": {"server": "web", "tool": "t"}}]}"#;
+    let world = World::new(&[("work/m.json", text)]);
+    let checked = check(&world.path("work/m.json"), &Variables::default());
+    assert!(checked.findings.is_empty(), "{:?}", checked.findings);
+    let kind = |kind: &ProviderKind| {
+        format!("{kind:?}").split([' ', '(', '{']).next().unwrap_or_default().to_owned()
+    };
+    let shown: Vec<String> =
+        checked.entries[0].providers.iter().map(|one| format!("{} {}", one.id, kind(&one.kind))).collect();
+    let expected = [
+        "google_cse Http",
+        "google_cse:2 Http",
+        "browser Mcp",
+        "gpt OpenAi",
+        "own Builtin",
+        "odd OpenAi",
+        "mcp:web Mcp",
+    ];
+    assert_eq!(shown, expected);
+}
+
+/// Parity, ATLAS 6: its folders, files in `manifests.tools`, and the schema beside them.
+#[test]
+fn the_folders_of_atlas_are_read_as_they_are() {
+    let settings =
+        r#"{"manifests": {"tools": ["maps/", "one.json"], "personas": "Personas"}, "personas": {"Ann": {}}}"#;
+    let mut world = World::new(&[
+        ("work/toolbooth.json", settings),
+        ("work/maps/functions.json", r#"[{"name": "a"}]"#),
+        (
+            "work/maps/schema.json",
+            r#"{"$schema": "http://json-schema.org/draft-07/schema#", "type": "array"}"#,
+        ),
+        ("work/one.json", r#"{"name": "b"}"#),
+        ("work/Personas/Ann/Toolbox/functions.json", r#"[{"name": "c"}]"#),
+    ]);
+    world.sources.trust = world.sources.trust.clone().trusting_everything();
+    let loaded = world.load().unwrap();
+    assert_eq!(names(&loaded.manifests), ["a", "b", "c"]);
+    assert!(loaded.findings.is_empty(), "{}", world.report());
+}
+
+/// Parity, ATLAS 12 and 14.
+#[test]
+fn manifests_of_an_untrusted_file_are_checked_and_trusted_with_it() {
+    let settings = "manifests: {tools: [\"maps/\"]}\n";
+    let entry = r#"{"name": "x", "side_effects": "nothing", "providers": [{"name": "http", "config": {"url": "${SECRET}/x"}}]}"#;
+    let mut world = World::new(&[("work/toolbooth.yaml", settings), ("work/maps/a.json", entry)])
+        .env(&[("SECRET", "hunter2")]);
+    let report = world.report();
+    assert!(report.contains("`nothing` is not a valid value") && !report.contains("hunter2"), "{report}");
+    world.write("work/maps/a.json", &entry.replace("nothing", "network").replace("${SECRET}", "https://h"));
+    let loaded = world.load().unwrap();
+    assert!(loaded.manifests.is_empty() && !loaded.has_errors(), "{}", world.report());
+    let mut book = world.sources.trust.clone();
+    assert_eq!(loaded.trust_into(&mut book, None), 2);
+    world.sources.trust = book;
+    let loaded = world.load().unwrap();
+    assert_eq!((names(&loaded.manifests), loaded.untrusted.len()), (vec!["x".to_owned()], 0));
 }

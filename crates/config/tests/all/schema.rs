@@ -57,6 +57,7 @@ fn the_schema_covers_every_section_and_every_server_field() {
         "timeout",
         "connect_timeout",
         "health_check_interval",
+        "discovery_interval",
         "restart",
         "era",
         "compliance_level",

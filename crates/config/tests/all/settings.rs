@@ -32,7 +32,7 @@ search: {embeddings: {url: "https://e.example", model: m, key: "${PW}"}, answer_
 naming: {style: mcp.server.tool, max_length: 60}
 lint: {min_score: 50}
 limits: {result_tokens: 1, max_call_seconds: 2, body_bytes: 3000, calls_per_minute: 4, runtime_seconds: 5, cost: 0.5}
-files: {key: "0123456789012345678901234567890123456789", url_seconds: 1, grace_seconds: 2, max_upload_bytes: 3, unknown: pass_through}
+files: {key: "0123456789012345678901234567890123456789", url_seconds: 1, grace_seconds: 2, max_upload_bytes: 3, unknown: error}
 display: {iframe_hosts: [dash.example]}
 compliance: {levels: [{name: HIPAA, aliases: [hipaa], allowed_with: [SOC2]}]}
 llm: {base_url: "https://llm.example/v1", api_key: "${PW}", model: m, allow: ["planner"]}
@@ -43,6 +43,8 @@ telemetry: {otlp_url: "https://otlp.example", headers: {k: "${PW}"}}
 env_file: vars.env
 allow_tools: ["a.*"]
 deny_tools: ["b.*"]
+allow_server_tools: ["c.*"]
+deny_server_tools: ["d.*"]
 environment: [PATH]
 roots: [/srv]
 allowed_hosts: [tools.example]
@@ -77,11 +79,12 @@ drain_seconds: 3
         lint: {"min_score":50}
         limits: {"result_tokens":1,"max_call_seconds":2,"body_bytes":3000,"upstream_bytes":33554432,"calls_per_minute":4,"runtime_seconds":5,"cost":0.5,"artifacts":50,"artifact_bytes":104857600,"mcp_data_bytes":262144,"queue":256,"tools_per_server":10000,"sessions":10000}
         results: {"inspect":true}
-        files: {"key":"(hidden)","url_seconds":1,"grace_seconds":2,"max_upload_bytes":3,"user_bytes":10737418240,"user_files":10000,"keep_days":null,"single_use":false,"max_uses":100,"unknown":"pass_through"}
+        files: {"key":"(hidden)","url_seconds":1,"grace_seconds":2,"max_upload_bytes":3,"user_bytes":10737418240,"user_files":10000,"keep_days":null,"single_use":false,"max_uses":100,"unknown":"error"}
         display: {"iframe_hosts":["dash.example"]}
         compliance: {"levels":[{"name":"HIPAA","description":null,"aliases":["hipaa"],"allowed_with":["SOC2"]}]}
-        llm: {"base_url":"https://llm.example/v1","api_key":"${PW}","model":"m","allow":["planner"],"models":[],"max_tokens":8192,"requests_per_call":5,"tokens_per_day":1000000,"timeout_seconds":120}
+        llm: {"base_url":"https://llm.example/v1","api_key":"${PW}","model":"m","allow":["planner"],"models":[],"max_tokens":8192,"requests_per_call":5,"tokens_per_day":1000000,"timeout_seconds":120,"headers":{},"temperature":null,"endpoints":{}}
         events: {"webhooks":[{"url":"(hidden)","types":[],"secret":null},{"url":"https://hook.example/${PW}","types":["server.*"],"secret":null}],"ring":10000}
+        hooks: {"pre_call":[],"post_call":[]}
         audit: {"calls":"all","keep_days":30,"keep_bytes":1000}
         dead_letters: {"max_replays":1,"schedule_seconds":[60,300,900,1800,3600],"key":null}
         telemetry: {"otlp_url":"https://otlp.example","headers":{"k":"${PW}"}}
@@ -89,6 +92,8 @@ drain_seconds: 3
         env_file: "work/vars.env"
         allow_tools: ["a.*"]
         deny_tools: ["b.*"]
+        allow_server_tools: ["c.*"]
+        deny_server_tools: ["d.*"]
         environment: ["PATH"]
         roots: ["/srv"]
         allowed_hosts: ["tools.example"]
@@ -111,7 +116,7 @@ fn defaults_are_those_of_the_documentation() {
         auth: {"mode":"local","local_users":"own","header":{"name":"X-User-Email","secret_header":"X-Proxy-Secret","secret":null},"jwt":{"issuer":null,"audience":[],"jwks_url":null,"claims":{"user":"sub","groups":"groups","persona":null,"compliance_level":null}},"admin_group":"admin"}
         groups: {}
         personas: {}
-        policy: {"consent":null,"plan":{"reads":null},"on_change":"ask","rules":[],"layers":[]}
+        policy: {"consent":"client","plan":{"reads":null},"on_change":"ask","rules":[],"layers":[]}
         approval: {"default":"never","expires_seconds":300,"wait_seconds":50,"approvers":[]}
         exposure: {"mode":"auto","clients":{},"personas":{},"always_load_tools":[],"summary_description_limit":100,"max_tools_per_search":10,"tool_tokens":10000}
         search: {"answer_tokens":500,"embeddings":null}
@@ -119,11 +124,12 @@ fn defaults_are_those_of_the_documentation() {
         lint: {"min_score":40}
         limits: {"result_tokens":25000,"max_call_seconds":3600,"body_bytes":4194304,"upstream_bytes":33554432,"calls_per_minute":null,"runtime_seconds":null,"cost":null,"artifacts":50,"artifact_bytes":104857600,"mcp_data_bytes":262144,"queue":256,"tools_per_server":10000,"sessions":10000}
         results: {"inspect":true}
-        files: {"key":null,"url_seconds":3600,"grace_seconds":60,"max_upload_bytes":262144000,"user_bytes":10737418240,"user_files":10000,"keep_days":null,"single_use":false,"max_uses":100,"unknown":"refuse"}
+        files: {"key":null,"url_seconds":3600,"grace_seconds":60,"max_upload_bytes":262144000,"user_bytes":10737418240,"user_files":10000,"keep_days":null,"single_use":false,"max_uses":100,"unknown":"pass_through"}
         display: {"iframe_hosts":[]}
         compliance: {"levels":[]}
-        llm: {"base_url":null,"api_key":null,"model":null,"allow":[],"models":[],"max_tokens":8192,"requests_per_call":5,"tokens_per_day":1000000,"timeout_seconds":120}
+        llm: {"base_url":null,"api_key":null,"model":null,"allow":[],"models":[],"max_tokens":8192,"requests_per_call":5,"tokens_per_day":1000000,"timeout_seconds":120,"headers":{},"temperature":null,"endpoints":{}}
         events: {"webhooks":[],"ring":10000}
+        hooks: {"pre_call":[],"post_call":[]}
         audit: {"calls":"all","keep_days":null,"keep_bytes":null}
         dead_letters: {"max_replays":3,"schedule_seconds":[60,300,900,1800,3600],"key":null}
         telemetry: {"otlp_url":null,"headers":{}}
@@ -131,6 +137,8 @@ fn defaults_are_those_of_the_documentation() {
         env_file: null
         allow_tools: []
         deny_tools: []
+        allow_server_tools: []
+        deny_server_tools: []
         environment: ["PATH","HOME","LANG","LC_*","TMPDIR","USER"]
         roots: []
         allowed_hosts: []

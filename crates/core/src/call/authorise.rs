@@ -4,7 +4,7 @@ use super::fault::CallFault;
 use super::resolve::ResolvedCall;
 use crate::caller::Caller;
 use crate::catalog::Tool;
-use crate::permission::{Compatibility, Permission, compatibility, on_tool};
+use crate::permission::{Permission, on_tool};
 use std::sync::Arc;
 
 /// A call that its caller may make.
@@ -23,18 +23,11 @@ impl PermittedCall {
     }
 }
 
-/// Lets a call through, or fails as if the tool did not exist. Incompatible compliance levels are reported only to
-/// callers who may see the tool.
+/// Lets a call through, or fails as if the tool did not exist.
 pub fn authorise(resolved: ResolvedCall) -> Result<PermittedCall, CallFault> {
     let caller = &resolved.incoming.caller;
     if on_tool(caller, &resolved.tool) == Permission::Hidden {
         return Err(CallFault::UnknownTool { name: resolved.incoming.name });
     }
-    match compatibility(caller, &resolved.tool.server) {
-        Compatibility::Allowed => Ok(PermittedCall(resolved)),
-        Compatibility::Forbidden => Err(CallFault::Compliance {
-            name: resolved.tool.exposed.to_string(),
-            level: caller.compliance_level.as_ref().map(|level| level.name.to_string()).unwrap_or_default(),
-        }),
-    }
+    Ok(PermittedCall(resolved))
 }

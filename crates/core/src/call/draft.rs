@@ -98,8 +98,9 @@ pub fn draft(permitted: PermittedCall, situation: Situation) -> Result<Draft, Bo
     })
 }
 
-/// Checks arguments that an approver wrote in place of the caller's. None of them may be dropped.
-pub fn check_edit(tool: &Tool, arguments: &RawJson) -> Result<(), CallFault> {
+/// Checks arguments that an approver wrote in place of the caller's, and returns them without those that the gateway
+/// supplies. None of the others may be dropped.
+pub fn check_edit(tool: &Tool, arguments: &RawJson) -> Result<RawJson, CallFault> {
     let wrong = |pointer: String, expected: String| {
         let objections = vec![Objection { pointer, expected }];
         Err(CallFault::InvalidArguments { name: tool.exposed.to_string(), objections })
@@ -107,9 +108,16 @@ pub fn check_edit(tool: &Tool, arguments: &RawJson) -> Result<(), CallFault> {
     if !arguments.is_object() {
         return wrong(String::new(), "an object".into());
     }
-    match check(tool, arguments)?.1.first() {
-        Some(warning) => wrong(String::new(), warning.to_string()),
-        None => Ok(()),
+    let (arguments, dropped) = check(tool, arguments)?;
+    match dropped.iter().find(|warning| !matches!(warning, Warning::Reserved(_))) {
+        None => Ok(arguments),
+        Some(Warning::Undeclared(name)) => {
+            wrong(String::new(), format!("the tool does not declare the argument {name:?}"))
+        }
+        Some(Warning::LookAlike(name)) => {
+            wrong(String::new(), format!("the argument {name:?} looks like one that the gateway supplies"))
+        }
+        Some(_) => wrong(String::new(), "too many arguments that the tool does not declare".into()),
     }
 }
 

@@ -6,7 +6,7 @@
 
 use super::approval::Approval;
 use super::authorise::{PermittedCall, authorise};
-use super::draft::{Draft, draft};
+use super::draft::{Draft, check_edit, draft};
 use super::fault::CallFault;
 use super::policy::{HeldDraft, Judged, Judgement, Verdict};
 use super::resolve::{IncomingCall, ResolvedCall};
@@ -44,6 +44,17 @@ impl Sealed {
             name: self.tool().exposed.to_string(),
             arguments: Some(self.public_arguments().clone()),
             meta: self.meta().to_vec(),
+        }
+    }
+}
+
+impl Judged {
+    /// The call with arguments that a hook of the operator wrote, to be judged again. Arguments that the gateway
+    /// supplies are left out; the others must fit the tool's schema. Otherwise the call is returned with the error.
+    pub fn edited(self, arguments: &RawJson) -> Result<Draft, Box<(Self, CallFault)>> {
+        match check_edit(&self.0.tool, arguments) {
+            Ok(arguments) => Ok(Draft { arguments, ..self.0 }),
+            Err(fault) => Err(Box::new((self, fault))),
         }
     }
 }

@@ -28,11 +28,12 @@ pub struct ResolvedCall {
     pub(super) tool: Arc<Tool>,
 }
 
-/// Finds the tool. Tools that the caller may not use are not found, and not offered as candidates.
+/// Finds the tool. Tools that the caller may not use are not found, and not offered as candidates. If only the caller's
+/// compliance level hides the tool, the error says so: the caller chose the level and can change it.
 pub fn resolve(incoming: IncomingCall, catalog: &Catalog) -> Result<ResolvedCall, CallFault> {
     let tool = match catalog.tool(&incoming.name, &incoming.caller) {
         Lookup::Found(tool) => tool.clone(),
-        Lookup::Unknown => return Err(CallFault::UnknownTool { name: incoming.name }),
+        Lookup::Unknown => return Err(unknown(incoming, catalog)),
         Lookup::Ambiguous(tools) => {
             let mut candidates: Vec<String> = tools.iter().map(|tool| tool.exposed.to_string()).collect();
             candidates.sort();
@@ -40,4 +41,14 @@ pub fn resolve(incoming: IncomingCall, catalog: &Catalog) -> Result<ResolvedCall
         }
     };
     Ok(ResolvedCall { incoming, tool })
+}
+
+fn unknown(incoming: IncomingCall, catalog: &Catalog) -> CallFault {
+    let IncomingCall { caller, name, .. } = incoming;
+    match (catalog.kept_out_by_level(&name, &caller), &caller.compliance_level) {
+        (Some(tool), Some(level)) => {
+            CallFault::Compliance { name: tool.exposed.to_string(), level: level.name.to_string() }
+        }
+        _ => CallFault::UnknownTool { name },
+    }
 }

@@ -1,7 +1,7 @@
 //! Stage 6, seal: adds the arguments that the gateway supplies, overwriting any others.
 
 use super::fault::CallFault;
-use super::inject::{InjectionContext, Injector, SealContext};
+use super::inject::{InjectionContext, Injector, SealContext, Supplied};
 use super::policy::Judged;
 use crate::caller::{Caller, ClientFacts};
 use crate::catalog::Tool;
@@ -51,7 +51,7 @@ impl Sealed {
         self.tool.injected.as_ref().is_some_and(|injected| !injected.files.is_empty())
             && echo::redacted(&self.arguments).is_some()
     }
-    /// The arguments that were dropped.
+    /// Warnings about the arguments: the ones that were dropped, and names that are not files.
     pub fn warnings(&self) -> &[Warning] {
         &self.warnings
     }
@@ -84,8 +84,9 @@ pub fn seal(
     injectors: &[Box<dyn Injector>],
     seal_context: &SealContext<'_>,
 ) -> Result<Sealed, CallFault> {
-    let Judged(draft) = judged;
+    let Judged(mut draft) = judged;
     let mut supplied: Vec<Member> = Vec::new();
+    let mut noted: Vec<Warning> = Vec::new();
     for injector in injectors {
         let context = InjectionContext {
             caller: &draft.caller,
@@ -93,7 +94,9 @@ pub fn seal(
             arguments: &draft.arguments,
             seal_context,
         };
-        for member in injector.supply(&context)? {
+        let Supplied { members, warnings } = injector.supply(&context)?;
+        noted.extend(warnings);
+        for member in members {
             // The first injector that supplies an argument wins.
             if !supplied.iter().any(|other| other.key == member.key) {
                 supplied.push(member);
@@ -109,6 +112,7 @@ pub fn seal(
             return Err(missing(&identity.name));
         }
     }
+    draft.warnings.append(&mut noted);
     let public = draft.arguments.clone();
     let arguments = match supplied.first() {
         None => draft.arguments,

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Ann has one file, `r.pdf`.
-struct AnnsFiles;
+struct AnnsFiles(UnknownName);
 
 impl FileUrlSource for AnnsFiles {
     fn url_for(
@@ -31,11 +31,16 @@ impl FileUrlSource for AnnsFiles {
             _ => Err(FileFault::Unknown),
         }
     }
+
+    fn unknown_names(&self) -> UnknownName {
+        self.0
+    }
 }
 
 struct World {
     catalog: Catalog,
     injectors: Vec<Box<dyn Injector>>,
+    unknown: UnknownName,
 }
 
 fn json(text: &str) -> RawJson {
@@ -70,10 +75,9 @@ fn catalog(servers: Vec<(ServerEntry, Vec<(&str, &str)>)>) -> Catalog {
 
 impl World {
     fn of(catalog: Catalog) -> Self {
-        let files = FileInjector::new(UnknownName::Refused);
         let injectors: Vec<Box<dyn Injector>> =
-            vec![Box::new(IdentityInjector), Box::new(McpDataInjector::default()), Box::new(files)];
-        Self { catalog, injectors }
+            vec![Box::new(IdentityInjector), Box::new(McpDataInjector::default()), Box::new(FileInjector)];
+        Self { catalog, injectors, unknown: UnknownName::Refused }
     }
 
     /// One server `s` with `inject: true`, and one tool `t` with this schema.
@@ -91,7 +95,8 @@ impl World {
             meta: Vec::new(),
         };
         let drafted = draft(authorise(resolve(incoming, &self.catalog)?)?, Situation::default())?;
-        let context = SealContext { catalog: &self.catalog, call_id: &|| "c1".to_owned(), files: &AnnsFiles };
+        let files = AnnsFiles(self.unknown);
+        let context = SealContext { catalog: &self.catalog, call_id: &|| "c1".to_owned(), files: &files };
         seal(run(judge(drafted, &[])?), &self.injectors, &context)
     }
 
@@ -254,11 +259,34 @@ fn files_become_urls_and_unknown_ones_are_refused() {
     let bob = world.call(&caller("bob", &[]), "s_t", r#"{"filename":"r.pdf"}"#);
     assert_eq!(bob.expect_err("another user's file").code(), "call.unknown-file");
     let mut passing = World::with(schema);
-    passing.injectors = vec![Box::new(FileInjector::new(UnknownName::PassThrough))];
-    assert_eq!(
-        passing.ann(r#"{"filename":"other.pdf"}"#),
-        r#"{"filename":"other.pdf","original_filename":"other.pdf","file_url":"other.pdf"}"#
-    );
+    passing.unknown = UnknownName::PassThrough;
+    let cases = [
+        (
+            r#"{"filename":"other.pdf"}"#,
+            r#"{"filename":"other.pdf","original_filename":"other.pdf","file_url":"other.pdf"}"#.to_owned(),
+            r#"argument "filename" was sent as it is: "other.pdf" is not one of your files"#,
+        ),
+        (
+            r#"{"filename":""}"#,
+            r#"{"filename":"","original_filename":"","file_url":""}"#.to_owned(),
+            r#"argument "filename" was sent as it is: "" is not one of your files"#,
+        ),
+        (
+            r#"{"file_names":["r.pdf", 3,"out.txt"]}"#,
+            format!(r#"{{"file_names":["{url}",3,"out.txt"],"file_urls":["{url}",3,"out.txt"]}}"#),
+            r#"argument "file_names" was sent as it is: "3" is not one of your files"#,
+        ),
+    ];
+    for (given, expected, warning) in cases {
+        let sealed = passing.call(&caller("ann", &[]), "s_t", given).expect("sealed");
+        assert_eq!(sealed.arguments().to_string(), expected, "{given}");
+        assert_eq!(sealed.warnings()[0].to_string(), warning, "{given}");
+    }
+    let many: Vec<String> = (0..100).map(|n| format!("f{n}")).collect();
+    let arguments = serde_json::json!({ "file_names": many }).to_string();
+    let sealed = passing.call(&caller("ann", &[]), "s_t", &arguments).expect("sealed");
+    assert_eq!(sealed.warnings().len(), MAX_WARNINGS);
+    assert_eq!(sealed.warnings().last(), Some(&Warning::MoreNotFiles(85)));
 }
 
 fn two_groups() -> World {
@@ -304,6 +332,7 @@ fn mcp_data_stays_within_its_budget() {
         let world = World {
             catalog,
             injectors: vec![Box::new(IdentityInjector), Box::new(McpDataInjector::with_budget(budget))],
+            unknown: UnknownName::Refused,
         };
         let sealed = world.call(&caller("ann", &[]), "s_plan", "{}").expect("sealed");
         let told = sealed.arguments().member("_mcp_data").expect("supplied");
@@ -369,8 +398,11 @@ fn drafting_and_sealing_a_small_call_is_cheap() {
             let start = std::time::Instant::now();
             let judged =
                 run(judge(draft(permitted, Situation::default()).expect("drafted"), &[]).expect("judged"));
-            let context =
-                SealContext { catalog: &world.catalog, call_id: &|| "c1".to_owned(), files: &AnnsFiles };
+            let context = SealContext {
+                catalog: &world.catalog,
+                call_id: &|| "c1".to_owned(),
+                files: &AnnsFiles(UnknownName::Refused),
+            };
             let sealed = seal(judged, &world.injectors, &context).expect("sealed");
             spent += start.elapsed();
             drop(sealed);

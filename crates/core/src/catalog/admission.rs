@@ -208,11 +208,25 @@ fn read_tool(source: &RawJson) -> Result<(String, Vec<Member>), (String, String)
     if nests_deeper(text, MAX_DEFINITION_DEPTH) {
         return Err((name, format!("the definition nests deeper than {MAX_DEFINITION_DEPTH}")));
     }
-    match find("inputSchema") {
-        Some(schema) if schema.is_object() => Ok((name, members)),
-        Some(_) => Err((name, "`inputSchema` is not an object".to_owned())),
-        None => Err((name, "`inputSchema` is missing".to_owned())),
+    if find("inputSchema").is_none() {
+        return Err((name, "`inputSchema` is missing".to_owned()));
     }
+    // Parsers take the last of duplicate keys, so every one must fit.
+    for schema in members.iter().filter(|member| member.key == "inputSchema") {
+        if let Some(reason) = not_of_object(&schema.value) {
+            return Err((name, reason));
+        }
+    }
+    Ok((name, members))
+}
+
+/// The reason why a schema is not one of an object. Official clients refuse the whole list if it contains such a tool.
+pub(super) fn not_of_object(schema: &RawJson) -> Option<String> {
+    let Ok(members) = schema.members() else { return Some("`inputSchema` is not an object".to_owned()) };
+    let mut types = members.iter().filter(|member| member.key == "type");
+    let other = types.find(|member| member.value.string().as_deref() != Some("object"))?;
+    let shown: String = other.value.as_str().chars().take(60).collect();
+    Some(format!("`inputSchema` must have `\"type\": \"object\"`, but has `\"type\": {shown}`"))
 }
 
 /// Removes the parameters that the gateway supplies from a tool's schema, and returns how much of the rest is checked.

@@ -20,13 +20,18 @@ fn one_bad_definition_affects_only_itself() {
         r#"{"name":7,"inputSchema":{}}"#,
         r#"{"name":"noschema"}"#,
         r#"{"name":"boolschema","inputSchema":true}"#,
+        r#"{"name":"list","inputSchema":{"type":"array","items":{}}}"#,
+        r#"{"name":"either","inputSchema":{"type":["object","null"]}}"#,
+        r#"{"name":"twice","inputSchema":{"type":"object"},"inputSchema":{"type":"string"}}"#,
         r#"[1]"#,
         r#"{"name":"a","inputSchema":{}}"#,
         r#"{"name":"a","inputSchema":{"again":1}}"#,
     ]);
     let catalog = admit(&Arc::new(entry("s")), &found, &Naming::default(), &|_| false);
     assert_eq!(names(&catalog), ["s_a", "s_b"]);
-    assert_eq!(catalog.set_aside.len(), 6);
+    assert_eq!(catalog.set_aside.len(), 9);
+    let list = catalog.set_aside.iter().find(|aside| aside.name == "list").expect("set aside");
+    assert_eq!(list.reason, r#"`inputSchema` must have `"type": "object"`, but has `"type": "array"`"#);
     assert_eq!(
         catalog.tools_text,
         r#"{"name":"s_a","inputSchema":{}},{"name":"s_b","inputSchema":{"type":"object"},"x":1.0}"#

@@ -7,7 +7,7 @@ use super::admission::{ServerCatalog, SetAside};
 use super::bounds::{Backing, ToolAccess};
 use super::derived::DerivedData;
 use super::naming::{Naming, NamingStyle};
-use super::overlay::{OverlayInput, overlay};
+use super::overlay::{OverlayInput, is_bound, overlay};
 use super::patterns::ToolGate;
 use super::spelling;
 use super::tool::Tool;
@@ -18,7 +18,7 @@ use crate::names::ServerName;
 use crate::schema::Coverage;
 use crate::server::ServerEntry;
 use bytes::BytesMut;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 /// The parts of a catalog, by server.
@@ -125,6 +125,10 @@ fn gated(input: &AssemblyInput<'_>) -> CatalogParts {
 struct Assembler<'a> {
     input: AssemblyInput<'a>,
     exposed: HashMap<&'a str, ToolPosition>,
+    /// Discovered tools by the server's own name; `None` if several servers have the name.
+    bare: HashMap<&'a str, Option<ToolPosition>>,
+    /// The tools that shared entries wrap, by the entry's name.
+    wrapped: HashMap<&'a str, (&'a ServerName, &'a str)>,
     outcomes: Vec<EntryOutcome>,
     /// Discovered tools whose name an entry claims for another tool, with their new names.
     renamed: BTreeMap<ToolPosition, String>,
@@ -134,13 +138,31 @@ struct Assembler<'a> {
 impl<'a> Assembler<'a> {
     fn new(input: AssemblyInput<'a>) -> Self {
         let mut exposed = HashMap::new();
+        let mut bare: HashMap<&str, Option<ToolPosition>> = HashMap::new();
+        let has_providers = |manifest: &&Manifest| !manifest.providers.is_empty();
+        let served: HashSet<&str> =
+            input.manifests.iter().filter(has_providers).map(|manifest| manifest.name.as_str()).collect();
+        // An entry without providers may also belong to a virtual tool of its name.
+        let unbound: HashSet<&str> = input
+            .manifests
+            .iter()
+            .map(|manifest| manifest.name.as_str())
+            .filter(|name| !served.contains(name))
+            .collect();
         for (name, part) in input.base {
             for (index, tool) in part.tools.iter().enumerate() {
                 exposed.entry(&*tool.exposed).or_insert((name.clone(), index));
+                if !part.entry.is_own() && unbound.contains(&*tool.name) {
+                    let position = (name.clone(), index);
+                    bare.entry(&*tool.name).and_modify(|known| *known = None).or_insert(Some(position));
+                }
             }
         }
+        let shared = input.manifests.iter().filter(|manifest| manifest.scope == ManifestScope::Shared);
+        let wrapped = shared.filter_map(|manifest| Some((manifest.name.as_str(), manifest.wrapped()?)));
+        let wrapped = wrapped.collect();
         let outcomes = vec![EntryOutcome::Waiting; input.manifests.len()];
-        Self { input, exposed, outcomes, renamed: BTreeMap::new(), parts: input.base.clone() }
+        Self { input, exposed, bare, wrapped, outcomes, renamed: BTreeMap::new(), parts: input.base.clone() }
     }
 
     fn run(mut self) -> Assembly {
@@ -155,6 +177,11 @@ impl<'a> Assembler<'a> {
             match self.target(manifest) {
                 Some(position) => over.entry(position).or_default().push(index),
                 None if manifest.wrapped().is_some() => {}
+                None if manifest.providers.is_empty() && self.bare.get(&*manifest.name) == Some(&None) => {
+                    let reason =
+                        "several servers have a tool of this name; name one as `mcp.<server>.<tool>`";
+                    self.outcomes[index] = EntryOutcome::SetAside(reason.to_owned());
+                }
                 None => alone.entry(&manifest.name).or_default().push(index),
             }
         }
@@ -179,12 +206,42 @@ impl<'a> Assembler<'a> {
         if let Some((server, tool)) = manifest.wrapped() {
             return self.find(server, tool);
         }
-        let position = self.named(&manifest.name)?;
+        let position = self
+            .named(&manifest.name)
+            .or_else(|| self.bound(manifest))
+            .or_else(|| self.wrapped_by_shared(manifest))?;
         // With bare names, any server could take the name of a tool that others serve.
         let is_safe = manifest.providers.is_empty()
             || self.input.naming.style != NamingStyle::Bare
             || manifest.served_by().any(|(server, _)| *server == position.0);
         is_safe.then_some(position)
+    }
+
+    /// The only discovered tool whose own name an entry without providers has.
+    fn bound(&self, manifest: &Manifest) -> Option<ToolPosition> {
+        let only = self.bare.get(&*manifest.name).filter(|_| manifest.providers.is_empty())?.clone()?;
+        (!self.names_other_server(&manifest.name, &only.0)).then_some(only)
+    }
+
+    /// The tool that the shared entry wraps whose fields an entry of a persona overrides.
+    fn wrapped_by_shared(&self, manifest: &Manifest) -> Option<ToolPosition> {
+        let (server, tool) = self.wrapped.get(&*manifest.name).filter(|_| manifest.providers.is_empty())?;
+        self.find(server, tool)
+    }
+
+    /// Whether a name begins with another configured server's name. It means that server's tool, even if the tool is
+    /// not listed yet: no server may take it by giving one of its tools such a name.
+    fn names_other_server(&self, name: &str, found: &ServerName) -> bool {
+        if name.starts_with("mcp.") || name.starts_with("mcp__") {
+            return true;
+        }
+        let name = name.strip_prefix("mcp_").unwrap_or(name);
+        let is_configured = |server: &ServerName| {
+            self.input.base.contains_key(server) || (self.input.configured)(server).is_some()
+        };
+        name.char_indices().filter(|(_, c)| "_.".contains(*c)).any(|(at, _)| {
+            name[..at].parse::<ServerName>().is_ok_and(|server| server != *found && is_configured(&server))
+        })
     }
 
     fn named(&self, name: &str) -> Option<ToolPosition> {
@@ -313,8 +370,10 @@ impl<'a> Assembler<'a> {
         notes: &mut Vec<SetAside>,
     ) -> Option<Arc<Tool>> {
         let entries: Vec<&Manifest> = layers.iter().map(|index| &self.input.manifests[*index]).collect();
-        let renamed =
-            entries.iter().rev().find(|entry| entry.wrapped().is_some() && !has_name(tool, &entry.name));
+        let renames = |entry: &Manifest| {
+            is_bound(entry, tool) || (entry.wrapped().is_some() && !has_name(tool, &entry.name))
+        };
+        let renamed = entries.iter().rev().find(|entry| renames(entry));
         let exposed = renamed.map(|entry| self.free_name(&entry.name));
         let exposed =
             exposed.or_else(|| self.new_name(tool).cloned()).unwrap_or_else(|| tool.exposed.to_string());
@@ -464,11 +523,13 @@ fn persona_of(manifest: &Manifest) -> Option<&str> {
     }
 }
 
-/// Whether a tool already has a name, so that an entry with that name does not rename it.
+/// Whether a tool already has a name, so that an entry with that name does not rename it. The server's own name for it
+/// is not among these: an operator who writes it wants clients to see it.
 fn has_name(tool: &Tool, name: &str) -> bool {
+    let server = tool.server.name.as_str();
     *tool.exposed == *name
         || tool.canonical() == name
-        || spelling::all(tool.server.name.as_str(), &tool.name).iter().any(|form| form == name)
+        || spelling::any_qualified(server, &tool.name, |form| form == name)
 }
 
 fn note_coverage(notes: &mut Vec<SetAside>, tool: &Tool, coverage: &Coverage) {

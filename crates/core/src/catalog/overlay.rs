@@ -1,6 +1,6 @@
 //! Overlays: apply manifest entries to a discovered tool.
 
-use super::admission::{MAX_DEFINITION_BYTES, MAX_DEFINITION_DEPTH};
+use super::admission::{MAX_DEFINITION_BYTES, MAX_DEFINITION_DEPTH, not_of_object};
 use super::bounds::{Backing, Bounds};
 use super::hidden::{Injected, ParameterHider, SchemaTooLarge};
 use super::tool::{Tool, ToolCaches};
@@ -65,18 +65,29 @@ pub(super) fn overlay(base: &Arc<Tool>, laying: OverlayInput<'_>) -> Result<(Too
             || bounds.backing.iter().flat_map(Backing::tools).any(|tool| tool.needs_approval),
         bounds: (bounds != Bounds::default()).then(|| Box::new(bounds)),
         original: Some(base.clone()),
-        entry_names: entry_names(entries, exposed),
+        entry_names: entry_names(entries, base, exposed),
         caches: ToolCaches::default(),
     };
     Ok((tool, coverage))
 }
 
-/// The names that entries give a tool, besides its exposed name.
-fn entry_names(entries: &[&Manifest], exposed: &str) -> Vec<Box<str>> {
+/// Whether an entry refers to a tool only by the server's own name for it.
+pub(super) fn is_bound(entry: &Manifest, tool: &Tool) -> bool {
+    entry.providers.is_empty() && *entry.name == *tool.name && *entry.name != *tool.exposed
+}
+
+/// The names that entries give a tool, besides its exposed name. If an entry was bound by the server's own name for the
+/// tool, that is not a name that the operator gave it: its id stands for it, because permissions rely on these names.
+fn entry_names(entries: &[&Manifest], base: &Tool, exposed: &str) -> Vec<Box<str>> {
     let mut names: Vec<Box<str>> = Vec::new();
-    for entry in entries.iter().filter(|entry| entry.name != exposed) {
-        if !names.iter().any(|name| **name == *entry.name) {
-            names.push(entry.name.as_str().into());
+    for entry in entries {
+        let name = match is_bound(entry, base) {
+            true => base.canonical(),
+            false if entry.name != exposed => entry.name.clone(),
+            false => continue,
+        };
+        if !names.iter().any(|known| **known == *name) {
+            names.push(name.into());
         }
     }
     names
@@ -88,6 +99,9 @@ pub(super) fn public(
     parameters: &RawJson,
     before: Injected,
 ) -> Result<(RawJson, Option<Box<Injected>>), String> {
+    if not_of_object(parameters).is_some() {
+        return Err(r#"its parameters must be a schema with `"type": "object"`"#.to_owned());
+    }
     if nests_deeper(parameters.as_str(), MAX_DEFINITION_DEPTH - 1) {
         return Err(format!("its parameters nest deeper than {}", MAX_DEFINITION_DEPTH - 1));
     }

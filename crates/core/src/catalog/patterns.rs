@@ -130,17 +130,25 @@ impl ToolPatterns {
 pub struct ToolGate {
     allow: ToolPatterns,
     deny: ToolPatterns,
+    /// `allow_server_tools` and `deny_server_tools`, which tools of manifests are exempt from.
+    server_allow: ToolPatterns,
+    server_deny: ToolPatterns,
 }
 
 impl ToolGate {
     /// A gate with these patterns. With an empty `allow`, all tools pass that `deny` does not match.
     pub fn new(allow: &[String], deny: &[String]) -> Result<Self, BadPattern> {
-        Ok(Self { allow: ToolPatterns::new(allow)?, deny: ToolPatterns::new(deny)? })
+        Ok(Self { allow: ToolPatterns::new(allow)?, deny: ToolPatterns::new(deny)?, ..Self::default() })
+    }
+
+    /// The same gate with further patterns for the tools of servers only.
+    pub fn with_server_lists(self, allow: &[String], deny: &[String]) -> Result<Self, BadPattern> {
+        Ok(Self { server_allow: ToolPatterns::new(allow)?, server_deny: ToolPatterns::new(deny)?, ..self })
     }
 
     /// Whether every tool passes.
     pub fn is_open(&self) -> bool {
-        self.allow.is_empty() && self.deny.is_empty()
+        [&self.allow, &self.deny, &self.server_allow, &self.server_deny].iter().all(|list| list.is_empty())
     }
 
     /// Whether a tool enters the catalog. Deny wins.
@@ -154,14 +162,13 @@ impl ToolGate {
             return true;
         }
         let named = |patterns: &ToolPatterns| also.iter().any(|name| patterns.globs.is_match(name));
-        let is_denied = self.deny.match_any(tool);
-        let is_allowed = || {
-            self.allow.is_empty()
-                || self.allow.permit(tool)
-                || self.allow.equal(&tool.name)
-                || named(&self.allow)
+        let passes = |allow: &ToolPatterns, deny: &ToolPatterns| {
+            let is_allowed =
+                || allow.is_empty() || allow.permit(tool) || allow.equal(&tool.name) || named(allow);
+            !deny.match_any(tool) && is_allowed()
         };
-        !is_denied && is_allowed()
+        passes(&self.allow, &self.deny)
+            && (tool.server.is_virtual() || passes(&self.server_allow, &self.server_deny))
     }
 }
 
@@ -273,6 +280,19 @@ mod tests {
         for (allow, deny, expected) in cases {
             let gate = ToolGate::new(&texts(allow), &texts(deny)).expect("globs");
             assert_eq!(gate.admits(&tool), expected, "{allow:?} {deny:?}");
+            let gate = ToolGate::default().with_server_lists(&texts(allow), &texts(deny)).expect("globs");
+            assert_eq!(gate.admits(&tool), expected, "for servers: {allow:?} {deny:?}");
         }
+    }
+
+    #[test]
+    fn lists_for_servers_do_not_apply_to_tools_of_manifests() {
+        let mut server = entry("_manifest");
+        server.transport = crate::server::Transport::Virtual;
+        let tool = Tool::bare(Arc::new(server), "web_search", "web_search");
+        let lists = (vec!["browser.*".to_owned()], vec!["*search*".to_owned()]);
+        let gate = ToolGate::default().with_server_lists(&lists.0, &lists.1).expect("globs");
+        assert!(gate.admits(&tool) && !gate.is_open());
+        assert!(!ToolGate::new(&lists.0, &lists.1).expect("globs").admits(&tool));
     }
 }

@@ -91,8 +91,6 @@ pub(crate) enum ViewCondition {
     Groups(Vec<String>),
     /// A server without a known list that backs a manifest's tool.
     Server(Arc<ServerEntry>),
-    /// A server whose compliance level decides whether it can back a manifest's tool.
-    Level(Arc<ServerEntry>),
 }
 
 fn conditions_of(servers: &BTreeMap<ServerName, Arc<ServerCatalog>>) -> Vec<ViewCondition> {
@@ -106,13 +104,8 @@ fn conditions_of(servers: &BTreeMap<ServerName, Arc<ServerCatalog>>) -> Vec<View
     for bounds in uneven.flat_map(|server| &server.tools).filter_map(|tool| tool.bounds.as_deref()) {
         bounds.groups.iter().for_each(|groups| add(ViewCondition::Groups(groups.clone())));
         for backing in &bounds.backing {
-            match backing {
-                Backing::Undiscovered(server) => add(ViewCondition::Server(server.clone())),
-                Backing::Tools(tools) => tools
-                    .iter()
-                    .filter(|tool| tool.server.compliance_level.is_some())
-                    .for_each(|tool| add(ViewCondition::Level(tool.server.clone()))),
-                Backing::Itself | Backing::Open | Backing::Missing => {}
+            if let Backing::Undiscovered(server) = backing {
+                add(ViewCondition::Server(server.clone()));
             }
         }
     }

@@ -7,7 +7,7 @@ use crate::answerer::Answerer;
 use crate::effects::{self, Effect};
 use crate::json::RawJson;
 use crate::lint::{self, LintSubject};
-use crate::manifest::ToolTerms;
+use crate::manifest::{SafetyLevel, ToolTerms};
 use crate::names::ServerName;
 use crate::own_names;
 use crate::schema::{Objection, PublicSchema};
@@ -127,7 +127,8 @@ impl Tool {
     pub fn asks(&self) -> Option<Answerer> {
         let own = self.original.as_deref().unwrap_or(self);
         let named = own.needs_approval && !self.server.is_virtual();
-        named.then_some(Answerer::InPerson).max(self.terms.approval.answerer())
+        let rated = self.terms.safety_level.and_then(SafetyLevel::answerer);
+        named.then_some(Answerer::InPerson).max(self.terms.approval.answerer()).max(rated)
     }
 
     /// Its side effects.

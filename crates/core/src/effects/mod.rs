@@ -79,6 +79,11 @@ impl Effect {
     pub fn is_vouched_for(self) -> bool {
         matches!(self.basis, Basis::Label | Basis::Annotation)
     }
+
+    /// Whether the tool is known to change nothing, not only by its name.
+    pub fn is_known_read(self) -> bool {
+        !self.rung.writes() && self.is_vouched_for()
+    }
 }
 
 /// The meaning of the server's annotations.
@@ -92,7 +97,7 @@ enum AnnotationHint {
 /// The effect of a tool by its server's entry, the operator's label, its own name and its definition.
 pub fn effect(server: &ServerEntry, label: SideEffects, name: &str, definition: &RawJson) -> Effect {
     let annotated = hint(definition);
-    let hint = annotated.filter(|_| server.defaults.trust_annotations);
+    let hint = annotated.filter(|_| server.defaults.trust_annotations == Some(true));
     match label {
         SideEffects::Network => {}
         label => return Effect { rung: of_label(label, hint), basis: Basis::Label },
@@ -114,6 +119,11 @@ pub fn effect(server: &ServerEntry, label: SideEffects, name: &str, definition: 
         Some(rung) => Effect { rung, basis: Basis::Name },
         None => Effect { rung: Rung::Write, basis: Basis::Unknown },
     }
+}
+
+/// Whether a definition claims that the tool only reads, whether or not its server is trusted.
+pub fn claims_read_only(definition: &RawJson) -> bool {
+    hint(definition) == Some(AnnotationHint::ReadOnly)
 }
 
 /// The rung that a tool's name indicates, if the name says that the tool changes something and the operator's label
@@ -235,7 +245,7 @@ mod tests {
         ];
         for (name, label, trusted, annotations, rung, basis) in cases {
             let mut server = entry("s");
-            server.defaults.trust_annotations = trusted;
+            server.defaults.trust_annotations = Some(trusted);
             let found = effect(&server, label, name, &definition(annotations));
             assert_eq!(found, Effect { rung, basis }, "{name} {label:?} {trusted} {annotations}");
         }

@@ -46,6 +46,17 @@ const THINGS: &str = "\
     record refund reply reset schedule select share sign start stash status stop store swap switch sync \
     train transfer trash trigger type update upgrade upload vote";
 
+/// Nouns for a state that is read; they count at the end of a name without a verb: `git_status`.
+const STATES: &str = "\
+    diff health history info metrics overview state stats status summary usage version versions";
+
+/// Words with which such a noun is made rather than read: `new_version`.
+const MAKERS: &[&str] = &["capture", "make", "new", "take"];
+
+/// Things whose `snapshot` is a reading: `browser_snapshot`. That of a disk or a database creates something.
+const VIEWS: &[&str] =
+    &["accessibility", "browser", "dom", "page", "playwright", "screen", "tab", "ui", "window"];
+
 /// The possible meanings of a word in a name.
 #[derive(Debug, Clone, Copy, Default)]
 struct WordMeaning {
@@ -55,6 +66,8 @@ struct WordMeaning {
     reads: bool,
     /// Whether it may be a noun.
     thing: bool,
+    /// Whether it names a state.
+    state: bool,
 }
 
 static MEANINGS: LazyLock<HashMap<&'static str, WordMeaning>> = LazyLock::new(|| {
@@ -69,6 +82,9 @@ static MEANINGS: LazyLock<HashMap<&'static str, WordMeaning>> = LazyLock::new(||
     }
     for word in EITHER.split_whitespace().chain(THINGS.split_whitespace()) {
         meanings.entry(word).or_default().thing = true;
+    }
+    for word in STATES.split_whitespace() {
+        meanings.entry(word).or_default().state = true;
     }
     meanings
 });
@@ -92,7 +108,11 @@ pub(super) fn rung_of(server: &str, name: &str) -> Option<Rung> {
         let meaning = meaning(word);
         if looks && !joined && meaning.thing { None } else { meaning.done }
     };
-    words.iter().filter_map(done).max().or(looks.then_some(Rung::Read))
+    let makes = words.iter().any(|word| MAKERS.contains(&word.as_str()));
+    let is_view = || words.iter().chain(&own).any(|word| VIEWS.contains(&word.as_str()));
+    let is_state = |last: &String| meaning(last).state || (last == "snapshot" && is_view());
+    let is_state = !makes && words.last().is_some_and(is_state);
+    words.iter().filter_map(done).max().or((looks || is_state).then_some(Rung::Read))
 }
 
 /// The words of a name in lower case: split at characters that are not letters or digits, and where the case rises
@@ -173,6 +193,13 @@ mod tests {
             ("x", "search_and_replace"),
             ("x", "get_then_post"),
             ("x", "rotate_key"),
+            ("vm", "take_snapshot"),
+            ("vm", "snapshot"),
+            ("digitalocean", "nfs-snapshot"),
+            ("x", "new_version"),
+            ("vm", "restore_snapshot"),
+            ("x", "set_status"),
+            ("x", "post_status"),
         ];
         for (server, name) in writes {
             assert!(rung_of(server, name).is_none_or(Rung::writes), "{server} {name}");
@@ -196,6 +223,9 @@ mod tests {
             ("x", "read_file"),
             ("x", "describe_table"),
             ("x", "get_release"),
+            ("playwright", "browser_snapshot"),
+            ("workbench", "git_status"),
+            ("git", "git_diff"),
         ];
         for (server, name) in reads {
             assert_eq!(rung_of(server, name), Some(Rung::Read), "{server} {name}");

@@ -18,6 +18,12 @@ words! {
         ToolCall = "tool.call",
         /// A call ended, with any outcome.
         ToolResult = "tool.result",
+        /// A server reported the progress of a call.
+        ToolProgress = "tool.progress",
+        /// A server sent a message, content or files before the end of a call.
+        ToolUpdate = "tool.update",
+        /// A failed call is sent again.
+        ToolRetry = "tool.retry",
         /// A tool was loaded because a search found it.
         ToolDynamicLoad = "tool.dynamicLoad",
         /// Tools were searched for.

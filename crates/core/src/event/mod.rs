@@ -54,6 +54,30 @@ pub enum FactValue {
     Text(Box<str>),
     /// A number.
     Number(u64),
+    /// A number that is not a whole one, as JSON.
+    Decimal(Box<str>),
+    /// Short names.
+    Names(Box<[Box<str>]>),
+}
+
+impl FactValue {
+    /// A JSON number; `None` for other values.
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "the number is whole and in range"
+    )]
+    pub fn number(value: &RawJson) -> Option<Self> {
+        let number = value.as_str().parse::<f64>().ok().filter(|number| number.is_finite())?;
+        // Up to 2^53, every whole number is exact.
+        let is_whole = number.fract() == 0.0 && (0.0..9_007_199_254_740_992.0).contains(&number);
+        Some(if is_whole { Self::Number(number as u64) } else { Self::Decimal(number.to_string().into()) })
+    }
+
+    /// A list of names, each of them truncated.
+    pub fn names<'a>(names: impl Iterator<Item = &'a str>) -> Self {
+        Self::Names(names.map(|name| short(name).into()).collect())
+    }
 }
 
 impl From<u64> for FactValue {
@@ -187,6 +211,8 @@ impl Event {
                     match value {
                         FactValue::Text(text) => data.text(key, text),
                         FactValue::Number(number) => data.number(key, *number),
+                        FactValue::Decimal(number) => data.raw(key, &RawJson::trusted(number.to_string())),
+                        FactValue::Names(names) => data.raw(key, &RawJson::from_value(names)),
                     };
                 }
             });
@@ -215,6 +241,21 @@ mod tests {
         expect_test::expect![[r#"{"id":"000000ff-7","type":"tool.result","at_ms":0,"user":"ann","server":"mail","tool":"send","call":"00000000-0000-0000-0000-000000000000","duration_ms":1.234,"outcome":"failed","code":"call.timeout","data":{"attempts":2,"why":"é\n\""}}"#]]
         .assert_eq(event.json(EventId { run: 255, number: 7 }).as_str());
         assert!(size_of::<Event>() <= 168, "{}", size_of::<Event>());
+    }
+
+    #[test]
+    fn numbers_and_names_are_json() {
+        let number = |text: &str| FactValue::number(&RawJson::trusted(text.to_owned()));
+        let event = Event::new(EventKind::ToolProgress)
+            .with("progress", number("1.0").expect("a number"))
+            .with("total", number("2.5").expect("a number"))
+            .with("artifacts", FactValue::names(["a \"b\"", "c"].into_iter()));
+        let json = event.json(EventId { run: 0, number: 1 });
+        assert!(
+            json.as_str().ends_with(r#""data":{"progress":1,"total":2.5,"artifacts":["a \"b\"","c"]}}"#),
+            "{json}"
+        );
+        assert_eq!((number("\"1\""), number("1e999"), number("null")), (None, None, None));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use super::Mode;
 use crate::catalog::ToolPatterns;
 use crate::clients::{ClientFamily, family, own_name};
+use crate::persona::is_same_name;
 use globset::{Glob, GlobMatcher};
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -163,7 +164,12 @@ pub fn choose(
 ) -> ModeChoice {
     let family = family(client);
     let of_client = terms.for_client(client, family);
-    let of_persona = || persona.and_then(|name| terms.personas.get(name).map(|mode| (name, *mode)));
+    let of_persona = || {
+        let name = persona?;
+        let mut set = terms.personas.iter().filter(|(known, _)| is_same_name(known, name));
+        let mode = terms.personas.get(name).or_else(|| set.next().map(|(_, mode)| mode))?;
+        Some((name, *mode))
+    };
     let said = match of_client {
         Some((key, mode)) => mode.map(|mode| (mode, Reason::Client(key.to_owned()))),
         None => match of_persona() {

@@ -3,7 +3,7 @@
 use crate::json::{RawJson, parse_strictly};
 use serde_json::json;
 
-pub use crate::own_names::{CALL, DESCRIBE, LIST, SEARCH};
+pub use crate::own_names::{CALL, DESCRIBE, LIST, SEARCH, STATS};
 
 /// The maximum nesting depth of arguments sent as text: the same as of a client's message.
 const MAX_DEPTH: usize = 64;
@@ -21,7 +21,7 @@ pub fn definitions() -> [RawJson; 4] {
                 "properties": {
                     "query": { "type": "string", "description": "What to do, or a name" },
                     "queries": { "type": "array", "items": text },
-                    "regex": text,
+                    "regex": { "type": ["string", "boolean"] },
                     "limit": { "type": "integer" }
                 }
             },
@@ -50,6 +50,16 @@ pub fn definitions() -> [RawJson; 4] {
         }),
     ]
     .map(|definition| RawJson::from_value(&definition))
+}
+
+/// The definition of the tool for context statistics. It can be called, but no client lists it.
+pub fn stats_definition() -> RawJson {
+    RawJson::from_value(&json!({
+        "name": STATS,
+        "description": "Show how many tokens your tools use in this client's context.",
+        "inputSchema": { "type": "object", "properties": {} },
+        "annotations": { "readOnlyHint": true }
+    }))
 }
 
 /// The tool and arguments of the call inside a call of [`CALL`]. `None` if there is none or if it is another such

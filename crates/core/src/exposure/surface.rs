@@ -7,6 +7,7 @@ use crate::caller::Caller;
 use crate::catalog::{Catalog, Tool};
 use crate::clients::{Dialect, InputSchemas, OutputSchemas};
 use crate::json::{Edit, Member, ObjectWriter, RawJson, edit_object, with_members};
+use crate::own_names;
 use crate::weigh;
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -49,7 +50,10 @@ impl ListShape<'_> {
     /// The entry of a tool in the list, or `None` if it is not listed. `loaded` are the names a session has loaded.
     pub(super) fn entry<'t>(&self, tool: &'t Tool, loaded: &[Box<str>]) -> Option<Cow<'t, RawJson>> {
         if tool.server.is_own() {
-            let is_listed = self.mode == Mode::Search || !tool.is_meta();
+            let is_listed = match self.mode {
+                Mode::Search => own_names::is_listed(&tool.name),
+                Mode::Full | Mode::Summary => !tool.is_meta(),
+            };
             return is_listed.then_some(Cow::Borrowed(&tool.definition));
         }
         let is_pinned = || self.terms.pins.match_any(tool);

@@ -2,9 +2,11 @@
 
 mod kind;
 mod name;
+mod viewer;
 
 pub use kind::{DEFAULT_MIME, Presentation, clean_mime, guess_mime, presentation};
 pub use name::{FileName, MAX_NAME_CHARS};
+pub use viewer::{VIEWERS, viewer_for};
 
 use crate::caller::Caller;
 use crate::names::ServerName;
@@ -33,7 +35,7 @@ pub struct FileRow {
     pub origin: FileOrigin,
     /// A description by its creator.
     pub description: Option<String>,
-    /// The viewer it should be shown with.
+    /// The viewer that its creator suggests.
     pub viewer: Option<String>,
     /// When it was stored.
     pub created_ms: i64,
@@ -66,6 +68,11 @@ impl FileOrigin {
 }
 
 impl FileRow {
+    /// The viewer that shows it in the console; `None` if it can only be downloaded.
+    pub fn shown_with(&self) -> Option<&'static str> {
+        viewer_for(self.viewer.as_deref(), &self.mime, &self.name)
+    }
+
     /// Whether a caller may see, fetch and remove the file. Only its owner may.
     pub fn is_open_to(&self, caller: &Caller) -> bool {
         *self.user == *caller.user

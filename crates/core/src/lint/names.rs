@@ -12,7 +12,8 @@ const MAX_COMPARED: usize = 256;
 
 /// The gateway's own tool that a name equals or looks like, ignoring case, separators and look-alike letters.
 pub fn reserved(name: &str) -> Option<&'static str> {
-    static LOOKS: LazyLock<[(String, &str); 5]> = LazyLock::new(|| RESERVED.map(|own| (look(own), own)));
+    static LOOKS: LazyLock<[(String, &str); RESERVED.len()]> =
+        LazyLock::new(|| RESERVED.map(|own| (look(own), own)));
     let look = look(name);
     LOOKS.iter().find(|(own, _)| *own == look).map(|(_, own)| *own)
 }

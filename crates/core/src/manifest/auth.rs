@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::collections::HashSet;
 
 /// The maximum number of variables of one entry.
 const MAX_ENVS: usize = 64;
@@ -52,11 +53,13 @@ impl AuthHints {
             _ => return Self::default(),
         };
         let text = |key: &str| fields.get(key).and_then(Value::as_str).map(str::to_owned);
-        let scopes: Vec<String> = match fields.get("scopes") {
+        let mut scopes: Vec<String> = match fields.get("scopes") {
             Some(Value::String(one)) => one.split_whitespace().map(str::to_owned).collect(),
             Some(Value::Array(many)) => many.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
             _ => Vec::new(),
         };
+        let mut seen = HashSet::new();
+        scopes.retain(|scope| seen.insert(scope.clone()));
         let said = fields.get("required").and_then(Value::as_bool);
         let required = said.unwrap_or(!scopes.is_empty());
         let mut envs = Vec::new();
@@ -155,7 +158,7 @@ mod tests {
 
     #[test]
     fn scopes_imply_required_and_are_merged() {
-        let tool = AuthHints::read(&json!({"scopes": ["a"], "type": "oauth"}));
+        let tool = AuthHints::read(&json!({"scopes": ["a", "a"], "type": "oauth"}));
         let server = AuthHints::read(&json!({"scopes": ["a", "b"], "type": "key", "env": "K"}));
         let merged = tool.over(&server);
         assert!(merged.required);

@@ -11,13 +11,14 @@ mod provider;
 mod terms;
 mod version;
 
-pub use crate::answerer::ApprovalBy;
+pub use crate::answerer::{ApprovalBy, ConsentTerm};
 pub use auth::{AuthHints, CredentialNeed, CredentialVariable};
 pub use provider::{HttpMethod, HttpRequest, Mapping, ProviderKind, ProviderSpec};
 pub use semver::Version;
 pub use terms::{Parallel, ToolTerms};
 pub use version::read_version;
 
+use crate::answerer::Answerer;
 use crate::json::RawJson;
 use crate::names::ServerName;
 use crate::server::SideEffects;
@@ -120,8 +121,21 @@ pub enum SafetyLevel {
     Low,
     /// Occasional review is advised.
     Medium,
-    /// Every call should be reviewed.
+    /// The caller approves every call, in person.
     High,
+    /// An approver other than the caller approves every call.
+    Critical,
+}
+
+impl SafetyLevel {
+    /// Who must approve each call of a tool with this level, if anyone.
+    pub fn answerer(self) -> Option<Answerer> {
+        match self {
+            Self::Low | Self::Medium => None,
+            Self::High => Some(Answerer::InPerson),
+            Self::Critical => Some(Answerer::ApproverOnly),
+        }
+    }
 }
 
 /// The cost of one call.

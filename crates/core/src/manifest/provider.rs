@@ -1,5 +1,6 @@
 //! Providers of a tool, as written in a manifest.
 
+use super::AuthHints;
 use crate::names::ServerName;
 use crate::secret::SecretText;
 use std::time::Duration;
@@ -15,12 +16,26 @@ pub struct ProviderSpec {
     pub priority: i64,
     /// How often it is checked while idle; zero means never.
     pub health_check_interval: Duration,
-    /// Credentials it needs besides those of the tool.
-    pub auth: Option<super::AuthHints>,
+    /// Credentials it needs; if it declares none, those of the tool may apply, see [`ProviderSpec::credentials`].
+    pub auth: Option<AuthHints>,
     /// Maps the tool's arguments to the provider's.
     pub arguments: Option<Mapping>,
     /// Maps the provider's result to the tool's.
     pub result: Option<Mapping>,
+}
+
+impl ProviderSpec {
+    /// The credentials that decide whether it can serve: its own, or else those of the tool. A tool of a server and a
+    /// built-in tool have their credentials where they run.
+    pub fn credentials<'a>(&'a self, tool: Option<&'a AuthHints>) -> Option<&'a AuthHints> {
+        if let Some(own) = self.auth.as_ref().filter(|auth| !auth.envs.is_empty()) {
+            return Some(own);
+        }
+        match self.kind {
+            ProviderKind::Mcp { .. } | ProviderKind::Builtin(_) => None,
+            ProviderKind::Http(_) | ProviderKind::OpenAi { .. } | ProviderKind::Unknown(_) => tool,
+        }
+    }
 }
 
 /// The kind of a provider.
@@ -81,3 +96,38 @@ pub enum HttpMethod {
 /// at that path, with its type; a `{path}` within a longer string by its text.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Mapping(pub serde_json::Value);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn credentials_of_the_tool_apply_to_services_without_their_own() {
+        let tool = AuthHints::read(&json!({ "required": true, "envs": ["A"] }));
+        let own = AuthHints::read(&json!({ "required": true, "envs": ["B"] }));
+        let mcp = || ProviderKind::Mcp { server: "s".parse().expect("a name"), tool: "t".into() };
+        let model = || ProviderKind::OpenAi { model: None, prompt: None };
+        let cases = [
+            (mcp(), None, None),
+            (ProviderKind::Builtin("demo.echo".into()), None, None),
+            (model(), None, Some("A")),
+            (model(), Some(AuthHints::default()), Some("A")),
+            (model(), Some(own.clone()), Some("B")),
+            (mcp(), Some(own), Some("B")),
+        ];
+        for (kind, auth, expected) in cases {
+            let spec = ProviderSpec {
+                id: "p".into(),
+                kind,
+                priority: 0,
+                health_check_interval: Duration::ZERO,
+                auth,
+                arguments: None,
+                result: None,
+            };
+            let needed = spec.credentials(Some(&tool)).map(|auth| auth.envs[0].name.as_str());
+            assert_eq!(needed, expected, "{spec:?}");
+        }
+    }
+}

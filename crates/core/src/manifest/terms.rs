@@ -1,6 +1,7 @@
 //! The terms of one tool: the settings of its calls, after all overrides.
 
-use super::{ApprovalBy, AuthHints, Cost, Manifest, Overlay, ProviderSpec, SafetyLevel, read_version, tags};
+use super::{ApprovalBy, AuthHints, ConsentTerm, Cost, Manifest, Overlay, ProviderSpec, SafetyLevel};
+use super::{read_version, tags};
 use crate::server::{ServerEntry, SideEffects};
 use semver::Version;
 use serde::Deserialize;
@@ -21,7 +22,7 @@ pub struct ToolTerms {
     /// Whether its calls may overlap.
     pub parallel: Parallel,
     /// Whether a person must consent before the first use.
-    pub requires_consent: bool,
+    pub requires_consent: ConsentTerm,
     /// Who must approve each call.
     pub approval: ApprovalBy,
     /// Whether calls carry an idempotency key, which makes retries harmless.
@@ -125,7 +126,7 @@ impl ToolTerms {
         self.timeout = timeout.unwrap_or(self.timeout);
         self.hedge_after = hedge_after.or(self.hedge_after);
         self.parallel = allow_parallel.map_or(self.parallel, Parallel::said);
-        self.requires_consent = requires_consent.unwrap_or(self.requires_consent);
+        self.requires_consent = requires_consent.map_or(self.requires_consent, ConsentTerm::written);
         self.approval = approval.unwrap_or(self.approval);
         self.idempotency_key = idempotency_key.unwrap_or(self.idempotency_key);
         self.safety_level = safety_level.or(self.safety_level);
@@ -190,7 +191,7 @@ mod tests {
         let mut server = entry("s");
         server.defaults.auth = Some(json!({"scopes": ["a"]}));
         let terms = ToolTerms::of_server(&server);
-        assert_eq!((terms.parallel, terms.requires_consent), (Parallel::Unspecified, true));
+        assert_eq!((terms.parallel, terms.requires_consent), (Parallel::Unspecified, ConsentTerm::ByDefault));
         let overlay = ToolTerms::read_override(&json!({
             "version": "1.2", "default_timeout": 2.5, "allow_parallel": false, "capabilities": "Web Search",
             "idempotency_key": {"required": true}, "auth": {"scopes": ["b"]}, "safety_level": "high",
@@ -199,7 +200,7 @@ mod tests {
         let terms = terms.with_overlay(&overlay);
         assert_eq!(terms.version.map(|version| version.to_string()).as_deref(), Some("1.2.0"));
         assert_eq!(terms.timeout, Duration::from_millis(2500));
-        assert_eq!((terms.parallel, terms.requires_consent), (Parallel::OneAtATime, true));
+        assert_eq!((terms.parallel, terms.requires_consent), (Parallel::OneAtATime, ConsentTerm::ByDefault));
         assert!(terms.idempotency_key);
         assert_eq!(terms.capabilities, ["web_search"]);
         assert_eq!(terms.auth.map(|auth| auth.scopes), Some(vec!["b".to_owned(), "a".to_owned()]));

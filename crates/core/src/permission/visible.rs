@@ -1,13 +1,12 @@
 //! The part of the catalog that a caller may see: lookups and lists with the permission decision applied.
 
-use super::{Compatibility, Permission, ServerVisibility};
-use super::{compatibility, extent, on_item, on_server, on_tool, tools_extent};
+use super::{Permission, ServerVisibility};
+use super::{extent, on_item, on_server, on_tool, tools_extent};
 use crate::caller::Caller;
 use crate::catalog::{
     Catalog, CatalogItem, ListBytes, ListKind, Lookup, ServerCatalog, SortedView, Tool, ViewCondition,
 };
 use crate::json::RawJson;
-use crate::server::ServerEntry;
 use bytes::{Bytes, BytesMut};
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -26,6 +25,16 @@ impl Catalog {
     /// Finds a tool that a caller may use.
     pub fn tool(&self, name: &str, caller: &Caller) -> Lookup<'_> {
         self.names().look_up(name, |tool: &Tool| on_tool(caller, tool) == Permission::Granted)
+    }
+
+    /// The tool with a name that only the caller's compliance level hides.
+    pub fn kept_out_by_level(&self, name: &str, caller: &Caller) -> Option<&Arc<Tool>> {
+        caller.compliance_level.as_ref()?;
+        let unlevelled = Caller { compliance_level: None, ..caller.clone() };
+        match self.tool(name, &unlevelled) {
+            Lookup::Found(tool) if !granted(on_tool(caller, tool)) => Some(tool),
+            _ => None,
+        }
     }
 
     /// The tools of servers that a caller may use, in list order, without the gateway's own tools.
@@ -182,11 +191,9 @@ impl Catalog {
 
 /// Whether a caller meets a condition on individual tools.
 fn meets(caller: &Caller, condition: &ViewCondition) -> bool {
-    let fits = |server: &ServerEntry| compatibility(caller, server) == Compatibility::Allowed;
     match condition {
         ViewCondition::Groups(groups) => groups.iter().any(|group| caller.groups.contains(group)),
-        ViewCondition::Server(server) => granted(on_server(caller, server)) && fits(server),
-        ViewCondition::Level(server) => fits(server),
+        ViewCondition::Server(server) => granted(on_server(caller, server)),
     }
 }
 

@@ -215,7 +215,21 @@ impl ToolQuery {
 
 /// Whether a tool belongs to no persona.
 pub fn is_shared(tool: &Tool) -> bool {
-    tool.server.personas.is_empty() && tool.terms.persona_allowlist.is_none()
+    tool.server.personas.is_empty() && tool.terms.persona_allowlist.is_none() && version_of(tool).is_none()
+}
+
+/// The persona that owns a tool: the one whose manifest defines it or has its own version of it, or the only one of
+/// its server. `None` for a shared tool.
+pub fn owner_of(tool: &Tool) -> Option<&str> {
+    version_of(tool).or_else(|| match tool.server.personas.as_slice() {
+        [only] => Some(only.as_str()),
+        _ => None,
+    })
+}
+
+/// The persona that this version of a tool is for, if others have another one.
+fn version_of(tool: &Tool) -> Option<&str> {
+    tool.bounds.as_deref()?.only_for.as_deref()
 }
 
 /// The word for the kind of a provider.

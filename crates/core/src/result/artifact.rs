@@ -72,7 +72,7 @@ pub struct StoredArtifact {
     /// The tool's description.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// The viewer that the tool suggests.
+    /// The viewer that shows it; absent if it can only be downloaded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub viewer: Option<String>,
 }

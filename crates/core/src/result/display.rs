@@ -1,6 +1,7 @@
 //! Display hints of a result for the console, and which of them may be followed.
 
-use crate::json::{Edit, RawJson, check_strictly, edit_object};
+use crate::json::{Edit, ObjectWriter, RawJson, check_strictly, edit_object};
+use crate::warning::Warning;
 
 /// Maximum size of the hints.
 const MAX_BYTES: usize = 16 << 10;
@@ -24,28 +25,27 @@ pub(super) const KNOWN: [&str; 8] =
 /// The hints that may be followed. `renamed` returns the name under which a file of this result was stored.
 ///
 /// A page in a frame must be https and on a host that the operator names; a frame gets only the listed permissions. The
-/// primary file must be one of this result. Other hints are removed, and the reason is returned with the rest.
+/// primary file must be one of this result. Other hints are removed with a warning; the rest of the hints stays.
 pub fn checked(
     display: &RawJson,
     hosts: &[String],
     renamed: &dyn Fn(&str) -> Option<String>,
-) -> (Option<RawJson>, Option<String>) {
+) -> (Option<RawJson>, Vec<Warning>) {
     if display.as_bytes().len() > MAX_BYTES {
-        return (None, Some(format!("it has more than {MAX_BYTES} bytes")));
+        return (None, vec![Warning::Display(format!("it has more than {MAX_BYTES} bytes"))]);
     }
     // Of two `url`s one would be checked, and the other might be followed.
     if let Err(error) = check_strictly(display.as_bytes(), MAX_DEPTH) {
-        return (None, Some(error.to_string()));
+        return (None, vec![Warning::Display(error.to_string())]);
     }
-    let mut why = None;
-    if let Some(url) = display.member("url") {
-        let url = url.string().unwrap_or_default();
-        if !is_open(&url, hosts) {
-            let reason = "its `url` is not https, or its host is not in `display.iframe_hosts`";
-            return (None, Some(reason.into()));
-        }
-    }
+    let mut warnings = Vec::new();
+    let url = display.member("url");
+    let refusal = url.and_then(|url| frame_refusal(&url.string().unwrap_or_default(), hosts));
+    let is_refused = refusal.is_some();
+    warnings.extend(refusal.map(|reason| Warning::DisplayPart(reason.into())));
     let edited = edit_object(display, |key, value| match (key, display.share(value).string()) {
+        ("url" | "sandbox", _) if is_refused => Edit::Drop,
+        ("type", Some(kind)) if is_refused && kind == "iframe" => Edit::Drop,
         ("sandbox", Some(words)) => {
             let kept: Vec<&str> = words
                 .split_ascii_whitespace()
@@ -57,21 +57,35 @@ pub fn checked(
         ("primary_file", name) => match name.and_then(|name| renamed(&name)) {
             Some(name) => Edit::Replace(RawJson::from_value(&name)),
             None => {
-                why = Some("its `primary_file` is not a file of this result".to_owned());
+                let reason = "its `primary_file` is not a file of this result";
+                warnings.push(Warning::DisplayPart(reason.into()));
                 Edit::Drop
             }
         },
         _ => Edit::Keep,
     });
-    (edited.ok(), why)
+    (edited.ok(), warnings)
 }
 
-/// Whether a page may be shown in a frame.
-fn is_open(url: &str, hosts: &[String]) -> bool {
+/// The hints for a result with a picture and without hints of its own.
+pub fn of_picture(name: &str) -> RawJson {
+    let mut hints = ObjectWriter::default();
+    hints.raw("open_canvas", &RawJson::trusted("true")).text("primary_file", name);
+    hints.finish()
+}
+
+/// Why a page may not be shown in a frame; `None` if it may.
+fn frame_refusal(url: &str, hosts: &[String]) -> Option<&'static str> {
     let Some(rest) = url.get(..8).filter(|scheme| scheme.eq_ignore_ascii_case("https://")).and(url.get(8..))
     else {
-        return false;
+        return Some("its `url` is not shown in a frame, because it is not https");
     };
+    let is_open = is_allowed_host(url, rest, hosts);
+    (!is_open)
+        .then_some("its `url` is not shown in a frame, because its host is not in `display.iframe_hosts`")
+}
+
+fn is_allowed_host(url: &str, rest: &str, hosts: &[String]) -> bool {
     let authority = rest.split(['/', '?', '#', '\\']).next().unwrap_or_default();
     // The part before an `@` is not a host, and browsers strip invisible characters.
     if authority.contains('@') || url.chars().any(|c| c.is_control() || c.is_whitespace()) {
@@ -111,13 +125,28 @@ mod tests {
             (r#"{"open_canvas":true}"#, true),
         ];
         for (text, expected) in cases {
-            let (shown, why) = checked(&RawJson::parse(text).expect("JSON"), &hosts, &|_| None);
-            assert_eq!((shown.is_some(), why.is_none()), (expected, expected), "{text}");
+            let (shown, warnings) = checked(&RawJson::parse(text).expect("JSON"), &hosts, &|_| None);
+            let has_url = shown.expect("hints").member("url").is_some();
+            let is_framed = has_url || !text.contains("url");
+            assert_eq!((is_framed, warnings.is_empty()), (expected, expected), "{text}");
         }
         let boxed =
             RawJson::parse(r#"{"sandbox":"allow-scripts Allow-Same-Origin","primary_file":"a b/c.html"}"#);
         let (shown, _) = checked(&boxed.expect("JSON"), &hosts, &|_| Some("c.html".into()));
         assert_eq!(shown.expect("shown").as_str(), r#"{"sandbox":"allow-scripts","primary_file":"c.html"}"#);
+    }
+
+    // Issue 24: a refused frame lost all other hints.
+    #[test]
+    fn a_refused_frame_keeps_the_other_hints() {
+        let hints = r#"{"open_canvas":true,"type":"iframe","url":"javascript:alert(1)","title":"Frame","sandbox":"allow-scripts"}"#;
+        let (shown, warnings) = checked(&RawJson::parse(hints).expect("JSON"), &[], &|_| None);
+        assert_eq!(shown.expect("hints").as_str(), r#"{"open_canvas":true,"title":"Frame"}"#);
+        let warnings: Vec<String> = warnings.iter().map(ToString::to_string).collect();
+        assert_eq!(
+            warnings,
+            ["a display hint was dropped: its `url` is not shown in a frame, because it is not https"]
+        );
     }
 
     /// Audit: `primary_file` and `allow-top-navigation` survive in display hints.

@@ -79,7 +79,8 @@ mod tests {
     fn tokens_are_removed_everywhere() {
         let token = token();
         let url = format!("https://gw.example/files/download/7?token={token}");
-        let object = serde_json::json!({ "url": url, "also": [token] }).to_string();
+        let named = format!("https://gw.example/files/download/7/report%201.pdf?token={token}");
+        let object = serde_json::json!({ "url": url, "named": named, "also": [token] }).to_string();
         let nested = serde_json::json!({ "text": object }).to_string();
         let slashes = nested.replace('/', "\\/");
         let gson = format!(r#"{{"u":"a?token\u003d{token}\u0026x"}}"#);

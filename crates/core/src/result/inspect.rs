@@ -198,11 +198,23 @@ impl Inspection {
                 let artifact = self.artifacts.iter().find(|artifact| artifact.name == name)?;
                 kept(artifact).map(str::to_owned)
             };
-            let (checked, why) = display::checked(hints, rules.hosts, &renamed);
-            warnings.extend(why.map(Warning::Display));
+            let (checked, noted) = display::checked(hints, rules.hosts, &renamed);
+            warnings.extend(noted);
             shown = checked;
+        } else if let Some(name) = self.picture(outcomes) {
+            shown = Some(display::of_picture(name));
         }
         Shaped { result: self.written(&names, rules), display: shown, warnings }
+    }
+
+    /// The stored name of the first picture among the blocks with data.
+    fn picture<'o>(&self, outcomes: &'o [Result<StoredArtifact, String>]) -> Option<&'o str> {
+        let is_picture = |artifact: &Artifact| {
+            artifact.mime.as_ref().is_some_and(|mime| mime.starts_with("image/"))
+                && self.media.contains(&artifact.name)
+        };
+        let mut stored = self.artifacts.iter().zip(outcomes).filter(|(artifact, _)| is_picture(artifact));
+        stored.find_map(|(_, outcome)| outcome.as_ref().ok()).map(|kept| kept.name.as_str())
     }
 
     fn written(&self, names: &[&str], rules: &Rules<'_>) -> RawJson {

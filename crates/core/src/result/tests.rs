@@ -186,6 +186,8 @@ fn pictures_are_kept_and_sent_unchanged() {
     let (shaped, _) = shaped(&result, None);
     assert!(shaped.as_str().starts_with(&result.as_str()[..result.as_str().len() - 1]), "{shaped}");
     assert!(shaped.as_str().contains(r#""name":"s_t-1-1.png""#));
+    let display = r#""toolbooth/display":{"open_canvas":true,"primary_file":"s_t-1-1.png"}"#;
+    assert!(shaped.as_str().contains(display), "{shaped}");
 }
 
 fn spilled(result: &RawJson, tokens: u32, schema: Option<&Value>) -> Option<(RawJson, Vec<Artifact>)> {

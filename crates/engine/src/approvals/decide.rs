@@ -75,7 +75,7 @@ impl Approvals {
             self.audit.record_denied(by, "approval.not-yours", &attempt());
             return Err(Problem::of(&DecisionFault::NotYours(id)));
         }
-        self.check_verdict(&held, &verdict)?;
+        let verdict = self.checked_verdict(&held, verdict)?;
         let note = note.map(|note| note.chars().take(1000).collect());
         let decision = Decision { verdict, by: by.user.to_string(), at_ms: self.clock.now_ms(), note };
         let audit = decision_entry(&held, &decision);
@@ -108,18 +108,20 @@ impl Approvals {
         deciding.await.unwrap_or_else(|_| Err(Problem::of(&StoreError::Closed)))
     }
 
-    /// Checks that edited arguments are ones that the caller could have sent.
-    fn check_verdict(&self, held: &HeldCall, verdict: &HeldVerdict) -> Result<(), Problem> {
-        let HeldVerdict::Approve { arguments, remember } = verdict else { return Ok(()) };
+    /// The verdict, if edited arguments are ones that the caller could have sent. Arguments that the gateway supplies
+    /// are left out: it supplies them again.
+    fn checked_verdict(&self, held: &HeldCall, verdict: HeldVerdict) -> Result<HeldVerdict, Problem> {
+        let HeldVerdict::Approve { arguments, remember } = &verdict else { return Ok(verdict) };
         let is_lasting = matches!(remember, Some(Remember::Session | Remember::Always));
         if is_lasting && held.answerer != Answerer::CallerOrApprover {
             return Err(Problem::of(&HeldFault::NotRemembered { id: held.id }));
         }
-        let Some(arguments) = arguments else { return Ok(()) };
-        match self.tool_of(held) {
-            Some(tool) => check_edit(&tool, arguments).map_err(|fault| Problem::of(&fault)),
-            None => Err(Problem::of(&CallFault::UnknownTool { name: held.exposed.clone() })),
-        }
+        let Some(arguments) = arguments else { return Ok(verdict) };
+        let Some(tool) = self.tool_of(held) else {
+            return Err(Problem::of(&CallFault::UnknownTool { name: held.exposed.clone() }));
+        };
+        let public = check_edit(&tool, arguments).map_err(|fault| Problem::of(&fault))?;
+        Ok(HeldVerdict::Approve { arguments: Some(public), remember: *remember })
     }
 
     /// The side effect of a held call's tool; `None` while the tool is not in the catalog.

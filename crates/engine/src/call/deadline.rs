@@ -47,8 +47,16 @@ pub(crate) struct Deadline<'a> {
 }
 
 impl<'a> Deadline<'a> {
-    pub(crate) fn of(tool: &'a Tool, max_call: Duration, link: &'a CallLink) -> Self {
-        Self::on_server(tool.server.name.as_str(), tool.terms.timeout, max_call, link)
+    /// The deadline of a tool call. The caller's own `timeout` comes before the tool's, but it cannot exceed the hard
+    /// limit of all calls.
+    pub(crate) fn of(
+        tool: &'a Tool,
+        timeout: Option<Duration>,
+        max_call: Duration,
+        link: &'a CallLink,
+    ) -> Self {
+        let allowed = allowed_time(tool.terms.timeout, timeout, max_call);
+        Self::on_server(tool.server.name.as_str(), allowed, max_call, link)
     }
 
     /// The deadline of a request other than a tool call.
@@ -100,6 +108,7 @@ impl<'a> Deadline<'a> {
         share: Option<Duration>,
         mut attempt: Pin<&mut impl Future<Output = Result<T, E>>>,
     ) -> Result<T, E> {
+        self.link.begin_attempt();
         let began = share.map(|_| Instant::now());
         let mut end = self.end;
         if let (Some(share), Some(began)) = (share, began) {
@@ -119,6 +128,7 @@ impl<'a> Deadline<'a> {
                 wake = end + self.client_time();
             }
             if wake <= now {
+                self.link.end_overdue_attempt();
                 return Err(E::timed_out(self.server, began.unwrap_or(self.started).elapsed()));
             }
             // With little time left, an open question would otherwise be checked in a busy loop.
@@ -129,10 +139,32 @@ impl<'a> Deadline<'a> {
     }
 }
 
+/// The time that a call has: the caller's, up to the hard limit, else the tool's.
+fn allowed_time(of_tool: Duration, of_caller: Option<Duration>, max_call: Duration) -> Duration {
+    of_caller.map_or(of_tool, |timeout| timeout.min(max_call.max(of_tool)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::pin::pin;
+
+    #[test]
+    fn the_callers_timeout_comes_first_up_to_the_hard_limit() {
+        let seconds = Duration::from_secs;
+        let cases = [
+            (30, None, 3600, 30),
+            (30, Some(5), 3600, 5),
+            (30, Some(120), 3600, 120),
+            (30, Some(7200), 3600, 3600),
+            // A tool that may take longer than the limit keeps its own time.
+            (7200, Some(9000), 3600, 7200),
+        ];
+        for (tool, caller, max_call, expected) in cases {
+            let allowed = allowed_time(seconds(tool), caller.map(seconds), seconds(max_call));
+            assert_eq!(allowed, seconds(expected), "{tool} {caller:?} {max_call}");
+        }
+    }
 
     async fn never() -> Result<(), UpstreamError> {
         std::future::pending().await

@@ -8,8 +8,10 @@ use super::sampling::GatewaySampling;
 use super::undelivered::Undelivered;
 use crate::answer::{Answer, ResultFacts, ResultKind, ResultScan};
 use crate::dead_letters::AttemptTimes;
+use crate::events::ProgressEvents;
 use crate::terms::ResultInspection;
 use std::pin::pin;
+use std::sync::Arc;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 use toolbooth_core::call::{Route, Sealed};
@@ -43,10 +45,15 @@ impl CallPipeline {
         if self.terms.load().results.inspection == ResultInspection::Yes {
             link.read_updates();
         }
+        if options.progress.is_requested() && self.events.is_on() {
+            link.observe(|| Arc::new(ProgressEvents::of(self.events.clone(), call, options.ids.call)));
+        }
         let provider = match route {
             Route::Providers(_) => return Box::pin(self.serve_by_providers(call, options, link)).await,
             Route::Server(_) if call.tool().server.is_own() => {
-                return Box::pin(self.own_tools.run(call)).await.map_err(Undelivered::untried);
+                return Box::pin(self.own_tools.run(call, options.ids.call))
+                    .await
+                    .map_err(Undelivered::untried);
             }
             Route::Server(_) if call.tool().server.is_virtual() => {
                 return Err(Undelivered::untried(no_provider(call)));
@@ -56,7 +63,7 @@ impl CallPipeline {
         let sampling = self.gateway_sampling(call, link);
         let client = || ClientChannel::to_client(call, link);
         let channel = sampling.as_ref().map_or_else(client, GatewaySampling::channel);
-        let mut deadline = Deadline::of(call.tool(), self.max_call, link);
+        let mut deadline = Deadline::of(call.tool(), options.timeout, self.max_call, link);
         let turn = match call.tool().terms.parallel {
             Parallel::Allowed | Parallel::Unspecified => None,
             Parallel::OneAtATime => {

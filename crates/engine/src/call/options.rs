@@ -1,5 +1,7 @@
 //! How a call is dispatched.
 
+use super::summary::AttemptLog;
+use std::time::Duration;
 use toolbooth_core::call::{Approval, ServesPlanStep};
 use toolbooth_upstream::connection::{ProgressMode, Round};
 use toolbooth_upstream::peer::ResultReading;
@@ -42,4 +44,8 @@ pub(crate) struct DispatchOptions {
     pub(crate) inner_approvals: Vec<Approval>,
     /// Whether the call is a step of a plan that a person approved.
     pub(crate) planned: ServesPlanStep,
+    /// The caller's deadline, which comes before the tool's own.
+    pub(crate) timeout: Option<Duration>,
+    /// Collects the failed attempts of the call.
+    pub(crate) attempts: AttemptLog,
 }

@@ -87,7 +87,7 @@ impl CallPipeline {
         let SharedState { clock, store, terms, events, servers, decisions, roster: _ } = shared.clone();
         Self {
             allowances: Arc::new(AllowanceMeter::new(terms.clone(), clock.clone())),
-            sealer: CallSealer::new(mcp_data_bytes, parts.files.terms().unknown),
+            sealer: CallSealer::new(mcp_data_bytes),
             metrics: CallMetrics::default(),
             max_call,
             blank_entry: AuditEntry::new(0, "call", "", ""),

@@ -3,6 +3,7 @@
 
 use super::options::{CallIds, DispatchOptions, QuestionHandling};
 use super::pipeline::CallPipeline;
+use super::summary::{AnswerSummary, AttemptLog, CallPath};
 use super::undelivered::Undelivered;
 use super::unrecorded::Disclosure;
 use crate::answer::Answer;
@@ -80,15 +81,19 @@ pub(crate) struct CallRecord {
     sent: Option<SentCall>,
     /// The content of the dead letter, once the call has failed.
     failed_call: Option<Box<FailedCall>>,
+    /// The failed attempts.
+    attempts: AttemptLog,
+    /// The dead letter that the call became.
+    letter: Option<Uuid>,
     /// The trace span of the call, if calls are traced.
     span: Option<Box<CallSpan>>,
     closed: bool,
 }
 
 impl CallRecord {
-    /// Opens the record of a call.
-    pub(crate) fn open(pipeline: &Arc<CallPipeline>, incoming: &mut IncomingCall) -> Self {
-        let id = Uuid::now_v7();
+    /// Opens the record of a call, with the given id or a new one.
+    pub(crate) fn open(pipeline: &Arc<CallPipeline>, id: Option<Uuid>, incoming: &mut IncomingCall) -> Self {
+        let id = id.unwrap_or_else(Uuid::now_v7);
         let span = pipeline.tracing.begin(incoming);
         let audit_scope = pipeline.terms.load().audit_scope;
         let entry = (audit_scope != AuditScope::None).then(|| {
@@ -123,6 +128,8 @@ impl CallRecord {
             first_call: None,
             sent: None,
             failed_call: None,
+            attempts: AttemptLog::default(),
+            letter: None,
             span,
             closed: false,
         }
@@ -133,7 +140,7 @@ impl CallRecord {
         pipeline: &Arc<CallPipeline>,
         mut approved: ApprovedCall,
     ) -> Result<(Self, IncomingCall), Problem> {
-        let mut record = Self::open(pipeline, &mut approved.incoming);
+        let mut record = Self::open(pipeline, None, &mut approved.incoming);
         let incoming = record.take_approval(approved)?;
         Ok((record, incoming))
     }
@@ -198,6 +205,8 @@ impl CallRecord {
             approval,
             inner_approvals,
             planned,
+            timeout: None,
+            attempts: self.attempts.clone(),
         }
     }
 
@@ -312,6 +321,7 @@ impl CallRecord {
 
     /// Records that an accepted call failed, and returns the problem for its caller.
     pub(crate) fn note_failure(&mut self, sealed: &Sealed, undelivered: Undelivered) -> Problem {
+        self.attempts.add(&undelivered.attempts);
         let (failed_call, problem) = undelivered.into_failed(sealed);
         self.failed_call = failed_call;
         problem
@@ -326,7 +336,8 @@ impl CallRecord {
     pub(crate) async fn close(mut self, mut answer: Result<Answer, Problem>) -> Result<Answer, Problem> {
         if let (Err(problem), Some(failed_call)) = (&mut answer, self.failed_call.take()) {
             let approval = if self.approvals > 0 { PersonApproval::Given } else { PersonApproval::NotNeeded };
-            Box::pin(self.pipeline.dead_letters.keep(*failed_call, self.id, approval, problem)).await;
+            let keeping = self.pipeline.dead_letters.keep(*failed_call, self.id, approval, problem);
+            self.letter = Box::pin(keeping).await;
         }
         let disclosure = pin!(self.ended(&answer)).await;
         disclosure.apply(answer)
@@ -351,10 +362,26 @@ impl CallRecord {
                 });
             }
             // The common case: one row, which survives a kill at once and is on disk a moment later.
-            let wall_ms = self.pipeline.clock.wall_ms();
-            let entry = self.entry.take().map(|entry| end.fill(*entry, wall_ms, self.started));
+            let entry = self.finished_entry(&end);
             self.close_intent(entry).await
         }
+    }
+
+    /// The audit row of the ended call, with a summary of its answer.
+    fn finished_entry(&mut self, end: &CallEnd) -> Option<AuditEntry> {
+        let entry = self.entry.take()?;
+        let path = CallPath {
+            waited: self.sent.as_ref().map(|sent| sent.at.saturating_duration_since(self.started)),
+            attempts: &self.attempts,
+            held: self.held_calls.last().map(|held| held.id),
+            letter: self.letter,
+        };
+        let detail = end.summary.detail(entry.detail.as_ref(), &path);
+        Some(end.fill(
+            AuditEntry { detail: Some(detail), ..*entry },
+            self.pipeline.clock.wall_ms(),
+            self.started,
+        ))
     }
 
     fn note_health(&self, answer: &Result<Answer, Problem>, now: Instant) {
@@ -409,8 +436,8 @@ impl CallRecord {
     async fn settle(&mut self, end: CallEnd) -> Disclosure {
         let pipeline = self.pipeline.clone();
         let duration_ms = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
-        let (at_ms, wall_ms) = (pipeline.clock.now_ms(), pipeline.clock.wall_ms());
-        let entry = self.entry.take().map(|entry| end.fill(*entry, wall_ms, self.started));
+        let at_ms = pipeline.clock.now_ms();
+        let entry = self.finished_entry(&end);
         let disclosure = if self.intent == IntentWrite::Synced {
             let otherwise = self.if_unrecorded(entry.as_ref());
             self.intent = IntentWrite::NotWritten;
@@ -473,7 +500,13 @@ impl Drop for CallRecord {
         self.closed = true;
         let took = self.started.elapsed();
         self.pipeline.metrics.count_cancelled(took);
-        let end = CallEnd { kind: OutcomeKind::Cancelled, code: None, result: None, outcome: "cancelled" };
+        let end = CallEnd {
+            kind: OutcomeKind::Cancelled,
+            code: None,
+            result: None,
+            outcome: "cancelled",
+            summary: AnswerSummary::default(),
+        };
         self.emit_end(&end, took);
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         let mut rest = Self {
@@ -492,8 +525,10 @@ impl Drop for CallRecord {
             warnings: Vec::new(),
             file_grant: None,
             first_call: self.first_call,
-            sent: None,
+            sent: self.sent.take(),
             failed_call: None,
+            attempts: self.attempts.clone(),
+            letter: None,
             span: None,
             closed: true,
         };
@@ -524,6 +559,8 @@ struct CallEnd {
     result: Option<RawJson>,
     /// The word for the outcome in events. `held` is not an `OutcomeKind`: the call continues under another row.
     outcome: &'static str,
+    /// What the record keeps of the answer.
+    summary: AnswerSummary,
 }
 
 impl CallEnd {
@@ -553,7 +590,7 @@ impl CallEnd {
             Err(problem) if problem.blame == Blame::Caller => "refused",
             _ => kind.as_str(),
         };
-        Self { kind, code, result, outcome }
+        Self { kind, code, result, outcome, summary: AnswerSummary::of(answer) }
     }
 
     fn fill(&self, entry: AuditEntry, at_ms: i64, started: Instant) -> AuditEntry {

@@ -2,9 +2,7 @@
 
 use super::options::CallIds;
 use crate::files::FileGrant;
-use toolbooth_core::call::inject::{
-    FileInjector, FileUrlSource, IdentityInjector, McpDataInjector, NoFiles, UnknownName,
-};
+use toolbooth_core::call::inject::{FileInjector, FileUrlSource, IdentityInjector, McpDataInjector, NoFiles};
 use toolbooth_core::call::{CallFault, Injector, Judged, SealContext, Sealed, seal};
 use toolbooth_core::catalog::Catalog;
 use toolbooth_core::json::RawJson;
@@ -19,12 +17,12 @@ pub(super) struct CallSealer {
 
 impl CallSealer {
     /// A sealer with all injectors, in the order in which they run.
-    pub(super) fn new(mcp_data_bytes: usize, unknown_file: UnknownName) -> Self {
+    pub(super) fn new(mcp_data_bytes: usize) -> Self {
         Self {
             injectors: vec![
                 Box::new(IdentityInjector),
                 Box::new(McpDataInjector::with_budget(mcp_data_bytes)),
-                Box::new(FileInjector::new(unknown_file)),
+                Box::new(FileInjector),
             ],
         }
     }

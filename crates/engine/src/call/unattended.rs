@@ -31,7 +31,7 @@ impl ReplayRunner for CallPipeline {
     fn replay(self: Arc<Self>, request: ReplayRequest) -> BoxFuture<'static, ReplayOutcome> {
         let ReplayRequest { mut incoming, letter, first_call, by } = request;
         Box::pin(async move {
-            let mut record = CallRecord::open(&self, &mut incoming);
+            let mut record = CallRecord::open(&self, None, &mut incoming);
             record.note_replay(letter, first_call, by.as_deref());
             let answer = self.run_stages_unattended(incoming, &mut record).await;
             // The letter exists already: no second one is written for this call.
@@ -56,6 +56,8 @@ impl CallPipeline {
             reading: ResultReading::Whole,
             // Questions are held as for any call; no client waits here.
             approval_wait: Some(Duration::ZERO),
+            timeout: None,
+            id: None,
         };
         let link = CallLink::silent();
         contain_panics(pin!(self.run_stages(request, record, &link))).await

@@ -221,13 +221,13 @@ impl DeadLetters {
         call: Uuid,
         approval: PersonApproval,
         problem: &mut Problem,
-    ) {
+    ) -> Option<Uuid> {
         let letter = self.letter_of(failed, call, approval, problem).await;
         let (id, next) = (letter.id, letter.next_retry_ms);
         let event = letter_event(EventKind::DeadLetterAdded, &letter);
         if let Err(error) = self.store.add_letter(letter).await {
             tracing::error!(call = %call, "a failed call could not be stored as a dead letter: {error}");
-            return;
+            return None;
         }
         self.events.emit(event);
         self.note_due(next);
@@ -245,6 +245,7 @@ impl DeadLetters {
             Some(hint) => format!("{hint}; {kept}"),
             None => kept,
         });
+        Some(id)
     }
 
     async fn letter_of(

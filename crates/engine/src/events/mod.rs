@@ -5,9 +5,11 @@
 
 mod emit;
 mod follower;
+mod progress;
 mod webhooks;
 
 pub use follower::{Follower, FollowerSlot, GapReason, StreamItem, TooManyFollowers};
+pub(crate) use progress::ProgressEvents;
 pub use webhooks::Webhook;
 
 use std::collections::{HashMap, VecDeque};

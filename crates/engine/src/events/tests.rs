@@ -129,3 +129,37 @@ fn capacity_zero_switches_events_off() {
     events.emit(event("a"));
     assert_eq!(events.report().emitted, 0);
 }
+
+#[tokio::test(start_paused = true)]
+async fn progress_becomes_events_at_a_limited_rate() {
+    use toolbooth_core::json::RawJson;
+    use toolbooth_upstream::link::ProgressObserver;
+    let events = EventRing::new(1_000, system_clock());
+    let mut follower = events.follow(EventKinds::ALL, Since::Now);
+    let progress = ProgressEvents::with(events.clone(), event("ann"));
+    let notify = |text: &str| progress.progress(&RawJson::parse(text.to_owned()).expect("JSON"));
+    notify(r#"{"progress":1.0,"total":2.5,"message":"half"}"#);
+    notify(
+        r#"{"message":"files","_meta":{"toolbooth/update":{"type":"artifacts","artifacts":["a.txt"],"display":{}}}}"#,
+    );
+    let data = |item: &StreamItem| match item {
+        StreamItem::Event(id, event) => {
+            let json: serde_json::Value = event.json(*id).read().expect("JSON");
+            (json["type"].as_str().unwrap_or_default().to_owned(), json["data"].to_string())
+        }
+        StreamItem::Gap { .. } => panic!("a gap"),
+    };
+    let heard: Vec<_> = follower.next().await.iter().map(data).collect();
+    assert_eq!(heard[0].1, r#"{"progress":1,"total":2.5,"message":"half"}"#);
+    assert_eq!(heard[1].0, "tool.update");
+    assert_eq!(heard[1].1, r#"{"type":"artifacts","artifacts":["a.txt"],"message":"files"}"#);
+    for _ in 0..500 {
+        notify(r#"{"progress":3}"#);
+    }
+    assert_eq!(follower.next().await.len(), 18, "a call may emit 20 events at once");
+    tokio::time::advance(Duration::from_secs(1)).await;
+    for _ in 0..500 {
+        notify(r#"{"progress":4}"#);
+    }
+    assert_eq!(follower.next().await.len(), 5, "and 5 in a second");
+}

@@ -85,6 +85,7 @@ impl CallerFiles {
 }
 
 fn kept_as(row: FileRow) -> StoredArtifact {
+    let viewer = row.shown_with().map(str::to_owned);
     StoredArtifact {
         id: row.id.to_string(),
         name: row.name.into(),
@@ -92,6 +93,6 @@ fn kept_as(row: FileRow) -> StoredArtifact {
         mime: row.mime,
         size_bytes: row.size_bytes,
         description: row.description,
-        viewer: row.viewer,
+        viewer,
     }
 }

@@ -16,7 +16,7 @@ impl CallerFiles {
     pub(crate) async fn take_over(self: &Arc<Self>) {
         let started_ms = self.clock.now_ms();
         if let Err(error) =
-            self.store.end_grants(started_ms.saturating_add(milliseconds(self.terms.grace))).await
+            self.store.end_grants(started_ms.saturating_add(milliseconds(self.terms().grace))).await
         {
             tracing::error!("earlier file URLs could not be revoked: {error}");
         }

@@ -13,6 +13,7 @@ use toolbooth_core::catalog::Catalog;
 use toolbooth_core::fault::{Blame, Fault, Problem};
 use toolbooth_core::file::FileRow;
 use toolbooth_core::names::ServerName;
+use toolbooth_core::percent;
 use toolbooth_store::{NonceUse, Store, StoreError};
 use uuid::Uuid;
 
@@ -90,7 +91,8 @@ fn weak_key(error: &TokenKeyError) -> Problem {
 }
 
 impl CallerFiles {
-    /// The URL of a file for one server and one call.
+    /// The URL of a file for one server and one call. It ends in the file's name: tools take the name and the type of
+    /// a file from its path.
     pub(super) fn file_url(
         &self,
         base: &str,
@@ -105,13 +107,14 @@ impl CallerFiles {
             server: server.to_string(),
             call: call.to_string(),
             expires_s,
-            uses: self.terms.uses,
+            uses: self.terms.load().uses,
         };
         let token = self.keys.sign(&claims)?;
         Some(SignedUrl::new(format!(
-            "{}/files/download/{}?token={token}",
+            "{}/files/download/{}/{}?token={token}",
             base.trim_end_matches('/'),
-            file.id
+            file.id,
+            percent::encoded(file.name.as_str()),
         )))
     }
 
@@ -142,7 +145,9 @@ impl CallerFiles {
                 self.store.use_nonce(&Sha256::digest(token), expires_ms).await? == NonceUse::Again
             }
             (Uses::Once, TokenUse::Head) => false,
-            (Uses::Many, _) => !self.uses.count(token, claims.expires_s, now / 1000, self.terms.max_uses),
+            (Uses::Many, _) => {
+                !self.uses.count(token, claims.expires_s, now / 1000, self.terms.load().max_uses)
+            }
         };
         if is_used_up {
             return Err(TokenRefusal::Invalid);

@@ -8,7 +8,7 @@ use super::CallerFiles;
 use std::sync::Arc;
 use std::time::Duration;
 use toolbooth_core::call::Draft;
-use toolbooth_core::call::inject::{FileFault, FileUrlSource, SignedUrl, file_names};
+use toolbooth_core::call::inject::{FileFault, FileUrlSource, SignedUrl, UnknownName, file_names};
 use toolbooth_core::caller::Caller;
 use toolbooth_core::names::ServerName;
 use uuid::Uuid;
@@ -18,6 +18,7 @@ pub(crate) struct FileGrant {
     files: Arc<CallerFiles>,
     call: Uuid,
     found: Vec<(String, Result<SignedUrl, FileFault>)>,
+    unknown: UnknownName,
     /// Whether the grant was written to the store.
     is_stored: bool,
 }
@@ -29,14 +30,24 @@ impl CallerFiles {
         if names.is_empty() {
             return None;
         }
-        let mut grant =
-            FileGrant { files: self.clone(), call, found: Vec::with_capacity(names.len()), is_stored: false };
-        let until_ms = self.clock.now_ms().saturating_add(milliseconds(self.terms.url_lives));
+        let terms = self.terms();
+        let mut grant = FileGrant {
+            files: self.clone(),
+            call,
+            found: Vec::with_capacity(names.len()),
+            unknown: terms.unknown,
+            is_stored: false,
+        };
+        let until_ms = self.clock.now_ms().saturating_add(milliseconds(terms.url_lives));
         for name in names {
+            if is_url(&name) {
+                grant.found.push((name, Err(FileFault::Unknown)));
+                continue;
+            }
             let url = match self.named(&draft.caller, &name).await {
                 Ok(None) => Err(FileFault::Unknown),
                 Ok(Some(file)) => {
-                    let url = self.terms.public_url.as_deref().and_then(|base| {
+                    let url = terms.public_url.as_deref().and_then(|base| {
                         self.file_url(base, &file, &draft.tool.server.name, call, until_ms / 1000)
                     });
                     url.ok_or(FileFault::Unavailable)
@@ -65,6 +76,10 @@ impl FileUrlSource for FileGrant {
         let found = self.found.iter().find(|(known, _)| known == name);
         found.map_or(Err(FileFault::Unknown), |(_, url)| url.clone())
     }
+
+    fn unknown_names(&self) -> UnknownName {
+        self.unknown
+    }
 }
 
 impl Drop for FileGrant {
@@ -73,13 +88,18 @@ impl Drop for FileGrant {
         if let (true, Ok(runtime)) = (self.is_stored, tokio::runtime::Handle::try_current()) {
             let (files, call) = (self.files.clone(), self.call);
             runtime.spawn(async move {
-                let until_ms = files.clock.now_ms().saturating_add(milliseconds(files.terms.grace));
+                let until_ms = files.clock.now_ms().saturating_add(milliseconds(files.terms().grace));
                 if let Err(error) = files.store.end_grant(call, until_ms).await {
                     tracing::warn!("the file URLs of a call could not be revoked: {error}");
                 }
             });
         }
     }
+}
+
+/// Whether a value is a URL, which never names a file, even if its path ends in a file's name.
+fn is_url(name: &str) -> bool {
+    name.contains("://")
 }
 
 pub(super) fn milliseconds(time: Duration) -> i64 {

@@ -24,6 +24,7 @@ pub(crate) use artifacts::ArtifactOrigin;
 pub(crate) use file_url::is_admitted;
 pub(crate) use grant::FileGrant;
 
+use arc_swap::ArcSwap;
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
 use std::fmt;
@@ -63,7 +64,7 @@ pub struct FileTerms {
     pub max_uses: u32,
     /// Whether a file URL may be used once or several times.
     pub uses: Uses,
-    /// How to treat an argument that does not name a file.
+    /// How to treat the value of a file argument that does not name a file.
     pub unknown: UnknownName,
 }
 
@@ -78,7 +79,7 @@ impl Default for FileTerms {
             keep: None,
             max_uses: 100,
             uses: Uses::Many,
-            unknown: UnknownName::Refused,
+            unknown: UnknownName::PassThrough,
         }
     }
 }
@@ -106,7 +107,8 @@ pub struct CallerFiles {
     store: Arc<dyn Store>,
     blobs: Blobs,
     keys: TokenKeys,
-    terms: FileTerms,
+    /// A reload replaces them.
+    terms: ArcSwap<FileTerms>,
     uses: UseCount,
 }
 
@@ -160,12 +162,19 @@ impl CallerFiles {
     ) -> Result<Arc<Self>, Problem> {
         let FileStorage { blobs, terms, key } = room;
         let keys = file_url::keys(key, &*store).await?;
+        let terms = ArcSwap::from_pointee(terms);
         Ok(Arc::new(Self { clock, store, blobs, keys, terms, uses: UseCount::default() }))
     }
 
-    /// The settings.
-    pub fn terms(&self) -> &FileTerms {
-        &self.terms
+    /// The settings in force.
+    pub fn terms(&self) -> Arc<FileTerms> {
+        self.terms.load_full()
+    }
+
+    /// Replaces the settings. The URL by which servers reach the gateway is fixed at startup.
+    pub fn set_terms(&self, terms: FileTerms) {
+        let public_url = self.terms.load().public_url.clone();
+        self.terms.store(Arc::new(FileTerms { public_url, ..terms }));
     }
 
     /// Stores a file in the caller's session, from a stream. An existing name gets a new version. A file that is too
@@ -179,7 +188,10 @@ impl CallerFiles {
         let declared = new.mime.as_deref().and_then(clean_mime).filter(|mime| mime != DEFAULT_MIME);
         let mime = declared.unwrap_or_else(|| guess_mime(&name).to_owned());
         let id = Uuid::now_v7();
-        let (limit, quota) = (self.terms.max_bytes, self.terms.quota);
+        let (limit, quota) = {
+            let terms = self.terms.load();
+            (terms.max_bytes, terms.quota)
+        };
         let (files, bytes) = self.store.file_usage(&caller.user).await?;
         let free_bytes = quota.bytes.saturating_sub(bytes);
         if files >= quota.files || free_bytes == 0 {
@@ -275,7 +287,7 @@ impl CallerFiles {
 
     /// Removes files that are older than the configured age, and returns their number.
     pub(crate) async fn purge(&self, wall_ms: i64) -> Result<usize, StoreError> {
-        let Some(keep) = self.terms.keep else { return Ok(0) };
+        let Some(keep) = self.terms.load().keep else { return Ok(0) };
         let horizon_ms = wall_ms.saturating_sub(grant::milliseconds(keep));
         let mut removed = 0;
         loop {

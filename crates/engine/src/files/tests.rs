@@ -116,7 +116,7 @@ async fn a_token_opens_its_file_for_its_call_on_every_replica() {
     let token = |file: &FileRow, call: Uuid, expires_s: i64| {
         let url = files.file_url("http://gate/", file, &server, call, expires_s).expect("a URL");
         let (url, token) = url.expose().split_once("?token=").expect("a token");
-        assert_eq!(url, format!("http://gate/files/download/{}", file.id));
+        assert_eq!(url, format!("http://gate/files/download/{}/{}", file.id, file.name.as_str()));
         token.to_owned()
     };
     let (live, over, unheard) = (Uuid::now_v7(), Uuid::now_v7(), Uuid::now_v7());

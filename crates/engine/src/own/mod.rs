@@ -4,6 +4,8 @@
 //! `mcp_tool_call` is replaced by the call inside it before the first stage (`unwrap_meta_call` in `call.rs`).
 
 mod artifact_read;
+mod canvas;
+mod context_stats;
 mod jq;
 mod tool_list;
 mod tool_search;
@@ -22,10 +24,13 @@ use toolbooth_core::catalog::Discovery;
 use toolbooth_core::exposure::meta;
 use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::json::{ObjectWriter, RawJson};
+use toolbooth_core::manifest::ConsentTerm;
 use toolbooth_core::names::ServerName;
+use toolbooth_core::own_names::CANVAS;
 use toolbooth_core::result::budget::READER;
 use toolbooth_core::server::{ServerEntry, SideEffects, Transport};
 use toolbooth_wire::Era;
+use uuid::Uuid;
 
 /// The name of the server that the gateway's own tools belong to.
 const OWN_SERVER: &str = "_toolbooth";
@@ -81,18 +86,22 @@ impl OwnTools {
         let Ok(name) = OWN_SERVER.parse::<ServerName>() else { return };
         let budget = self.terms.load().results.budget;
         let mut tools = meta::definitions().to_vec();
+        tools.push(meta::stats_definition());
+        tools.push(canvas::definition());
         tools.extend(budget.map(|_| artifact_read::definition()));
         let discovery = Discovery { tools, ..Discovery::default() };
         self.catalog.update(CatalogUpdate::Own { entry: entry(name), discovery }).await;
     }
 
-    /// Runs one of the gateway's own tools.
-    pub(crate) async fn run(&self, call: &Sealed) -> Result<Answer, Problem> {
+    /// Runs one of the gateway's own tools; `id` is the id of the call.
+    pub(crate) async fn run(&self, call: &Sealed, id: Uuid) -> Result<Answer, Problem> {
         match &*call.tool().name {
             READER => Ok(answer(self.artifact_read(call).await)),
             meta::SEARCH => Ok(answer_as("toolbooth/search", self.search_tools(call).await)),
             meta::LIST => Ok(answer(self.list_tools(call))),
             meta::DESCRIBE => Ok(answer(self.describe_tool(call))),
+            CANVAS => Ok(self.show_on_canvas(call, id).await),
+            meta::STATS => Ok(answer(self.context_stats(call).await)),
             // A valid inner call has replaced this one before any stage; this one does not contain a valid call.
             meta::CALL => Ok(answer(Err(format!(
                 "`{}` calls another tool: give its name and its arguments",
@@ -112,7 +121,7 @@ fn entry(name: ServerName) -> Arc<ServerEntry> {
     let mut entry = ServerEntry::with_defaults(name, Transport::Own);
     entry.about.description = Some("The gateway's own tools.".into());
     entry.defaults.side_effects = SideEffects::ReadExternalService;
-    entry.defaults.requires_consent = false;
+    entry.defaults.requires_consent = ConsentTerm::NotRequired;
     entry.defaults.allow_parallel = Some(true);
     entry.inject = toolbooth_core::server::Inject::nothing();
     Arc::new(entry)

@@ -18,10 +18,18 @@ struct SearchToolsArguments {
     #[serde(default)]
     queries: Vec<String>,
     #[serde(default)]
-    regex: Option<String>,
+    regex: Option<RegexArgument>,
     // `5.0` is an integer in JSON Schema.
     #[serde(default)]
     limit: Option<f64>,
+}
+
+/// `regex`: the pattern, or whether the query is the pattern.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum RegexArgument {
+    Flag(bool),
+    Pattern(String),
 }
 
 impl OwnTools {
@@ -57,13 +65,64 @@ impl OwnTools {
 fn query_of(arguments: SearchToolsArguments, default_limit: usize) -> Result<Query, QueryError> {
     let SearchToolsArguments { query, queries, regex, limit } = arguments;
     let limit = limit.map_or(default_limit, |limit| limit as usize).clamp(1, MAX_HITS);
-    let pattern = regex.as_deref().map(Pattern::parse).transpose()?;
-    Query::checked(query.into_iter().chain(queries).collect(), pattern, limit)
+    let texts: Vec<String> = query.into_iter().chain(queries).collect();
+    match regex {
+        None | Some(RegexArgument::Flag(false)) => Query::new(texts, limit),
+        Some(RegexArgument::Pattern(pattern)) => {
+            Query::checked(texts, Some(Pattern::parse(&pattern)?), limit)
+        }
+        Some(RegexArgument::Flag(true)) => match texts.as_slice() {
+            [] => Err(QueryError::Blank),
+            [pattern] => Query::by_pattern(pattern, limit),
+            several => {
+                // Each must be valid alone, so that an error names the place in it.
+                several.iter().try_for_each(|pattern| Pattern::parse(pattern).map(drop))?;
+                let parts: Vec<String> = several.iter().map(|pattern| format!("(?:{pattern})")).collect();
+                Query::by_pattern(&parts.join("|"), limit)
+            }
+        },
+    }
 }
 
 fn error_text(error: &QueryError) -> String {
     match error.hint() {
         Some(hint) => format!("{error} ({hint})"),
         None => error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn read(arguments: Value) -> Result<Query, String> {
+        let arguments: SearchToolsArguments =
+            serde_json::from_value(arguments).map_err(|error| error.to_string())?;
+        query_of(arguments, 5).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn the_query_may_be_the_pattern() {
+        let cases = [
+            (json!({ "query": "a b" }), 1, false),
+            (json!({ "query": "a|b", "regex": true }), 0, true),
+            (json!({ "query": "a|b", "regex": false }), 1, false),
+            (json!({ "query": "a", "regex": "b" }), 1, true),
+            (json!({ "regex": "b" }), 0, true),
+            (json!({ "queries": ["a", "b"], "regex": true }), 0, true),
+        ];
+        for (arguments, texts, has_pattern) in cases {
+            let query = read(arguments.clone()).expect("a query");
+            assert_eq!((query.texts.len(), query.pattern.is_some()), (texts, has_pattern), "{arguments}");
+        }
+        for (arguments, expected) in [
+            (json!({ "query": "[bad", "regex": true }), "at character 1"),
+            (json!({ "queries": ["a", "b("], "regex": true }), "at character 2"),
+            (json!({ "regex": true }), "the search is empty"),
+        ] {
+            let error = read(arguments.clone()).expect_err("not valid");
+            assert!(error.contains(expected), "{arguments}: {error}");
+        }
     }
 }

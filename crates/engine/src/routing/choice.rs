@@ -72,16 +72,9 @@ impl Routing {
 
     /// The names of required variables of a provider that are not set.
     pub(super) fn missing(&self, terms: &ToolTerms, one: &Instance) -> Vec<String> {
-        let hints = [terms.auth.as_ref(), one.spec.auth.as_ref()];
-        let needed = hints.into_iter().flatten().flat_map(|auth| &auth.envs);
-        let mut needed = needed.filter(|env| env.need == CredentialNeed::Required).peekable();
-        if needed.peek().is_none() {
-            return Vec::new();
-        }
-        let mut missing: Vec<String> =
-            needed.filter(|env| !self.catalog.has_variable(&env.name)).map(|env| env.name.clone()).collect();
-        missing.dedup();
-        missing
+        let needed = one.spec.credentials(terms.auth.as_ref()).into_iter().flat_map(|auth| &auth.envs);
+        let needed = needed.filter(|env| env.need == CredentialNeed::Required);
+        needed.filter(|env| !self.catalog.has_variable(&env.name)).map(|env| env.name.clone()).collect()
     }
 
     /// Why a provider cannot be used now, from what is known without a request.

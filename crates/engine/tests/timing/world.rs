@@ -211,6 +211,8 @@ pub fn request(caller: &Arc<Caller>, name: &str) -> CallRequest {
         questions: QuestionHandling::DuringCall,
         reading: ResultReading::Whole,
         approval_wait: None,
+        timeout: None,
+        id: None,
     }
 }
 

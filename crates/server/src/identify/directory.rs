@@ -10,7 +10,7 @@ use toolbooth_core::caller::{
 };
 use toolbooth_core::compliance::Levels;
 use toolbooth_core::permission::{Permission, on_persona};
-use toolbooth_core::persona::Personas;
+use toolbooth_core::persona::{Personas, find, is_same_name};
 
 /// The users, groups, personas and levels of the configuration.
 #[derive(Debug, Clone, Default)]
@@ -74,7 +74,9 @@ impl Directory {
         let bound = claimed.persona.as_deref();
         // A credential that is bound to a persona gives access to no other one.
         let persona = match (bound, persona) {
-            (Some(bound), Some(wanted)) if bound != wanted => return Err(Unidentified::persona(wanted)),
+            (Some(bound), Some(wanted)) if !is_same_name(bound, wanted) => {
+                return Err(Unidentified::persona(wanted));
+            }
             (bound, wanted) => bound.or(wanted),
         };
         // A caller may choose the compliance level only if the credential does not state one.
@@ -111,7 +113,7 @@ impl Directory {
     /// The same caller with another persona. A caller who has a persona cannot change it.
     pub(super) fn through(&self, caller: &Arc<Caller>, persona: &str) -> Result<Arc<Caller>, Unidentified> {
         match caller.persona_name() {
-            Some(current) if current == persona => Ok(caller.clone()),
+            Some(current) if is_same_name(current, persona) => Ok(caller.clone()),
             Some(_) => Err(Unidentified::persona(persona)),
             None => self.with_persona(Caller::clone(caller), Some(persona)),
         }
@@ -126,7 +128,7 @@ impl Directory {
 
     fn with_persona(&self, caller: Caller, persona: Option<&str>) -> Result<Arc<Caller>, Unidentified> {
         let Some(name) = persona else { return Ok(Arc::new(caller)) };
-        match self.personas.get(name) {
+        match find(&self.personas, name) {
             Some(persona) if on_persona(&caller, persona) == Permission::Granted => {
                 Ok(Arc::new(Caller { persona: Some(persona.clone()), ..caller }))
             }

@@ -164,6 +164,11 @@ impl Authenticator {
         matches!(**self.mode.load(), IdentifyMode::Local(_))
     }
 
+    /// Whether a proxy names the users, so that tokens are not accepted.
+    pub fn is_proxied(&self) -> bool {
+        matches!(**self.mode.load(), IdentifyMode::Header(_))
+    }
+
     /// Whether all connections come from one user or one proxy.
     pub fn is_undivided(&self) -> bool {
         matches!(**self.mode.load(), IdentifyMode::Local(_) | IdentifyMode::Header(_))
@@ -362,7 +367,12 @@ impl Authenticator {
 
     /// Whether a persona with this name exists.
     pub fn knows_persona(&self, name: &str) -> bool {
-        self.directory.load().personas.contains_key(name)
+        toolbooth_core::persona::find(&self.directory.load().personas, name).is_some()
+    }
+
+    /// The configured name of a compliance level, which may be given by an alias.
+    pub fn level_name(&self, spelling: &str) -> String {
+        self.directory.load().levels.level(spelling).name.to_string()
     }
 
     /// The personas that a caller may select, with their descriptions.

@@ -11,6 +11,14 @@ pub enum Unidentified {
     /// The request has no credential.
     #[error("this gateway requires a credential")]
     Missing,
+    /// The request did not come through the proxy that names its user.
+    #[error("this gateway requires a trusted proxy that names the user")]
+    NotProxied {
+        /// The header with the user's name.
+        user_header: String,
+        /// The header with the proxy's secret.
+        secret_header: String,
+    },
     /// The credential is not valid.
     #[error("the credential was not accepted")]
     Refused,
@@ -64,7 +72,7 @@ impl Unidentified {
                 headers.insert(RETRY_AFTER, HeaderValue::from(*seconds));
                 return;
             }
-            Self::Persona { .. } | Self::OtherUser => return,
+            Self::Persona { .. } | Self::OtherUser | Self::NotProxied { .. } => return,
         };
         let challenge = resource.challenge(request, path, credential);
         if let Some(value) = challenge.and_then(|text| HeaderValue::from_str(&text).ok()) {
@@ -75,7 +83,7 @@ impl Unidentified {
     /// The HTTP status.
     pub fn status(&self) -> StatusCode {
         match self {
-            Self::Missing | Self::Refused => StatusCode::UNAUTHORIZED,
+            Self::Missing | Self::NotProxied { .. } | Self::Refused => StatusCode::UNAUTHORIZED,
             Self::Persona { .. } | Self::OtherUser => StatusCode::FORBIDDEN,
             Self::Throttled { .. } => StatusCode::TOO_MANY_REQUESTS,
             Self::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
@@ -86,7 +94,7 @@ impl Unidentified {
 impl Fault for Unidentified {
     fn code(&self) -> &'static str {
         match self {
-            Self::Missing => "auth.required",
+            Self::Missing | Self::NotProxied { .. } => "auth.required",
             Self::Refused => "auth.refused",
             Self::Throttled { .. } => "auth.too-many-attempts",
             Self::OtherUser => "auth.other-user",
@@ -107,6 +115,10 @@ impl Fault for Unidentified {
             Self::Missing => {
                 "send `Authorization: Bearer TOKEN`; on the command line, set TOOLBOOTH_TOKEN".into()
             }
+            Self::NotProxied { user_header, secret_header } => format!(
+                "send the request through the proxy, which sets `{user_header}` and `{secret_header}`; \
+                 on the gateway's own machine, use the command line without TOOLBOOTH_URL"
+            ),
             Self::Refused => {
                 "it may have expired or been revoked; ask the gateway's administrator for a new one".into()
             }

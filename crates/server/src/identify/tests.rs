@@ -120,13 +120,17 @@ async fn a_proxy_is_trusted_only_with_its_secret() {
     let user = ("x-user-email", "ann");
     let secret = ("x-proxy-secret", "let me in");
     let long = "a".repeat(300);
+    let direct = || Unidentified::NotProxied {
+        user_header: "X-User-Email".into(),
+        secret_header: "X-Proxy-Secret".into(),
+    };
     type Headers<'a> = &'a [(&'a str, &'a str)];
     let cases: [(Headers<'_>, Result<&str, Unidentified>); 13] = [
         (&[user, secret], Ok("ann")),
         (&[("X-User-Email", " ann "), secret], Ok("ann")),
-        (&[user], Err(Unidentified::Missing)),
-        (&[secret], Err(Unidentified::Missing)),
-        (&[], Err(Unidentified::Missing)),
+        (&[user], Err(direct())),
+        (&[secret], Err(direct())),
+        (&[], Err(direct())),
         (&[user, ("x-proxy-secret", "let me")], Err(Unidentified::Refused)),
         (&[user, ("x-proxy-secret", "")], Err(Unidentified::Refused)),
         (&[user, secret, secret], Err(Unidentified::Refused)),
@@ -134,7 +138,7 @@ async fn a_proxy_is_trusted_only_with_its_secret() {
         (&[("x-user-email", "ann, root"), secret], Err(Unidentified::Refused)),
         (&[("x-user-email", ""), secret], Err(Unidentified::Refused)),
         (&[("x-user-email", &long), secret], Err(Unidentified::Refused)),
-        (&[("authorization", "Bearer x"), user], Err(Unidentified::Missing)),
+        (&[("authorization", "Bearer x"), user], Err(direct())),
     ];
     for (shown, expected) in cases {
         let found = authenticator

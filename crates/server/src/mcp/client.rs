@@ -2,7 +2,7 @@
 
 use super::session::LegacySession;
 use std::sync::Arc;
-use toolbooth_core::caller::{Caller, ClientFacts};
+use toolbooth_core::caller::{AskedWhen, Caller, ClientFacts};
 use toolbooth_core::json::{Edit, ObjectWriter, RawJson, edit_object};
 use toolbooth_wire::codes::INVALID_PARAMS;
 use toolbooth_wire::meta::RequestMeta;
@@ -58,6 +58,7 @@ pub fn modern_facts(meta: &RequestMeta) -> Result<ClientFacts, RpcError> {
         capabilities: bridged(bounded_capabilities(capabilities)?),
         log_level: meta.log_level.clone(),
         loaded: None,
+        asked_when: AskedWhen::InTurn,
     })
 }
 
@@ -70,6 +71,7 @@ pub fn legacy_facts(params: &RawJson) -> Result<ClientFacts, RpcError> {
         capabilities: bounded_capabilities(capabilities)?.detached(),
         log_level: None,
         loaded: Some(Arc::default()),
+        asked_when: AskedWhen::InTurn,
     })
 }
 

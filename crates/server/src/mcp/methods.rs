@@ -9,6 +9,7 @@ use super::translate;
 use http::HeaderMap;
 use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 use toolbooth_core::call::IncomingCall;
 use toolbooth_core::caller::{Caller, ClientFacts};
 use toolbooth_core::catalog::{ListBytes, ListKind, Lookup};
@@ -24,7 +25,7 @@ use toolbooth_engine::{CallRequest, Inquiry};
 use toolbooth_upstream::CallLink;
 use toolbooth_upstream::connection::{LOG_LEVELS, Round, our_info, our_instance};
 use toolbooth_wire::codes::{INVALID_PARAMS, METHOD_NOT_FOUND};
-use toolbooth_wire::meta::{INSTANCE, RequestMeta, SERVER_INFO};
+use toolbooth_wire::meta::{INSTANCE, RequestMeta, SERVER_INFO, TIMEOUT_MS};
 use toolbooth_wire::mirror;
 use toolbooth_wire::{Era, Request, Revision, RpcError};
 
@@ -123,6 +124,7 @@ async fn call(
         readiness = Some(door.engine.catalog().wait_for_tool(&name, &client.caller).await);
         check_mirrored(door, client, &name, arguments.as_ref(), headers)?;
     }
+    let timeout = caller_timeout(meta.timeout_ms.as_ref())?;
     let progress = progress_wanted(meta.progress_token.as_ref());
     let binding = bind(client, "tools/call", &name, arguments.as_ref());
     let round = match take_round(door, client, params, binding.as_ref()).await? {
@@ -142,7 +144,17 @@ async fn call(
         if client.era() == Era::Modern { QuestionHandling::Returned } else { QuestionHandling::DuringCall };
     let given = round.input_responses.clone();
     let reading = door.reading;
-    let call = CallRequest { incoming, readiness, round, progress, questions, reading, approval_wait: None };
+    let call = CallRequest {
+        incoming,
+        readiness,
+        round,
+        progress,
+        questions,
+        reading,
+        approval_wait: None,
+        timeout,
+        id: None,
+    };
     let (link, events) = CallLink::new();
     let calls = door.engine.calls().clone();
     let work = Box::pin(async move { pin!(calls.call(call, &link)).await });
@@ -154,6 +166,17 @@ async fn call(
         OngoingCall { work, events },
     );
     Ok(MethodOutcome::Ongoing(running.bound(binding).reporting(meta.progress_token).given(given)))
+}
+
+/// Reads the caller's deadline.
+fn caller_timeout(timeout_ms: Option<&RawJson>) -> Result<Option<Duration>, RpcError> {
+    let Some(given) = timeout_ms else { return Ok(None) };
+    match given.read::<u64>() {
+        Ok(milliseconds @ 1..) => Ok(Some(Duration::from_millis(milliseconds))),
+        _ => {
+            Err(invalid(format!("`{TIMEOUT_MS}` in `_meta` must be a whole number of milliseconds above 0")))
+        }
+    }
 }
 
 /// Checks that arguments which the tool wants mirrored agree with the headers.

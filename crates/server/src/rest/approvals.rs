@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use std::str::FromStr;
 use std::sync::Arc;
 use toolbooth_core::caller::Caller;
-use toolbooth_core::fault::Problem;
+use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::held::{HeldCall, HeldKind, HeldState, HeldVerdict, Remember};
 use toolbooth_core::json::RawJson;
 use toolbooth_engine::{Approvals, HeldFilter, MAX_HELD_PAGE};
@@ -254,6 +254,7 @@ pub struct ApproveBody {
     request_body(content = ApproveBody, description = "Optional."),
     responses(
         (status = 200, description = "The held call.", body = ApprovalView),
+        (status = 400, description = "`approval.not-remembered`."),
         (status = 403, description = "`approval.not-yours`."),
         (status = 404, description = "`approval.unknown`."),
         (status = 409, description = "`call.already-decided`."),
@@ -274,6 +275,19 @@ pub async fn approve(
             );
         }
     };
+    if remember == Some(Remember::Session) {
+        let held = rest.door.engine.approvals().get(&caller, id).await?;
+        // Nothing would be remembered, so that the next call is held again.
+        if held.session.is_none() {
+            return Err(Problem {
+                code: "approval.not-remembered",
+                blame: Blame::Caller,
+                message: format!("held call {id} has no session, so its approval cannot be remembered for one"),
+                hint: Some("omit `remember`, or set it to `always`; `toolbooth call --session NAME` makes a call in a session".into()),
+            }
+            .into());
+        }
+    }
     let verdict = HeldVerdict::Approve { arguments: body.arguments, remember };
     decide(&rest, caller, id, verdict, None).await
 }

@@ -9,9 +9,10 @@ use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use toolbooth_core::audit::AuditRow;
+use toolbooth_core::caller::Caller;
 use toolbooth_core::catalog::Lookup;
 use toolbooth_core::json::RawJson;
-use toolbooth_engine::{AuditFilter, MAX_AUDIT_PAGE};
+use toolbooth_engine::{AuditFilter, Engine, MAX_AUDIT_PAGE};
 use utoipa::{IntoParams, ToSchema};
 
 /// Filters for the audit log.
@@ -114,6 +115,21 @@ pub struct AuditPage {
     next_before: Option<u64>,
 }
 
+/// Rows have the server's own name of a tool; people use the exposed name.
+pub(super) fn own_names(
+    engine: &Engine,
+    caller: &Caller,
+    server: Option<String>,
+    tool: Option<String>,
+) -> (Option<String>, Option<String>) {
+    if let (None, Some(name)) = (&server, &tool)
+        && let Lookup::Found(found) = engine.catalog().load().tool(name, caller)
+    {
+        return (Some(found.server.name.to_string()), Some(found.name.to_string()));
+    }
+    (server, tool)
+}
+
 /// Lists the audit log, newest first: the caller's own rows, or all rows for an administrator.
 #[utoipa::path(
     get,
@@ -127,17 +143,19 @@ pub async fn list(
     QueryParams(query): QueryParams<AuditQuery>,
 ) -> Result<Json<AuditPage>, ProblemDocument> {
     let engine = &rest.door.engine;
-    let AuditQuery { user, mut server, mut tool, kind, after, before, limit } = query;
-    // Rows have the server's own name of a tool; people use the exposed name.
-    if let (None, Some(name)) = (&server, &tool)
-        && let Lookup::Found(found) = engine.catalog().load().tool(name, &caller)
-    {
-        server = Some(found.server.name.to_string());
-        tool = Some(found.name.to_string());
-    }
+    let AuditQuery { user, server, tool, kind, after, before, limit } = query;
+    let (server, tool) = own_names(engine, &caller, server, tool);
     let limit = limit.unwrap_or(100).clamp(1, MAX_AUDIT_PAGE);
-    let filter =
-        AuditFilter { user, server, tool, kind, after_seq: after, before_seq: before, limit: Some(limit) };
+    let filter = AuditFilter {
+        user,
+        server,
+        tool,
+        kind,
+        after_seq: after,
+        before_seq: before,
+        limit: Some(limit),
+        ..AuditFilter::default()
+    };
     let rows: Vec<RowView> = engine.audit().rows(&caller, filter).await?.into_iter().map(view).collect();
     let full = rows.len() >= usize::try_from(limit).unwrap_or(usize::MAX);
     let next_before = rows.last().map(|row| row.seq).filter(|seq| full && *seq > 1);

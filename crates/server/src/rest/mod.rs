@@ -162,6 +162,7 @@ const OPEN: &[Endpoint] = endpoints![
     pages::docs,
     pages::docs_file,
     files::download,
+    files::download_named,
 ];
 
 /// Endpoints for identified callers. A handler needs a line here and `#[utoipa::path]`.
@@ -176,6 +177,10 @@ const KNOWN: &[Endpoint] = endpoints![
     tools::changes,
     tools::lint,
     calls::call,
+    calls::batch,
+    calls::answer,
+    calls::list,
+    calls::show,
     registry::show,
     registry::personas,
     stats::stats,
@@ -200,6 +205,7 @@ const KNOWN: &[Endpoint] = endpoints![
     files::show,
     files::remove,
     files::content,
+    files::frame,
     audit::list,
     events::follow,
     events::recent,

@@ -37,6 +37,8 @@ impl From<Problem> for ProblemDocument {
         let status = match (problem.code, problem.blame) {
             (
                 "call.unknown-tool"
+                | "call.unknown"
+                | "call.no-question"
                 | "server.unknown"
                 | "token.unknown"
                 | "tool.unknown"
@@ -74,7 +76,9 @@ impl From<Problem> for ProblemDocument {
             ("events.too-many-streams", _) => StatusCode::TOO_MANY_REQUESTS,
             ("blobs.full", _) => StatusCode::INSUFFICIENT_STORAGE,
             ("call.timeout", _) => StatusCode::GATEWAY_TIMEOUT,
-            ("call.over-rate" | "call.too-many-held", _) => StatusCode::TOO_MANY_REQUESTS,
+            ("call.over-rate" | "call.too-many-held" | "call.too-many-questions", _) => {
+                StatusCode::TOO_MANY_REQUESTS
+            }
             ("call.no-healthy-provider" | "call.queue-full" | "call.deferred" | "call.rights-unknown", _) => {
                 StatusCode::SERVICE_UNAVAILABLE
             }
@@ -86,17 +90,25 @@ impl From<Problem> for ProblemDocument {
     }
 }
 
-impl IntoResponse for ProblemDocument {
-    fn into_response(self) -> Response {
+impl ProblemDocument {
+    /// The document.
+    pub fn view(self) -> ProblemView {
         let Self(status, problem) = self;
-        let document = ProblemView {
+        ProblemView {
             r#type: format!("urn:toolbooth:fault:{}", problem.code),
             title: problem.message,
             status: status.as_u16(),
             code: problem.code,
             blame: problem.blame.as_str(),
             hint: problem.hint,
-        };
+        }
+    }
+}
+
+impl IntoResponse for ProblemDocument {
+    fn into_response(self) -> Response {
+        let status = self.0;
+        let document = self.view();
         let text = serde_json::to_string(&document).unwrap_or_default();
         let mut response = (status, [(header::CONTENT_TYPE, CONTENT_TYPE)], text).into_response();
         if status == StatusCode::REQUEST_TIMEOUT {

@@ -1,16 +1,18 @@
 //! The registry over REST: everything that a caller may use in one response, and refreshing it.
 
 use super::auth::{AdminCaller, RestCaller};
-use super::extract::{NoQuery, QueryParams};
+use super::extract::{NoQuery, QueryParams, bad_query};
 use super::problem::ProblemDocument;
 use super::servers::{self, ServerView};
 use super::tools::{self, ToolListQuery, ToolPageView};
 use super::{ReloadCause, RestState};
 use axum::Json;
 use axum::extract::State;
+use http::Uri;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use toolbooth_core::caller::Caller;
+use toolbooth_core::fault::Problem;
 use toolbooth_engine::servers::RefreshScope;
 use toolbooth_upstream::StateReport;
 use utoipa::{IntoParams, ToSchema};
@@ -28,6 +30,8 @@ pub struct RegistryView {
     skills: Vec<Value>,
     /// Jobs; always empty.
     jobs: Vec<Value>,
+    /// Tasks; always empty.
+    tasks: Vec<Value>,
     personas: Vec<PersonaView>,
     servers: Vec<ServerView>,
 }
@@ -57,27 +61,54 @@ fn personas_of(rest: &RestState, caller: &Caller) -> Vec<PersonaView> {
         .collect()
 }
 
+/// The personas of a registry.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "the parameters for the OpenAPI document; `ToolListQuery::read` parses them")]
+pub struct RegistryParameters {
+    /// Tools of any of these personas, and shared tools. `-shared` (also `!shared`, `no-shared`) excludes shared tools.
+    /// Only personas that the caller may select.
+    #[param(value_type = Option<Vec<String>>)]
+    persona: Vec<String>,
+}
+
 /// Shows the caller's tools, skills, jobs, personas and servers in one response.
 #[utoipa::path(
     get,
     path = "/registry",
+    params(RegistryParameters),
     responses((status = 200, description = "The registry.", body = RegistryView))
 )]
 pub async fn show(
     State(rest): State<RestState>,
     RestCaller(caller): RestCaller,
-    _: NoQuery,
+    uri: Uri,
 ) -> Result<Json<RegistryView>, ProblemDocument> {
+    let query = persona_query(uri.query().unwrap_or_default())?;
+    let callers = tools::views(&rest, &caller, &query.personas)?;
     rest.door.engine.catalog().wait_for_servers(&caller).await;
     let catalog = rest.door.engine.catalog().snapshot();
-    let query = ToolListQuery::read(MOST_TOOLS)?;
     Ok(Json(RegistryView {
-        tools: tools::page(&rest, &catalog, std::slice::from_ref(&caller), &query).await,
+        tools: tools::page(&rest, &catalog, &callers, &query).await,
         skills: Vec::new(),
         jobs: Vec::new(),
+        tasks: Vec::new(),
         personas: personas_of(&rest, &caller),
         servers: servers::all(&rest, &caller),
     }))
+}
+
+/// Reads the query of the registry, which has only personas, as that of a list of all tools.
+fn persona_query(query: &str) -> Result<ToolListQuery, Problem> {
+    let mut names = url::form_urlencoded::parse(query.as_bytes()).map(|(name, _)| name);
+    if let Some(name) = names.find(|name| name != "persona") {
+        let name: String = name.chars().take(64).collect();
+        return Err(bad_query(format!("unknown query parameter `{name}`; expected `persona`")));
+    }
+    match query.is_empty() {
+        true => ToolListQuery::read(MOST_TOOLS),
+        false => ToolListQuery::read(&format!("{MOST_TOOLS}&{query}")),
+    }
 }
 
 /// Lists the personas that the caller may select.

@@ -86,6 +86,9 @@ pub struct ServerView {
     /// The contact for questions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub help_email: Option<String>,
+    /// The compliance level of its data.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub compliance_level: Option<String>,
 }
 
 /// An item of a server that is not in the catalog.
@@ -182,6 +185,9 @@ fn view(rest: &RestState, caller: &Caller, name: &ServerName, managed: &ManagedS
         short_description: about(|about| about.short_description.clone()),
         author: about(|about| about.author.clone()),
         help_email: about(|about| about.help_email.clone()),
+        compliance_level: running
+            .and_then(|server| server.entry.compliance_level.as_deref())
+            .map(|level| rest.door.authenticator.level_name(level)),
     }
 }
 
@@ -291,6 +297,12 @@ pub fn all(rest: &RestState, caller: &Caller) -> Vec<ServerView> {
     let servers = rest.door.engine.servers().all();
     let visible = servers.iter().filter(|(_, managed)| visible(caller, managed));
     visible.map(|(name, managed)| view(rest, caller, name, managed)).collect()
+}
+
+/// Whether there is a server with this name that the caller may see.
+pub fn is_known(rest: &RestState, caller: &Caller, name: &str) -> bool {
+    let servers = rest.door.engine.servers().all();
+    servers.iter().any(|(known, managed)| known.as_str() == name && visible(caller, managed))
 }
 
 fn find(

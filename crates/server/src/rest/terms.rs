@@ -10,6 +10,7 @@ use toolbooth_core::manifest::{
     AuthHints, Cost, CredentialNeed, CredentialVariable, ProviderKind, ProviderSpec, SafetyLevel,
 };
 use toolbooth_core::permission::on_backing;
+use toolbooth_core::registry::owner_of;
 use toolbooth_core::server::SideEffects;
 use toolbooth_engine::{Engine, ProviderReport, instance_key};
 use utoipa::ToSchema;
@@ -38,6 +39,9 @@ pub struct TermsView {
     idempotency_key: bool,
     /// Its capabilities: sorted tags.
     capabilities: Vec<String>,
+    /// The persona that owns it; absent if it is shared.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    persona: Option<String>,
     /// The personas that may use it.
     #[serde(skip_serializing_if = "Option::is_none")]
     persona_allowlist: Option<Vec<String>>,
@@ -103,10 +107,11 @@ impl TermsView {
             effect: tool.effect(),
             default_timeout: terms.timeout.as_secs_f64(),
             allow_parallel: terms.parallel.is_shown_as_allowed(),
-            requires_consent: terms.requires_consent,
+            requires_consent: terms.requires_consent.is_required(),
             requires_approval: tool.needs_approval || tool.asks().is_some(),
             idempotency_key: terms.idempotency_key,
             capabilities: terms.capabilities.clone(),
+            persona: owner_of(tool).map(str::to_owned),
             persona_allowlist: terms.persona_allowlist.clone(),
             safety_level: terms.safety_level,
             cost: terms.cost.clone(),
@@ -170,7 +175,8 @@ fn providers(tool: &Tool, caller: &Caller, is_set: &dyn Fn(&str) -> bool) -> Vec
         Some(Backing::Undiscovered(_) | Backing::Missing) | None => false,
     };
     let shown = specs.filter(|(index, _)| caller.admin == Admin::Yes || may_know(*index));
-    let mut shown: Vec<Value> = shown.map(|(_, spec)| provider(spec, is_set)).collect();
+    let mut shown: Vec<Value> =
+        shown.map(|(_, spec)| provider(spec, tool.terms.auth.as_ref(), is_set)).collect();
     if tool.terms.providers.is_empty() && !tool.server.is_virtual() {
         let (server, name) = (tool.server.name.as_str(), &*tool.name);
         shown.push(json!({ "id": format!("mcp:{server}"), "name": "mcp", "priority": 0, "server": server, "tool": name }));
@@ -178,12 +184,12 @@ fn providers(tool: &Tool, caller: &Caller, is_set: &dyn Fn(&str) -> bool) -> Vec
     shown
 }
 
-fn provider(spec: &ProviderSpec, is_set: &dyn Fn(&str) -> bool) -> Value {
+fn provider(spec: &ProviderSpec, of_tool: Option<&AuthHints>, is_set: &dyn Fn(&str) -> bool) -> Value {
     let mut view = json!({
         "id": spec.id,
         "priority": spec.priority,
         "health_check_interval": spec.health_check_interval.as_secs_f64(),
-        "credentials_configured": spec.auth.as_ref().is_none_or(|auth| auth.is_met(is_set)),
+        "credentials_configured": spec.credentials(of_tool).is_none_or(|auth| auth.is_met(is_set)),
     });
     view["name"] = Value::from(match &spec.kind {
         ProviderKind::Mcp { server, tool } => {

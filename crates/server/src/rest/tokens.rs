@@ -111,6 +111,15 @@ pub async fn create(
 ) -> Result<(StatusCode, Json<NewTokenView>), ProblemDocument> {
     let body: TokenBody = extract::object(&body, EXAMPLE)?;
     let TokenBody { user, groups, persona, note, expires_seconds } = body;
+    if rest.door.authenticator.is_proxied() {
+        return Err(Problem {
+            code: "token.bad",
+            blame: Blame::Caller,
+            message: "`auth.mode` is `header`: a proxy names the users, and tokens are not accepted".into(),
+            hint: Some("use the proxy, or set `auth.mode: token`".into()),
+        }
+        .into());
+    }
     if let Some(name) = persona.as_deref().filter(|name| !rest.door.authenticator.knows_persona(name)) {
         return Err(Problem {
             code: "token.bad",

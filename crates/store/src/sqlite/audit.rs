@@ -181,16 +181,22 @@ pub(super) fn row(row: &SqliteRow) -> Result<AuditRow, BoxDynError> {
 /// The query for a page of rows.
 pub(super) fn list(filter: AuditFilter) -> QueryBuilder<Sqlite> {
     let mut query = QueryBuilder::new(sql::AUDIT_ROWS);
+    // The id finds the row of a call. With the plus sign, the index of users is not used instead of that of ids.
+    let of_user = if filter.call_id.is_some() { " AND +user_name = " } else { " AND user_name = " };
     let texts = [
-        (" AND user_name = ", filter.user),
+        (of_user, filter.user),
         (" AND server = ", filter.server),
         (" AND tool = ", filter.tool),
         (" AND kind = ", filter.kind),
+        (" AND outcome = ", filter.outcome),
     ];
     for (condition, text) in texts {
         if let Some(text) = text {
             query.push(condition).push_bind(text);
         }
+    }
+    if let Some(id) = filter.call_id {
+        query.push(" AND call_id = ").push_bind(id.as_bytes().to_vec());
     }
     for (condition, seq) in [(" AND seq > ", filter.after_seq), (" AND seq < ", filter.before_seq)] {
         if let Some(seq) = seq {

@@ -18,7 +18,7 @@ const APPLICATION_ID: i64 = 0x5442_7468;
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 /// All migrations; a new one is a line here and a new file. A released file is never edited, not even its comments:
 /// every database holds its checksum. That is why `0011` repeats the columns of `0003`.
-const MIGRATIONS: [(i64, &str, &str); 11] = [
+const MIGRATIONS: [(i64, &str, &str); 12] = [
     (1, "first", include_str!("../../migrations/sqlite/0001_first.sql")),
     (2, "tokens", include_str!("../../migrations/sqlite/0002_tokens.sql")),
     (3, "held", include_str!("../../migrations/sqlite/0003_held.sql")),
@@ -30,6 +30,7 @@ const MIGRATIONS: [(i64, &str, &str); 11] = [
     (9, "pieces", include_str!("../../migrations/sqlite/0009_pieces.sql")),
     (10, "marks", include_str!("../../migrations/sqlite/0010_marks.sql")),
     (11, "identified", include_str!("../../migrations/sqlite/0011_identified.sql")),
+    (12, "call_records", include_str!("../../migrations/sqlite/0012_call_records.sql")),
 ];
 
 /// A database file that this process has locked.

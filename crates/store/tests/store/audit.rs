@@ -56,18 +56,19 @@ pub async fn oversized_audit_entries_are_truncated(store: Shared) {
 
 pub async fn audit_rows_are_filtered_and_paged(store: Shared) {
     let mut entries = Vec::new();
-    for at_ms in 1..=6 {
+    for at_ms in 1..=6_i64 {
         entries.push(AuditEntry {
             user: if at_ms % 2 == 0 { "ann" } else { "bo" }.into(),
             kind: if at_ms > 3 { "call" } else { "decision" }.into(),
             tool: (at_ms == 4).then(|| "send".into()),
+            call_id: Some(Uuid::from_u128(at_ms.unsigned_abs().into())),
             ..audited(at_ms)
         });
     }
     store.audit_now(entries).await.expect("added");
     let text = |text: &str| Some(text.to_owned());
     let none = AuditFilter::default;
-    let cases: [(AuditFilter, &[i64]); 9] = [
+    let cases: [(AuditFilter, &[i64]); 12] = [
         (none(), &[6, 5, 4, 3, 2, 1]),
         (AuditFilter { limit: Some(2), ..none() }, &[6, 5]),
         (AuditFilter { limit: Some(2), before_seq: Some(5), ..none() }, &[4, 3]),
@@ -77,6 +78,9 @@ pub async fn audit_rows_are_filtered_and_paged(store: Shared) {
         (AuditFilter { user: text("ann"), kind: text("call"), ..none() }, &[6, 4]),
         (AuditFilter { tool: text("send"), server: text("mail"), ..none() }, &[4]),
         (AuditFilter { server: text("web"), ..none() }, &[]),
+        (AuditFilter { outcome: text("refused"), ..none() }, &[]),
+        (AuditFilter { call_id: Some(Uuid::from_u128(5)), ..none() }, &[5]),
+        (AuditFilter { call_id: Some(Uuid::from_u128(5)), user: text("ann"), ..none() }, &[]),
     ];
     for (filter, expected) in cases {
         assert_eq!(times(&store, filter.clone()).await, expected, "{filter:?}");

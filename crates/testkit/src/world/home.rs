@@ -31,7 +31,10 @@ impl Home {
     pub fn configure(&self, mut settings: Value, servers: &[(&str, Value)]) {
         let entries: Map<String, Value> =
             servers.iter().map(|(name, entry)| ((*name).to_owned(), entry.clone())).collect();
-        settings["servers"] = Value::Object(entries);
+        // An empty map would mean no servers; without one, the gateway has its bundled servers.
+        if !entries.is_empty() {
+            settings["servers"] = Value::Object(entries);
+        }
         // Most tests need full definitions; tests of exposure set the mode themselves.
         if settings.get("exposure").is_none() {
             settings["exposure"] = json!({ "mode": "full" });

@@ -3,7 +3,8 @@
 use crate::ledger::{LedgerGateway, entry, over, said};
 use crate::token_users::{bearer, make_token, read, run};
 use serde_json::{Value, json};
-use toolbooth_testkit::world::{Home, Http};
+use toolbooth_testkit::fixture::TestEra;
+use toolbooth_testkit::world::{Home, Http, ScriptedServer};
 
 struct ApproverSetup {
     ledger: LedgerGateway,
@@ -142,5 +143,46 @@ async fn audit_shows_users_only_their_own_rows() {
     for bad in ["/audit?limit=x", "/audit?what=1", "/approvals?state=maybe", "/approvals?before=1"] {
         let problem = setup.http(&setup.root).get_json(bad).await;
         assert_eq!(problem["code"], "request.bad-query", "{bad}: {problem}");
+    }
+}
+
+/// Outside `local` mode no call is held unless somebody asked for it.
+#[tokio::test]
+async fn only_consent_that_somebody_wrote_is_asked() {
+    let upstream = ScriptedServer::start(TestEra::Modern).await;
+    let with = |key: &str, value: Value| {
+        let mut entry = upstream.entry();
+        entry[key] = value;
+        entry
+    };
+    let rated = |level: &str| with("tools", json!({ "overrides": { "take": { "safety_level": level } } }));
+    let entries = [
+        ("plain", upstream.entry()),
+        ("written", with("requires_consent", json!(true))),
+        ("medium", rated("medium")),
+        ("high", rated("high")),
+        ("critical", rated("critical")),
+    ];
+    for (consent, plain) in [("client", 200), ("gateway", 202)] {
+        let settings = json!({ "auth": { "mode": "token" }, "policy": { "consent": consent } });
+        let home = Home::with_settings(settings, &entries);
+        let (root, _) = make_token(&home, None, "root", &["--groups", "admin"]);
+        let mut gateway = home.start().await;
+        gateway.headers = bearer(&root);
+        gateway.connected(&entries.each_ref().map(|(name, _)| *name)).await;
+        let http = Http::new(gateway.address).sending(&bearer(&root));
+        let expected =
+            [("plain", plain), ("written", 202), ("medium", plain), ("high", 202), ("critical", 202)];
+        for (server, expected) in expected {
+            let (status, answer) =
+                http.post_json(&format!("/tools/{server}_take/call"), r#"{"wait":0}"#).await;
+            assert_eq!(status, expected, "{consent} {server}: {answer}");
+            // Even an administrator does not approve a call of their own that needs another person.
+            if server == "critical" {
+                let held = answer["held"].as_str().unwrap();
+                let (status, answer) = http.post_json(&format!("/approvals/{held}/approve"), "{}").await;
+                assert_eq!(status, 403, "{answer}");
+            }
+        }
     }
 }

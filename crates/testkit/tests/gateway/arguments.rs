@@ -116,7 +116,8 @@ async fn invalid_schemas_are_logged_and_do_not_hide_tools() {
     let upstream = ScriptedServer::start(TestEra::Modern).await;
     upstream.list(
         r##"[{"name":"good","inputSchema":{"type":"object"}},
-            {"name":"typo","inputSchema":{"type":"objekt"}},
+            {"name":"typo","inputSchema":{"type":"object","properties":{"a":{"type":"objekt"}}}},
+            {"name":"list","inputSchema":{"type":"array","items":{"type":"string"}}},
             {"name":"far","inputSchema":{"type":"object","properties":{"a":{"$ref":"http://127.0.0.1:1/x"}}}},
             {"name":"endless","inputSchema":{"type":"object","allOf":[{"$ref":"#"}]}}]"##,
     );
@@ -125,8 +126,12 @@ async fn invalid_schemas_are_logged_and_do_not_hide_tools() {
     gateway.connected(&["srv"]).await;
     let client = TestClient::of(TestEra::Modern, gateway.address).await;
     let names = client.names("tools/list", "tools").await;
+    // Official clients refuse a whole list that contains a schema of something other than an object.
     assert_eq!(names, ["srv_endless", "srv_far", "srv_good", "srv_typo"]);
-    let log = gateway.server("srv").await.to_string();
+    let shown = gateway.server("srv").await;
+    let aside = shown["set_aside"].as_array().unwrap().iter().find(|aside| aside["name"] == "list");
+    assert!(aside.is_some_and(|aside| aside["kind"] == "tool"), "{shown}");
+    let log = shown.to_string();
     for reason in ["must be a type's name", "only references within the schema", "refers to itself endlessly"]
     {
         assert!(log.contains(reason), "{reason}: {log}");

@@ -373,8 +373,11 @@ async fn incompatible_compliance_levels_are_not_mixed() {
         let client = TestClient::with_headers(era, known.gateway.address, "/mcp", &shown).await;
         let told = client.call("open_ok", json!({})).await;
         assert_eq!((told.is_error(), told.fault()), (true, "call.compliance"), "{}", told.answer);
+        let listed = client.names("tools/list", "tools").await;
+        assert!(!listed.contains(&"open_ok".to_owned()), "lists and calls agree: {listed:?}");
         shown[1].1 = "Public".into();
         let client = TestClient::with_headers(era, known.gateway.address, "/mcp", &shown).await;
+        assert!(client.names("tools/list", "tools").await.contains(&"open_ok".to_owned()));
         assert_eq!(client.call("open_ok", json!({})).await.text(), "ok");
     }
     let headers = [("x-toolbooth-compliance", "HIPAA"), ("content-type", "application/json")];

@@ -340,3 +340,27 @@ async fn chat_on_a_terminal_asks_for_approval() {
     assert!(heard(&seen[1]).contains("\"title\":\"one\""), "{}", heard(&seen[1]));
     assert!(heard(&seen[3]).contains("call.rejected"), "{}", heard(&seen[3]));
 }
+
+/// Parity, Atlas UI 6.
+#[tokio::test]
+async fn a_named_model_has_its_own_endpoint_key_and_limit() {
+    let first = ChatServer::start([]).await.unwrap();
+    let second = ChatServer::start([ChatReply::says("second")]).await.unwrap();
+    let endpoint = json!({
+        "base_url": format!("{}/chat/completions", second.url), "model": "second-2", "max_tokens": 900,
+    });
+    let llm = json!({
+        "base_url": first.url, "api_key": KEY, "model": "small-1", "endpoints": { "second": endpoint },
+    });
+    let home = home(&first.url, json!({ "llm": llm }));
+    let output = run(&home, &["chat", "--model", "second", "hello"], "").await;
+    assert_eq!(out(&output), "second\n", "{}", err(&output));
+    let seen = &second.seen()[0];
+    let sent = ["path", "model", "max_tokens", "authorization"].map(|key| seen[key].clone());
+    // The key of the default endpoint is not sent to another one.
+    assert_eq!(sent, [json!("/v1/chat/completions"), json!("second-2"), json!(900), json!("")]);
+    assert!(first.seen().is_empty());
+    let output = run(&home, &["chat", "--model", "third", "hello"], "").await;
+    assert_eq!(output.status.code(), Some(2));
+    assert!(err(&output).contains("expected one of `second`"), "{}", err(&output));
+}

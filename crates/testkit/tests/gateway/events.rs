@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use toolbooth_testkit::fixture::TestEra;
 use toolbooth_testkit::world::events::EventReader;
-use toolbooth_testkit::world::home::hostile;
+use toolbooth_testkit::world::home::{fixture_on_stdio, hostile};
 use toolbooth_testkit::world::{Gateway, Home, Http, ScriptedServer, TEST_TIMEOUT, TestClient, poll};
 
 /// How long a stream must be idle before it counts as quiet.
@@ -295,4 +295,30 @@ async fn cli_follows_events_and_reconnects_after_a_restart() {
     gateway.connected(&["good"]).await;
     assert_eq!(heard().await["type"], "events.gap");
     assert_eq!(heard().await["type"], "server.connected");
+}
+
+// Issue 24: progress and updates reached only the client of the call.
+#[tokio::test]
+async fn progress_and_updates_of_a_call_over_rest_are_events() {
+    let home = Home::new(&[("srv", fixture_on_stdio("modern"))]);
+    let gateway = home.start().await;
+    gateway.connected(&["srv"]).await;
+    for tool in ["test_tool_with_progress", "progress_updates"] {
+        let (status, answer) = gateway.http().post_json(&format!("/tools/srv_{tool}/call"), "{}").await;
+        assert_eq!(status, 200, "{answer}");
+    }
+    let recent = async |kind: &str| {
+        let recent = gateway.http().get_json(&format!("/events/recent?types={kind}")).await;
+        recent["events"].as_array().unwrap().clone()
+    };
+    let steps = recent("tool.progress").await;
+    let progress: Vec<&Value> = steps.iter().map(|step| &step["data"]["progress"]).collect();
+    assert_eq!(progress, [&json!(0), &json!(50), &json!(100)], "{steps:?}");
+    assert_eq!(steps[1]["data"]["message"], "Half done");
+    assert!(steps.iter().all(|step| step["tool"] == "test_tool_with_progress" && step["call"].is_string()));
+    let updates = recent("tool.update").await;
+    let kinds: Vec<&Value> = updates.iter().map(|update| &update["data"]["type"]).collect();
+    assert_eq!(kinds, ["canvas_update", "system_message", "artifacts"]);
+    assert_eq!(updates[2]["data"]["artifacts"], json!(["draft.txt"]));
+    assert!(!json!(updates).to_string().contains("<p>1</p>"), "events have no content");
 }

@@ -270,9 +270,21 @@ async fn search_results_are_short_and_loaded() {
         );
         let told = client.call("mcp_tool_search", json!({ "regex": "mail(box", "query": "mail" })).await;
         assert!(told.is_error() && told.text().contains("at character"), "{}", told.answer);
-        for blank in [json!({}), json!({ "query": "  " })] {
+        for blank in [json!({}), json!({ "query": "  " }), json!({ "regex": true })] {
             assert!(client.call("mcp_tool_search", blank).await.is_error());
         }
+        let told =
+            client.call("mcp_tool_search", json!({ "query": "(draft|forward)_mail", "regex": true })).await;
+        let hits = told.result()["_meta"]["toolbooth/search"]["hits"].as_array().cloned().unwrap();
+        let mut found = names(&hits);
+        found.sort_unstable();
+        assert_eq!(found, ["srv_draft_mail", "srv_forward_mail"], "{}", told.text());
+        let told = client.call("mcp_context_stats", json!({})).await;
+        let stats: Value = serde_json::from_str(told.text()).unwrap();
+        let full = gateway.http().get_json("/stats").await;
+        let known: Vec<&String> = stats.as_object().unwrap().keys().collect();
+        assert!(known.iter().all(|key| full.get(key.as_str()).is_some()), "{stats} {full}");
+        assert_eq!((&stats["full"], &stats["summary"]), (&full["full"], &full["summary"]));
         let tools = listed(&client).await;
         let is_loaded = names(&tools).contains(&"srv_send_mail");
         assert_eq!(is_loaded, era == TestEra::Legacy, "{:?}", names(&tools));

@@ -106,12 +106,15 @@ async fn tool_gets_a_file_url_instead_of_a_name_and_can_fetch_it() {
     let file = scene.put("r%C3%A9sum%C3%A9.txt", "hello").await;
     let (arguments, _calling) = scene.call("résumé.txt").await;
     let url = arguments["filename"].as_str().unwrap();
-    let address =
-        format!("http://{}/files/download/{}?token=", scene.gateway.address, file["id"].as_str().unwrap());
-    assert!(url.starts_with(&address), "{url}");
+    let (address, id) = (scene.gateway.address, file["id"].as_str().unwrap());
+    let named = format!("http://{address}/files/download/{id}/r%C3%A9sum%C3%A9.txt?token=");
+    assert!(url.starts_with(&named), "{url}");
     assert_eq!(arguments["file_url"], url);
     assert_eq!(arguments["original_filename"], "résumé.txt");
     assert_eq!(scene.fetch(url).await, (200, Bytes::from("hello")));
+    // URLs without the name still work.
+    let unnamed = url.replace("/r%C3%A9sum%C3%A9.txt?", "?");
+    assert_eq!(scene.fetch(&unnamed).await, (200, Bytes::from("hello")));
     let reply = scene.gateway.http().send(Method::HEAD, path_of(url), &[], "").await;
     let headers: Vec<_> = ["content-length", "content-type", "content-disposition", "x-content-type-options"]
         .map(|name| reply.header(name).unwrap_or_default().to_owned())
@@ -129,12 +132,29 @@ async fn tool_gets_a_file_url_instead_of_a_name_and_can_fetch_it() {
     let token = url.split_once("token=").unwrap().1;
     let audit = scene.gateway.http().get_json("/audit").await.to_string();
     assert!(!scene.gateway.log().contains(token) && !audit.contains(token));
-    // An unknown name never reaches the server.
+}
+
+// Issue 24: names that are not files were refused by default, so tools with an output name could not be called.
+#[tokio::test]
+async fn values_that_are_not_files_are_sent_with_a_warning_or_refused_as_configured() {
+    let scene = FileSetup::new(json!({})).await;
+    scene.put("a.txt", "aaaa").await;
+    scene.upstream.answer(ScriptedAnswer::result(r#"{"content":[],"resultType":"complete"}"#));
     let client = TestClient::of(TestEra::Modern, scene.gateway.address).await;
-    let calls = scene.upstream.seen("tools/call").len();
-    let told = client.call("srv_merge", json!({ "file_names": ["résumé.txt", "nope.txt"] })).await;
+    for name in ["", "nope.txt", "https://files.example/a.txt"] {
+        let told = client.call("srv_read", json!({ "filename": name })).await;
+        let seen = scene.upstream.seen("tools/call").pop().unwrap();
+        let body: Value = serde_json::from_str(&seen.body).unwrap();
+        assert_eq!(body["params"]["arguments"]["filename"], name);
+        let warned = told.answer.to_string();
+        assert!(warned.contains("is not one of your files"), "{warned}");
+    }
+    let strict = FileSetup::new(json!({ "unknown": "error" })).await;
+    strict.put("a.txt", "aaaa").await;
+    let client = TestClient::of(TestEra::Modern, strict.gateway.address).await;
+    let told = client.call("srv_merge", json!({ "file_names": ["a.txt", "nope.txt"] })).await;
     assert_eq!(told.fault(), "call.unknown-file", "{}", told.answer);
-    assert_eq!(scene.upstream.seen("tools/call").len(), calls);
+    assert_eq!(strict.upstream.seen("tools/call").len(), 0);
 }
 
 #[tokio::test]
@@ -159,6 +179,7 @@ async fn every_file_token_gets_its_status() {
         ("altered", altered, 401),
         ("too long", format!("{path}?token={}", "x".repeat(5_000)), 401),
         ("other file", format!("/files/download/{other}?token={token}"), 403),
+        ("other file by name", format!("/files/download/{other}/a.txt?token={token}"), 403),
         ("no file", format!("/files/download/nonsense?token={token}"), 403),
         ("gone", path_of(&removed).to_owned(), 404),
     ];

@@ -7,12 +7,13 @@ use std::collections::BTreeMap;
 use toolbooth_testkit::world::Http;
 
 /// Routes that need no credential.
-const OPEN: [&str; 8] = [
+const OPEN: [&str; 9] = [
     "GET /.well-known/oauth-protected-resource",
     "GET /.well-known/oauth-protected-resource/{path}",
     "GET /docs",
     "GET /docs/{file}",
     "GET /files/download/{id}",
+    "GET /files/download/{id}/{name}",
     "GET /health",
     "GET /openapi.json",
     "GET /ready",

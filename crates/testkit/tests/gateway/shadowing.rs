@@ -88,7 +88,14 @@ async fn tools_with_equal_joined_names_are_not_confused() {
 /// T26: a server lists tools with the names of the gateway's own tools.
 #[tokio::test]
 async fn servers_cannot_replace_built_in_tools() {
-    let own = ["mcp_tool_search", "mcp_tool_list", "mcp_tool_describe", "mcp_tool_call", "artifact_read"];
+    let own = [
+        "mcp_tool_search",
+        "mcp_tool_list",
+        "mcp_tool_describe",
+        "mcp_tool_call",
+        "mcp_context_stats",
+        "artifact_read",
+    ];
     for (style, mode) in [("server_tool", "full"), ("tool", "full"), ("tool", "search")] {
         let evil = server("evil", &[&own[..], &["mcp_too1_search", "pаy", "plain"]].concat()).await;
         // Joined with its server's name, this tool would have the name of a built-in tool.

@@ -3,7 +3,7 @@
 use super::client::{OriginClient, SendError};
 use super::incoming_body::IncomingBody;
 use super::request_headers::{CommonHeaders, RequestHeaders};
-use super::response_head::ResponseHead;
+use super::response_head::{ResponseHead, is_overload};
 use super::response_reader::{Received, ResponseReader};
 use crate::credential::ServerCredential;
 use crate::duplex::QuestionAnswer;
@@ -394,9 +394,16 @@ impl HttpPeer {
             .stalling(self.parts.stall);
         let questions = (outbound.question_policy == QuestionPolicy::Allowed || agreed.era == Era::Legacy)
             .then(|| link.clone());
-        let location = head.location.take();
+        let (location, wait) = (head.location.take(), head.retry_after);
         let received = pin!(reader.receive(self, outbound, link, questions)).await?;
         match received {
+            // A 503 without `Retry-After` may come from a proxy that lost the server during the call.
+            Received::NotAMessage(_) | Received::Answer(PeerAnswer::Whole(Err(_)))
+                if status == StatusCode::TOO_MANY_REQUESTS || (is_overload(status) && wait.is_some()) =>
+            {
+                let (server, status) = (self.name(), status.as_u16());
+                Err(UpstreamError::Overloaded { server, status, retry_after: wait })
+            }
             Received::Answer(answer) => Ok(answer),
             Received::NotAMessage(text) => {
                 if status.is_server_error() {
@@ -427,13 +434,14 @@ fn describe_non_message(status: StatusCode, location: Option<&[u8]>, text: &str)
 }
 
 /// Cancels a request on a legacy server when it is dropped. A modern server sees its stream close.
-struct CancelRequestOnDrop {
+struct CancelRequestOnDrop<'a> {
     peer: Arc<HttpPeer>,
+    link: &'a CallLink,
     id: u64,
     armed: bool,
 }
 
-impl Drop for CancelRequestOnDrop {
+impl Drop for CancelRequestOnDrop<'_> {
     fn drop(&mut self) {
         if !self.armed
             || self.peer.agreed.load().era == Era::Modern
@@ -443,7 +451,7 @@ impl Drop for CancelRequestOnDrop {
         }
         let mut params = ObjectWriter::default();
         params.raw("requestId", &RawJson::trusted(self.id.to_string()));
-        params.text("reason", "the caller went away");
+        params.text("reason", self.link.cancel_reason());
         let body = write_notification("notifications/cancelled", Some(&params.finish()));
         let peer = self.peer.clone();
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
@@ -458,7 +466,7 @@ impl Drop for CancelRequestOnDrop {
 impl Peer for Arc<HttpPeer> {
     async fn request(&self, outbound: EncodedRequest, link: &CallLink) -> Result<PeerAnswer, UpstreamError> {
         let armed = !matches!(outbound.method, "initialize" | "server/discover");
-        let mut guard = CancelRequestOnDrop { peer: self.clone(), id: outbound.id, armed };
+        let mut guard = CancelRequestOnDrop { peer: self.clone(), link, id: outbound.id, armed };
         let answer = pin!(self.exchange(&outbound, link)).await;
         guard.armed = false;
         answer

@@ -13,6 +13,8 @@ use toolbooth_core::secret::SecretText;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Timeout of one delivery.
 const DELIVERY_TIMEOUT: Duration = Duration::from_secs(10);
+/// Maximum size of an answer that is read.
+const MAX_ANSWER_BYTES: usize = 1 << 20;
 /// How much of a response is read, so that its connection can be reused.
 const MAX_RESPONSE_BYTES: usize = 64 << 10;
 
@@ -57,6 +59,32 @@ impl PostTarget {
     /// The path of the URL.
     pub fn path(&self) -> &str {
         &self.client.origin().path
+    }
+
+    /// Posts JSON and returns the body of a successful answer.
+    pub async fn ask(&self, body: Bytes, within: Duration) -> Result<Bytes, PostError> {
+        let later = |why: &str| PostError::Later(why.to_owned());
+        let origin = self.client.origin();
+        let mut request = Request::post(origin.path.as_str())
+            .header(HOST, origin.authority.as_str())
+            .header(CONTENT_TYPE, "application/json");
+        for (name, value) in &self.headers {
+            request = request.header(name, value);
+        }
+        let request = request.body(Full::new(body)).map_err(|_| later("the request cannot be written"))?;
+        let exchange = async {
+            let (response, connection) = self.client.send(request).await.map_err(|failure| {
+                let (SendError::NotSent(why) | SendError::Broken(why)) = failure;
+                PostError::Later(why)
+            })?;
+            let status = response.status();
+            let body = Limited::new(response.into_body(), MAX_ANSWER_BYTES).collect().await;
+            let body = body.map_err(|_| later("its answer is too long or broke off"))?.to_bytes();
+            connection.give_back();
+            if status.is_success() { Ok(body) } else { Err(PostError::Refused(status.as_u16())) }
+        };
+        let answered = tokio::time::timeout(within, exchange).await;
+        answered.unwrap_or_else(|_| Err(later("it did not answer in time")))
     }
 
     /// Posts JSON with these additional headers.

@@ -1,14 +1,17 @@
 //! The head of an HTTP response: status, headers in use, and body framing.
 
 use ::http::header::{
-    CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, LOCATION, TRANSFER_ENCODING, WWW_AUTHENTICATE,
+    CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, LOCATION, RETRY_AFTER, TRANSFER_ENCODING, WWW_AUTHENTICATE,
 };
 use ::http::{HeaderValue, StatusCode};
 use std::mem::MaybeUninit;
+use std::time::Duration;
 use toolbooth_wire::mirror;
 
 /// Maximum size of a response head.
 pub(super) const MAX_HEAD_BYTES: usize = 64 << 10;
+/// Maximum wait that a server can request.
+const MAX_RETRY_WAIT: Duration = Duration::from_secs(3600);
 /// Maximum number of response headers.
 const MAX_HEADERS: usize = 100;
 
@@ -25,6 +28,8 @@ pub(super) struct ResponseHead {
     pub(super) session: Option<HeaderValue>,
     /// The `WWW-Authenticate` headers, joined with commas.
     pub(super) challenge: Option<String>,
+    /// How long to wait before the next request, for 429 and 503.
+    pub(super) retry_after: Option<Duration>,
     /// The redirect target, for redirect statuses.
     pub(super) location: Option<Box<[u8]>>,
     /// How the body ends.
@@ -83,6 +88,7 @@ pub(super) fn read(text: &[u8]) -> Result<Option<(ResponseHead, usize)>, &'stati
         length: None,
         session: None,
         challenge: None,
+        retry_after: None,
         location: None,
         framing: Framing::UntilClosed,
         after: if response.version == Some(1) { After::Kept } else { After::Closed },
@@ -109,6 +115,8 @@ pub(super) fn read(text: &[u8]) -> Result<Option<(ResponseHead, usize)>, &'stati
             }
         } else if is(&mirror::SESSION_ID) {
             head.session = HeaderValue::from_bytes(header.value).ok();
+        } else if is_overload(status) && is(&RETRY_AFTER) {
+            head.retry_after = retry_after(header.value);
         } else if status.is_redirection() && is(&LOCATION) {
             head.location = Some(header.value.into());
         } else if is(&WWW_AUTHENTICATE)
@@ -144,6 +152,17 @@ impl ResponseHead {
             self.after = After::Closed;
         }
     }
+}
+
+/// Whether a status means that the server has too many requests and has not processed this one.
+pub(super) fn is_overload(status: StatusCode) -> bool {
+    matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE)
+}
+
+/// A `Retry-After` in seconds, up to a limit. Dates are not read: they need the server's clock.
+fn retry_after(value: &[u8]) -> Option<Duration> {
+    let seconds: u64 = std::str::from_utf8(value).ok()?.trim().parse().ok()?;
+    Some(Duration::from_secs(seconds).min(MAX_RETRY_WAIT))
 }
 
 /// The members of a comma-separated header.
@@ -216,5 +235,23 @@ mod tests {
         let many = format!("HTTP/1.1 200 OK\r\n{}\r\n", "x: y\r\n".repeat(MAX_HEADERS + 1));
         assert!(read(many.as_bytes()).is_err());
         assert!(read(b"SSH-2.0-OpenSSH\r\n").is_err());
+    }
+
+    // Issue 24: `Retry-After` was ignored.
+    #[test]
+    fn a_requested_wait_is_read_for_overload_only() {
+        let cases = [
+            ("429 Too Many Requests", "1", Some(1)),
+            ("503 Service Unavailable", " 7 ", Some(7)),
+            ("429 Too Many Requests", "99999999", Some(3600)),
+            ("429 Too Many Requests", "Wed, 18 Nov 2026 00:00:00 GMT", None),
+            ("429 Too Many Requests", "-1", None),
+            ("200 OK", "1", None),
+        ];
+        for (status, value, expected) in cases {
+            let text = format!("HTTP/1.1 {status}\r\nretry-after: {value}\r\ncontent-length: 0\r\n\r\n");
+            let (head, _) = read(text.as_bytes()).expect("a head").expect("a whole head");
+            assert_eq!(head.retry_after, expected.map(Duration::from_secs), "{status} {value}");
+        }
     }
 }

@@ -15,6 +15,8 @@ pub struct ChatRequest<'a> {
     pub tools: &'a [Value],
     /// Maximum number of tokens in the next turn.
     pub max_tokens: u32,
+    /// The temperature, if it is not the endpoint's default.
+    pub temperature: Option<f64>,
 }
 
 /// The model's turn.
@@ -56,6 +58,9 @@ impl ChatRequest<'_> {
         });
         if !self.tools.is_empty() {
             body["tools"] = self.tools.into();
+        }
+        if let Some(temperature) = self.temperature {
+            body["temperature"] = temperature.into();
         }
         body
     }

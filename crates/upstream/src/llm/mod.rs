@@ -17,13 +17,17 @@ pub use error::{LlmError, LlmFailure};
 pub use usage::{Finish, Usage};
 
 use crate::http::{HttpOrigin, OriginClient, PooledConnection, SendError};
-use ::http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue};
+use ::http::header::{
+    ACCEPT, AUTHORIZATION, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderMap, HeaderName,
+    HeaderValue, TRANSFER_ENCODING,
+};
 use ::http::{Request, Response, StatusCode};
 use answer::{AnswerBuilder, StreamProgress};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use toolbooth_core::sampling::{MessageRole, Prompt};
@@ -42,6 +46,8 @@ const MAX_ERROR_BYTES: usize = 16 << 10;
 pub struct LlmClient {
     client: Arc<OriginClient>,
     key: Option<HeaderValue>,
+    /// The operator's own headers.
+    headers: HeaderMap,
     /// Total timeout of a response.
     deadline: Duration,
     /// Read timeout.
@@ -49,12 +55,14 @@ pub struct LlmClient {
 }
 
 impl LlmClient {
-    /// Creates a client. `/chat/completions` is appended to `base_url`.
+    /// Creates a client. `/chat/completions` is appended to `base_url` if it does not end with it.
     pub fn new(base_url: &str, key: Option<&SecretText>, deadline: Duration) -> Result<Self, LlmError> {
         let wrong = |reason: &str| LlmError::Unreachable { reason: reason.to_owned() };
         let mut origin =
             HttpOrigin::parse(base_url).map_err(|_| wrong("`llm.base_url` is not an http or https URL"))?;
-        origin.path = format!("{}/chat/completions", origin.path.trim_end_matches('/'));
+        let base = origin.path.trim_end_matches('/');
+        let base = base.strip_suffix("/chat/completions").unwrap_or(base).trim_end_matches('/');
+        origin.path = format!("{base}/chat/completions");
         let header = |key: &SecretText| {
             let mut value = HeaderValue::from_str(&format!("Bearer {}", key.expose())).ok()?;
             value.set_sensitive(true);
@@ -68,7 +76,27 @@ impl LlmClient {
             }
         };
         let stall = deadline.min(Duration::from_secs(45));
-        Ok(Self { client: OriginClient::new(origin, CONNECT_TIMEOUT), key, deadline, stall })
+        let client = OriginClient::new(origin, CONNECT_TIMEOUT);
+        Ok(Self { client, key, headers: HeaderMap::new(), deadline, stall })
+    }
+
+    /// Adds headers to every request. They may replace the key, but not the headers of the connection.
+    pub fn with_headers(mut self, headers: &BTreeMap<String, SecretText>) -> Result<Self, LlmError> {
+        for (name, value) in headers {
+            let reserved = [HOST, CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING];
+            let read = (HeaderName::try_from(name.as_str()), HeaderValue::from_str(value.expose()));
+            let (Ok(name), Ok(mut value)) = read else {
+                let reason = format!("`llm.headers`: `{name}` is not a valid header");
+                return Err(LlmError::Unreachable { reason });
+            };
+            if reserved.contains(&name) {
+                let reason = format!("`llm.headers`: `{name}` is set by the gateway");
+                return Err(LlmError::Unreachable { reason });
+            }
+            value.set_sensitive(true);
+            self.headers.insert(name, value);
+        }
+        Ok(self)
     }
 
     /// Sets the read timeout.
@@ -139,6 +167,11 @@ impl LlmClient {
             .header(ACCEPT, "text/event-stream, application/json");
         if let Some(key) = &self.key {
             request = request.header(AUTHORIZATION, key);
+        }
+        if let Some(all) = request.headers_mut() {
+            for (name, value) in &self.headers {
+                all.insert(name, value.clone());
+            }
         }
         let request = request.body(Full::new(Bytes::from(body.to_string())));
         request.map_err(|_| LlmError::Unreachable { reason: "its URL is not a valid request URL".into() })
@@ -224,4 +257,31 @@ async fn whole(
     let mut answer = AnswerBuilder::default();
     answer.take(&body, &mut on_text)?;
     Ok(answer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_with_or_without_the_path_of_completions_is_the_same() {
+        for path in ["/v1", "/v1/", "/v1/chat/completions", "/v1/chat/completions/"] {
+            let url = format!("http://llm.example{path}");
+            let client = LlmClient::new(&url, None, Duration::from_secs(1)).expect("a client");
+            assert_eq!(client.client.origin().path, "/v1/chat/completions", "{path}");
+        }
+    }
+
+    #[test]
+    fn headers_are_checked_and_sent() {
+        let client =
+            || LlmClient::new("http://llm.example/v1", None, Duration::from_secs(1)).expect("a client");
+        let headers = |name: &str, value: &str| BTreeMap::from([(name.to_owned(), SecretText::plain(value))]);
+        let client_with = client().with_headers(&headers("X-Title", "t")).expect("headers");
+        let request = client_with.request(&json!({})).expect("a request");
+        assert_eq!(request.headers()["x-title"], "t");
+        for (name, value) in [("a b", "x"), ("x", "a\nb"), ("Host", "other.example")] {
+            assert!(client().with_headers(&headers(name, value)).is_err(), "{name}");
+        }
+    }
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout};
-use toolbooth_core::caller::{Caller, ClientFacts};
+use toolbooth_core::caller::{AskedWhen, Caller, ClientFacts};
 use toolbooth_core::json::RawJson;
 use toolbooth_core::secret::SecretText;
 use toolbooth_core::server::{RemoteEndpoint, ServerEntry, Transport};
@@ -111,6 +111,26 @@ async fn a_taken_turn_leads_to_a_spare_connection() {
         test_pool.is_home(&test_pool.lease(&unaskable()).await),
         "a client that cannot be asked needs no turn"
     );
+}
+
+#[tokio::test]
+async fn calls_that_are_asked_only_alone_share_a_connection_until_the_server_asks() {
+    let test_pool = TestPool::new().await;
+    let client = ClientFacts { asked_when: AskedWhen::Alone, ..askable() };
+    let (first, second) = (test_pool.lease(&client).await, test_pool.lease(&client).await);
+    assert!(test_pool.is_home(&first) && test_pool.is_home(&second), "neither needs a turn");
+    drop(second);
+    let (link, mut events) = CallLink::new();
+    let facts = client.clone();
+    let calling = tokio::spawn(async move { call(&first, "ask", &facts, &link).await });
+    let Some(LinkEvent::Question(question)) = timeout(SOON, events.recv()).await.unwrap() else {
+        panic!("no question")
+    };
+    question.reply.send(Ok(RawJson::trusted(r#"{"action":"accept","content":{"number":7}}"#))).unwrap();
+    let result = timeout(SOON, calling).await.unwrap().unwrap().unwrap();
+    assert!(result.contains(r#""number":7"#), "{result}");
+    let (first, second) = (test_pool.lease(&client).await, test_pool.lease(&client).await);
+    assert!(test_pool.is_home(&first) && !test_pool.is_home(&second), "now they take turns");
 }
 
 #[tokio::test]

@@ -1,23 +1,28 @@
 //! `toolbooth call`: calls a tool from the command line.
 
 mod approval_prompt;
+mod batch;
+mod progress;
+mod question_prompt;
 
 pub use approval_prompt::CallerConsent;
 
 use super::call_result::ToolResultText;
-use super::{approvals, call_arguments, in_runtime, tools};
+use super::{approvals, call_arguments, in_runtime, on_gateway, tools};
 use crate::exit::Exit;
 use crate::failure::{CommandFailure, CommandResult};
 use crate::gateway_handle::GatewayHandle;
 use crate::global_options::GlobalOptions;
 use crate::prompter::Prompter;
 use crate::remote_gateway::segment;
-use crate::render;
+use crate::render::{self, Paint};
 use bytes::Bytes;
 use clap::Args;
+use question_prompt::{QuestionAnswer, QuestionReply};
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
+use std::time::Duration;
 
 /// Arguments of `toolbooth call`.
 #[derive(Debug, Args)]
@@ -25,10 +30,12 @@ use serde_json::value::RawValue;
 For example:
   toolbooth call demo_echo text='hello there'
   toolbooth call demo_slow --args '{\"milliseconds\": 200}'
-  jq -n '{text: \"hi\"}' | toolbooth call demo_echo --args -")]
+  jq -n '{text: \"hi\"}' | toolbooth call demo_echo --args -
+  toolbooth call --batch calls.jsonl")]
 pub struct CallArguments {
     /// Name of the tool, as `toolbooth tools list` shows it.
-    tool: String,
+    #[arg(required_unless_present = "batch")]
+    tool: Option<String>,
     /// Arguments; the tool's schema sets their types.
     #[arg(value_name = "KEY=VALUE", conflicts_with = "args")]
     pairs: Vec<String>,
@@ -41,6 +48,45 @@ pub struct CallArguments {
     /// Approve the call yourself, without a prompt, if it needs your approval.
     #[arg(long, short)]
     yes: bool,
+    /// Deadline of the call, such as 500ms, 5s or 2m, instead of the tool's own.
+    #[arg(long, value_name = "TIME", value_parser = parse_timeout, conflicts_with = "batch")]
+    timeout: Option<Duration>,
+    /// Answer a question of the tool's server; repeat it for each field.
+    #[arg(long = "answer", value_name = "KEY=VALUE", conflicts_with = "batch")]
+    answers: Vec<String>,
+    /// Make the calls in a file, one after the other: one {"tool", "arguments"} on each line, or a list; - for standard
+    /// input.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["tool", "pairs", "args", "session", "yes"])]
+    batch: Option<String>,
+}
+
+/// Parses a deadline.
+fn parse_timeout(text: &str) -> Result<Duration, String> {
+    let wrong = || "expected a number followed by ms, s, m or h, such as 5s".to_owned();
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let number: u64 = digits.parse().map_err(|_| wrong())?;
+    let milliseconds = match &text[digits.len()..] {
+        "ms" => 1,
+        "s" => 1_000,
+        "m" => 60_000,
+        "h" => 3_600_000,
+        _ => return Err(wrong()),
+    };
+    let milliseconds = number.checked_mul(milliseconds).filter(|milliseconds| *milliseconds > 0);
+    milliseconds.map(Duration::from_millis).ok_or_else(wrong)
+}
+
+/// Options of a call besides its arguments.
+#[derive(Debug, Default)]
+pub struct CallOptions<'a> {
+    /// Session of the call.
+    pub session: Option<&'a str>,
+    /// Deadline of the call.
+    pub timeout: Option<Duration>,
+    /// Answers to questions of the tool's server.
+    pub answers: Vec<(String, String)>,
+    /// Whether progress is shown on standard error.
+    pub shows_progress: bool,
 }
 
 #[derive(Deserialize)]
@@ -63,16 +109,24 @@ pub enum CallResponse {
     Answered(Bytes),
     /// It is still held.
     Held(approval_prompt::HeldAnswer),
+    /// Its server asks a question, and nobody can be asked.
+    Asked(QuestionAnswer),
 }
 
 /// Runs `toolbooth call`.
 pub fn run(global: &GlobalOptions, what: &CallArguments) -> CommandResult {
     // Invalid arguments are refused before a gateway is started.
+    if let Some(file) = &what.batch {
+        let input = batch::read_calls(file)?;
+        return on_gateway(GatewayHandle::open_persistent(global), async |gateway| {
+            batch::make(gateway, global, input).await
+        });
+    }
     let input = what.input()?;
     in_runtime(async {
         // Plans, consents and the audit are in the store: without it a call could bypass them.
         let gateway = GatewayHandle::open_persistent(global).await?;
-        let outcome = call(&gateway, what, input, &Prompter::here()).await;
+        let outcome = call(&gateway, global, what, input, &Prompter::here()).await;
         let not_stored = gateway.has_temporary_store();
         gateway.close().await;
         print_response(outcome?, global, not_stored.then_some(TemporaryStore))
@@ -86,7 +140,10 @@ pub async fn within(
     what: &CallArguments,
     prompter: &Prompter,
 ) -> CommandResult {
-    let response = call(gateway, what, what.input()?, prompter).await?;
+    if let Some(file) = &what.batch {
+        return batch::make(gateway, global, batch::read_calls(file)?).await;
+    }
+    let response = call(gateway, global, what, what.input()?, prompter).await?;
     print_response(response, global, gateway.has_temporary_store().then_some(TemporaryStore))
 }
 
@@ -103,6 +160,7 @@ fn print_response(
         (CallResponse::Answered(held), _) => finish_answered(&held, global),
         (CallResponse::Held(held), Some(TemporaryStore)) => Err(approval_prompt::not_stored(&held)),
         (CallResponse::Held(held), None) => Ok(held.print(global)),
+        (CallResponse::Asked(asked), _) => Ok(asked.print(global)),
     }
 }
 
@@ -117,7 +175,16 @@ enum CallInput {
 impl CallArguments {
     /// A call with a JSON object as arguments.
     pub fn of_object(tool: &str, args: String) -> Self {
-        Self { tool: tool.to_owned(), pairs: Vec::new(), args: Some(args), session: None, yes: false }
+        Self {
+            tool: Some(tool.to_owned()),
+            pairs: Vec::new(),
+            args: Some(args),
+            session: None,
+            yes: false,
+            timeout: None,
+            answers: Vec::new(),
+            batch: None,
+        }
     }
 
     /// Sets the session if the arguments have none.
@@ -128,7 +195,7 @@ impl CallArguments {
 
     /// Whether the arguments come from standard input.
     pub fn reads_input(&self) -> bool {
-        self.args.as_deref() == Some("-")
+        self.args.as_deref() == Some("-") || self.batch.as_deref() == Some("-")
     }
 
     fn input(&self) -> Result<CallInput, CommandFailure> {
@@ -141,11 +208,13 @@ impl CallArguments {
 
 async fn call(
     gateway: &GatewayHandle,
+    global: &GlobalOptions,
     what: &CallArguments,
     input: CallInput,
     prompter: &Prompter,
 ) -> Result<CallResponse, CommandFailure> {
-    let name = &what.tool;
+    let name = what.tool.as_deref().unwrap_or_default();
+    let answers = call_arguments::pairs(&what.answers)?;
     let tool = tools::find(gateway, name).await?;
     let exposed = tool["name"].as_str().unwrap_or(name);
     let arguments = match input {
@@ -153,7 +222,9 @@ async fn call(
         CallInput::Pairs(pairs) => call_arguments::typed(exposed, &tool["parameters"], &pairs)?,
     };
     let consent = if what.yes { CallerConsent::Given(prompter) } else { CallerConsent::Asked(prompter) };
-    make(gateway, exposed, &arguments, what.session.as_deref(), consent).await
+    let session = what.session.as_deref();
+    let options = CallOptions { session, timeout: what.timeout, answers, shows_progress: !global.json };
+    make_with(gateway, exposed, &arguments, &options, consent).await
 }
 
 /// Makes a call by the tool's exposed name, and asks the caller if it needs approval.
@@ -164,11 +235,51 @@ pub async fn make(
     session: Option<&str>,
     consent: CallerConsent<'_>,
 ) -> Result<CallResponse, CommandFailure> {
-    let session = session.map(|name| format!(",\"session\":{}", Value::from(name)));
+    let options = CallOptions { session, ..CallOptions::default() };
+    make_with(gateway, exposed, arguments, &options, consent).await
+}
+
+/// The same with further options. Asks the caller the questions of the tool's server, too.
+async fn make_with(
+    gateway: &GatewayHandle,
+    exposed: &str,
+    arguments: &str,
+    options: &CallOptions<'_>,
+    consent: CallerConsent<'_>,
+) -> Result<CallResponse, CommandFailure> {
+    let session = options.session.map(|name| format!(",\"session\":{}", Value::from(name)));
+    let timeout = options.timeout.map(|timeout| format!(",\"timeout_ms\":{}", timeout.as_millis()));
+    let more = [session, timeout].into_iter().flatten().collect::<String>();
     // The gateway must not wait for approval: the caller is asked here, or gets the id.
-    let body = format!("{{\"arguments\":{arguments},\"wait\":0{}}}", session.unwrap_or_default());
+    let body = format!("{{\"arguments\":{arguments},\"wait\":0{more}}}");
     let path = format!("/tools/{}/call", segment(exposed));
-    let answer = gateway.post(&format!("calling {exposed}"), &path, Some(body.into())).await?;
+    let what = format!("calling {exposed}");
+    let mut answer = match options.shows_progress {
+        true => progress::post(gateway, exposed, &path, body.into()).await?,
+        false => gateway.post(&what, &path, Some(body.into())).await?,
+    };
+    let (CallerConsent::Given(prompter) | CallerConsent::Asked(prompter)) = consent;
+    while let Ok(asked) = serde_json::from_slice::<QuestionAnswer>(&answer) {
+        let path = format!("/calls/{}/answer", segment(&asked.call));
+        let reply = match question_prompt::reply(&asked, &options.answers, prompter).await {
+            Ok(QuestionReply::Send(reply)) => gateway.post(&what, &path, Some(reply.into())).await,
+            Ok(QuestionReply::Unanswered) => return Ok(CallResponse::Asked(asked)),
+            Err(failure) => Err(failure),
+        };
+        answer = match reply {
+            Ok(next) => next,
+            Err(failure) if failure.fault.code == "call.bad-answer" && options.answers.is_empty() => {
+                // The same question is asked again.
+                render::complain(&render::failure(&failure, Paint::stderr()));
+                continue;
+            }
+            Err(failure) => {
+                // The server does not wait for an answer that will not come. The failure is what matters to the user.
+                let _ = gateway.post(&what, &path, Some(question_prompt::dismissal().into())).await;
+                return Err(failure);
+            }
+        };
+    }
     match serde_json::from_slice::<approval_prompt::HeldAnswer>(&answer) {
         Ok(held) => approval_prompt::settle(gateway, held, consent).await,
         Err(_) => Ok(CallResponse::Ran(answer)),
@@ -201,6 +312,7 @@ pub fn as_text(response: CallResponse) -> Result<CallText, CommandFailure> {
     };
     match response {
         CallResponse::Held(held) => Ok(CallText::Held { id: held.held, message: held.message }),
+        CallResponse::Asked(asked) => Ok(CallText::Held { message: asked.summary(), id: asked.call }),
         CallResponse::Ran(answer) => {
             let CallAnswer { result: raw, warnings, .. } = answer_in(&answer)?;
             let warnings: String = warnings.iter().map(|warning| format!("warning: {warning}\n")).collect();
@@ -273,4 +385,26 @@ fn print_answer(
         read.print();
     }
     Ok(if read.is_error { Exit::Failed } else { Exit::Ok })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_deadline_has_a_unit() {
+        let cases = [
+            ("500ms", Some(500)),
+            ("5s", Some(5_000)),
+            ("2m", Some(120_000)),
+            ("1h", Some(3_600_000)),
+            ("0s", None),
+            ("5", None),
+            ("5d", None),
+            ("-5s", None),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(parse_timeout(text).ok(), expected.map(Duration::from_millis), "{text}");
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! The greeting that `toolbooth serve` prints when it is ready.
 
-use crate::commands::{connect, trust};
+use crate::commands::{config_notices, connect, trust};
 use crate::gateway_record::GatewayRecord;
 use crate::global_options::GlobalOptions;
 use crate::render::{self, Paint, Tone};
@@ -8,6 +8,9 @@ use std::path::{Path, PathBuf};
 use toolbooth_config::{LoadedConfig, Sources};
 use toolbooth_core::names::ServerName;
 use toolbooth_engine::Servers;
+
+/// The maximum number of sentences about calls that will be held.
+const MAX_NOTICES: usize = 5;
 
 /// How to run this program again with the same configuration files.
 #[derive(Debug)]
@@ -102,13 +105,28 @@ pub fn text(
          \x20 claude mcp add --transport http toolbooth {url}/mcp\n\
          \x20 {{\"mcpServers\": {{\"toolbooth\": {{\"url\": \"{url}/mcp\"}}}}}}\n\
          \x20 {}\n\n\
-         {servers}\n`{}` shows their state, `{}` lists their tools.\n",
+         {servers}\n`{}` shows their state, `{}` lists their tools.\n{}",
         paint.tone(Tone::Strong, &title),
         render::plain(&invocation.command("connect claude-code")),
         render::plain(&invocation.entry()),
         render::plain(&invocation.command("servers")),
         render::plain(&invocation.command("tools list")),
+        held(loaded),
     )
+}
+
+/// Says which calls will be held, and how to change that.
+fn held(loaded: &LoadedConfig) -> String {
+    let notices = config_notices::held_calls(loaded);
+    let shown = notices.iter().take(MAX_NOTICES);
+    let mut text: String = shown.map(|notice| format!("  {} ({})\n", notice.text, notice.change)).collect();
+    if text.is_empty() {
+        return text;
+    }
+    if notices.len() > MAX_NOTICES {
+        text.push_str("  `toolbooth doctor` shows the others\n");
+    }
+    format!("\nHeld calls (`toolbooth approvals` decides them):\n{text}")
 }
 
 /// Names the servers that are not trusted yet. A gateway without a terminal cannot ask about them.

@@ -1,7 +1,7 @@
 //! Reloads the configuration: on request, on a signal, and when a file changes.
 
 use crate::exporters::Exporters;
-use crate::{callers, gateway, setting_changes, terms};
+use crate::{callers, file_storage, gateway, setting_changes, terms};
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -261,6 +261,7 @@ async fn apply(
     }
     let difference = door.authenticator.set_directory(directory);
     engine.set_terms(terms);
+    engine.files().set_terms(file_storage::terms(settings, Some(active.address)));
     engine.own_tools().offer().await;
     let applied = engine.servers().apply(prepared).await;
     engine.catalog().set_manifests(gateway::manifests(&loaded)).await;

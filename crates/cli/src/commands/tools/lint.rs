@@ -1,5 +1,6 @@
 //! `toolbooth tools lint`: scores tool definitions and reports findings.
 
+use crate::commands::unsupplied_names;
 use crate::embedded_gateway::ServerSelection;
 use crate::exit::Exit;
 use crate::failure::{CommandFailure, CommandResult};
@@ -85,6 +86,11 @@ pub async fn lint(
             break;
         }
         cursor = next;
+    }
+    if let Ok((_, loaded)) = gateway::load(global) {
+        for sentence in unsupplied_names::find(gateway, &loaded.settings).await {
+            render::complain(&format!("warning: {}\nhint: {}\n", line(&sentence), unsupplied_names::FIX));
+        }
     }
     show(global, arguments, arguments.min_score.unwrap_or(mark), tools)
 }

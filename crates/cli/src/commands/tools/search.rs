@@ -18,16 +18,17 @@ pub struct ToolSearchArguments {
     /// The query is a regular expression.
     #[arg(long)]
     regex: bool,
-    /// Maximum number of hits.
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=50))]
-    limit: u32,
+    /// Maximum number of hits, from 1 to 50, instead of `exposure.max_tools_per_search`.
+    #[arg(long, value_name = "N")]
+    limit: Option<u32>,
 }
 
 impl ToolSearchArguments {
     fn path(&self) -> String {
-        let mut path = format!("/tools/search?limit={}", self.limit);
-        for query in &self.queries {
-            path.push_str(&format!("&q={}", segment(query)));
+        let queries = self.queries.iter().map(|query| format!("q={}", segment(query)));
+        let mut path = format!("/tools/search?{}", queries.collect::<Vec<_>>().join("&"));
+        if let Some(limit) = self.limit {
+            path.push_str(&format!("&limit={limit}"));
         }
         if self.regex {
             path.push_str("&regex=true");

@@ -1,12 +1,13 @@
 //! Files: replaces the name of a caller's file with a URL that the tool's server can fetch.
 
-use super::{InjectionContext, Injector};
+use super::{InjectionContext, Injector, Supplied};
 use crate::call::CallFault;
 use crate::caller::Caller;
 use crate::catalog::{Companion, Tool};
 use crate::json::{JsonCursor, JsonKind, Member, RawJson};
 use crate::names::ServerName;
 use crate::schema::shortened;
+use crate::warning::Warning;
 use std::fmt;
 
 /// The maximum number of files that one argument may name.
@@ -53,15 +54,20 @@ pub trait FileUrlSource: Send + Sync {
         server: &ServerName,
         call: &str,
     ) -> Result<SignedUrl, FileFault>;
+
+    /// How values that are not files are handled.
+    fn unknown_names(&self) -> UnknownName {
+        UnknownName::default()
+    }
 }
 
-/// How a name that is not one of the caller's files is handled.
+/// How a value that is not the name of one of the caller's files is handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum UnknownName {
     /// The call is refused, so that the model can correct it.
-    #[default]
     Refused,
-    /// The name is sent to the server unchanged.
+    /// The value is sent to the server unchanged, with a warning: it may be a URL, or the name of an output.
+    #[default]
     PassThrough,
 }
 
@@ -98,47 +104,24 @@ pub fn file_names(tool: &Tool, arguments: &RawJson) -> Vec<String> {
 
 /// Replaces file names with URLs from the call's [`FileUrlSource`].
 #[derive(Debug, Default)]
-pub struct FileInjector {
-    unknown: UnknownName,
-}
+pub struct FileInjector;
 
-impl FileInjector {
-    /// An injector that handles unknown names like this.
-    pub fn new(unknown: UnknownName) -> Self {
-        Self { unknown }
-    }
-
-    fn find(
-        &self,
-        context: &InjectionContext<'_>,
-        argument: &str,
-        name: &str,
-        call: &str,
-    ) -> Result<String, CallFault> {
-        let tool = context.tool.exposed.to_string();
-        match context.seal_context.files.url_for(context.caller, name, &context.tool.server.name, call) {
-            Ok(url) => Ok(url.expose().to_owned()),
-            Err(FileFault::Unknown) if self.unknown == UnknownName::PassThrough => Ok(name.to_owned()),
-            Err(FileFault::Unknown) => Err(CallFault::UnknownFile {
-                name: tool,
-                argument: argument.to_owned(),
-                file: shortened(name, 80),
-            }),
-            Err(FileFault::Unavailable) => {
-                Err(CallFault::FileUnavailable { name: tool, file: shortened(name, 80) })
-            }
-        }
-    }
+/// The lookup of the files of one call.
+struct FileLookup<'c> {
+    context: &'c InjectionContext<'c>,
+    call: String,
+    warnings: Vec<Warning>,
 }
 
 impl Injector for FileInjector {
-    fn supply(&self, context: &InjectionContext<'_>) -> Result<Vec<Member>, CallFault> {
+    fn supply(&self, context: &InjectionContext<'_>) -> Result<Supplied, CallFault> {
         let Some(injected) = context.tool.injected.as_ref().filter(|injected| !injected.files.is_empty())
         else {
-            return Ok(Vec::new());
+            return Ok(Supplied::default());
         };
         let mut supplied: Vec<Member> = Vec::new();
         let call = (context.seal_context.call_id)();
+        let mut lookup = FileLookup { context, call, warnings: Vec::new() };
         // The companions of several arguments would overwrite each other, so only the first argument has them.
         let beside = |supplied: &mut Vec<Member>, companion: Companion, value: RawJson| {
             let known = |member: &Member| member.key == companion.name();
@@ -151,14 +134,13 @@ impl Injector for FileInjector {
             let key = argument.to_string();
             match JsonCursor::new(value.as_str(), 0).kind() {
                 JsonKind::Text => {
-                    let name = value.string().unwrap_or_default();
-                    let url = RawJson::from_value(&self.find(context, argument, &name, &call)?);
+                    let url = lookup.find(argument, &value)?;
                     beside(&mut supplied, Companion::OriginalFilename, value.clone());
                     beside(&mut supplied, Companion::FileUrl, url.clone());
                     supplied.push(Member { key, value: url });
                 }
                 JsonKind::Array => {
-                    let urls = RawJson::from_value(&self.find_all(context, argument, &value, &call)?);
+                    let urls = lookup.find_all(argument, &value)?;
                     beside(&mut supplied, Companion::OriginalFileNames, value.clone());
                     beside(&mut supplied, Companion::FileUrls, urls.clone());
                     supplied.push(Member { key, value: urls });
@@ -167,31 +149,52 @@ impl Injector for FileInjector {
                 _ => {}
             }
         }
-        Ok(supplied)
+        Ok(Supplied { members: supplied, warnings: lookup.warnings })
     }
 }
 
-impl FileInjector {
-    fn find_all(
-        &self,
-        context: &InjectionContext<'_>,
-        argument: &str,
-        names: &RawJson,
-        call: &str,
-    ) -> Result<Vec<String>, CallFault> {
-        let names = names.elements().unwrap_or_default();
-        let no_file = |file: String| CallFault::UnknownFile {
-            name: context.tool.exposed.to_string(),
-            argument: argument.to_owned(),
-            file,
+impl FileLookup<'_> {
+    /// The URL of the file that a value names, or the value itself if it does not name one.
+    fn find(&mut self, argument: &str, value: &RawJson) -> Result<RawJson, CallFault> {
+        let (tool, source) = (self.context.tool, self.context.seal_context.files);
+        let name = value.string();
+        let found = match &name {
+            Some(name) => source.url_for(self.context.caller, name, &tool.server.name, &self.call),
+            None => Err(FileFault::Unknown),
         };
-        if names.len() > MAX_FILES {
-            return Err(no_file(format!("{} files, over the limit of {MAX_FILES}", names.len())));
+        let shown = name.as_deref().unwrap_or_else(|| value.as_str());
+        match found {
+            Ok(url) => Ok(RawJson::from_value(url.expose())),
+            Err(FileFault::Unknown) if source.unknown_names() == UnknownName::PassThrough => {
+                Warning::add_not_a_file(&mut self.warnings, argument, shown);
+                Ok(value.clone())
+            }
+            Err(FileFault::Unknown) => Err(self.no_file(argument, shortened(shown, 80))),
+            Err(FileFault::Unavailable) => {
+                Err(CallFault::FileUnavailable { name: tool.exposed.to_string(), file: shortened(shown, 80) })
+            }
         }
-        let one = |name: &RawJson| match name.string() {
-            Some(name) => self.find(context, argument, &name, call),
-            None => Err(no_file(shortened(name.as_str(), 80))),
-        };
-        names.iter().map(one).collect()
+    }
+
+    fn find_all(&mut self, argument: &str, names: &RawJson) -> Result<RawJson, CallFault> {
+        let names = names.elements().unwrap_or_default();
+        if names.len() > MAX_FILES {
+            let file = format!("{} files, over the limit of {MAX_FILES}", names.len());
+            return Err(self.no_file(argument, file));
+        }
+        let mut urls = String::from("[");
+        for name in &names {
+            if urls.len() > 1 {
+                urls.push(',');
+            }
+            urls.push_str(self.find(argument, name)?.as_str());
+        }
+        urls.push(']');
+        Ok(RawJson::trusted(urls))
+    }
+
+    fn no_file(&self, argument: &str, file: String) -> CallFault {
+        let name = self.context.tool.exposed.to_string();
+        CallFault::UnknownFile { name, argument: argument.to_owned(), file }
     }
 }

@@ -1,6 +1,6 @@
 //! The caller's identity, for tools that declare a parameter for it.
 
-use super::{InjectionContext, Injector};
+use super::{InjectionContext, Injector, Supplied};
 use crate::call::CallFault;
 use crate::catalog::TextFit;
 use crate::json::{Member, RawJson};
@@ -10,8 +10,8 @@ use crate::json::{Member, RawJson};
 pub struct IdentityInjector;
 
 impl Injector for IdentityInjector {
-    fn supply(&self, context: &InjectionContext<'_>) -> Result<Vec<Member>, CallFault> {
-        let Some(injected) = &context.tool.injected else { return Ok(Vec::new()) };
+    fn supply(&self, context: &InjectionContext<'_>) -> Result<Supplied, CallFault> {
+        let Some(injected) = &context.tool.injected else { return Ok(Supplied::default()) };
         let one = |argument: &crate::catalog::IdentityArgument| match argument.fit {
             TextFit::Text => {
                 let value = RawJson::from_value(&*context.caller.user);
@@ -23,6 +23,6 @@ impl Injector for IdentityInjector {
                 argument: argument.name.to_string(),
             }),
         };
-        injected.identity.iter().map(one).collect()
+        Ok(injected.identity.iter().map(one).collect::<Result<Vec<_>, _>>()?.into())
     }
 }

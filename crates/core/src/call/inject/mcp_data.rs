@@ -1,6 +1,6 @@
 //! `_mcp_data`: the tools that the caller may call, for tools that plan with other tools.
 
-use super::{InjectionContext, Injector};
+use super::{InjectionContext, Injector, Supplied};
 use crate::call::CallFault;
 use crate::caller::Caller;
 use crate::catalog::{Catalog, MCP_DATA, ServerCatalog, Tool};
@@ -34,13 +34,13 @@ impl McpDataInjector {
 }
 
 impl Injector for McpDataInjector {
-    fn supply(&self, context: &InjectionContext<'_>) -> Result<Vec<Member>, CallFault> {
+    fn supply(&self, context: &InjectionContext<'_>) -> Result<Supplied, CallFault> {
         if !context.tool.injected.as_ref().is_some_and(|injected| injected.mcp_data) {
-            return Ok(Vec::new());
+            return Ok(Supplied::default());
         }
         let catalog = context.seal_context.catalog;
         let value = catalog.mcp_data(context.caller, || build(catalog, context.caller, self.budget_bytes));
-        Ok(vec![Member { key: MCP_DATA.to_owned(), value }])
+        Ok(vec![Member { key: MCP_DATA.to_owned(), value }].into())
     }
 }
 

@@ -14,6 +14,7 @@ use super::fault::CallFault;
 use crate::caller::Caller;
 use crate::catalog::{Catalog, Tool};
 use crate::json::{Member, RawJson};
+use crate::warning::Warning;
 
 /// The inputs of [`super::seal`] besides the call.
 pub struct SealContext<'a> {
@@ -40,5 +41,20 @@ pub struct InjectionContext<'a> {
 /// Supplies some of the gateway's own arguments.
 pub trait Injector: Send + Sync {
     /// The arguments and their values; empty if this tool takes none. An error ends the call.
-    fn supply(&self, context: &InjectionContext<'_>) -> Result<Vec<Member>, CallFault>;
+    fn supply(&self, context: &InjectionContext<'_>) -> Result<Supplied, CallFault>;
+}
+
+/// The arguments that an injector supplies.
+#[derive(Debug, Default)]
+pub struct Supplied {
+    /// The arguments and their values.
+    pub members: Vec<Member>,
+    /// Warnings for the caller.
+    pub warnings: Vec<Warning>,
+}
+
+impl From<Vec<Member>> for Supplied {
+    fn from(members: Vec<Member>) -> Self {
+        Self { members, warnings: Vec::new() }
+    }
 }

@@ -1,18 +1,35 @@
 //! Consent: a person approves a tool before its first use.
 
 use super::{Policy, Verdict};
+use crate::answerer::ConsentTerm;
 use crate::call::draft::Draft;
 use crate::call::situation::Consented;
 use crate::held::Answerer;
 
-/// Asks before the first call of a tool that `requires_consent`. Only for gateways whose clients' own prompts do not
-/// count as consent.
-#[derive(Debug, Clone, Copy)]
-pub struct RequireConsent;
+/// Asks before the first call of a tool that `requires_consent`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RequireConsent {
+    /// Only if somebody wrote `requires_consent`: clients ask their own users before calls, so the default is only
+    /// shown.
+    Written,
+    /// Also by default, except for tools that are known to only read.
+    Every,
+}
+
+impl RequireConsent {
+    /// Whether a tool's first call is asked about.
+    fn asks(self, draft: &Draft) -> bool {
+        match draft.tool.terms.requires_consent {
+            ConsentTerm::NotRequired => false,
+            ConsentTerm::Written => true,
+            ConsentTerm::ByDefault => self == Self::Every && !draft.tool.effect().is_known_read(),
+        }
+    }
+}
 
 impl Policy for RequireConsent {
     fn judge(&self, draft: &Draft) -> Verdict {
-        if draft.situation.consent == Consented::Yes || !draft.tool.terms.requires_consent {
+        if draft.situation.consent == Consented::Yes || !self.asks(draft) {
             return Verdict::Run;
         }
         let reason = format!("`{}` needs your consent before its first use", draft.tool.exposed);

@@ -9,6 +9,7 @@ use crate::fault::{Blame, Fault};
 use crate::held::Answerer;
 use crate::json::RawJson;
 use crate::manifest::{ProviderKind, tag};
+use crate::persona::is_same_name;
 use regex::{Regex, RegexBuilder};
 
 /// The size limit of a compiled argument pattern.
@@ -138,7 +139,9 @@ impl Rule {
             RuleSubject::AllCallers => true,
             RuleSubject::Group(group) => caller.groups.contains(group),
             RuleSubject::User(user) => caller.is_named(user),
-            RuleSubject::Persona(persona) => caller.persona_name() == Some(persona),
+            RuleSubject::Persona(persona) => {
+                caller.persona_name().is_some_and(|chosen| is_same_name(chosen, persona))
+            }
             RuleSubject::Client(_) => false,
         }
     }

@@ -207,8 +207,9 @@ fn built_in_policies_ask_queue_and_refuse() {
         (Box::new(DefaultAsk::Writes), "s_get_x", none(), "run"),
         (Box::new(DefaultAsk::Writes), "s_frob", none(), "ask"),
         (Box::new(DefaultAsk::Always), "s_get_x", none(), "ask"),
-        (Box::new(RequireConsent), "s_get_x", none(), "ask"),
-        (Box::new(RequireConsent), "s_get_x", consented(), "run"),
+        (Box::new(RequireConsent::Every), "s_get_x", none(), "ask"), // a name is not proof
+        (Box::new(RequireConsent::Every), "s_get_x", consented(), "run"),
+        (Box::new(RequireConsent::Written), "s_get_x", none(), "run"),
         (Box::new(ChangedToolPolicy(OnChange::Ask)), "s_get_x", changed(), "ask"),
         (Box::new(ChangedToolPolicy(OnChange::Block)), "s_get_x", changed(), "refuse"),
         (Box::new(ChangedToolPolicy(OnChange::Allow)), "s_get_x", changed(), "run"),
@@ -221,6 +222,56 @@ fn built_in_policies_ask_queue_and_refuse() {
     for (at, (policy, tool, situation, expected)) in cases.into_iter().enumerate() {
         let draft = drafted(&catalog, ann(), tool, "{}", situation);
         assert_eq!(word(&policy.judge(&draft)), expected, "case {at}: {tool}");
+    }
+}
+
+#[test]
+fn consent_and_safety_levels_ask_by_the_terms_of_the_tool() {
+    let catalog = catalog(|server| {
+        let mut set = |tool: &str, terms: serde_json::Value| {
+            server.tools.overrides.insert(tool.into(), terms);
+        };
+        set(
+            "get_x",
+            serde_json::json!({ "side_effects": "read_external_service", "safety_level": "critical" }),
+        );
+        set("delete_x", serde_json::json!({ "requires_consent": true, "safety_level": "medium" }));
+        set("frob", serde_json::json!({ "requires_consent": false, "safety_level": "high" }));
+    });
+    let cases: Vec<(Box<dyn Policy>, &str, &str)> = vec![
+        (Box::new(RequireConsent::Every), "s_get_x", "run"), // known to only read
+        (Box::new(RequireConsent::Every), "s_delete_x", "ask"),
+        (Box::new(RequireConsent::Written), "s_delete_x", "ask"),
+        (Box::new(RequireConsent::Every), "s_frob", "run"),
+        (Box::new(RequireApproval), "s_get_x", "ask approver"),
+        (Box::new(RequireApproval), "s_delete_x", "run"),
+        (Box::new(RequireApproval), "s_frob", "ask in person"),
+    ];
+    for (at, (policy, tool, expected)) in cases.into_iter().enumerate() {
+        let draft = drafted(&catalog, ann(), tool, "{}", Situation::default());
+        assert_eq!(word(&policy.judge(&draft)), expected, "case {at}: {tool}");
+    }
+}
+
+#[test]
+fn plan_mode_believes_a_read_only_hint_unless_the_name_says_otherwise() {
+    let server = Arc::new(entry("s"));
+    let tools = ["frob", "delete_x"].map(|name| {
+        let hint = r#""annotations":{"readOnlyHint":true},"inputSchema":{"type":"object"}"#;
+        json(&format!(r#"{{"name":"{name}",{hint}}}"#))
+    });
+    let found = Discovery { tools: tools.to_vec(), ..Discovery::default() };
+    let part = admit(&server, &found, &Naming::default(), &|_| false);
+    let catalog = Catalog::new(1, BTreeMap::from([(server.name.clone(), Arc::new(part))]));
+    let cases = [
+        (PlanReads::Names, "s_frob", "run"),
+        (PlanReads::Names, "s_delete_x", "queue"),
+        (PlanReads::Trusted, "s_frob", "queue"),
+    ];
+    for (reads, tool, expected) in cases {
+        let situation = Situation { plan: Some(Uuid::nil()), ..Situation::default() };
+        let draft = drafted(&catalog, ann(), tool, "{}", situation);
+        assert_eq!(word(&PlanMode(reads).judge(&draft)), expected, "{reads:?} {tool}");
     }
 }
 

@@ -17,12 +17,14 @@ use crate::dead_letters::AttemptTimes;
 use crate::health::ending_of;
 use crate::providers::{Instance, random_fraction};
 use crate::routing::instance_key;
+use std::borrow::Cow;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 use toolbooth_core::call::{Provider, Sealed};
-use toolbooth_core::fault::Problem;
+use toolbooth_core::event::{Event, EventKind};
+use toolbooth_core::fault::{Fault, Problem};
 use toolbooth_core::health::HealthSample;
 use toolbooth_core::manifest::Parallel;
 use toolbooth_core::provider::{NoProvider, Skip};
@@ -31,6 +33,13 @@ use toolbooth_upstream::error::SentStatus;
 use toolbooth_upstream::peer::ResultReading;
 use toolbooth_upstream::{CallLink, UpstreamError};
 use toolbooth_wire::codes::INVALID_PARAMS;
+
+/// Whether a call may still wait for a reconnect without counting an attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ReconnectWait {
+    Left,
+    Used,
+}
 
 /// Whether another attempt is safe after a failure.
 fn may_repeat(sent: SentStatus, repeat: Repeat) -> bool {
@@ -51,8 +60,10 @@ impl CallPipeline {
         let terms = self.terms.load().routing.retry.clone();
         let repeat = Repeat::of(call.tool());
         let mut error = first;
-        for failures in 1..terms.attempts {
-            if !may_repeat(error.sent(), repeat) || !super::fault::may_pass(&error, failures) {
+        let (mut failures, mut tries) = (1, 1);
+        let mut reconnect = ReconnectWait::Left;
+        while failures < terms.attempts {
+            if !may_repeat(error.sent(), repeat) || !super::fault::may_pass(&error) {
                 break;
             }
             let asked = super::fault::retry_after(&error).unwrap_or_default();
@@ -61,14 +72,28 @@ impl CallPipeline {
                 break;
             }
             tracing::debug!(tool = %call.tool().exposed, failures, "retrying a call in {pause:?}: {error}");
+            self.emit_retry(call, options, (tries + 1, pause), error.code().into());
             tokio::time::sleep(pause).await;
+            tries += 1;
             let began = Instant::now();
             let attempt = pin!(self.attempt(call, provider.server, options, channel));
             match deadline.hold(attempt).await {
-                Ok(answer) => return Ok(marked(answer, None, failures + 1)),
+                Ok(answer) => {
+                    options.attempts.add(&failed.attempts);
+                    return Ok(marked(answer, None, tries));
+                }
                 Err(other) => {
                     let times = AttemptTimes::until_now(&self.clock, began.elapsed());
                     failed = Undelivered::on_server(Some(failed), provider.server, &other, times);
+                    match other {
+                        // One attempt that only finds the server reconnecting is not counted: nothing was tried.
+                        UpstreamError::NotConnected { retry_in: Some(_), .. }
+                            if reconnect == ReconnectWait::Left =>
+                        {
+                            reconnect = ReconnectWait::Used;
+                        }
+                        _ => failures += 1,
+                    }
                     error = other;
                 }
             }
@@ -92,7 +117,7 @@ impl CallPipeline {
             ..options
         };
         let repeat = Repeat::of(tool);
-        let deadline = Deadline::of(tool, self.max_call, link);
+        let deadline = Deadline::of(tool, options.timeout, self.max_call, link);
         let mut budget = AttemptBudget { repeat, deadline, attempts: 0, failed: None };
         let mut skipped = Vec::new();
         let candidates = self.routing.candidates(call, &mut skipped);
@@ -129,6 +154,9 @@ impl CallPipeline {
                 done.push(*index);
                 match tried {
                     AttemptOutcome::Served(answer) => {
+                        if let Some(failed) = &budget.failed {
+                            options.attempts.add(&failed.attempts);
+                        }
                         return Ok(marked(answer, Some(&one.spec.id), budget.attempts));
                     }
                     AttemptOutcome::Asks(asked) => question = Some(asked),
@@ -215,18 +243,40 @@ impl CallPipeline {
                 false => drop(trial),
             }
             failures += 1;
-            let may = may_repeat(fault.sent(), budget.repeat) && fault.may_pass(failures);
+            let may = may_repeat(fault.sent(), budget.repeat) && fault.may_pass();
             let asked = fault.retry_after().unwrap_or_default();
             let pause = terms.pause(failures, random_fraction()).max(asked);
             let again = may && next == NextProvider::Absent && failures < terms.attempts;
             if !again || asked > terms.max || !budget.deadline.leaves(pause) {
                 return AttemptOutcome::Failed(fault);
             }
+            self.emit_retry(call, options, (failures + 1, pause), fault.problem(&one.spec.id).code.into());
             tokio::time::sleep(pause).await;
             if one.skip_reason(self.routing.providers().now_ms()).is_some() {
                 return AttemptOutcome::Failed(fault);
             }
         }
+    }
+
+    /// Emits that a call is sent again, after a delay.
+    fn emit_retry(
+        &self,
+        call: &Sealed,
+        options: &DispatchOptions,
+        (attempt, delay): (u32, Duration),
+        code: Cow<'static, str>,
+    ) {
+        self.events.emit_with(|| {
+            let tool = call.tool();
+            Event::new(EventKind::ToolRetry)
+                .user(call.caller().user.clone())
+                .server(tool.server_name())
+                .tool(tool.name.clone())
+                .call(options.ids.call)
+                .code(code)
+                .with("attempt", attempt)
+                .with("delay_ms", u64::try_from(delay.as_millis()).unwrap_or(u64::MAX))
+        });
     }
 
     /// Records the outcome of an attempt for the provider's health.

@@ -81,11 +81,10 @@ impl ProviderFault {
         )
     }
 
-    /// Whether another attempt with the same provider may succeed. The supervisor already reconnects a server that is
-    /// known to be down; a call waits for that only if the server went down during the call.
-    pub(crate) fn may_pass(&self, failures: u32) -> bool {
+    /// Whether another attempt with the same provider may succeed.
+    pub(crate) fn may_pass(&self) -> bool {
         match self {
-            Self::Upstream(error) => may_pass(error, failures),
+            Self::Upstream(error) => may_pass(error),
             Self::Rest(error) => error.is_transient(),
             Self::Llm(error) => {
                 matches!(error, LlmError::Unreachable { .. } | LlmError::RateLimited | LlmError::CutOff)
@@ -140,14 +139,16 @@ fn named(provider: &str, problem: Problem) -> Problem {
 }
 
 /// Whether another attempt may succeed after this error.
-pub(crate) fn may_pass(error: &UpstreamError, failures: u32) -> bool {
+pub(crate) fn may_pass(error: &UpstreamError) -> bool {
     match error {
         UpstreamError::Unreachable { .. }
         | UpstreamError::Lost { .. }
         | UpstreamError::SessionExpired { .. }
+        | UpstreamError::Overloaded { .. }
         | UpstreamError::Busy { .. }
         | UpstreamError::BadAnswer { .. } => true,
-        UpstreamError::NotConnected { retry_in, .. } => failures > 1 && retry_in.is_some(),
+        // The supervisor is about to reconnect it.
+        UpstreamError::NotConnected { retry_in, .. } => retry_in.is_some(),
         UpstreamError::StartFailed { .. }
         | UpstreamError::StartTimeout { .. }
         | UpstreamError::Timeout { .. }
@@ -160,11 +161,12 @@ pub(crate) fn may_pass(error: &UpstreamError, failures: u32) -> bool {
     }
 }
 
-/// How long to wait for a server that is down.
+/// How long to wait for a server that is down or overloaded.
 pub(crate) fn retry_after(error: &UpstreamError) -> Option<Duration> {
     match error {
         // Slightly later than the reconnect, so that it has begun by then.
         UpstreamError::NotConnected { retry_in, .. } => retry_in.map(|wait| wait + Duration::from_millis(50)),
+        UpstreamError::Overloaded { retry_after, .. } => *retry_after,
         _ => None,
     }
 }

@@ -19,6 +19,16 @@ use toolbooth_core::manifest::{Mapping, ProviderKind};
 use toolbooth_core::sampling::{MessageRole, Prompt, PromptMessage};
 use toolbooth_upstream::CallLink;
 
+/// The call if it may run, else the question that it has to wait for.
+fn answered(judgement: Judgement) -> Result<Judged, ProviderFault> {
+    let question = match judgement {
+        Judgement::Run(judged) => return Ok(judged),
+        Judgement::Ask(waiting) => InnerQuestion::Ask(waiting),
+        Judgement::Queue(waiting) => InnerQuestion::Queue(waiting),
+    };
+    Err(ProviderFault::Asks(Box::new(question)))
+}
+
 impl CallPipeline {
     /// Serves a call with one provider.
     pub(super) async fn serve(
@@ -103,13 +113,11 @@ impl CallPipeline {
         })?;
         let judged = match judge(draft, &self.terms.load().policies)? {
             judgement if is_itself => self.judge_mapped(call, judgement.judged_before(), options)?,
-            Judgement::Run(judged) => judged,
-            Judgement::Ask(waiting) => {
-                return Err(ProviderFault::Asks(Box::new(InnerQuestion::Ask(waiting))));
+            // The hooks of this tool are asked, too.
+            Judgement::Run(judged) if self.has_pre_hooks(&judged.draft().tool) => {
+                answered(Box::pin(self.ask_pre_hooks(judged, options.ids.call)).await?)?
             }
-            Judgement::Queue(waiting) => {
-                return Err(ProviderFault::Asks(Box::new(InnerQuestion::Queue(waiting))));
-            }
+            judgement => answered(judgement)?,
         };
         let grant = match judged.draft().tool.injected.as_ref().is_some_and(|one| !one.files.is_empty()) {
             true => Box::pin(self.files.grant(judged.draft(), options.ids.call)).await,
@@ -119,7 +127,9 @@ impl CallPipeline {
         drop(catalog);
         self.catalog.pin_first_use(sealed.tool());
         if sealed.tool().server.is_own() {
-            return Box::pin(self.own_tools.run(&sealed)).await.map_err(ProviderFault::Other);
+            return Box::pin(self.own_tools.run(&sealed, options.ids.call))
+                .await
+                .map_err(ProviderFault::Other);
         }
         self.ask_server(&sealed, options, link).await
     }

@@ -4,7 +4,7 @@ use super::super::RestState;
 use super::super::auth::RestCaller;
 use super::super::extract::{NoQuery, PathParam, QueryParams};
 use super::super::problem::ProblemDocument;
-use super::headers::{etag, stamp};
+use super::headers::{etag, stamp, stamp_frame};
 use super::problem;
 use super::range::{RequestedRange, requested_range};
 use axum::body::Body;
@@ -58,6 +58,35 @@ pub async fn content(
     deliver(&rest, &file, &method, &headers).await
 }
 
+/// Returns the content of a file for a frame of the console. HTML runs in a sandbox with an origin of its own; other
+/// files are delivered like their content.
+#[utoipa::path(
+    get,
+    path = "/files/{id}/frame",
+    params(("id" = String, Path, description = "The id of the file.")),
+    responses(
+        (status = 200, description = "The page.", body = Vec<u8>, content_type = "*/*"),
+        (status = 206, description = "The requested range.", body = Vec<u8>, content_type = "*/*"),
+        (status = 304, description = "The cached copy is current."),
+        (status = 404, description = "`file.unknown`."),
+        (status = 416, description = "`request.bad-range`: the range is beyond the end of the file."),
+    )
+)]
+pub async fn frame(
+    State(rest): State<RestState>,
+    RestCaller(caller): RestCaller,
+    PathParam(id): PathParam<String>,
+    _: NoQuery,
+    method: Method,
+    headers: HeaderMap,
+) -> Result<Response, ProblemDocument> {
+    let id = id.parse().map_err(|_| problem(FileProblem::Unknown))?;
+    let file = rest.door.engine.files().get(&caller, id).await.map_err(problem)?;
+    let mut response = deliver(&rest, &file, &method, &headers).await?;
+    stamp_frame(response.headers_mut(), &file);
+    Ok(response)
+}
+
 /// Returns the content of a file by a temporary URL, which needs only the token in it.
 #[utoipa::path(
     get,
@@ -84,8 +113,49 @@ pub async fn download(
     method: Method,
     headers: HeaderMap,
 ) -> Result<Response, ProblemDocument> {
-    let look = if method == Method::HEAD { TokenUse::Head } else { TokenUse::Fetch };
-    let found = rest.door.engine.file_by_token(&id, token.as_deref(), look).await;
+    by_token(&rest, &id, token.as_deref(), &method, &headers).await
+}
+
+/// Returns the content of a file by a temporary URL that ends in the file's name. The name is for the tool that fetches
+/// the file; only the id and the token decide.
+#[utoipa::path(
+    get,
+    path = "/files/download/{id}/{name}",
+    params(
+        ("id" = String, Path, description = "The id of the file."),
+        ("name" = String, Path, description = "The name of the file."),
+        TokenQuery,
+        ("range" = Option<String>, Header, description = "The requested range.", example = "bytes=0-99"),
+    ),
+    responses(
+        (status = 200, description = "The content.", body = Vec<u8>, content_type = "*/*"),
+        (status = 206, description = "The requested range.", body = Vec<u8>, content_type = "*/*"),
+        (status = 304, description = "The cached copy is current."),
+        (status = 401, description = "The token is missing, not valid, or expired."),
+        (status = 403, description = "The token is for another file."),
+        (status = 404, description = "`file.unknown`: the file was deleted."),
+        (status = 416, description = "`request.bad-range`: the range is beyond the end of the file."),
+    )
+)]
+pub async fn download_named(
+    State(rest): State<RestState>,
+    PathParam((id, _)): PathParam<(String, String)>,
+    QueryParams(TokenQuery { token }): QueryParams<TokenQuery>,
+    method: Method,
+    headers: HeaderMap,
+) -> Result<Response, ProblemDocument> {
+    by_token(&rest, &id, token.as_deref(), &method, &headers).await
+}
+
+async fn by_token(
+    rest: &RestState,
+    id: &str,
+    token: Option<&str>,
+    method: &Method,
+    headers: &HeaderMap,
+) -> Result<Response, ProblemDocument> {
+    let look = if *method == Method::HEAD { TokenUse::Head } else { TokenUse::Fetch };
+    let found = rest.door.engine.file_by_token(id, token, look).await;
     let file = found.map_err(|refusal| {
         let status = match refusal {
             TokenRefusal::Invalid => StatusCode::UNAUTHORIZED,
@@ -95,7 +165,7 @@ pub async fn download(
         };
         ProblemDocument(status, Problem::of(&refusal))
     })?;
-    deliver(&rest, &file, &method, &headers).await
+    deliver(rest, &file, method, headers).await
 }
 
 async fn deliver(

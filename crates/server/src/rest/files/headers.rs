@@ -32,6 +32,27 @@ pub fn stamp(headers: &mut HeaderMap, file: &FileRow) {
     }
 }
 
+/// The policy of a page in a frame: its scripts and styles run in an origin of their own, without access to the gateway
+/// or the network. Only the gateway's own pages may frame it.
+const FRAME_POLICY: &str = "sandbox allow-scripts allow-forms allow-modals allow-popups; default-src 'none'; \
+    script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:; font-src data:; \
+    media-src data: blob:; base-uri 'none'; form-action 'none'; frame-ancestors 'self'";
+
+/// Changes the headers of an HTML file so that it can be shown in a frame. Other files keep theirs.
+pub fn stamp_frame(headers: &mut HeaderMap, file: &FileRow) {
+    if file.shown_with() != Some("html") {
+        return;
+    }
+    let fixed = [
+        (header::CONTENT_SECURITY_POLICY, FRAME_POLICY),
+        (header::CONTENT_TYPE, "text/html; charset=utf-8"),
+        (header::CONTENT_DISPOSITION, "inline"),
+    ];
+    for (name, value) in fixed {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+}
+
 /// The ETag of a file: the hash of its content.
 pub fn etag(file: &FileRow) -> String {
     format!("\"{}\"", crate::rest::extract::hex(&file.sha256))
@@ -104,6 +125,19 @@ mod tests {
             assert_eq!(headers[header::CONTENT_DISPOSITION], expected, "{name}");
             assert_eq!(headers[header::X_CONTENT_TYPE_OPTIONS], "nosniff");
             assert_eq!(headers[header::CONTENT_SECURITY_POLICY], "default-src 'none'; sandbox");
+        }
+    }
+
+    #[test]
+    fn only_html_is_framed_and_never_with_the_gateways_origin() {
+        for (name, mime, is_framed) in [("a.html", "text/html", true), ("a.svg", "image/svg+xml", false)] {
+            let (mut headers, file) = (HeaderMap::new(), file(name, mime));
+            stamp(&mut headers, &file);
+            stamp_frame(&mut headers, &file);
+            let policy = headers[header::CONTENT_SECURITY_POLICY].to_str().expect("text");
+            assert!(policy.contains("sandbox") && !policy.contains("allow-same-origin"), "{policy}");
+            assert_eq!(policy.contains("allow-scripts"), is_framed, "{name}");
+            assert_eq!(headers[header::CONTENT_DISPOSITION] == "inline", is_framed, "{name}");
         }
     }
 }

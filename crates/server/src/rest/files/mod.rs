@@ -6,7 +6,8 @@ mod headers;
 mod range;
 mod upload;
 
-pub use deliver::{__path_content, __path_download, content, download};
+pub use deliver::{__path_content, __path_download, __path_download_named, __path_frame};
+pub use deliver::{content, download, download_named, frame};
 pub use upload::{__path_put, put};
 
 use super::RestState;
@@ -48,12 +49,14 @@ pub struct FileView {
     tool: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     description: Option<String>,
+    /// How the console shows it; absent for files that can only be downloaded.
     #[serde(skip_serializing_if = "Option::is_none")]
-    viewer: Option<String>,
+    viewer: Option<&'static str>,
     created_ms: i64,
 }
 
 fn view(file: FileRow) -> FileView {
+    let viewer = file.shown_with();
     let FileRow { id, user: _, session, name, version, mime, size_bytes, sha256, origin, .. } = file;
     let kind = origin.as_str();
     let (call, server, tool) = match origin {
@@ -75,7 +78,7 @@ fn view(file: FileRow) -> FileView {
         server,
         tool,
         description: file.description,
-        viewer: file.viewer,
+        viewer,
         created_ms: file.created_ms,
     }
 }

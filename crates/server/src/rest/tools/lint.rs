@@ -4,7 +4,7 @@ use super::super::RestState;
 use super::super::auth::RestCaller;
 use super::super::problem::ProblemDocument;
 use super::query::{ToolListQuery, ToolParameters};
-use super::{matching_tools, views};
+use super::{check_servers, matching_tools, views};
 use axum::Json;
 use axum::extract::State;
 use http::Uri;
@@ -97,7 +97,10 @@ fn quarantined_view(apart: &Quarantined, mut view: LintView) -> LintView {
     get,
     path = "/lint",
     params(ToolParameters),
-    responses((status = 200, description = "A page of scores.", body = LintPage))
+    responses(
+        (status = 200, description = "A page of scores.", body = LintPage),
+        (status = 404, description = "`server.unknown`."),
+    )
 )]
 pub async fn lint(
     State(rest): State<RestState>,
@@ -109,6 +112,7 @@ pub async fn lint(
     let engine = &rest.door.engine;
     engine.catalog().wait_for_servers(&caller).await;
     let catalog = engine.catalog().snapshot();
+    check_servers(&rest, &catalog, &callers, &query)?;
     let (min_score, audience) = (engine.terms().min_quality, engine.terms().tenancy);
     // Siblings are limited to visible tools: the name of a hidden one would reveal it.
     let mut siblings = Siblings::default();

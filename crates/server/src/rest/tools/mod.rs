@@ -21,7 +21,7 @@ use super::auth::{RestCaller, with_persona};
 use super::detail::Detail;
 use super::etag;
 use super::extract::{NoQuery, PathParam, bad_query};
-use super::problem::ProblemDocument;
+use super::problem::{ProblemDocument, unknown_server};
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
@@ -64,6 +64,7 @@ pub struct ToolPageView {
     responses(
         (status = 200, description = "A page of tools.", body = ToolPageView, headers(("ETag" = String, description = "The version of the catalog for this caller."))),
         (status = 304, description = "The cached page is current."),
+        (status = 404, description = "`server.unknown`."),
     )
 )]
 pub async fn list(
@@ -76,6 +77,7 @@ pub async fn list(
     let callers = views(&rest, &caller, &query.personas)?;
     rest.door.engine.catalog().wait_for_servers(&caller).await;
     let catalog = rest.door.engine.catalog().snapshot();
+    check_servers(&rest, &catalog, &callers, &query)?;
     let tag = match query.looks_at_records() {
         true => None,
         false => Some(etag::of(&rest, &catalog, &callers, uri.query())),
@@ -87,8 +89,27 @@ pub async fn list(
     Ok(etag::stamped(Json(page).into_response(), tag))
 }
 
+/// Refuses a filter with a server that none of these callers may see, so that a typo does not give an empty list.
+fn check_servers(
+    rest: &RestState,
+    catalog: &Catalog,
+    callers: &[Arc<Caller>],
+    query: &ToolListQuery,
+) -> Result<(), ProblemDocument> {
+    let sees = sees(catalog, callers);
+    // Servers without a list of tools are not in the catalog, and manifest tools belong to no configured server.
+    let is_known = |name: &str| {
+        catalog.servers().keys().any(|known| known.as_str() == name && sees(known))
+            || callers.iter().any(|caller| super::servers::is_known(rest, caller, name))
+    };
+    match query.query.servers.iter().find(|name| !is_known(name)) {
+        Some(name) => Err(unknown_server(name)),
+        None => Ok(()),
+    }
+}
+
 /// The caller with each of these personas, or unchanged if there are none.
-fn views(
+pub fn views(
     rest: &RestState,
     caller: &Arc<Caller>,
     personas: &[String],

@@ -2,10 +2,13 @@
 
 use super::super::RestState;
 use super::super::auth::RestCaller;
+use super::super::detail::Detail;
 use super::super::extract::bad_query;
 use super::super::problem::ProblemDocument;
+use super::{ensure_weighed, find, view};
 use axum::Json;
 use axum::extract::State;
+use axum::response::{IntoResponse, Response};
 use http::Uri;
 use serde::Serialize;
 use toolbooth_core::fault::Problem;
@@ -26,7 +29,7 @@ pub struct SearchParameters {
     q: Vec<String>,
     /// If `true`, `q` is one regular expression that must match the name, description or a parameter name of the tool.
     regex: Option<bool>,
-    /// Maximum number of hits. Values out of range are clamped (1 to 50).
+    /// Maximum number of hits. Values out of range are clamped (1 to 50). The default is `exposure.max_tools_per_search`.
     limit: Option<u64>,
 }
 
@@ -91,6 +94,8 @@ impl From<SearchNote> for NoteView {
 }
 
 /// Searches the tools that the caller may use.
+///
+/// Without a query, it shows the tool called `search`, if there is one.
 #[utoipa::path(
     get,
     path = "/tools/search",
@@ -104,16 +109,24 @@ pub async fn search(
     State(rest): State<RestState>,
     RestCaller(caller): RestCaller,
     uri: Uri,
-) -> Result<Json<SearchView>, ProblemDocument> {
-    let query = read(uri.query().unwrap_or_default())?;
+) -> Result<Response, ProblemDocument> {
+    let text = uri.query().unwrap_or_default();
+    // Without a query it is the path of a tool called `search`, if there is one.
+    if text.is_empty()
+        && let Ok(tool) = find(&rest, "search", &caller).await
+    {
+        ensure_weighed(std::iter::once(&tool)).await;
+        return Ok(Json(view(&rest.door.engine, &tool, Detail::Full, &caller)).into_response());
+    }
+    let query = read(text, rest.door.engine.terms().exposure.search_limit)?;
     rest.door.engine.catalog().wait_for_servers(&caller).await;
     let found = rest.door.engine.search().find(&caller, &query).await;
     let hits: Vec<HitView> = found.hits.into_iter().map(HitView::from).collect();
     let notes = found.notes.into_iter().map(NoteView::from).collect();
-    Ok(Json(SearchView { count: hits.len(), hits, notes }))
+    Ok(Json(SearchView { count: hits.len(), hits, notes }).into_response())
 }
 
-fn read(query: &str) -> Result<Query, Problem> {
+fn read(query: &str, default_limit: usize) -> Result<Query, Problem> {
     let (mut texts, mut regex, mut limit) = (Vec::new(), None, None);
     for (count, (key, value)) in url::form_urlencoded::parse(query.as_bytes()).enumerate() {
         if count >= MAX_PARAMETERS {
@@ -137,7 +150,7 @@ fn read(query: &str) -> Result<Query, Problem> {
             }
         }
     }
-    let limit = limit.unwrap_or(Query::USUAL_HITS);
+    let limit = limit.unwrap_or(default_limit);
     if regex != Some(true) {
         return Ok(Query::new(texts, limit)?);
     }

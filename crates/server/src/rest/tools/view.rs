@@ -6,6 +6,7 @@ use super::super::terms::TermsView;
 use serde::Serialize;
 use toolbooth_core::caller::Caller;
 use toolbooth_core::catalog::{Quarantined, Tool};
+use toolbooth_core::exposure::cut;
 use toolbooth_core::health::HealthReport;
 use toolbooth_core::json::RawJson;
 use toolbooth_engine::Engine;
@@ -22,7 +23,7 @@ pub struct ToolView {
     pub server: String,
     /// The server's own name for it.
     pub tool: String,
-    /// The description of the tool.
+    /// The description of the tool; in the summary view, its start.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// Tokens (o200k) of name, description and schema: the size of the full definition in a model's context.
@@ -98,7 +99,13 @@ pub fn view(engine: &Engine, tool: &Tool, detail: Detail, caller: &Caller) -> To
         id: tool.canonical(),
         server: tool.server.name.to_string(),
         tool: tool.name.to_string(),
-        description: tool.description(),
+        description: match detail {
+            Detail::Full => tool.description(),
+            Detail::Summary => {
+                let limit = engine.terms().exposure.description_limit;
+                tool.description().map(|description| cut(&description, limit))
+            }
+        },
         token_cost: tool.token_cost(),
         terms: TermsView::of(engine, tool, caller, detail),
         parameters: full.then(|| tool.input_schema()),

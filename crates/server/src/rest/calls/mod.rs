@@ -1,4 +1,12 @@
-//! Tool calls over REST.
+//! Tool calls over REST: single calls, batches, questions of servers, and the record of calls.
+
+mod batch;
+mod questions;
+mod records;
+
+pub use batch::{__path_batch, batch};
+pub use questions::{__path_answer, answer};
+pub use records::{__path_list, __path_show, list, show};
 
 use super::RestState;
 use super::auth::{RestCaller, with_persona};
@@ -9,19 +17,23 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, StatusCode};
+use questions::QuestionView;
 use serde::{Deserialize, Serialize};
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use toolbooth_core::call::{IncomingCall, Warning};
-use toolbooth_core::caller::{Admin, ClientFacts};
+use toolbooth_core::caller::{Admin, Caller, ClientFacts};
 use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::json::RawJson;
+use toolbooth_engine::parked::OngoingCall;
 use toolbooth_engine::routing::{ATTEMPTS, PROVIDER};
 use toolbooth_engine::{Answer, CallRequest, QuestionHandling};
 use toolbooth_upstream::CallLink;
 use toolbooth_upstream::connection::{ProgressMode, Round};
 use toolbooth_upstream::peer::ResultReading;
 use utoipa::ToSchema;
+use uuid::Uuid;
 
 /// The body of a call.
 #[derive(Debug, Default, Deserialize, ToSchema)]
@@ -42,11 +54,17 @@ pub struct CallBody {
     #[serde(default)]
     #[schema(maximum = 600)]
     wait: Option<u64>,
+    /// The deadline of the call in milliseconds, instead of the tool's own. `limits.max_call_seconds` bounds it.
+    #[serde(default)]
+    #[schema(minimum = 1)]
+    timeout_ms: Option<u64>,
 }
 
 /// The result of a call.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct CallView {
+    /// The id of the call; `GET /calls/{id}` shows its record.
+    pub call: String,
     /// The tool's result, as its server returned it.
     #[schema(value_type = Object)]
     pub result: RawJson,
@@ -66,12 +84,12 @@ pub struct CallView {
 
 impl CallView {
     /// A result with the provider and attempts from its `_meta`.
-    fn of(result: RawJson, warnings: Vec<Warning>) -> Self {
+    fn of(id: Uuid, result: RawJson, warnings: Vec<Warning>) -> Self {
         // Most results have neither; one search over the text finds those that may.
         let meta = result.as_str().contains("\"toolbooth/").then(|| result.member("_meta")).flatten();
         let from_meta = |key: &str| meta.as_ref().and_then(|meta| meta.member(key));
         let (provider, attempts) = (from_meta(PROVIDER), from_meta(ATTEMPTS));
-        Self { result, warnings, provider, attempts }
+        Self { call: id.to_string(), result, warnings, provider, attempts }
     }
 }
 
@@ -86,6 +104,28 @@ pub struct HeldView {
     pub message: String,
 }
 
+/// The answer to a call.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(untagged)]
+pub enum CallAnswerView {
+    /// It ran.
+    Ran(CallView),
+    /// It has not run yet.
+    Held(HeldView),
+    /// Its server asks the caller a question.
+    Asked(QuestionView),
+}
+
+impl IntoResponse for CallAnswerView {
+    fn into_response(self) -> Response {
+        let status = match self {
+            Self::Ran(_) => StatusCode::OK,
+            Self::Held(_) | Self::Asked(_) => StatusCode::ACCEPTED,
+        };
+        (status, Json(self)).into_response()
+    }
+}
+
 /// An example of a valid body.
 const EXAMPLE: &str = "send {\"arguments\": {…}}";
 /// Maximum of `wait`, in seconds.
@@ -93,7 +133,8 @@ const MAX_WAIT: u64 = 600;
 
 /// Calls a tool.
 ///
-/// A result with `isError` is returned with status 200. A call that waits for an approval is answered with 202.
+/// A result with `isError` is returned with status 200. A call that waits for an approval is answered with 202, and
+/// so is a call whose server asks a question: `POST /calls/{id}/answer` answers it.
 #[utoipa::path(
     post,
     path = "/tools/{name}/call",
@@ -101,7 +142,7 @@ const MAX_WAIT: u64 = 600;
     request_body(content = CallBody, description = "The arguments. Optional.", example = json!({ "arguments": { "text": "hello" } })),
     responses(
         (status = 200, description = "The result of the tool.", body = CallView),
-        (status = 202, description = "The call has not run yet: it waits for approval, or it is a step of a plan.", body = HeldView),
+        (status = 202, description = "The call has not ended: it waits for approval, it is a step of a plan, or its server asks a question.", body = CallAnswerView),
         (status = 400, description = "The arguments do not match the schema, or the name matches several tools."),
         (status = 403, description = "A policy or a person refused the call."),
         (status = 404, description = "`call.unknown-tool`."),
@@ -121,59 +162,97 @@ pub async fn call(
     JsonBody(body): JsonBody,
 ) -> Result<Response, ProblemDocument> {
     let body: CallBody = extract::body(&body, EXAMPLE)?;
+    Ok(run(&rest, caller, name, body, &headers, ServerQuestions::Asked).await?.into_response())
+}
+
+/// Whether the caller can be asked questions of the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ServerQuestions {
+    /// The answer to the request is the question.
+    Asked,
+    /// They are refused.
+    Refused,
+}
+
+/// Makes a call.
+async fn run(
+    rest: &RestState,
+    caller: Arc<Caller>,
+    name: String,
+    body: CallBody,
+    headers: &HeaderMap,
+    questions: ServerQuestions,
+) -> Result<CallAnswerView, ProblemDocument> {
     if body.wait.is_some_and(|seconds| seconds > MAX_WAIT) {
         return Err(extract::bad_body(format!("`wait` must be at most {MAX_WAIT} seconds"), EXAMPLE).into());
     }
-    let caller = with_persona(&rest, caller, body.persona.as_deref())?;
+    if body.timeout_ms == Some(0) {
+        return Err(extract::bad_body("`timeout_ms` must be at least 1".into(), EXAMPLE).into());
+    }
+    let caller = with_persona(rest, caller, body.persona.as_deref())?;
     // Administrators learn that a tool is in quarantine; for others it does not exist.
     let asked_for = (caller.admin == Admin::Yes).then(|| (caller.clone(), name.clone()));
+    let (id, user) = (Uuid::now_v7(), caller.user.clone());
+    let client = match questions {
+        ServerQuestions::Asked => questions::client(),
+        ServerQuestions::Refused => Arc::new(ClientFacts::default()),
+    };
     let incoming = IncomingCall {
         caller: extract::in_session(caller, body.session.as_deref())?,
-        client: Arc::new(ClientFacts::default()),
+        client,
         name,
         arguments: body.arguments,
-        meta: continued(Vec::new(), Some(&headers)),
+        meta: continued(Vec::new(), Some(headers)),
     };
     let request = CallRequest {
         incoming,
         readiness: None,
         round: Round::default(),
-        progress: ProgressMode::Unwanted,
+        progress: ProgressMode::Observed,
         questions: QuestionHandling::DuringCall,
         reading: ResultReading::Whole,
         approval_wait: body.wait.map(Duration::from_secs),
+        timeout: body.timeout_ms.map(Duration::from_millis),
+        id: Some(id),
     };
-    let answer = rest.door.engine.call(request, &CallLink::silent()).await;
-    let answer = answer.map_err(|problem| match &asked_for {
-        Some((caller, name)) => rest.door.engine.catalog().explain_quarantine(name, caller, problem),
-        None => problem,
-    })?;
+    let (link, events) = CallLink::new();
+    let calls = rest.door.engine.calls().clone();
+    let work = Box::pin(async move { pin!(calls.call(request, &link)).await });
+    let answer = questions::follow(rest, &user, id, OngoingCall { work, events }).await;
+    answer.map_err(|problem| {
+        let problem = match &asked_for {
+            Some((caller, name)) => rest.door.engine.catalog().explain_quarantine(name, caller, problem),
+            None => problem,
+        };
+        problem.into()
+    })
+}
+
+/// The answer of the engine as REST shows it.
+fn finished(id: Uuid, answer: Answer) -> Result<CallAnswerView, Problem> {
     match answer {
         Answer::Result { result, warnings, .. } => {
             let result = toolbooth_wire::meta::strip_modern(&result);
-            Ok(Json(CallView::of(result, warnings)).into_response())
+            Ok(CallAnswerView::Ran(CallView::of(id, result, warnings)))
         }
         Answer::Held { id, text, kind } => {
-            let held = HeldView { held: id.to_string(), kind: kind.as_str(), message: text };
-            Ok((StatusCode::ACCEPTED, Json(held)).into_response())
+            Ok(CallAnswerView::Held(HeldView { held: id.to_string(), kind: kind.as_str(), message: text }))
         }
         Answer::Error(error) => Err(Problem {
             code: "call.server-error",
             blame: Blame::Upstream,
             message: format!("the server answered with error {}: {}", error.code, error.message),
             hint: None,
-        }
-        .into()),
+        }),
         Answer::Long { long, .. } => {
             let result = toolbooth_wire::meta::strip_modern(&long.whole());
-            Ok(Json(CallView::of(result, Vec::new())).into_response())
+            Ok(CallAnswerView::Ran(CallView::of(id, result, Vec::new())))
         }
         Answer::InputRequired { server, .. } => Err(Problem {
             code: "call.needs-client",
             blame: Blame::Caller,
             message: format!("server `{server}` asks a question that only an MCP client can answer"),
             hint: Some("call the tool from an MCP client".into()),
-        }
-        .into()),
+        }),
     }
 }

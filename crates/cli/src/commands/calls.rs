@@ -1,0 +1,204 @@
+//! `toolbooth calls`: lists finished calls and shows their records.
+
+use super::{on_gateway, print_entries};
+use crate::exit::Exit;
+use crate::failure::CommandResult;
+use crate::gateway_handle::GatewayHandle;
+use crate::global_options::GlobalOptions;
+use crate::remote_gateway::segment;
+use crate::render::{self, Paint, Table, TableCell, Tone, ago, line, moment};
+use clap::{Args, Subcommand};
+use serde_json::Value;
+
+/// Arguments of `toolbooth calls`.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct CallsArguments {
+    #[command(subcommand)]
+    action: Option<CallsAction>,
+    #[command(flatten)]
+    filter: CallsListArguments,
+}
+
+#[derive(Debug, Subcommand)]
+enum CallsAction {
+    /// List finished calls, newest first (the default).
+    List(CallsListArguments),
+    /// Show the record of a call: attempts, timings, files.
+    Show {
+        /// Id of the call.
+        id: String,
+    },
+}
+
+#[derive(Debug, Clone, Args)]
+struct CallsListArguments {
+    /// Only calls of this user.
+    #[arg(long, value_name = "NAME")]
+    user: Option<String>,
+    /// Only calls of this server.
+    #[arg(long, value_name = "NAME")]
+    server: Option<String>,
+    /// Only calls of this tool.
+    #[arg(long, value_name = "NAME")]
+    tool: Option<String>,
+    /// Only calls with this outcome: done, tool_error, failed, timeout, cancelled, held or unknown.
+    #[arg(long, value_name = "OUTCOME")]
+    outcome: Option<String>,
+    /// Only calls before this record, for the next page.
+    #[arg(long, value_name = "N")]
+    before: Option<u64>,
+    /// Maximum number of calls.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=200))]
+    limit: Option<u32>,
+}
+
+/// Runs `toolbooth calls`.
+pub fn run(global: &GlobalOptions, arguments: CallsArguments) -> CommandResult {
+    on_gateway(GatewayHandle::open_persistent(global), async |gateway| {
+        match arguments.action.unwrap_or(CallsAction::List(arguments.filter)) {
+            CallsAction::List(filter) => list(gateway, global, &filter).await,
+            CallsAction::Show { id } => show(gateway, global, &id).await,
+        }
+    })
+}
+
+async fn list(gateway: &GatewayHandle, global: &GlobalOptions, filter: &CallsListArguments) -> CommandResult {
+    let CallsListArguments { user, server, tool, outcome, before, limit } = filter;
+    let mut path = format!("/calls?limit={}", limit.unwrap_or(50));
+    let before = before.map(|before| before.to_string());
+    let filters =
+        [("user", user), ("server", server), ("tool", tool), ("outcome", outcome), ("before", &before)];
+    for (key, value) in filters {
+        if let Some(value) = value {
+            path.push_str(&format!("&{key}={}", segment(value)));
+        }
+    }
+    let answer = gateway.get(&path).await?;
+    print_entries(global, &answer, "calls", "There are no records of calls.\n", table);
+    if let (Some(next), false) = (answer["next_before"].as_u64(), global.json) {
+        render::complain(&format!("Older calls: toolbooth calls list --before {next}\n"));
+    }
+    Ok(Exit::Ok)
+}
+
+async fn show(gateway: &GatewayHandle, global: &GlobalOptions, id: &str) -> CommandResult {
+    let call = gateway.get(&format!("/calls/{}", segment(id))).await?;
+    match global.json {
+        true => render::print_json(&call),
+        false => render::print(&page(&call)),
+    }
+    Ok(Exit::Ok)
+}
+
+fn name_of(call: &Value) -> String {
+    let tool = call["tool"].as_str().unwrap_or_default();
+    match call["server"].as_str() {
+        Some(server) => format!("{server}.{tool}"),
+        None => tool.to_owned(),
+    }
+}
+
+fn outcome(word: &str, code: &str) -> TableCell {
+    let text = if code.is_empty() { word.to_owned() } else { format!("{word}, {code}") };
+    match word {
+        "done" => TableCell::toned(&text, Tone::Good),
+        "failed" | "tool_error" | "timeout" => TableCell::toned(&text, Tone::Bad),
+        "held" | "unknown" => TableCell::toned(&text, Tone::Warn),
+        _ => text.into(),
+    }
+}
+
+/// A table of calls.
+fn table(calls: &[Value]) -> String {
+    let mut table = Table::new(&["ID", "TIME", "TOOL", "USER", "OUTCOME", "MS", "ARGUMENTS"]);
+    for call in calls {
+        let text = |key: &str| call[key].as_str().unwrap_or_default();
+        table.row([
+            TableCell::toned(text("id"), Tone::Strong),
+            ago(call["at_ms"].as_i64().unwrap_or(0)).into(),
+            name_of(call).into(),
+            text("user").into(),
+            outcome(text("outcome"), text("code")),
+            call["duration_ms"].as_u64().unwrap_or(0).to_string().into(),
+            text("arguments_preview").into(),
+        ]);
+    }
+    table.draw(Paint::stdout())
+}
+
+/// The page of one call.
+fn page(call: &Value) -> String {
+    let paint = Paint::stdout();
+    let text = |key: &str| call[key].as_str().map(line).unwrap_or_default();
+    let number = |key: &str, unit: &str| call[key].as_u64().map(|number| format!("{number} {unit}"));
+    let mut out = format!(
+        "{}  {}\n\n",
+        paint.tone(Tone::Strong, &line(&name_of(call))),
+        paint.tone(Tone::Dim, &text("id"))
+    );
+    let mut row = |name: &str, value: Option<String>| {
+        if let Some(value) = value.filter(|value| !value.is_empty()) {
+            out.push_str(&format!("  {:<13}{value}\n", paint.tone(Tone::Dim, name)));
+        }
+    };
+    row("outcome", Some(text("outcome")));
+    row("fault", Some(text("code")));
+    row("caller", Some(text("user")));
+    row("persona", Some(text("persona")));
+    row("session", Some(text("session")));
+    row("began", call["at_ms"].as_i64().map(moment));
+    row("took", number("duration_ms", "ms"));
+    row("waited", number("waited_ms", "ms").filter(|waited| !waited.starts_with("0 ")));
+    row("provider", Some(text("provider")));
+    row("arguments", Some(text("arguments_preview")));
+    row("result", number("result_bytes", "bytes"));
+    row("held call", Some(text("held")));
+    row("dead letter", Some(text("dead_letter")));
+    row("audit row", call["audit_seq"].as_u64().map(|seq| seq.to_string()));
+    let attempts = call["attempts"].as_array().map(Vec::as_slice).unwrap_or_default();
+    if !attempts.is_empty() {
+        let mut table = Table::new(&["PROVIDER", "OUTCOME", "MS"]);
+        for attempt in attempts {
+            let text = |key: &str| attempt[key].as_str().unwrap_or_default();
+            let took = attempt["duration_ms"].as_u64().unwrap_or(0).to_string();
+            table.row([text("provider").into(), outcome(text("outcome"), text("code")), took.into()]);
+        }
+        out.push_str(&format!("\n{}", table.draw(paint)));
+    }
+    let files = call["artifacts"].as_array().map(Vec::as_slice).unwrap_or_default();
+    if !files.is_empty() {
+        let mut table = Table::new(&["FILE", "TYPE", "VIEWER", "ID"]);
+        for file in files {
+            let text = |key: &str| file[key].as_str().unwrap_or_default();
+            table.row([text("name").into(), text("mime").into(), text("viewer").into(), text("id").into()]);
+        }
+        out.push_str(&format!("\n{}", table.draw(paint)));
+    }
+    if call["display"].is_object() {
+        out.push_str(&format!("\n  display  {}\n", line(&call["display"].to_string())));
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn the_page_of_a_call_shows_attempts_and_files() {
+        let call = json!({
+            "id": "0199", "server": "web", "tool": "find", "user": "ann", "outcome": "done", "at_ms": 0,
+            "duration_ms": 90, "waited_ms": 0, "audit_seq": 4, "dead_letter": null,
+            "attempts": [{"provider": "mcp:a", "outcome": "timeout", "code": "call.timeout", "duration_ms": 30},
+                         {"provider": "mcp:b", "outcome": "done", "duration_ms": 60}],
+            "artifacts": [{"id": "f1", "name": "report.html", "mime": "text/html", "viewer": "html"}],
+        });
+        let shown = page(&call);
+        for part in ["web.find", "0199", "90 ms", "mcp:a", "timeout, call.timeout", "report.html", "html"] {
+            assert!(shown.contains(part), "{part} is missing in\n{shown}");
+        }
+        assert!(!shown.contains("waited") && !shown.contains("dead letter"), "{shown}");
+    }
+}

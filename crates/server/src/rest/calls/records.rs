@@ -1,0 +1,305 @@
+//! The record of calls over REST. A record is the audit row of its call.
+
+use super::super::RestState;
+use super::super::audit::own_names;
+use super::super::auth::RestCaller;
+use super::super::extract::{self, NoQuery, PathParam, QueryParams, hex};
+use super::super::problem::ProblemDocument;
+use axum::Json;
+use axum::extract::State;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use toolbooth_core::audit::AuditRow;
+use toolbooth_core::dead_letter::Attempt;
+use toolbooth_core::fault::{Blame, Problem};
+use toolbooth_core::json::RawJson;
+use toolbooth_engine::AuditFilter;
+use utoipa::{IntoParams, ToSchema};
+
+/// The kind of audit rows that record calls.
+const CALL: &str = "call";
+/// The page size, and its maximum.
+const PAGE: u32 = 50;
+const MAX_PAGE: u32 = 200;
+
+/// Filters for the record of calls.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub struct CallsQuery {
+    /// Only calls of this user. Others than administrators see only their own calls.
+    user: Option<String>,
+    /// Only calls of this server.
+    server: Option<String>,
+    /// Only calls of this tool, by any of its names.
+    tool: Option<String>,
+    /// Only calls with this outcome.
+    #[param(example = "done")]
+    outcome: Option<String>,
+    /// Only calls before this one: the `next_before` of the previous page.
+    before: Option<u64>,
+    /// Maximum number of calls. Values out of range are clamped.
+    #[param(minimum = 1, maximum = 200)]
+    limit: Option<u32>,
+}
+
+/// One attempt to serve a call.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct CallAttemptView {
+    /// The provider it was sent to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    provider: Option<String>,
+    duration_ms: u64,
+    /// `done`, or how it failed.
+    outcome: String,
+    /// The code of the failure.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    code: Option<String>,
+}
+
+/// The record of a call.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct CallRecordView {
+    /// The id of the call.
+    id: String,
+    /// When it began, in milliseconds since 1970.
+    at_ms: i64,
+    duration_ms: u64,
+    /// The time before it was sent, for example while a person was asked. Absent if it was not sent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    waited_ms: Option<u64>,
+    #[schema(value_type = String)]
+    user: Arc<str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    persona: Option<Arc<str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    session: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    server: Option<Arc<str>>,
+    /// The server's own name of the tool, or the requested name of an unknown one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    tool: Option<Arc<str>>,
+    /// `done`, `tool_error`, `failed`, `timeout`, `cancelled`, `held` or `unknown`.
+    #[schema(value_type = String)]
+    outcome: Arc<str>,
+    /// The code of the failure.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    code: Option<Arc<str>>,
+    /// The provider that served the call, if the tool has providers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    provider: Option<String>,
+    /// The attempts in order. Empty if the call was not sent.
+    attempts: Vec<CallAttemptView>,
+    /// The beginning of the arguments, without secrets.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    arguments_preview: Option<Arc<str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    arguments_sha256: Option<String>,
+    /// The size of the result. The result itself is not stored.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result_bytes: Option<u64>,
+    /// The files that the call returned.
+    #[schema(value_type = Vec<Object>)]
+    artifacts: Vec<RawJson>,
+    /// The number of further files that the record does not list.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    artifacts_left_out: Option<u64>,
+    /// How the result is to be displayed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    display: Option<RawJson>,
+    /// The held call: `GET /approvals/{id}`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    held: Option<String>,
+    /// The dead letter: `GET /dead-letters/{id}`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dead_letter: Option<String>,
+    /// The number of the audit row.
+    audit_seq: u64,
+}
+
+/// A page of the record of calls.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct CallsPage {
+    calls: Vec<CallRecordView>,
+    /// The value of `before` for the next page, if there is one.
+    next_before: Option<u64>,
+}
+
+/// Lists finished calls, newest first: the caller's own, or those of all users for an administrator.
+///
+/// Calls are recorded in the audit log, so `audit.calls` and the retention of the log apply to them.
+#[utoipa::path(
+    get,
+    path = "/calls",
+    params(CallsQuery),
+    responses((status = 200, description = "A page of calls.", body = CallsPage))
+)]
+pub async fn list(
+    State(rest): State<RestState>,
+    RestCaller(caller): RestCaller,
+    QueryParams(query): QueryParams<CallsQuery>,
+) -> Result<Json<CallsPage>, ProblemDocument> {
+    let engine = &rest.door.engine;
+    let CallsQuery { user, server, tool, outcome, before, limit } = query;
+    let (server, tool) = own_names(engine, &caller, server, tool);
+    let limit = limit.unwrap_or(PAGE).clamp(1, MAX_PAGE);
+    let filter = AuditFilter {
+        user,
+        server,
+        tool,
+        outcome,
+        kind: Some(CALL.into()),
+        before_seq: before,
+        limit: Some(limit),
+        ..AuditFilter::default()
+    };
+    let rows = engine.audit().rows(&caller, filter).await?;
+    let is_full = rows.len() >= usize::try_from(limit).unwrap_or(usize::MAX);
+    let next_before = rows.last().map(|row| row.seq).filter(|seq| is_full && *seq > 1);
+    Ok(Json(CallsPage { calls: rows.into_iter().map(view).collect(), next_before }))
+}
+
+/// Shows the record of a call.
+#[utoipa::path(
+    get,
+    path = "/calls/{id}",
+    params(("id" = String, Path, description = "The id of the call.")),
+    responses(
+        (status = 200, description = "The record.", body = CallRecordView),
+        (status = 404, description = "`call.unknown`."),
+    )
+)]
+pub async fn show(
+    State(rest): State<RestState>,
+    RestCaller(caller): RestCaller,
+    PathParam(id): PathParam<String>,
+    _: NoQuery,
+) -> Result<Json<CallRecordView>, ProblemDocument> {
+    let call = extract::id(&id, "call.unknown", "record of a call")?;
+    let filter = AuditFilter {
+        kind: Some(CALL.into()),
+        call_id: Some(call),
+        limit: Some(1),
+        ..AuditFilter::default()
+    };
+    let row = rest.door.engine.audit().rows(&caller, filter).await?.pop();
+    let row = row.ok_or_else(|| Problem {
+        code: "call.unknown",
+        blame: Blame::Caller,
+        message: format!("there is no record of a call `{call}`"),
+        hint: Some("`toolbooth calls list` shows your calls; a running call has no record yet".into()),
+    })?;
+    Ok(Json(view(row)))
+}
+
+fn view(row: AuditRow) -> CallRecordView {
+    let AuditRow { seq, entry, .. } = row;
+    let detail = entry.detail.unwrap_or_else(RawJson::empty_object);
+    let text = |key: &str| detail.member(key).and_then(|value| value.string().map(|text| text.into_owned()));
+    let number = |key: &str| detail.member(key).and_then(|value| value.read::<u64>().ok());
+    let failed: Vec<Attempt> =
+        detail.member("failed_attempts").and_then(|list| list.read().ok()).unwrap_or_default();
+    let (waited_ms, provider) = (number("waited_ms"), text("provider"));
+    let duration_ms = entry.duration_ms.unwrap_or(0);
+    let mut attempts: Vec<CallAttemptView> = failed.iter().map(failed_attempt).collect();
+    let was_answered = matches!(&*entry.outcome, "done" | "tool_error" | "cancelled");
+    if let Some(waited_ms) = waited_ms
+        && (was_answered || attempts.is_empty())
+    {
+        let before = failed.iter().map(|attempt| attempt.duration_ms).sum::<u64>().saturating_add(waited_ms);
+        let server = entry.server.as_ref().map(|server| format!("mcp:{server}"));
+        attempts.push(CallAttemptView {
+            provider: provider.clone().or(server),
+            duration_ms: duration_ms.saturating_sub(before),
+            outcome: entry.outcome.to_string(),
+            code: entry.code.as_deref().map(str::to_owned),
+        });
+    }
+    CallRecordView {
+        id: entry.call_id.map(|id| id.to_string()).unwrap_or_default(),
+        at_ms: entry.at_ms.saturating_sub(i64::try_from(duration_ms).unwrap_or(0)),
+        duration_ms,
+        waited_ms,
+        user: entry.user,
+        persona: entry.persona,
+        session: text("session"),
+        server: entry.server,
+        tool: entry.tool,
+        outcome: entry.outcome,
+        code: entry.code,
+        provider,
+        attempts,
+        arguments_preview: entry.arguments_preview,
+        arguments_sha256: entry.arguments_sha256.map(|hash| hex(&hash)),
+        result_bytes: number("result_bytes"),
+        artifacts: detail.member("artifacts").and_then(|list| list.elements().ok()).unwrap_or_default(),
+        artifacts_left_out: number("artifacts_left_out"),
+        display: detail.member("display"),
+        held: text("held"),
+        dead_letter: text("dead_letter"),
+        audit_seq: seq,
+    }
+}
+
+fn failed_attempt(attempt: &Attempt) -> CallAttemptView {
+    CallAttemptView {
+        provider: Some(attempt.provider.clone()),
+        duration_ms: attempt.duration_ms,
+        outcome: if attempt.code == "call.timeout" { "timeout" } else { "failed" }.to_owned(),
+        code: Some(attempt.code.clone()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+    use toolbooth_core::audit::AuditEntry;
+    use uuid::Uuid;
+
+    fn shown(outcome: &str, detail: &Value) -> Value {
+        let entry = AuditEntry {
+            call_id: Some(Uuid::from_u128(7)),
+            server: Some("web".into()),
+            tool: Some("find".into()),
+            duration_ms: Some(100),
+            detail: Some(RawJson::from_value(detail)),
+            ..AuditEntry::new(1_000, "call", "ann", outcome)
+        };
+        serde_json::to_value(view(AuditRow { seq: 9, position: 1, hash: [0; 32], entry })).expect("JSON")
+    }
+
+    #[test]
+    fn a_record_shows_every_attempt() {
+        let failed = json!([{"at_ms": 910, "provider": "mcp:a", "code": "call.timeout", "duration_ms": 30}]);
+        let served = json!({"waited_ms": 10, "provider": "mcp:b", "failed_attempts": failed});
+        let cases = [
+            ("done", json!({"waited_ms": 0}), json!([["mcp:web", 100, "done"]])),
+            ("done", served, json!([["mcp:a", 30, "timeout"], ["mcp:b", 60, "done"]])),
+            ("failed", json!({"waited_ms": 0, "failed_attempts": failed}), json!([["mcp:a", 30, "timeout"]])),
+            // It was refused or held before it was sent.
+            ("failed", json!({}), json!([])),
+            ("held", json!({"held": "1"}), json!([])),
+        ];
+        for (outcome, detail, expected) in cases {
+            let shown = shown(outcome, &detail);
+            let attempts = shown["attempts"].as_array().expect("a list").iter();
+            let attempts: Vec<Value> =
+                attempts.map(|one| json!([one["provider"], one["duration_ms"], one["outcome"]])).collect();
+            assert_eq!(json!(attempts), expected, "{outcome} {detail}");
+            assert_eq!((&shown["at_ms"], &shown["audit_seq"]), (&json!(900), &json!(9)));
+        }
+    }
+
+    #[test]
+    fn a_record_of_an_earlier_version_is_shown_too() {
+        let shown = shown("done", &json!({"session": "work"}));
+        assert_eq!((&shown["session"], &shown["artifacts"]), (&json!("work"), &json!([])));
+    }
+}

@@ -1,0 +1,104 @@
+//! Calls over REST: questions of servers, batches, deadlines, and the record of calls.
+
+use crate::callers::http_as;
+use crate::token_users::TokenUsers;
+use ::http::Method;
+use serde_json::{Value, json};
+use toolbooth_testkit::world::home::fixture_on_stdio;
+use toolbooth_testkit::world::{Gateway, Home};
+
+async fn gateway(era: &str) -> (Home, Gateway) {
+    let home = Home::with_settings(json!({}), &[("srv", fixture_on_stdio(era))]);
+    let gateway = home.start().await;
+    gateway.connected(&["srv"]).await;
+    (home, gateway)
+}
+
+fn text_of(answer: &Value) -> &str {
+    answer["result"]["content"][0]["text"].as_str().unwrap_or_else(|| panic!("{answer}"))
+}
+
+#[tokio::test]
+async fn question_of_a_server_is_asked_and_answered_over_rest() {
+    for era in ["legacy", "modern"] {
+        let (_home, gateway) = gateway(era).await;
+        let http = gateway.http();
+        let (status, asked) = http.post_json("/tools/srv_ask_name/call", "{}").await;
+        assert_eq!((status, &asked["kind"]), (202, &json!("question")), "{era}: {asked}");
+        let question = &asked["question"];
+        assert_eq!(
+            (&question["server"], &question["message"]),
+            (&json!("srv"), &json!("What is your name?"))
+        );
+        assert_eq!(question["schema"]["required"], json!(["name"]));
+        let path = format!("/calls/{}/answer", asked["call"].as_str().expect("an id"));
+        let (status, wrong) = http.post_json(&path, r#"{"action":"accept","content":{"name":7}}"#).await;
+        assert_eq!((status, &wrong["code"]), (400, &json!("call.bad-answer")), "{era}: {wrong}");
+        assert!(wrong["title"].as_str().is_some_and(|title| title.contains("/name")), "{wrong}");
+        let (status, done) = http.post_json(&path, r#"{"action":"accept","content":{"name":"Ann"}}"#).await;
+        assert_eq!((status, text_of(&done)), (200, "Hello, Ann!"), "{era}");
+        let (status, gone) = http.post_json(&path, r#"{"action":"decline"}"#).await;
+        assert_eq!((status, &gone["code"]), (404, &json!("call.no-question")), "{era}");
+    }
+}
+
+#[tokio::test]
+async fn batch_keeps_the_order_and_isolates_failures() {
+    let (_home, gateway) = gateway("both").await;
+    let http = gateway.http();
+    let add = |a: u32| json!({ "tool": "srv_add", "arguments": { "a": a, "b": 1 } });
+    let calls = json!([add(1), { "tool": "nonsense" }, { "tool": "srv_ask_name" }, add(2)]);
+    let (status, answer) = http.post_json("/calls/batch", &json!({ "calls": calls }).to_string()).await;
+    assert_eq!(status, 200, "{answer}");
+    let results = answer["results"].as_array().expect("results");
+    assert_eq!((text_of(&results[0]), text_of(&results[3])), ("2", "3"));
+    assert_eq!(results[1]["problem"]["code"], "call.unknown-tool");
+    assert!(results[2]["question"].is_null(), "a batch asks no questions: {}", results[2]);
+    let many = json!({ "calls": vec![add(1); 101] }).to_string();
+    let (status, refused) = http.post_json("/calls/batch", &many).await;
+    assert_eq!((status, &refused["code"]), (400, &json!("request.bad-body")));
+}
+
+#[tokio::test]
+async fn callers_deadline_ends_a_call_and_is_recorded() {
+    let (_home, gateway) = gateway("both").await;
+    let http = gateway.http();
+    let body = r#"{"arguments":{"ms":20000},"timeout_ms":300}"#;
+    let (status, problem) = http.post_json("/tools/srv_slow/call", body).await;
+    assert_eq!((status, &problem["code"]), (504, &json!("call.timeout")), "{problem}");
+    let newest = &http.get_json("/calls?limit=1").await["calls"][0];
+    assert_eq!((&newest["tool"], &newest["outcome"]), (&json!("slow"), &json!("timeout")), "{newest}");
+    assert_eq!(newest["attempts"].as_array().map(Vec::len), Some(1), "{newest}");
+    let (status, wrong) = http.post_json("/tools/srv_slow/call", r#"{"timeout_ms":0}"#).await;
+    assert_eq!((status, &wrong["code"]), (400, &json!("request.bad-body")));
+}
+
+#[tokio::test]
+async fn record_of_a_call_is_for_its_user_and_administrators() {
+    let known = TokenUsers::start().await;
+    let ann = http_as(&known.gateway, &known.ann.0);
+    let (status, answer) = ann.post_json("/tools/open_ok/call", "{}").await;
+    assert_eq!(status, 200, "{answer}");
+    let path = format!("/calls/{}", answer["call"].as_str().expect("an id"));
+    let cases = [(&known.ann.0, 200), (&known.root, 200), (&known.cat, 404)];
+    for (token, expected) in cases {
+        let reply = http_as(&known.gateway, token).send(Method::GET, &path, &[], "").await;
+        assert_eq!(reply.status, expected);
+        let record = reply.json().await;
+        match expected {
+            200 => assert_eq!((&record["user"], &record["tool"]), (&json!("ann"), &json!("ok")), "{record}"),
+            _ => assert_eq!(record["code"], "call.unknown"),
+        }
+    }
+    let (_, _) = http_as(&known.gateway, &known.cat).post_json("/tools/open_ok/call", "{}").await;
+    let users = |page: &Value| -> Vec<String> {
+        let calls = page["calls"].as_array().unwrap_or_else(|| panic!("{page}"));
+        calls.iter().map(|call| call["user"].as_str().unwrap_or_default().to_owned()).collect()
+    };
+    assert_eq!(users(&ann.get_json("/calls?user=cat").await), ["ann"], "the filter cannot widen the list");
+    let root = http_as(&known.gateway, &known.root);
+    assert_eq!(users(&root.get_json("/calls").await), ["cat", "ann"]);
+    let first = root.get_json("/calls?limit=1").await;
+    let next = format!("/calls?limit=1&before={}", first["next_before"]);
+    assert_eq!(users(&root.get_json(&next).await), ["ann"]);
+}
