@@ -148,3 +148,51 @@ async fn the_gateway_runs_a_call_that_its_request_does_not_take_up_in_two_second
     assert_eq!(outcome_of(&call.await), "call.already-run");
     assert_eq!(peer.calls_ms(), [22_000]);
 }
+
+/// A world with an approved call whose server is down.
+async fn deferred() -> (Arc<ScriptedPeer>, World, HeldCall) {
+    let peer = working();
+    let world = world(&peer).await;
+    assert_eq!(outcome_of(&world.engine.call(request(&world), &CallLink::silent()).await), "held");
+    peer.go_down();
+    sleep(Duration::from_secs(10)).await;
+    let held = only_held(&world).await;
+    assert_eq!(approve(&world, &held).await, Ok(HeldState::Approved));
+    sleep(Duration::from_millis(1)).await;
+    assert!(world.engine.approvals().deferred_for(&held).is_some(), "its server is down");
+    (peer, world, held)
+}
+
+/// Tries deferred calls again, and waits until they have ended.
+async fn run_deferred(world: &World) {
+    world.engine.approvals().run_deferred().await;
+    sleep(Duration::from_millis(1)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_approved_call_waits_until_its_server_is_up_again() {
+    let (peer, world, _) = deferred().await;
+    sleep(Duration::from_secs(3600)).await;
+    run_deferred(&world).await;
+    assert_eq!((peer.calls_ms(), only_held(&world).await.state), (vec![], HeldState::Approved));
+    peer.come_up();
+    // A server is tried again after a minute at most.
+    sleep(Duration::from_secs(60)).await;
+    run_deferred(&world).await;
+    assert_eq!((peer.calls_ms().len(), only_held(&world).await.state), (1, HeldState::Done));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_approved_call_that_cannot_run_for_a_day_is_given_up() {
+    let (peer, world, _) = deferred().await;
+    let decided_ms = only_held(&world).await.decided_ms.expect("it was decided");
+    let left_ms = decided_ms + 24 * 3_600_000 - world.engine.clock().now_ms();
+    sleep(Duration::from_millis(left_ms.unsigned_abs())).await;
+    run_deferred(&world).await;
+    assert_eq!(only_held(&world).await.state, HeldState::Approved, "exactly a day");
+    run_deferred(&world).await;
+    let held = only_held(&world).await;
+    assert_eq!(held.state, HeldState::Failed);
+    assert_eq!(held.outcome.and_then(|outcome| outcome.code).as_deref(), Some("call.deferred-too-long"));
+    assert_eq!(peer.calls_ms(), Vec::<u128>::new());
+}

@@ -5,6 +5,7 @@ use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::{Notify, mpsc};
@@ -79,6 +80,10 @@ pub struct ScriptedPeer {
     /// The latest connection. Weak, because a connection ends when its last sender is dropped.
     connection: Mutex<Option<mpsc::WeakSender<Bytes>>>,
     hang_up: Notify,
+    /// Whether new connections end at once.
+    is_down: AtomicBool,
+    /// When connections were opened, since the server was created.
+    opened: Mutex<Vec<Duration>>,
 }
 
 impl ScriptedPeer {
@@ -97,6 +102,8 @@ impl ScriptedPeer {
             calls: Mutex::default(),
             connection: Mutex::default(),
             hang_up: Notify::new(),
+            is_down: AtomicBool::new(false),
+            opened: Mutex::default(),
         });
         PEERS.with(|peers| peers.borrow_mut().insert(name.to_owned(), peer.clone()));
         peer
@@ -105,6 +112,24 @@ impl ScriptedPeer {
     /// When calls arrived, in milliseconds since the server was created.
     pub fn calls_ms(&self) -> Vec<u128> {
         self.calls.lock().unwrap().iter().map(Duration::as_millis).collect()
+    }
+
+    /// When connections were opened, in milliseconds since the server was created, each time once.
+    pub fn opened_ms(&self) -> Vec<u128> {
+        let mut opened: Vec<u128> = self.opened.lock().unwrap().iter().map(Duration::as_millis).collect();
+        opened.dedup();
+        opened
+    }
+
+    /// Ends the connection. New ones end at once.
+    pub fn go_down(&self) {
+        self.is_down.store(true, Ordering::Relaxed);
+        self.hang_up.notify_one();
+    }
+
+    /// Accepts connections again.
+    pub fn come_up(&self) {
+        self.is_down.store(false, Ordering::Relaxed);
     }
 
     /// Replaces the tools, and tells the gateway.
@@ -128,6 +153,10 @@ impl ScriptedPeer {
 
     async fn serve(self: Arc<Self>, queues: Queues) {
         let Queues { mut incoming, outgoing } = queues;
+        self.opened.lock().unwrap().push(self.created.elapsed());
+        if self.is_down.load(Ordering::Relaxed) {
+            return;
+        }
         *self.connection.lock().unwrap() = Some(outgoing.downgrade());
         let delay = *self.start_delay.lock().unwrap();
         tokio::time::sleep(delay).await;
