@@ -142,11 +142,12 @@ mod tests {
     ];
 
     /// Texts that look like codes: files, settings and events.
-    const OTHERS: [&str; 9] = [
+    const OTHERS: [&str; 10] = [
         "blobs.url",
         "config.toml",
         "config.yaml",
         "events.gap",
+        "files.key",
         "gateway.json",
         "gateway.log",
         "gateway.sock",

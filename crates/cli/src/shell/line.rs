@@ -219,7 +219,7 @@ mod tests {
             panic!()
         };
         let shown = format!("{:?}", search(&arguments).expect("the arguments are valid"));
-        assert!(shown.contains("queries: [\"send mail\"], regex: true, limit: 3"), "{shown}");
+        assert!(shown.contains("queries: [\"send mail\"], regex: true, limit: Some(3)"), "{shown}");
     }
 
     #[test]

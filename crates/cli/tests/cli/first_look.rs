@@ -254,10 +254,10 @@ fn help_is_short() {
         expect![[r#"
             Call a tool
 
-            Usage: toolbooth call [OPTIONS] <TOOL> [KEY=VALUE]...
+            Usage: toolbooth call [OPTIONS] [TOOL] [KEY=VALUE]...
 
             Arguments:
-              <TOOL>          Name of the tool, as `toolbooth tools list` shows it
+              [TOOL]          Name of the tool, as `toolbooth tools list` shows it
               [KEY=VALUE]...  Arguments; the tool's schema sets their types
 
             Options:
@@ -266,6 +266,13 @@ fn help_is_short() {
                                          plans of a session
               -y, --yes                  Approve the call yourself, without a prompt, if it
                                          needs your approval
+                  --timeout <TIME>       Deadline of the call, such as 500ms, 5s or 2m,
+                                         instead of the tool's own
+                  --answer <KEY=VALUE>   Answer a question of the tool's server; repeat it
+                                         for each field
+                  --batch <FILE>         Make the calls in a file, one after the other: one
+                                         {"tool", "arguments"} on each line, or a list; -
+                                         for standard input
                   --config <FILE>        Configuration file; may repeat, later files win
                   --json                 Print JSON for programs
                   --url <URL>            URL of a running gateway; its token is
@@ -277,6 +284,7 @@ fn help_is_short() {
               toolbooth call demo_echo text='hello there'
               toolbooth call demo_slow --args '{"milliseconds": 200}'
               jq -n '{text: "hi"}' | toolbooth call demo_echo --args -
+              toolbooth call --batch calls.jsonl
         "#]],
     );
 }

@@ -112,6 +112,9 @@ fn lines_are_completed_stored_and_cancelled() {
     // A cancelled line is not run.
     sitting.press("/quit\u{3}");
     sitting.sees("toolbooth> ");
+    sitting.press("/mcp connect demo\r");
+    sitting.sees("demo: ");
+    sitting.sees("toolbooth> ");
     // A running call is cancelled, and the shell continues.
     sitting.press("/call demo_slow milliseconds=20000\r");
     std::thread::sleep(Duration::from_millis(700));
@@ -126,12 +129,12 @@ fn lines_are_completed_stored_and_cancelled() {
     assert_eq!(mode(&world.path(file)), 0o600);
     assert_eq!(
         world.read(file),
-        "/call demo_hash text=hi\n/mcp disconnect demo \n/call demo_slow milliseconds=20000\n"
+        "/call demo_hash text=hi\n/mcp disconnect demo \n/mcp connect demo\n/call demo_slow milliseconds=20000\n"
     );
     let mut sitting = Sitting::new(&world);
     sitting.sees("toolbooth> ");
-    // The third last line is run again.
-    sitting.press("\u{1b}[A\u{1b}[A\u{1b}[A\r");
+    // The fourth last line is run again.
+    sitting.press("\u{1b}[A\u{1b}[A\u{1b}[A\u{1b}[A\r");
     sitting.sees(HASH_OF_HI);
     sitting.sees("toolbooth> ");
     sitting.press("\u{4}");

@@ -22,7 +22,7 @@ while read -r line; do
         "more":{"type":"object"},"ratio":{"type":"number"},"note":{"type":["string","null"]}}}},
       {"name":"fail","description":"Fails.","inputSchema":{"type":"object"}},
       {"name":"paint","description":"\u001b[2J\u001b[31mred\u202e","inputSchema":{"type":"object"}}]}' ;;
-    *'"name":"probe"'*) arguments=$(printf '%s' "$line" | sed 's/.*"arguments":\({.*}\)}}$/\1/;s/"/\\"/g')
+    *'"name":"probe"'*) arguments=$(printf '%s' "$line" | sed 's/,"_meta":{[^{}]*}}}$/}}/;s/.*"arguments":\({.*}\)}}$/\1/;s/"/\\"/g')
       answer "{\"content\":[{\"type\":\"text\",\"text\":\"$arguments\"}]}" ;;
     *'"name":"fail"'*) answer '{"content":[{"type":"text","text":"the disk is on fire"}],"isError":true}' ;;
     *'"name":"paint"'*) answer '{"content":[{"type":"text","text":"red"},{"type":"image","mimeType":"image/png","data":"AAAAAAAA"},{"type":"resource_link","name":"log","uri":"file:///log"},{"type":"hologram"}]}' ;;

@@ -1,6 +1,6 @@
 //! Splits `args` that is written as one string, as a shell would.
 
-use crate::node::{Node, TemplateText, Value};
+use crate::node::{Node, TemplateText, Typing, Value};
 
 /// Replaces `args` as one string by a list. It is split before variables are expanded, so the value of a variable is
 /// always one argument or a part of one. Returns the spelling of the key if a quote is not closed.
@@ -9,6 +9,10 @@ pub(super) fn split_args(node: &mut Node) -> Result<(), &'static str> {
     for name in ["args", "command_args"] {
         let Some((_, args)) = members.iter_mut().find(|(key, _)| key.text == name) else { continue };
         let Value::Text(text) = &args.value else { continue };
+        // Variables of the environment and options of the command line separate list elements with commas.
+        if text.typing() == Typing::Loose {
+            continue;
+        }
         let mark = args.mark;
         let words = split(text.shown()).ok_or(name)?;
         let node = |word| Node { value: Value::Text(TemplateText::written(word)), mark };

@@ -653,7 +653,7 @@ fn the_folders_of_atlas_are_read_as_they_are() {
     ]);
     world.sources.trust = world.sources.trust.clone().trusting_everything();
     let loaded = world.load().unwrap();
-    assert_eq!(names(&loaded.manifests), ["a", "b", "c"]);
+    assert_eq!(names(&loaded.manifests), ["a", "b", "Ann/c"]);
     assert!(loaded.findings.is_empty(), "{}", world.report());
 }
 

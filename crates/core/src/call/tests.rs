@@ -300,7 +300,6 @@ fn two_groups() -> World {
         (entry("plan"), vec![("go", planner)]),
         (finance, vec![("wire", r#"{"properties":{"sum":{}}}"#)]),
         (off, vec![("x", "{}")]),
-        (entry("canvas"), vec![("canvas", "{}")]),
     ]))
 }
 

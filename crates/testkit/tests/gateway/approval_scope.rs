@@ -106,7 +106,9 @@ fn id(held: &Value) -> String {
 #[tokio::test]
 async fn a_call_that_waits_for_an_approval_behind_it_is_charged_once() {
     let more = json!({ "limits": { "calls_per_minute": 1 } });
-    let bank = LedgerUsers::open(json!({ "approval": "approver" }), more).await;
+    let mut tool = pay();
+    tool["requires_consent"] = json!(false);
+    let bank = LedgerUsers::with_manifest(&tool, json!({ "approval": "approver" }), more).await;
     let body = json!({ "arguments": { "text": "rent" }, "wait": TEST_TIMEOUT.as_secs() }).to_string();
     let http = bank.http(&bank.ann.0);
     let call = tokio::spawn(async move { http.post_json("/tools/pay/call", &body).await });

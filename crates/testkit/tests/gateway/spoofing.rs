@@ -162,11 +162,13 @@ async fn approver_edits_cannot_change_the_identity() {
     }
     // The command line can edit arguments too.
     for (server, held) in SERVERS.iter().zip(&held) {
-        for edit in [format!(r#"{{"username":"{VICTIM}"}}"#), format!(r#"{{"USERNAME":"{VICTIM}"}}"#)] {
-            let output = run(&setup.home, &["approvals", "approve", held, "--args", &edit], Some(&setup.bob));
-            assert!(!output.status.success(), "{server}: {output:?}");
-        }
-        assert!(run(&setup.home, &["approvals", "approve", held], Some(&setup.bob)).status.success());
+        let approve =
+            |edit: &str| run(&setup.home, &["approvals", "approve", held, "--args", edit], Some(&setup.bob));
+        let output = approve(&format!(r#"{{"USERNAME":"{VICTIM}"}}"#));
+        assert!(!output.status.success(), "{server}: {output:?}");
+        // An argument that the gateway supplies is accepted and replaced.
+        let output = approve(&format!(r#"{{"username":"{VICTIM}"}}"#));
+        assert!(output.status.success(), "{server}: {output:?}");
     }
     // The same arguments again are a new call of the same user.
     let reached = setup.assert_all_name("ann");

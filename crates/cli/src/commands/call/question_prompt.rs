@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     fn answers_that_fit_no_field_are_refused_with_the_fields() {
-        let failure = from_pairs(&asked(), &pairs(&[("nmae", "Bo")])).err().expect("refused");
+        let failure = from_pairs(&asked(), &pairs(&[("nmae", "Bo")])).expect_err("refused");
         assert_eq!((failure.exit, &*failure.fault.code), (Exit::Usage, "usage.answer"));
         assert!(failure.fault.hint.as_deref().is_some_and(|hint| hint.contains("age")), "{failure:?}");
     }
