@@ -370,7 +370,8 @@ def same_zero(booth: Project) -> None:
 @CHECKS.check("7: view=summary cuts descriptions at 100 characters", "project")
 def summary_length(booth: Project) -> None:
     for tool in booth.get("/tools?view=summary&limit=1000")["tools"]:
-        true(len(tool.get("description") or "") <= 100, f"{len(tool['description'])} characters: {tool['description']}")
+        description = tool.get("description") or ""
+        true(len(description) <= 100, f"{len(description)} characters: {description}")
 
 
 @CHECKS.check("7: an unknown server is the same error over MCP, REST and on the command line", "project")

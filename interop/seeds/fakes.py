@@ -17,6 +17,7 @@ class Recorder:
 
     def __init__(self, answer: Any) -> None:
         self.requests: list[dict[str, Any]] = []
+        self.is_closed = False
         recorder = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -37,6 +38,10 @@ class Recorder:
             def serve(self) -> None:
                 length = int(self.headers.get("Content-Length") or 0)
                 body = self.rfile.read(length)
+                if recorder.is_closed:
+                    # A kept connection ends with the service.
+                    self.close_connection = True
+                    return
                 request = {
                     "method": self.command, "path": self.path, "body": body,
                     "headers": {name.lower(): value for name, value in self.headers.items()},
@@ -60,6 +65,7 @@ class Recorder:
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
     def close(self) -> None:
+        self.is_closed = True
         self.server.shutdown()
         self.server.server_close()
 

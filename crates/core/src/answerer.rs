@@ -39,7 +39,7 @@ impl ApprovalBy {
     }
 }
 
-/// Whether a person must consent before the first use of a tool, and whether somebody decided so.
+/// Whether a person must consent before the first use of a tool, and whether a file says so.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConsentTerm {
     /// No consent is required.

@@ -58,7 +58,7 @@ pub fn held_calls(loaded: &LoadedConfig) -> Vec<ConfigNotice> {
     notices
 }
 
-/// Whether consent that somebody wrote for a server is asked by the gateway.
+/// Whether `requires_consent` in the entry of a server is asked by the gateway.
 fn asks_consent(settings: &Settings, entry: &ServerEntry) -> bool {
     settings.auth.mode != AuthMode::Local
         && settings.policy.consent == ConsentSetting::Client

@@ -70,7 +70,7 @@ pub(super) fn read_all(reader: &mut EntryReader<'_>, spot: &LocatedNode<'_>) -> 
     providers
 }
 
-/// The kind that a name means by itself.
+/// The kind that a name means without a `kind`.
 fn kind_word(name: &str) -> Option<&'static str> {
     match name.to_ascii_lowercase().as_str() {
         "mcp" => Some("mcp"),

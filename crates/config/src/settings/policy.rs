@@ -42,7 +42,7 @@ pub struct RuleLayer {
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "Consent")]
 pub enum ConsentSetting {
-    /// The client, before its calls. Outside `local` mode the gateway asks about tools for which somebody wrote
+    /// The client, before its calls. Outside `local` mode the gateway asks about tools for which a file sets
     /// `requires_consent: true`.
     #[default]
     Client,

@@ -146,9 +146,9 @@ async fn audit_shows_users_only_their_own_rows() {
     }
 }
 
-/// Outside `local` mode no call is held unless somebody asked for it.
+/// Outside `local` mode no call is held unless the configuration asks for it.
 #[tokio::test]
-async fn only_consent_that_somebody_wrote_is_asked() {
+async fn only_written_consent_is_asked() {
     let upstream = ScriptedServer::start(TestEra::Modern).await;
     let with = |key: &str, value: Value| {
         let mut entry = upstream.entry();

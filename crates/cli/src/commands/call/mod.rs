@@ -18,7 +18,7 @@ use crate::remote_gateway::segment;
 use crate::render::{self, Paint};
 use bytes::Bytes;
 use clap::Args;
-use question_prompt::{QuestionAnswer, QuestionReply};
+use question_prompt::{AskedQuestion, QuestionReply};
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -109,8 +109,8 @@ pub enum CallResponse {
     Answered(Bytes),
     /// It is still held.
     Held(approval_prompt::HeldAnswer),
-    /// Its server asks a question, and nobody can be asked.
-    Asked(QuestionAnswer),
+    /// Its server asks a question, and no person can be asked.
+    Asked(AskedQuestion),
 }
 
 /// Runs `toolbooth call`.
@@ -259,7 +259,7 @@ async fn make_with(
         false => gateway.post(&what, &path, Some(body.into())).await?,
     };
     let (CallerConsent::Given(prompter) | CallerConsent::Asked(prompter)) = consent;
-    while let Ok(asked) = serde_json::from_slice::<QuestionAnswer>(&answer) {
+    while let Ok(asked) = serde_json::from_slice::<AskedQuestion>(&answer) {
         let path = format!("/calls/{}/answer", segment(&asked.call));
         let reply = match question_prompt::reply(&asked, &options.answers, prompter).await {
             Ok(QuestionReply::Send(reply)) => gateway.post(&what, &path, Some(reply.into())).await,

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 /// The gateway's answer for a call whose server asks a question.
 #[derive(Debug, Deserialize, Serialize)]
-pub struct QuestionAnswer {
+pub struct AskedQuestion {
     kind: String,
     /// Id of the call.
     pub call: String,
@@ -19,7 +19,7 @@ pub struct QuestionAnswer {
     pub question: Value,
 }
 
-impl QuestionAnswer {
+impl AskedQuestion {
     fn schema(&self) -> &Value {
         &self.question["schema"]
     }
@@ -72,13 +72,13 @@ impl QuestionAnswer {
 pub enum QuestionReply {
     /// An answer to send.
     Send(String),
-    /// There is nobody to ask.
+    /// There is no person to ask.
     Unanswered,
 }
 
 /// Answers a question with the pairs of `--answer`, else at the terminal.
 pub async fn reply(
-    asked: &QuestionAnswer,
+    asked: &AskedQuestion,
     pairs: &[(String, String)],
     prompter: &Prompter,
 ) -> Result<QuestionReply, CommandFailure> {
@@ -100,7 +100,7 @@ fn accepted(content: &str) -> String {
     format!("{{\"action\":\"accept\",\"content\":{content}}}")
 }
 
-fn from_pairs(asked: &QuestionAnswer, pairs: &[(String, String)]) -> Result<String, CommandFailure> {
+fn from_pairs(asked: &AskedQuestion, pairs: &[(String, String)]) -> Result<String, CommandFailure> {
     let fields = asked.fields();
     // A call may have several questions, each with its own fields.
     let mine: Vec<(String, String)> =
@@ -115,7 +115,7 @@ fn from_pairs(asked: &QuestionAnswer, pairs: &[(String, String)]) -> Result<Stri
 }
 
 /// Asks for each field. The end of the input dismisses the question.
-async fn at_terminal(asked: &QuestionAnswer, prompter: &Prompter) -> String {
+async fn at_terminal(asked: &AskedQuestion, prompter: &Prompter) -> String {
     let paint = Paint::stderr();
     let mut intro = format!("{}\n", paint.tone(Tone::Strong, &asked.message()));
     let mut members = Vec::new();
@@ -154,11 +154,11 @@ async fn at_terminal(asked: &QuestionAnswer, prompter: &Prompter) -> String {
 mod tests {
     use super::*;
 
-    fn asked() -> QuestionAnswer {
+    fn asked() -> AskedQuestion {
         let properties = json!({"name": {"type": "string"}, "age": {"type": "integer"}});
         let schema = json!({"type": "object", "properties": properties, "required": ["name"]});
         let question = json!({"server": "inn", "message": "Who comes?", "schema": schema});
-        QuestionAnswer { kind: "question".into(), call: "7".into(), question }
+        AskedQuestion { kind: "question".into(), call: "7".into(), question }
     }
 
     fn pairs(words: &[(&str, &str)]) -> Vec<(String, String)> {

@@ -9,7 +9,7 @@ use crate::held::Answerer;
 /// Asks before the first call of a tool that `requires_consent`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RequireConsent {
-    /// Only if somebody wrote `requires_consent`: clients ask their own users before calls, so the default is only
+    /// Only if a file sets `requires_consent`: clients ask their own users before calls, so the default is only
     /// shown.
     Written,
     /// Also by default, except for tools that are known to only read.
