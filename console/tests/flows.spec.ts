@@ -264,3 +264,12 @@ test('a lost connection is shown, and ends when the gateway is back', async ({ p
   await expect(page.getByText(/The connection to the gateway was lost/)).toBeHidden({ timeout: 30_000 });
   misdeeds.length = 0;
 });
+
+test('a finished call is listed with its attempts', async ({ page, gateway }) => {
+  await gateway.call('demo_hash', { text: 'listed' });
+  await page.goto(`${gateway.console}activity/calls`);
+  await page.getByRole('button', { name: /demo\.hash/ }).first().click();
+  const dialog = page.getByRole('dialog');
+  await expect(dialog.getByText('mcp:demo')).toBeVisible();
+  await expect(dialog.getByText('listed')).toBeVisible();
+});
