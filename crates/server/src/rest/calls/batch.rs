@@ -45,7 +45,6 @@ pub struct BatchCall {
     session: Option<String>,
     /// How many seconds to wait for an approval, if the call needs one. 0 by default.
     #[serde(default)]
-    #[schema(maximum = 600)]
     wait: Option<u64>,
     /// The deadline of the call in milliseconds, instead of the tool's own.
     #[serde(default)]

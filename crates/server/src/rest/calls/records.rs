@@ -39,7 +39,6 @@ pub struct CallsQuery {
     /// Only calls before this one: the `next_before` of the previous page.
     before: Option<u64>,
     /// Maximum number of calls. Values out of range are clamped.
-    #[param(minimum = 1, maximum = 200)]
     limit: Option<u32>,
 }
 
