@@ -60,6 +60,27 @@ async fn batch_keeps_the_order_and_isolates_failures() {
 }
 
 #[tokio::test]
+async fn invalid_call_rejects_the_batch_before_any_call_is_made() {
+    let (_home, gateway) = gateway("both").await;
+    let http = gateway.http();
+    let valid = json!({ "tool": "srv_add", "arguments": { "a": 1, "b": 1 } });
+    let invalid = [
+        json!({ "timeout_ms": 0 }),
+        json!({ "wait": 601 }),
+        json!({ "session": "" }),
+        json!({ "arguments": [1] }),
+    ];
+    for mut call in invalid {
+        call["tool"] = json!("srv_add");
+        let (status, refused) =
+            http.post_json("/calls/batch", &json!({ "calls": [valid, call] }).to_string()).await;
+        assert_eq!((status, &refused["code"]), (400, &json!("request.bad-body")), "{call}");
+        assert!(refused["title"].as_str().is_some_and(|title| title.contains("`calls[1]`")), "{refused}");
+    }
+    assert_eq!(http.get_json("/calls").await["calls"], json!([]));
+}
+
+#[tokio::test]
 async fn callers_deadline_ends_a_call_and_is_recorded() {
     let (_home, gateway) = gateway("both").await;
     let http = gateway.http();

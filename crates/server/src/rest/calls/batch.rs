@@ -9,6 +9,7 @@ use axum::Json;
 use axum::extract::State;
 use http::HeaderMap;
 use serde::{Deserialize, Serialize};
+use toolbooth_core::fault::Problem;
 use toolbooth_core::json::RawJson;
 use utoipa::ToSchema;
 
@@ -45,6 +46,7 @@ pub struct BatchCall {
     session: Option<String>,
     /// How many seconds to wait for an approval, if the call needs one. 0 by default.
     #[serde(default)]
+    #[schema(maximum = 600)]
     wait: Option<u64>,
     /// The deadline of the call in milliseconds, instead of the tool's own.
     #[serde(default)]
@@ -97,9 +99,9 @@ pub async fn batch(
         let message = format!("a batch has at most {MAX_BATCH} calls, not {}", calls.len());
         return Err(extract::bad_body(message, EXAMPLE).into());
     }
+    let calls = checked(calls)?;
     let mut results = Vec::with_capacity(calls.len());
-    for BatchCall { tool, arguments, persona, session, wait, timeout_ms } in calls {
-        let body = CallBody { arguments, persona, session, wait: Some(wait.unwrap_or(0)), timeout_ms };
+    for (tool, body) in calls {
         let made = run(&rest, caller.clone(), tool, body, &headers, ServerQuestions::Refused).await;
         results.push(match made {
             Ok(answer) => BatchEntryView::Answer(answer),
@@ -107,4 +109,17 @@ pub async fn batch(
         });
     }
     Ok(Json(BatchView { results }))
+}
+
+/// The tools and bodies of the calls. One invalid body rejects the whole batch, before any call is made.
+fn checked(calls: Vec<BatchCall>) -> Result<Vec<(String, CallBody)>, Problem> {
+    let body_of = |(position, call): (usize, BatchCall)| {
+        let BatchCall { tool, arguments, persona, session, wait, timeout_ms } = call;
+        let body = CallBody { arguments, persona, session, wait: Some(wait.unwrap_or(0)), timeout_ms };
+        body.check().map_err(|problem| {
+            extract::bad_body(format!("`calls[{position}]` is not valid: {}", problem.message), EXAMPLE)
+        })?;
+        Ok((tool, body))
+    };
+    calls.into_iter().enumerate().map(body_of).collect()
 }

@@ -60,6 +60,22 @@ pub struct CallBody {
     timeout_ms: Option<u64>,
 }
 
+impl CallBody {
+    /// Checks what can be said of the call without its tool.
+    fn check(&self) -> Result<(), Problem> {
+        if self.arguments.as_ref().is_some_and(|arguments| !arguments.is_object()) {
+            return Err(extract::bad_body("`arguments` must be an object".into(), EXAMPLE));
+        }
+        if self.wait.is_some_and(|seconds| seconds > MAX_WAIT) {
+            return Err(extract::bad_body(format!("`wait` must be at most {MAX_WAIT} seconds"), EXAMPLE));
+        }
+        if self.timeout_ms == Some(0) {
+            return Err(extract::bad_body("`timeout_ms` must be at least 1".into(), EXAMPLE));
+        }
+        self.session.as_deref().map_or(Ok(()), extract::check_session)
+    }
+}
+
 /// The result of a call.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct CallView {
@@ -162,6 +178,7 @@ pub async fn call(
     JsonBody(body): JsonBody,
 ) -> Result<Response, ProblemDocument> {
     let body: CallBody = extract::body(&body, EXAMPLE)?;
+    body.check()?;
     Ok(run(&rest, caller, name, body, &headers, ServerQuestions::Asked).await?.into_response())
 }
 
@@ -174,7 +191,7 @@ enum ServerQuestions {
     Refused,
 }
 
-/// Makes a call.
+/// Makes a call, whose body was checked.
 async fn run(
     rest: &RestState,
     caller: Arc<Caller>,
@@ -183,12 +200,6 @@ async fn run(
     headers: &HeaderMap,
     questions: ServerQuestions,
 ) -> Result<CallAnswerView, ProblemDocument> {
-    if body.wait.is_some_and(|seconds| seconds > MAX_WAIT) {
-        return Err(extract::bad_body(format!("`wait` must be at most {MAX_WAIT} seconds"), EXAMPLE).into());
-    }
-    if body.timeout_ms == Some(0) {
-        return Err(extract::bad_body("`timeout_ms` must be at least 1".into(), EXAMPLE).into());
-    }
     let caller = with_persona(rest, caller, body.persona.as_deref())?;
     // Administrators learn that a tool is in quarantine; for others it does not exist.
     let asked_for = (caller.admin == Admin::Yes).then(|| (caller.clone(), name.clone()));
