@@ -12,7 +12,7 @@ Names that the specification leaves open, as these checks use them:
   order, each `{"result", ...}` or `{"problem": {...}}`; at most 100. `call --batch FILE` takes the same list, or one
   object for each line, and prints the same with `--json`.
 - A user's own key for a server: `PUT /servers/{name}/key {"key"}`, `GET` (`{"set": true, "set_at_ms"}`), `DELETE`;
-  `servers key set|show|remove NAME`, the key from standard input or a prompt. Without it the user sees `needs_auth`.
+  `servers key set|delete NAME`, `servers key list`, the key from standard input or a prompt. Without it the user sees `needs_auth`.
 - `viewer` of a file: `html image pdf csv code svg markdown json`.
 - Settings: `[prompts.NAME] {description, text, groups?}`; `[[hooks.pre_call]]` and `[[hooks.post_call]]`
   `{name, tools, command | url, timeout_ms, on_error = "deny" | "allow"}`. A hook reads `{event, call, user, server,

@@ -22,8 +22,8 @@ const fn phrase(text: &'static str, better: &'static str, baseline: usize) -> Ph
 }
 
 const PHRASES: &[Phrase] = &[
-    phrase("nobody", "name the subject: \"no caller\", \"no task\"", 12),
-    phrase("somebody", "name the subject: \"a user\", \"another process\"", 1),
+    phrase("nobody", "name the subject: \"no caller\", \"no task\"", 0),
+    phrase("somebody", "name the subject: \"a user\", \"another process\"", 0),
     phrase("whoever", "name the subject: \"the caller that\"", 0),
     phrase("anybody", "name the subject: \"any user\"", 0),
     phrase("everybody", "name the subject: \"all clients\"", 0),

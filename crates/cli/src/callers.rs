@@ -1,4 +1,5 @@
-//! Builds the identity of callers from the settings `auth`, `groups`, `personas` and `compliance`.
+//! Builds the identity of callers from the settings `auth`, `groups`, `personas` and `compliance`, and the prompts of
+//! personas and of `prompts`.
 
 use crate::terms;
 use std::collections::{BTreeSet, HashMap};
@@ -10,7 +11,8 @@ use toolbooth_config::{LoadedConfig, Settings};
 use toolbooth_core::caller::EVERYONE;
 use toolbooth_core::compliance::{LevelRule, Levels};
 use toolbooth_core::fault::{Blame, Problem};
-use toolbooth_core::persona::{Inherit, Persona, Personas};
+use toolbooth_core::own_prompt::OwnPrompt;
+use toolbooth_core::persona::{self, Inherit, Persona, Personas};
 use toolbooth_server::identify::jwt::{ClaimNames, IssuerKeys, Jwt, KeySource};
 use toolbooth_server::identify::{
     AuthChallenge, Authenticator, Directory, GroupService, IdentifyMode, Proxy, Resource,
@@ -201,6 +203,19 @@ fn personas(settings: &Settings) -> Result<Personas, Problem> {
     Ok(personas)
 }
 
+/// The prompts of the gateway's own: those of the setting `prompts`, then those of personas.
+pub fn own_prompts(settings: &Settings) -> Vec<OwnPrompt> {
+    let written = settings.prompts.iter().map(|(name, prompt)| {
+        let (description, text) = (prompt.description.clone(), prompt.text.clone());
+        OwnPrompt::written(name, description, text, prompt.groups.clone())
+    });
+    let of_personas = settings.personas.iter().filter_map(|(name, persona)| {
+        let text = persona.prompt.clone()?;
+        Some(OwnPrompt::of_persona(persona::prompt_name(name), name, persona.description.clone(), text))
+    });
+    written.chain(of_personas).collect()
+}
+
 /// The groups that a setting names. The group service is asked only about these.
 fn named_groups(loaded: &LoadedConfig) -> Vec<Arc<str>> {
     let settings = &loaded.settings;
@@ -209,6 +224,7 @@ fn named_groups(loaded: &LoadedConfig) -> Vec<Arc<str>> {
     named.extend(entries.flat_map(|entry| &entry.groups).map(String::as_str));
     named.extend(settings.approval.approvers.iter().map(String::as_str));
     named.extend(settings.personas.values().flat_map(|p| p.groups.iter().flatten()).map(String::as_str));
+    named.extend(settings.prompts.values().flat_map(|p| p.groups.iter().flatten()).map(String::as_str));
     let layers = settings.policy.layers.iter().flat_map(|layer| &layer.rules);
     for rule in layers.chain(&settings.policy.rules) {
         if let SubjectSetting::Group(name) = &rule.subject {

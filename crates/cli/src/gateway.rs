@@ -3,7 +3,7 @@
 use crate::failure::CommandFailure;
 use crate::global_options::GlobalOptions;
 use crate::running_gateway::find_running;
-use crate::{file_storage, sign_in, terms};
+use crate::{callers, file_storage, sign_in, terms};
 use sha2::{Digest, Sha256};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ use toolbooth_core::catalog::{Naming, NamingStyle};
 use toolbooth_core::clock::Clock;
 use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::json::RawJson;
-use toolbooth_core::server::{Inject, ServerEntry, Transport};
+use toolbooth_core::server::{Inject, OutboundAuth, ServerEntry, Transport};
 use toolbooth_engine::{DesiredServer, DesiredState, Engine, EngineOptions, LoadedManifests, Vaults};
 use toolbooth_server::connections::{ConnectionLimits, ConnectionSharing, Connections};
 use toolbooth_server::guard::RequestGuard;
@@ -134,7 +134,19 @@ fn run(entry: &ServerEntry, vaults: &Vaults) -> DesiredState {
     if let Some(authorizer) = sign_in::authorizer(entry, vaults) {
         return DesiredState::Run(Arc::new(entry.clone()), ServerCredential::OAuth(Arc::new(authorizer)));
     }
-    match ServerCredential::fixed(&entry.auth) {
+    // A key of any value tells whether the header is valid.
+    let credential = match &entry.auth {
+        OutboundAuth::UserKey(auth) => {
+            let keys = ServerCredential::fixed(&auth.with_key("key")).and_then(|_| vaults.user_keys(entry));
+            if let Some(keys) = keys {
+                let entry = entry.clone().with_key_holders(keys.holders());
+                return DesiredState::Run(Arc::new(entry), ServerCredential::UserKeys(keys));
+            }
+            None
+        }
+        other => ServerCredential::fixed(other),
+    };
+    match credential {
         Some(credential) => DesiredState::Run(Arc::new(entry.clone()), credential),
         None => DesiredState::Idle(ServerState::ConfigError(Problem {
             code: "config.bad-credential",
@@ -269,6 +281,7 @@ pub async fn engine_of(
     let room = file_storage::open(settings, sources, address)?;
     let engine = Engine::start(options, terms, store, room, open_context(settings, sources), plans).await?;
     engine.catalog().set_manifests(manifests(loaded)).await;
+    engine.catalog().set_own_prompts(callers::own_prompts(settings)).await;
     Ok(engine)
 }
 

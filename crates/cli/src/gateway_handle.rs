@@ -48,7 +48,7 @@ impl GatewayHandle {
 
     /// Finds a running gateway, or fails.
     pub async fn require_running(global: &GlobalOptions) -> Result<Self, CommandFailure> {
-        Self::running(global).await?.ok_or_else(|| CommandFailure::failed(not_running()))
+        Self::running(global).await?.ok_or_else(|| CommandFailure::new(Exit::Unreachable, not_running()))
     }
 
     /// Starts an embedded gateway.
@@ -134,6 +134,11 @@ impl GatewayHandle {
         while_waiting(what, self.ask(Method::POST, path, body)).await?.good()
     }
 
+    /// Sends a PUT request and returns the body unparsed; `what` describes it for the progress message.
+    pub async fn put(&self, what: &str, path: &str, body: Bytes) -> Result<Bytes, CommandFailure> {
+        while_waiting(what, self.ask(Method::PUT, path, Some(body))).await?.good()
+    }
+
     /// Sends a streaming request and returns the response unread.
     pub async fn stream(
         &self,
@@ -150,7 +155,7 @@ impl GatewayHandle {
             return Ok(answer);
         }
         match GatewayReply::of(answer).await.good() {
-            Ok(_) => Err(CommandFailure::failed(not_running())),
+            Ok(_) => Err(CommandFailure::new(Exit::Unreachable, not_running())),
             Err(failure) => Err(failure),
         }
     }

@@ -22,6 +22,7 @@ mod gateway;
 mod gateway_handle;
 mod gateway_record;
 mod global_options;
+mod hidden_input;
 mod jq_worker;
 mod masking;
 mod progress;

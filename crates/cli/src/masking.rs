@@ -63,6 +63,8 @@ fn of_entry(entry: &ServerEntry) -> Vec<&SecretText> {
         OutboundAuth::Bearer(token) => texts.push(token),
         OutboundAuth::ApiKey { header: _, key } => texts.push(key),
         OutboundAuth::OAuth(client) => texts.extend(client.client_secret.as_ref()),
+        // Users' keys are not in the configuration. They are masked on the connections that use them.
+        OutboundAuth::UserKey(_) => {}
     }
     texts
 }

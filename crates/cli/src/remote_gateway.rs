@@ -216,10 +216,11 @@ impl GatewayReply {
             "call.rejected" | "call.approval-timeout" | "call.rights-gone" | "approval.not-yours" => {
                 Exit::Refused
             }
-            "auth.required" | "auth.refused" => Exit::Unreachable,
+            "auth.required" | "auth.refused" | "gateway.not-running" => Exit::Unreachable,
             "search.bad-pattern" | "search.pattern-too-large" | "search.blank" | "search.too-many" => {
                 Exit::Usage
             }
+            "call.invalid-arguments" | "call.arguments-not-object" => Exit::Usage,
             _ => Exit::Failed,
         };
         let fault = FaultReport {

@@ -47,7 +47,7 @@ fn sections(before: &Settings, now: &Settings) -> impl Iterator<Item = (&'static
             drain_seconds => "drain_seconds",
         },
         live: [
-            auth, groups, personas, policy, approval, exposure, search, lint, limits, results, display, compliance,
+            auth, groups, personas, prompts, policy, approval, exposure, search, lint, limits, results, display, compliance,
             llm, events, audit, dead_letters, files, hooks, telemetry, manifests, env_file, allow_tools, deny_tools,
             allow_server_tools, deny_server_tools, retry,
         ]

@@ -8,7 +8,8 @@ use crate::settings::{AuthMode, RuleSettings, Settings};
 use crate::suggest::nearest;
 use std::collections::BTreeMap;
 use toolbooth_core::names::ServerName;
-use toolbooth_core::persona::is_same_name;
+use toolbooth_core::own_prompt::{self, MAX_DESCRIPTION_BYTES, MAX_PROMPTS, MAX_TEXT_BYTES};
+use toolbooth_core::persona::{self, is_same_name};
 use toolbooth_core::secret::SecretText;
 
 /// The minimum length of a key, in bytes.
@@ -29,6 +30,7 @@ pub(crate) fn settings(context: &mut LoadContext<'_>, merged: &Node, settings: &
     storage_urls(context, merged, settings);
     ranges(context, merged, settings);
     personas(context, merged, settings);
+    prompts(context, merged, settings);
     manifest_folders(context, merged);
     let lists = [
         ("allow_tools", &settings.allow_tools),
@@ -65,11 +67,8 @@ fn personas(context: &mut LoadContext<'_>, merged: &Node, settings: &Settings) {
             let hint = "names of personas compare without case; rename one";
             fail(context, merged, &["personas", name], finding.hint(hint));
         }
-        let unread = [
-            ("allowed_skills", persona.allowed_skills.is_some()),
-            ("flags", !persona.flags.is_empty()),
-            ("prompt", persona.prompt.is_some()),
-        ];
+        let unread =
+            [("allowed_skills", persona.allowed_skills.is_some()), ("flags", !persona.flags.is_empty())];
         for (key, _) in unread.into_iter().filter(|(_, is_set)| *is_set) {
             not_yet(context, merged, &["personas", name, key]);
         }
@@ -79,6 +78,55 @@ fn personas(context: &mut LoadContext<'_>, merged: &Node, settings: &Settings) {
                 let finding = Finding::error("config.bad-glob", sentence).hint(GLOB_HINT);
                 fail(context, merged, &["personas", name, "allowed_tools"], finding);
             }
+        }
+    }
+}
+
+/// Checks the prompts of the operator and of personas.
+fn prompts(context: &mut LoadContext<'_>, merged: &Node, settings: &Settings) {
+    let mut bad = |path: &[&str], sentence: String, hint: &str| {
+        let finding = Finding::error("config.bad-prompt", sentence).hint(hint);
+        fail(context, merged, path, finding);
+    };
+    for (name, persona) in &settings.personas {
+        if let Some(reason) = persona.prompt.as_deref().and_then(text_fault) {
+            let sentence = format!("`personas.{name}.prompt` {reason}");
+            bad(&["personas", name, "prompt"], sentence, "shorten it, or remove it");
+        }
+    }
+    if settings.prompts.len() > MAX_PROMPTS {
+        let sentence =
+            format!("there are {} prompts, over the limit of {MAX_PROMPTS}", settings.prompts.len());
+        bad(&["prompts"], sentence, "remove some");
+    }
+    for (name, prompt) in &settings.prompts {
+        let path = ["prompts", name.as_str()];
+        if !own_prompt::is_valid_name(name) {
+            let sentence = format!("`{name}` is not a valid name of a prompt");
+            bad(&path, sentence, "use 1 to 64 ASCII letters, digits, `_` and `-`");
+        }
+        if let Some(reason) = text_fault(&prompt.text) {
+            bad(&path, format!("`prompts.{name}.text` {reason}"), "give the text of the prompt as `text`");
+        }
+        if prompt.description.as_ref().is_some_and(|text| text.len() > MAX_DESCRIPTION_BYTES) {
+            let sentence =
+                format!("`prompts.{name}.description` is over the limit of {MAX_DESCRIPTION_BYTES} bytes");
+            bad(&path, sentence, "shorten it");
+        }
+        let mut others = settings.personas.iter().filter(|(_, persona)| persona.prompt.is_some());
+        if let Some((other, _)) = others.find(|(other, _)| persona::prompt_name(other) == *name) {
+            let sentence = format!("the prompt of the persona `{other}` is also called `{name}`");
+            bad(&path, sentence, "give the prompt another name");
+        }
+    }
+}
+
+/// The reason why a text cannot be a prompt.
+fn text_fault(text: &str) -> Option<String> {
+    match text.trim().is_empty() {
+        true => Some("is empty".to_owned()),
+        false => {
+            (text.len() > MAX_TEXT_BYTES).then(|| format!("is over the limit of {MAX_TEXT_BYTES} bytes"))
         }
     }
 }

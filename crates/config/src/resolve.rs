@@ -30,7 +30,7 @@ pub(crate) struct ResolvedSettings {
 }
 
 /// Settings whose errors stop the load, because their defaults could be less restrictive.
-const PROTECTIVE: [&str; 20] = [
+const PROTECTIVE: [&str; 21] = [
     "hooks",
     "listen",
     "data_dir",
@@ -39,6 +39,7 @@ const PROTECTIVE: [&str; 20] = [
     "auth",
     "groups",
     "personas",
+    "prompts",
     "policy",
     "approval",
     "files",

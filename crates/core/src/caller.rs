@@ -210,6 +210,11 @@ impl Caller {
         }
     }
 
+    /// Whether this is the owner of a gateway in `local` mode, who is its only user.
+    pub fn is_local_owner(&self) -> bool {
+        self.kind == CallerKind::Owner && self.identified_by == IdentifiedBy::Name
+    }
+
     /// Whether a user name in the configuration refers to this caller. The account name also refers to the operator on
     /// the machine, so rules for that name apply to them as well.
     pub fn is_named(&self, name: &str) -> bool {

@@ -1,5 +1,8 @@
 //! The names of the gateway's own tools.
 
+/// The name of the server that the gateway's own tools and prompts belong to.
+pub const OWN_SERVER: &str = "_toolbooth";
+
 /// Finds tools by what they do.
 pub const SEARCH: &str = "mcp_tool_search";
 /// Lists tools, page by page.

@@ -1,13 +1,15 @@
 //! The permission decision: what a caller may see and use. Every list and every call uses it.
 //!
 //! Access needs the server's groups, the server's personas, a compatible compliance level, the tool list of the chosen
-//! persona, the operator's hiding rules and the bounds of the tool. Each of them only takes access away.
+//! persona, the operator's hiding rules, the bounds of the tool, and a key if users give their own to the server. Each
+//! of them only takes access away.
 
 mod visible;
 
 use crate::caller::{Admin, Caller};
 use crate::catalog::{Backing, Bounds, CatalogItem, ServerCatalog, Tool, ToolAccess};
 use crate::event::{Event, EventAudience};
+use crate::own_prompt::{OwnPrompt, PromptAudience};
 use crate::persona::{Persona, is_same_name};
 use crate::server::ServerEntry;
 use std::sync::Arc;
@@ -70,6 +72,7 @@ pub fn why_hidden(caller: &Caller, tool: &Tool) -> &'static str {
         return "compliance level";
     }
     match on_server(caller, server) {
+        Permission::Granted if server.lacks_key_of(&caller.user) => "no key",
         Permission::Hidden => "persona",
         Permission::Granted if caller.persona.is_some() => "persona or the tool's own bounds",
         Permission::Granted => "the tool's own bounds",
@@ -78,19 +81,22 @@ pub fn why_hidden(caller: &Caller, tool: &Tool) -> &'static str {
 
 /// Whether the bounds of a tool admit a caller.
 fn is_within(caller: &Caller, bounds: &Bounds, server: &ServerEntry) -> bool {
-    let Bounds { only_for, shadowed_for, groups, personas, backing } = bounds;
+    let Bounds { only_for, shadowed_for, groups, personas, backing, only_with, only_without } = bounds;
     let is = |name: &str| has_persona(caller, name);
+    let uses = |entry: &Arc<ServerEntry>| on_server(caller, entry) == Permission::Granted;
     only_for.as_deref().is_none_or(is)
         && !shadowed_for.iter().any(|name| is(name))
         && groups.as_ref().is_none_or(|groups| groups.iter().any(|group| caller.groups.contains(group)))
         && personas.as_ref().is_none_or(|personas| personas.iter().any(|name| is(name)))
+        && (only_with.is_empty() || only_with.iter().any(uses))
+        && !only_without.iter().any(uses)
         && (!server.is_virtual() || backing.iter().any(|backing| may_use(caller, backing)))
 }
 
 fn may_use(caller: &Caller, backing: &Backing) -> bool {
     match backing {
         Backing::Open => true,
-        Backing::Undiscovered(server) => on_server(caller, server) == Permission::Granted,
+        Backing::Undiscovered(server) => extent(caller, server) != ServerVisibility::Nothing,
         Backing::Tools(_) => on_backing(caller, backing).is_some(),
         Backing::Itself | Backing::Missing => false,
     }
@@ -125,6 +131,16 @@ pub fn on_item(caller: &Caller, offer: &CatalogItem) -> Permission {
     on_one(caller, &offer.server, |persona| persona.includes_item(server, &offer.key, &offer.exposed))
 }
 
+/// Decides on a prompt of the gateway's own.
+pub fn on_own_prompt(caller: &Caller, prompt: &OwnPrompt) -> Permission {
+    let granted = match prompt.audience() {
+        PromptAudience::Everyone => true,
+        PromptAudience::Groups(groups) => groups.iter().any(|group| caller.groups.contains(group)),
+        PromptAudience::Persona(name) => has_persona(caller, name),
+    };
+    if granted { Permission::Granted } else { Permission::Hidden }
+}
+
 /// How many of a server's tools a caller may see, without checking every tool.
 pub fn tools_extent(caller: &Caller, server: &ServerCatalog) -> ServerVisibility {
     match extent(caller, &server.entry) {
@@ -142,6 +158,8 @@ pub fn tools_extent(caller: &Caller, server: &ServerCatalog) -> ServerVisibility
 pub fn extent(caller: &Caller, server: &ServerEntry) -> ServerVisibility {
     match (on_server(caller, server), caller.persona.as_deref()) {
         (Permission::Hidden, _) => ServerVisibility::Nothing,
+        // The server listed its tools to a user with a key. Without one, the caller sees that there is a server.
+        (Permission::Granted, _) if server.lacks_key_of(&caller.user) => ServerVisibility::Nothing,
         (Permission::Granted, None) => ServerVisibility::Whole,
         (Permission::Granted, Some(_)) if server.is_own() => ServerVisibility::Whole,
         (Permission::Granted, Some(persona)) if persona.includes_whole_server(&server.personas) => {
@@ -185,7 +203,7 @@ pub fn on_event(caller: &Caller, event: &Event, known: &dyn EventSubjects) -> Pe
         EventAudience::User => event.user.as_deref() == Some(&*caller.user),
         EventAudience::Server => server()
             .and_then(|name| known.server(name))
-            .is_some_and(|entry| on_server(caller, &entry) == Permission::Granted),
+            .is_some_and(|entry| extent(caller, &entry) != ServerVisibility::Nothing),
         EventAudience::Tool => server()
             .zip(event.tool.as_deref())
             .and_then(|(server, tool)| known.tool(server, tool))
@@ -286,6 +304,26 @@ mod tests {
             let granted = on_server(&caller, &server) == Permission::Granted;
             assert_eq!(granted, expected == Allowed, "lists and calls agree: {mine:?} {theirs:?}");
         }
+    }
+
+    #[test]
+    fn tools_of_a_server_with_own_keys_are_shown_to_users_with_a_key() {
+        use crate::server::{OutboundAuth, UserKeyEntry};
+        let auth = UserKeyEntry::default();
+        let holders = auth.holders.clone();
+        let mut server = entry("shop");
+        server.auth = OutboundAuth::UserKey(auth);
+        let tool = Tool::bare(Arc::new(server.clone()), "buy", "shop_buy");
+        let (ann, bob) = (Caller::guest("ann", []), Caller::guest("bob", []));
+        assert_eq!(on_tool(&ann, &tool), Permission::Hidden);
+        holders.replace(["ann".to_owned()].into());
+        assert_eq!((on_tool(&ann, &tool), on_tool(&bob, &tool)), (Permission::Granted, Permission::Hidden));
+        // Also not for administrators, whose rights add no tools.
+        assert_eq!(on_tool(&Caller::owner("root"), &tool), Permission::Hidden);
+        assert_eq!(on_server(&bob, &server), Permission::Granted, "they see that there is a server");
+        assert_eq!(why_hidden(&bob, &tool), "no key");
+        holders.replace([].into());
+        assert_eq!(on_tool(&ann, &tool), Permission::Hidden, "a deleted key takes the tools away at once");
     }
 
     struct OneServer(Arc<ServerEntry>);

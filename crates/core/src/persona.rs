@@ -1,6 +1,7 @@
 //! Personas: named views of the catalog. A persona narrows what its caller may use and never widens it.
 
-use crate::catalog::{BadPattern, Tool, ToolPatterns};
+use crate::catalog::{BadPattern, Naming, NamingStyle, Tool, ToolPatterns};
+use crate::own_prompt;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -18,6 +19,12 @@ pub fn find<'a>(personas: &'a Personas, name: &str) -> Option<&'a Arc<Persona>> 
         let mut same = personas.iter().filter(|(known, _)| is_same_name(known, name));
         same.next().filter(|_| same.next().is_none()).map(|(_, persona)| persona)
     })
+}
+
+/// The name of a persona's prompt. Characters that clients do not accept are replaced.
+pub fn prompt_name(persona: &str) -> String {
+    let naming = Naming { style: NamingStyle::ServerTool, max_length: own_prompt::MAX_NAME };
+    naming.expose("persona", persona)
 }
 
 /// Which shared tools a persona inherits.
@@ -119,6 +126,13 @@ pub type Personas = BTreeMap<String, Arc<Persona>>;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_of_prompts_are_valid_for_every_client() {
+        assert_eq!(prompt_name("clerk"), "persona_clerk");
+        assert_eq!(prompt_name("Büro 2"), "persona_B_ro_2");
+        assert!(own_prompt::is_valid_name(&prompt_name(&"x".repeat(64))));
+    }
 
     #[test]
     fn names_compare_without_case_unless_that_is_ambiguous() {

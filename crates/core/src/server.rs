@@ -2,6 +2,7 @@
 
 use crate::answerer::{ApprovalBy, ConsentTerm};
 use crate::credential::is_credential;
+use crate::key_holders::KeyHolders;
 use crate::names::{EVERYONE, ServerName};
 use crate::redact;
 use crate::secret::{KnownSecrets, SecretText};
@@ -111,6 +112,29 @@ pub enum OutboundAuth {
     },
     /// OAuth: the gateway obtains and stores tokens.
     OAuth(OAuthEntry),
+    /// Each user gives a key of their own.
+    UserKey(UserKeyEntry),
+}
+
+/// A server whose users give their own keys.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct UserKeyEntry {
+    /// The header with the key; absent for `Authorization: Bearer …`.
+    pub header: Option<String>,
+    /// The users who have given one.
+    pub holders: KeyHolders,
+}
+
+impl UserKeyEntry {
+    /// The credential that a key makes.
+    pub fn with_key(&self, key: &str) -> OutboundAuth {
+        // Printing must not show it.
+        let key = SecretText::expanded("[redacted]", key);
+        match &self.header {
+            Some(header) => OutboundAuth::ApiKey { header: header.clone(), key },
+            None => OutboundAuth::Bearer(key),
+        }
+    }
 }
 
 /// The OAuth settings of one server; the rest is discovered.
@@ -325,16 +349,35 @@ impl ServerEntry {
     /// The values handed to this server that may be secret, for masking its error output and other logs, where masking
     /// a harmless word does no damage.
     pub fn secrets(&self) -> KnownSecrets {
-        self.given(SecretRule::Possible)
+        self.given(SecretRule::Possible, None)
     }
 
     /// The values handed to this server that are secret by their position, name or format, and must not appear in its
     /// results. Results are data, so plain words and numbers are not masked.
     pub fn credentials(&self) -> KnownSecrets {
-        self.given(SecretRule::Certain)
+        self.given(SecretRule::Certain, None)
     }
 
-    fn given(&self, rule: SecretRule) -> KnownSecrets {
+    /// Like [`Self::credentials`], with the key of one user.
+    pub fn credentials_with(&self, key: &str) -> KnownSecrets {
+        self.given(SecretRule::Certain, Some(key))
+    }
+
+    /// Decides by these users which callers have given a key.
+    #[must_use]
+    pub fn with_key_holders(mut self, holders: &KeyHolders) -> Self {
+        if let OutboundAuth::UserKey(entry) = &mut self.auth {
+            entry.holders = holders.clone();
+        }
+        self
+    }
+
+    /// Whether its users give their own keys, and this user has not given one.
+    pub fn lacks_key_of(&self, user: &str) -> bool {
+        matches!(&self.auth, OutboundAuth::UserKey(entry) if !entry.holders.contains(user))
+    }
+
+    fn given(&self, rule: SecretRule, key: Option<&str>) -> KnownSecrets {
         let mut found: Vec<&str> = Vec::new();
         match &self.transport {
             Transport::Stdio { command, args, env, .. } => {
@@ -358,7 +401,9 @@ impl ServerEntry {
             OutboundAuth::None => {}
             OutboundAuth::Bearer(key) | OutboundAuth::ApiKey { key, .. } => found.push(key.expose()),
             OutboundAuth::OAuth(entry) => found.extend(entry.client_secret.iter().map(SecretText::expose)),
+            OutboundAuth::UserKey(_) => {}
         }
+        found.extend(key);
         let passwords: Vec<&str> = found.iter().filter_map(|text| password_of(text)).collect();
         KnownSecrets::new(found.into_iter().chain(passwords))
     }
@@ -453,6 +498,13 @@ pub(crate) mod tests {
         assert_eq!(shown, "customers 123456789012 warehouse [redacted] [redacted]");
         let shown = entry.secrets().mask(text).into_owned();
         assert_eq!(shown, "[redacted] [redacted] [redacted] [redacted] [redacted]");
+    }
+
+    #[test]
+    fn a_users_key_is_masked_and_never_printed() {
+        let (entry, auth) = (entry("shop"), UserKeyEntry::default());
+        assert_eq!(entry.credentials_with("ann-key-1111").mask("ann-key-1111"), "[redacted]");
+        assert!(!format!("{:?}", auth.with_key("ann-key-1111")).contains("1111"));
     }
 
     #[test]

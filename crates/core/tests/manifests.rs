@@ -101,6 +101,7 @@ impl World {
             naming: &self.naming,
             gate: &self.gate,
             configured: &configured,
+            owner: &|_| None,
             earlier: &self.earlier,
         });
         self.earlier = assembly.parts.clone();

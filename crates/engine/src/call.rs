@@ -58,7 +58,7 @@ use serving::ProviderOutcome;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
-use toolbooth_core::call::{IncomingCall, Judgement, authorise, draft, judge, resolve, route};
+use toolbooth_core::call::{CallFault, IncomingCall, Judgement, authorise, draft, judge, resolve, route};
 use toolbooth_core::exposure::meta;
 use toolbooth_core::fault::Problem;
 use toolbooth_upstream::CallLink;
@@ -141,7 +141,13 @@ impl CallPipeline {
             let caller = incoming.caller.clone();
             let resolved = resolve(incoming, &catalog).map_err(|fault| {
                 self.audit.record_hidden_tool(&catalog, &caller, &fault);
-                readiness.explain(fault.into())
+                match &fault {
+                    CallFault::UnknownTool { name } => match self.servers.missing_key(name, &caller) {
+                        Some(missing) => Problem::of(&missing),
+                        None => readiness.explain(fault.into()),
+                    },
+                    _ => readiness.explain(fault.into()),
+                }
             })?;
             let permitted = authorise(resolved)?;
             let situation = self.decisions.situation(&permitted, record.approval(), &self.clock);

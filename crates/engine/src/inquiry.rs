@@ -1,6 +1,6 @@
 //! Requests other than tool calls: prompts, resources, completions. The same permissions apply.
 
-use crate::answer::Answer;
+use crate::answer::{Answer, ResultFacts};
 use crate::call::{Deadline, QuestionHandling, ask_to_open_urls, only_declared, put_questions, read_answer};
 use crate::catalog::LiveCatalog;
 use crate::server_table::ServerTable;
@@ -18,6 +18,8 @@ use toolbooth_core::clock::Clock;
 use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::json::{Member, RawJson, with_members};
 use toolbooth_core::names::ServerName;
+use toolbooth_core::own_names::OWN_SERVER;
+use toolbooth_core::own_prompt::OwnPrompt;
 use toolbooth_core::permission::{Compatibility, compatibility};
 use toolbooth_core::redact;
 use toolbooth_store::Store;
@@ -95,6 +97,10 @@ impl Inquiries {
     /// Handles `prompts/get`.
     pub async fn get_prompt(&self, inquiry: Inquiry, link: &CallLink) -> Result<Answer, Problem> {
         let name = inquiry.text("name")?;
+        let own = self.catalog.load().own_prompt(&name, &inquiry.caller).map(OwnPrompt::result);
+        if let Some(result) = own {
+            return Ok(self.answer_own("prompts/get", result, &inquiry).await);
+        }
         let readiness = self.catalog.wait_for_prompt(&name, &inquiry.caller).await;
         let catalog = self.catalog.load();
         let Some(prompt) = catalog.prompt(&name, &inquiry.caller) else {
@@ -130,6 +136,14 @@ impl Inquiries {
             reference.member(key).as_ref().and_then(RawJson::string).map(|text| text.into_owned())
         };
         match (member("type").as_deref(), member("name"), member("uri")) {
+            // The gateway's own prompts have no arguments to complete.
+            (Some("ref/prompt"), Some(name), _)
+                if self.catalog.load().own_prompt(&name, &inquiry.caller).is_some() =>
+            {
+                let nothing =
+                    serde_json::json!({ "completion": { "values": [], "total": 0, "hasMore": false } });
+                Ok(self.answer_own("completion/complete", RawJson::from_value(&nothing), &inquiry).await)
+            }
             (Some("ref/prompt"), Some(name), _) => {
                 let readiness = self.catalog.wait_for_prompt(&name, &inquiry.caller).await;
                 let catalog = self.catalog.load();
@@ -195,6 +209,16 @@ impl Inquiries {
         };
         self.audit_inquiry(server, method, params, inquiry, ending, began.elapsed()).await;
         answer
+    }
+
+    /// Answers a request about a prompt of the gateway's own, which no server is asked for.
+    async fn answer_own(&self, method: &'static str, result: RawJson, inquiry: &Inquiry) -> Answer {
+        if let Ok(server) = OWN_SERVER.parse::<ServerName>() {
+            self.audit_inquiry(&server, method, &inquiry.params, inquiry, ("done", None), Duration::ZERO)
+                .await;
+        }
+        let facts = ResultFacts::default();
+        Answer::Result { result, era: Era::Legacy, facts, warnings: Vec::new() }
     }
 
     /// Writes a request to the audit. Such requests only read.

@@ -1,7 +1,8 @@
-//! Storage of the gateway's own OAuth tokens for servers: one sealed file per server, in the data folder.
+//! Storage of the gateway's own OAuth tokens for servers, and of users' keys: one sealed file per server, in the data
+//! folder.
 //!
 //! The key is in the store's key file, so neither the vault file nor the database alone reveals a token. A file that
-//! cannot be opened counts as empty: at worst, the user has to sign in again.
+//! cannot be opened counts as empty: at worst, users have to sign in or give their keys again.
 
 use crate::keys::sealing_key;
 use async_trait::async_trait;
@@ -15,7 +16,9 @@ use std::sync::Arc;
 use tokio::sync::{Mutex, OnceCell};
 use toolbooth_core::clock::Clock;
 use toolbooth_core::names::ServerName;
+use toolbooth_core::server::ServerEntry;
 use toolbooth_store::Store;
+use toolbooth_upstream::UserKeys;
 use toolbooth_upstream::oauth::TokenVault;
 use toolbooth_wire::state::Sealer;
 
@@ -54,6 +57,13 @@ impl Vaults {
     /// The clock by which their tokens expire.
     pub fn clock(&self) -> &Arc<Clock> {
         &self.clock
+    }
+
+    /// The keys that users give to a server; `None` if it is not a remote server. They are not loaded yet.
+    pub fn user_keys(&self, entry: &ServerEntry) -> Option<Arc<UserKeys>> {
+        let origin = UserKeys::origin_of(entry)?;
+        let keys = UserKeys::new(entry.name.to_string(), &origin, self.of(&entry.name), self.clock.clone());
+        Some(Arc::new(keys))
     }
 
     /// The vault of one server.

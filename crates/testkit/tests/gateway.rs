@@ -93,6 +93,8 @@ mod overload;
 mod ownership;
 #[path = "gateway/plans.rs"]
 mod plans;
+#[path = "gateway/prompts.rs"]
+mod prompts;
 #[path = "gateway/quality.rs"]
 mod quality;
 #[path = "gateway/record.rs"]
@@ -153,5 +155,7 @@ mod telemetry;
 mod token_users;
 #[path = "gateway/untrusted_servers.rs"]
 mod untrusted_servers;
+#[path = "gateway/user_keys.rs"]
+mod user_keys;
 #[path = "gateway/user_quotas.rs"]
 mod user_quotas;

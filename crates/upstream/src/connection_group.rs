@@ -37,7 +37,7 @@ impl ConnectionKey {
         self.spare > 0
     }
 
-    /// The user whose connection limit it counts against.
+    /// The user whose connection limit it counts against, and whose key it uses if users give their own.
     pub(crate) fn user(&self) -> Option<&str> {
         self.sharing.user()
     }

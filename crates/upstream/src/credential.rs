@@ -1,4 +1,9 @@
-//! The gateway's own credential for a server. Nothing a caller sent can become one.
+//! The credential for a server: the gateway's own, or one that a user has stored for their own calls. Nothing else a
+//! caller sent can become one.
+
+mod user_keys;
+
+pub use user_keys::{KeyChange, MAX_KEY_BYTES, UserKeyError, UserKeyStatus, UserKeys};
 
 use crate::error::Remedy;
 use crate::oauth::{Authorizer, OAuthError, RetryDecision};
@@ -19,6 +24,10 @@ pub enum ServerCredential {
     Fixed(HeaderName, HeaderValue),
     /// OAuth tokens, renewed when they expire or are refused.
     OAuth(Arc<Authorizer>),
+    /// The keys of all users. Nothing is sent with it: each connection has the credential of one user.
+    UserKeys(Arc<UserKeys>),
+    /// The key of one user, as a header.
+    OfUser(HeaderName, HeaderValue),
 }
 
 impl fmt::Debug for ServerCredential {
@@ -27,16 +36,20 @@ impl fmt::Debug for ServerCredential {
             Self::None => "None",
             Self::Fixed(..) => "Fixed(..)",
             Self::OAuth(_) => "OAuth(..)",
+            Self::UserKeys(_) => "UserKeys(..)",
+            Self::OfUser(..) => "OfUser(..)",
         })
     }
 }
 
 impl ServerCredential {
-    /// The credential of a configuration; `None` if the value is not valid in a header. OAuth is set up
-    /// elsewhere because it needs a vault.
+    /// The credential of a configuration; `None` if the value is not valid in a header. OAuth and users' keys are set up
+    /// elsewhere because they need a vault.
     pub fn fixed(auth: &OutboundAuth) -> Option<Self> {
         let (name, text) = match auth {
-            OutboundAuth::None | OutboundAuth::OAuth(_) => return Some(Self::None),
+            OutboundAuth::None | OutboundAuth::OAuth(_) | OutboundAuth::UserKey(_) => {
+                return Some(Self::None);
+            }
             OutboundAuth::Bearer(token) => (AUTHORIZATION, format!("Bearer {}", token.expose())),
             OutboundAuth::ApiKey { header, key } => {
                 (HeaderName::from_bytes(header.as_bytes()).ok()?, key.expose().to_owned())
@@ -50,8 +63,8 @@ impl ServerCredential {
     /// The header with the credential, if there is one.
     pub async fn header(&self) -> Option<(HeaderName, HeaderValue)> {
         match self {
-            Self::None => None,
-            Self::Fixed(name, value) => Some((name.clone(), value.clone())),
+            Self::None | Self::UserKeys(_) => None,
+            Self::Fixed(name, value) | Self::OfUser(name, value) => Some((name.clone(), value.clone())),
             Self::OAuth(authorizer) => {
                 // Boxed: most servers need no token, and the large future would be part of every call.
                 let token = Box::pin(authorizer.bearer()).await?;
@@ -62,11 +75,11 @@ impl ServerCredential {
         }
     }
 
-    /// OAuth tokens to mask in everything the server sends. Configured secrets are masked separately.
+    /// OAuth tokens to mask in everything the server sends. Configured secrets and users' keys are masked separately.
     pub(crate) fn secrets(&self) -> [KnownSecrets; 2] {
         match self {
-            Self::None | Self::Fixed(..) => Default::default(),
             Self::OAuth(authorizer) => authorizer.secrets(),
+            Self::None | Self::Fixed(..) | Self::UserKeys(_) | Self::OfUser(..) => Default::default(),
         }
     }
 
@@ -87,6 +100,7 @@ impl ServerCredential {
         match self {
             Self::OAuth(_) => Remedy::SignIn,
             Self::None | Self::Fixed(..) => Remedy::Configure,
+            Self::UserKeys(_) | Self::OfUser(..) => Remedy::GiveKey,
         }
     }
 
@@ -102,7 +116,7 @@ impl ServerCredential {
                     None
                 }
             },
-            Self::None | Self::Fixed(..) => None,
+            Self::None | Self::Fixed(..) | Self::UserKeys(_) | Self::OfUser(..) => None,
         }
     }
 }

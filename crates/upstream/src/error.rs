@@ -23,6 +23,8 @@ pub enum Remedy {
     SignIn,
     /// Change the configuration.
     Configure,
+    /// The user gives another key.
+    GiveKey,
 }
 
 /// The stages of connecting to a server.
@@ -130,6 +132,12 @@ pub enum UpstreamError {
         /// What fixes it.
         remedy: Remedy,
     },
+    /// The server needs a key of the caller's own, and the caller has not given one.
+    #[error("server `{server}` needs your own key, and you have not given one")]
+    NeedsKey {
+        /// The server.
+        server: String,
+    },
     /// The server no longer knows the session.
     #[error("server `{server}` ended the session")]
     SessionExpired {
@@ -226,6 +234,7 @@ impl UpstreamError {
             | Self::StartFailed { .. }
             | Self::StartTimeout { .. }
             | Self::NeedsAuth { .. }
+            | Self::NeedsKey { .. }
             | Self::SessionExpired { .. }
             | Self::Overloaded { .. }
             | Self::Busy { .. }
@@ -239,6 +248,11 @@ impl UpstreamError {
             | Self::AskedTooMuch { .. } => SentStatus::Maybe,
         }
     }
+}
+
+/// How a user gives a key to a server.
+pub fn give_key(server: &str) -> String {
+    format!("give it with `toolbooth servers key set {server}`, or with PUT /servers/{server}/key")
 }
 
 /// The prefix of reasons that concern a process.
@@ -275,6 +289,7 @@ impl Fault for UpstreamError {
             Self::TooLarge { .. } => "server.answer-too-large",
             Self::BadAnswer { .. } => "server.bad-answer",
             Self::NeedsAuth { .. } => "server.needs-auth",
+            Self::NeedsKey { .. } => "server.needs-key",
             Self::SessionExpired { .. } => "server.session-expired",
             Self::Busy { .. } | Self::ShareUsed { .. } | Self::Overloaded { .. } => "server.busy",
             Self::Flooded { .. } => "server.flood",
@@ -286,7 +301,10 @@ impl Fault for UpstreamError {
     fn blame(&self) -> Blame {
         match self {
             Self::NotStarted(problem) => problem.blame,
-            Self::ShareUsed { .. } => Blame::Caller,
+            // One user's key says nothing about the server's health for others.
+            Self::ShareUsed { .. }
+            | Self::NeedsKey { .. }
+            | Self::NeedsAuth { remedy: Remedy::GiveKey, .. } => Blame::Caller,
             _ => Blame::Upstream,
         }
     }
@@ -324,6 +342,10 @@ impl Fault for UpstreamError {
             Self::NeedsAuth { server, remedy: Remedy::Configure, .. } => Some(format!(
                 "set `auth` in its configuration; with \"oauth\", `toolbooth servers login {server}` signs in"
             )),
+            Self::NeedsKey { server } => Some(give_key(server)),
+            Self::NeedsAuth { server, remedy: Remedy::GiveKey, .. } => {
+                Some(format!("the server refused your key; `toolbooth servers key set {server}` replaces it"))
+            }
             Self::ShareUsed { .. } => Some(
                 "end calls or sessions that you do not need; idle connections are closed automatically"
                     .into(),

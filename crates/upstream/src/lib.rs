@@ -29,6 +29,7 @@ pub mod process;
 mod question_limits;
 pub mod remote_parts;
 pub mod rest_tool;
+mod retry_after;
 mod server_requests;
 mod spares;
 pub mod state;
@@ -38,6 +39,7 @@ mod unreadable;
 pub mod websocket;
 
 pub use connection::Connection;
+pub use credential::{KeyChange, MAX_KEY_BYTES, UserKeyError, UserKeyStatus, UserKeys};
 pub use error::{Remedy, UpstreamError};
 pub use lease::ConnectionLease;
 pub use link::{CallLink, ClientQuestion, LinkEvent, LinkEvents};

@@ -9,7 +9,7 @@
 use crate::capabilities::ClientCapabilities;
 use crate::connection::{Connection, SharedConnection};
 use crate::connection_group::{ConnectionGroup, ConnectionKey, SharingGroup};
-use crate::credential::ServerCredential;
+use crate::credential::{KeyChange, ServerCredential, UserKeys};
 use crate::error::UpstreamError;
 use crate::lease::{ConnectionLease, takes_turns};
 use crate::list_changes;
@@ -32,6 +32,12 @@ use toolbooth_wire::Era;
 pub(crate) const MAX_CONNECTIONS: usize = 256;
 /// Maximum number of them per user, so that one user cannot take all of them.
 pub(crate) const USER_SHARE: usize = 32;
+/// How many users' keys are tried at a time to list a server's tools.
+const MAX_LISTERS: usize = 8;
+/// How long calls may finish on a connection whose key was replaced.
+const DRAIN_LIMIT: Duration = Duration::from_secs(60);
+/// How often such a connection is looked at.
+const DRAIN_CHECK: Duration = Duration::from_millis(50);
 /// How long a new connection waits for questions that do not belong to a call.
 const SETTLE: Duration = Duration::from_millis(30);
 
@@ -63,6 +69,8 @@ pub struct Pool {
     stderr: StderrTail,
     notices: mpsc::Sender<ServerNotice>,
     primary: ArcSwapOption<Connection>,
+    /// The user whose key the primary connection uses, if users give their own.
+    lister: Mutex<Option<String>>,
     /// The connection that last announced a list change. Servers that keep state per process may not show the
     /// change on the others.
     informant: Mutex<Weak<Connection>>,
@@ -90,6 +98,7 @@ impl Pool {
             stderr,
             notices,
             primary: ArcSwapOption::empty(),
+            lister: Mutex::default(),
             informant: Mutex::default(),
             others: Mutex::default(),
             spares_changed: Notify::new(),
@@ -101,7 +110,23 @@ impl Pool {
     pub fn authorizer(&self) -> Option<&Arc<Authorizer>> {
         match &self.credential {
             ServerCredential::OAuth(authorizer) => Some(authorizer),
-            ServerCredential::None | ServerCredential::Fixed(..) => None,
+            _ => None,
+        }
+    }
+
+    /// The keys of the server's users, if they give their own.
+    pub fn user_keys(&self) -> Option<&Arc<UserKeys>> {
+        match &self.credential {
+            ServerCredential::UserKeys(keys) => Some(keys),
+            _ => None,
+        }
+    }
+
+    /// Fails for a user who has to give a key first.
+    pub(crate) fn check_key(&self, caller: &Caller) -> Result<(), UpstreamError> {
+        match self.user_keys() {
+            Some(keys) if keys.status(&caller.user).is_none() => Err(keys.missing()),
+            _ => Ok(()),
         }
     }
 
@@ -118,10 +143,43 @@ impl Pool {
 
     /// Opens the gateway's own connection.
     pub async fn open_primary(&self, hint: Option<Era>) -> Result<SharedConnection, UpstreamError> {
-        let connection =
-            Arc::new(self.open(hint, ClientCapabilities::EVERYTHING, self.notices.clone()).await?);
-        self.primary.store(Some(connection.clone()));
-        Ok(connection)
+        let everything = ClientCapabilities::EVERYTHING;
+        let Some(keys) = self.user_keys() else {
+            let connection = Arc::new(self.open(hint, everything, self.notices.clone(), None).await?);
+            self.primary.store(Some(connection.clone()));
+            return Ok(connection);
+        };
+        let mut refusal = keys.missing();
+        for user in keys.listers(MAX_LISTERS) {
+            match self.open(hint, everything, self.notices.clone(), Some(&user)).await {
+                Ok(connection) => {
+                    let connection = Arc::new(connection);
+                    *self.lister.lock().unwrap_or_else(PoisonError::into_inner) = Some(user);
+                    self.primary.store(Some(connection.clone()));
+                    return Ok(connection);
+                }
+                // Another user's key may be accepted.
+                Err(error @ (UpstreamError::NeedsAuth { .. } | UpstreamError::NeedsKey { .. })) => {
+                    refusal = error
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Err(refusal)
+    }
+
+    /// Whether the primary connection uses this user's key.
+    pub(crate) fn is_lister(&self, user: &str) -> bool {
+        self.lister.lock().unwrap_or_else(PoisonError::into_inner).as_deref() == Some(user)
+    }
+
+    /// Notes that the server refused the key of the primary connection. Returns whether another key is worth a try.
+    pub(crate) fn note_refused_lister(&self, error: &UpstreamError) -> bool {
+        let Some(keys) = self.user_keys() else { return false };
+        if let Some(user) = &*self.lister.lock().unwrap_or_else(PoisonError::into_inner) {
+            keys.note_outcome(user, &Err::<(), _>(error.clone()));
+        }
+        keys.has_usable_key()
     }
 
     /// Subscribes to list changes on the gateway's own connection.
@@ -134,18 +192,34 @@ impl Pool {
         hint: Option<Era>,
         capabilities: ClientCapabilities,
         notices: mpsc::Sender<ServerNotice>,
+        user: Option<&str>,
     ) -> Result<Connection, UpstreamError> {
-        self.open_context
+        // A key that was replaced meanwhile was not the one that the server accepted or refused.
+        let given_at = |keys: &UserKeys, user: &str| keys.status(user).map(|status| status.set_at_ms);
+        let before = self.user_keys().zip(user).and_then(|(keys, user)| given_at(keys, user));
+        let (credential, secrets) = match (self.user_keys(), user) {
+            (Some(keys), Some(user)) => keys.credential(user, &self.entry)?,
+            (Some(keys), None) => return Err(keys.missing()),
+            (None, _) => (self.credential.clone(), self.secrets.clone()),
+        };
+        let opened = self
+            .open_context
             .open(OpenRequest {
                 entry: &self.entry,
                 hint,
                 capabilities: capabilities.to_json(),
-                secrets: &self.secrets,
+                secrets: &secrets,
                 stderr: &self.stderr,
-                credential: self.credential.clone(),
+                credential,
                 notices,
             })
-            .await
+            .await;
+        if let (Some(keys), Some(user)) = (self.user_keys(), user)
+            && given_at(keys, user) == before
+        {
+            keys.note_outcome(user, &opened);
+        }
+        opened
     }
 
     /// Leases a connection for a call: the callers' own, or a spare if they wait for its turn.
@@ -178,6 +252,7 @@ impl Pool {
         caller: &Caller,
         client: &ClientFacts,
     ) -> Result<ConnectionGroup, UpstreamError> {
+        self.check_key(caller)?;
         let Some(primary) = self.primary.load_full() else {
             return Err(UpstreamError::Unreachable {
                 server: self.entry.name.to_string(),
@@ -207,6 +282,8 @@ impl Pool {
     fn sharing(&self, caller: &Caller, primary: &Connection) -> SharingGroup {
         let user = || SharingGroup::User(caller.user.to_string());
         match (self.entry.share, caller.kind) {
+            // A connection with a user's key serves that user alone, whatever the entry says.
+            (Share::All | Share::User | Share::Auto, _) if self.user_keys().is_some() => user(),
             (Share::All, _) | (Share::User | Share::Auto, CallerKind::Owner) => SharingGroup::All,
             (Share::User, CallerKind::Guest) => user(),
             // A server without state between calls needs no separation.
@@ -246,7 +323,15 @@ impl Pool {
         let opened = cell
             .get_or_try_init(|| async {
                 let (notices, inbox) = mpsc::channel(16);
-                let connection = Arc::new(self.open(Some(model.era), capabilities, notices).await?);
+                let connection = self.open(Some(model.era), capabilities, notices, key.user()).await?;
+                let connection = Arc::new(connection);
+                if let (Some(keys), Some(user)) = (self.user_keys(), key.user())
+                    && keys.status(user).is_none()
+                {
+                    // The key was deleted meanwhile.
+                    connection.close().await;
+                    return Err(keys.missing());
+                }
                 tokio::spawn(watch(Arc::downgrade(self), Arc::downgrade(&connection), key.clone(), inbox));
                 connection.peer.listen();
                 if connection.turns.is_some() {
@@ -297,6 +382,32 @@ impl Pool {
         futures_util::future::join_all(idle.iter().map(|connection| connection.close())).await;
     }
 
+    /// Takes the connections of a user whose key changed out of the pool, and closes them.
+    pub(crate) async fn close_of_user(&self, user: &str, change: KeyChange) {
+        let connections: Vec<SharedConnection> = {
+            let mut others = self.others();
+            let taken = others.extract_if(|key, _| key.user() == Some(user));
+            taken.filter_map(|(_, cell)| cell.get().cloned()).collect()
+        };
+        match change {
+            KeyChange::Deleted => {
+                futures_util::future::join_all(connections.iter().map(|connection| connection.close())).await;
+            }
+            KeyChange::Set => {
+                for connection in connections {
+                    tokio::spawn(drain(connection));
+                }
+            }
+        }
+    }
+
+    /// Closes the gateway's own connection and leaves those of callers open.
+    pub(crate) async fn close_primary(&self) {
+        if let Some(primary) = self.primary.swap(None) {
+            primary.close().await;
+        }
+    }
+
     /// Closes all connections.
     pub async fn close(&self) {
         let mut connections: Vec<SharedConnection> = self.primary.swap(None).into_iter().collect();
@@ -318,11 +429,11 @@ async fn watch(
         let Some(pool) = pool.upgrade() else { return };
         match notice {
             ServerNotice::Closed(_) => {
-                pool.others().remove(&key);
+                forget_lost(&pool, &key, &connection);
                 return;
             }
             ServerNotice::Flooded(reason) => {
-                pool.others().remove(&key);
+                forget_lost(&pool, &key, &connection);
                 pool.stderr.note(&format!("(the gateway ended a connection: {reason})"));
                 return;
             }
@@ -336,6 +447,27 @@ async fn watch(
             other => other.pass_on(&pool.notices),
         }
     }
+}
+
+/// Removes a lost connection from the pool, unless another has taken its place.
+fn forget_lost(pool: &Pool, key: &ConnectionKey, lost: &Weak<Connection>) {
+    let mut others = pool.others();
+    let is_it = |open: &SharedConnection| std::ptr::eq(Arc::as_ptr(open), lost.as_ptr());
+    if others.get(key).is_some_and(|cell| cell.get().is_none_or(is_it)) {
+        others.remove(key);
+    }
+}
+
+/// Closes a connection that is no longer in the pool when its calls have ended.
+async fn drain(connection: SharedConnection) {
+    let ended = async {
+        // Each call holds a reference.
+        while Arc::strong_count(&connection) > 1 {
+            tokio::time::sleep(DRAIN_CHECK).await;
+        }
+    };
+    let _ = tokio::time::timeout(DRAIN_LIMIT, ended).await;
+    connection.close().await;
 }
 
 /// Closes the longest idle connection, of the given user if there is one. Returns `false` if all are in use.

@@ -2,8 +2,8 @@
 
 use crate::backoff::Backoff;
 use crate::connection::SharedConnection;
+use crate::credential::{KeyChange, ServerCredential};
 use crate::error::{StartStage, UpstreamError};
-use crate::http::ServerCredential;
 use crate::lease::ConnectionLease;
 use crate::open::OpenContext;
 use crate::peer::ServerNotice;
@@ -85,6 +85,8 @@ enum SupervisorCommand {
     Connect,
     Disconnect,
     Restart,
+    /// Open the gateway's own connection again, because a user's key changed. Other connections stay open.
+    Reopen,
     /// Dropping the sender reports that the lists are in the catalog.
     Refresh(oneshot::Sender<()>),
     Stop(oneshot::Sender<()>),
@@ -144,6 +146,23 @@ impl Supervised {
         self.state.borrow().clone()
     }
 
+    /// The server's state for a caller, who may have to give a key first.
+    pub fn state_for(&self, caller: &Caller) -> ServerState {
+        match self.pool.user_keys() {
+            Some(keys) => keys.state_for(&caller.user, self.state()),
+            None => self.state(),
+        }
+    }
+
+    /// Replaces the connections of a user whose key was set or deleted.
+    pub async fn key_changed(&self, user: &str, change: KeyChange) {
+        self.pool.close_of_user(user, change).await;
+        let is_affected = self.pool.primary().is_none() || self.pool.is_lister(user);
+        if is_affected && !self.is_held_off.load(Ordering::Relaxed) {
+            let _ = self.commands.send(SupervisorCommand::Reopen).await;
+        }
+    }
+
     /// Leases a connection for a call. Waits while the server is connecting, connects it if it is
     /// disconnected, and fails immediately if it is down.
     pub async fn connection(
@@ -151,10 +170,18 @@ impl Supervised {
         caller: &Caller,
         client: &ClientFacts,
     ) -> Result<ConnectionLease, UpstreamError> {
+        self.pool.check_key(caller)?;
         if self.pool.primary().is_none() {
             Box::pin(self.ready()).await.map_err(|error| self.error_for(caller, error))?;
         }
-        pin!(self.pool.for_call(caller, client)).await.map_err(|error| self.error_for(caller, error))
+        let mut leased = pin!(self.pool.for_call(caller, client)).await;
+        let is_replaced = || self.pool.user_keys().is_some() && self.pool.primary().is_none();
+        if matches!(leased, Err(UpstreamError::Unreachable { .. })) && is_replaced() {
+            // The key of the primary connection changed meanwhile.
+            Box::pin(self.ready()).await.map_err(|error| self.error_for(caller, error))?;
+            leased = Box::pin(self.pool.for_call(caller, client)).await;
+        }
+        leased.map_err(|error| self.error_for(caller, error))
     }
 
     /// Removes details of the gateway's machine, such as commands and folders, from an error unless the
@@ -280,6 +307,8 @@ struct Supervisor {
 /// The next step of the supervision task.
 enum NextStep {
     Connect,
+    /// Connect again, with the connections of callers left open.
+    Reopen,
     Wait,
     Pause(Duration),
     Stop(Option<oneshot::Sender<()>>),
@@ -290,7 +319,7 @@ impl Supervisor {
         let mut next = first;
         loop {
             next = match next {
-                NextStep::Connect => self.connect().await,
+                NextStep::Connect | NextStep::Reopen => self.connect().await,
                 NextStep::Wait => self.wait(None).await,
                 NextStep::Pause(pause) => self.wait(Some(pause)).await,
                 NextStep::Stop(done) => {
@@ -330,9 +359,12 @@ impl Supervisor {
                 self.set(ServerState::Disconnected);
                 NextStep::Wait
             }
-            Some(SupervisorCommand::Connect | SupervisorCommand::Restart | SupervisorCommand::Refresh(_)) => {
-                NextStep::Connect
-            }
+            Some(
+                SupervisorCommand::Connect
+                | SupervisorCommand::Restart
+                | SupervisorCommand::Reopen
+                | SupervisorCommand::Refresh(_),
+            ) => NextStep::Connect,
         }
     }
 
@@ -351,6 +383,10 @@ impl Supervisor {
                 // A connection attempt is already running.
                 Some(SupervisorCommand::Connect | SupervisorCommand::Refresh(_)) => continue,
                 Some(SupervisorCommand::Restart) => NextStep::Connect,
+                Some(SupervisorCommand::Reopen) => {
+                    self.pool.close_primary().await;
+                    return NextStep::Reopen;
+                }
                 Some(SupervisorCommand::Disconnect) => {
                     self.set(ServerState::Disconnected);
                     NextStep::Wait
@@ -368,7 +404,14 @@ impl Supervisor {
                 self.publish(discovery, connection.era).await;
                 self.set(ServerState::Connected);
                 let next = self.watch(&connection).await;
-                self.pool.close().await;
+                match next {
+                    NextStep::Reopen => {
+                        // Calls wait for the new connection from now on.
+                        self.set(ServerState::Connecting);
+                        self.pool.close_primary().await;
+                    }
+                    _ => self.pool.close().await,
+                }
                 if since.elapsed() >= STABLE_AFTER {
                     self.backoff = Backoff::default();
                 }
@@ -395,7 +438,15 @@ impl Supervisor {
     /// Records a failure and decides when to retry.
     fn failed(&mut self, error: &UpstreamError) -> NextStep {
         let problem = Problem::of(error);
+        if matches!(error, UpstreamError::NeedsKey { .. }) {
+            // Connecting makes no sense until a user gives a key.
+            self.set(ServerState::NeedsAuth(problem));
+            return NextStep::Wait;
+        }
         if matches!(error, UpstreamError::NeedsAuth { .. }) {
+            if self.pool.note_refused_lister(error) {
+                return NextStep::Reopen;
+            }
             self.set(ServerState::NeedsAuth(problem));
             return NextStep::Pause(self.backoff.longest());
         }
@@ -432,6 +483,7 @@ impl Supervisor {
                     None => return NextStep::Stop(None),
                     Some(SupervisorCommand::Stop(done)) => return NextStep::Stop(Some(done)),
                     Some(SupervisorCommand::Restart) => return NextStep::Connect,
+                    Some(SupervisorCommand::Reopen) => return NextStep::Reopen,
                     Some(SupervisorCommand::Connect) => {}
                     Some(SupervisorCommand::Disconnect) => {
                         self.set(ServerState::Disconnected);

@@ -2,9 +2,9 @@
 //! `toolbooth doctor` and the greeting of `toolbooth serve` show it.
 
 use crate::render;
-use toolbooth_config::settings::{AskDefault, AuthMode, ConsentSetting};
+use toolbooth_config::settings::{AskDefault, AuthMode, ConsentSetting, EffectSetting};
 use toolbooth_config::{LoadedConfig, ServerConfigState, Settings};
-use toolbooth_core::manifest::{ApprovalBy, ConsentTerm};
+use toolbooth_core::manifest::{ApprovalBy, ConsentTerm, Overlay, SafetyLevel, ToolTerms};
 use toolbooth_core::server::{ServerEntry, Share, Transport};
 
 /// The maximum number of names in a sentence.
@@ -40,8 +40,35 @@ pub fn held_calls(loaded: &LoadedConfig) -> Vec<ConfigNotice> {
             "`policy.consent: client` leaves this question to the clients",
         );
     }
+    let layers = settings.policy.layers.iter().flat_map(|layer| &layer.rules);
+    if layers.chain(&settings.policy.rules).any(|rule| rule.effect == EffectSetting::Ask) {
+        add("calls that a rule asks about wait for approval".into(), "edit `effect: ask` in `policy.rules`");
+    }
+    let of_manifests = loaded.manifests.iter().map(|manifest| (&manifest.name, &manifest.overlay));
+    let (always, first) = asking_tools(settings, of_manifests);
+    if !always.is_empty() {
+        let text = format!("every call of {} waits for approval", names(&always));
+        add(text, "edit `approval` or `safety_level` in the manifest");
+    }
+    if !first.is_empty() {
+        let text = format!("the first call of {} waits for consent", names(&first));
+        add(text, "`requires_consent: false` in the manifest turns this off");
+    }
     for entry in entries(loaded) {
         let name = &entry.name;
+        let overrides = entry.tools.overrides.iter();
+        let overrides: Vec<(&String, Overlay)> =
+            overrides.map(|(tool, fields)| (tool, ToolTerms::read_override(fields))).collect();
+        let (always, first) =
+            asking_tools(settings, overrides.iter().map(|(tool, overlay)| (*tool, overlay)));
+        if !always.is_empty() {
+            let text = format!("every call of {} on `{name}` waits for approval", names(&always));
+            add(text, "edit `approval` or `safety_level` in `tools.overrides` of the server");
+        }
+        if !first.is_empty() {
+            let text = format!("the first call of {} on `{name}` waits for consent", names(&first));
+            add(text, "edit `requires_consent` in `tools.overrides` of the server");
+        }
         let tools = &entry.tools.require_approval;
         if !tools.is_empty() {
             let text = format!("every call of {} on `{name}` waits for its caller", names(tools));
@@ -58,11 +85,31 @@ pub fn held_calls(loaded: &LoadedConfig) -> Vec<ConfigNotice> {
     notices
 }
 
+/// The tools of which every call is asked about, and those of which the first call is.
+fn asking_tools<'a>(
+    settings: &Settings,
+    tools: impl Iterator<Item = (&'a String, &'a Overlay)>,
+) -> (Vec<String>, Vec<String>) {
+    let (mut always, mut first) = (Vec::new(), Vec::new());
+    for (name, overlay) in tools {
+        let approval = overlay.approval.and_then(ApprovalBy::answerer);
+        if approval.or(overlay.safety_level.and_then(SafetyLevel::answerer)).is_some() {
+            always.push(name.clone());
+        } else if overlay.requires_consent == Some(true) && asks_written_consent(settings) {
+            first.push(name.clone());
+        }
+    }
+    (always, first)
+}
+
+/// Whether a written `requires_consent` is asked by the gateway, and consent by default is not.
+fn asks_written_consent(settings: &Settings) -> bool {
+    settings.auth.mode != AuthMode::Local && settings.policy.consent == ConsentSetting::Client
+}
+
 /// Whether `requires_consent` in the entry of a server is asked by the gateway.
 fn asks_consent(settings: &Settings, entry: &ServerEntry) -> bool {
-    settings.auth.mode != AuthMode::Local
-        && settings.policy.consent == ConsentSetting::Client
-        && entry.defaults.requires_consent == ConsentTerm::Written
+    asks_written_consent(settings) && entry.defaults.requires_consent == ConsentTerm::Written
 }
 
 /// The servers that have a process for each user.
@@ -130,6 +177,26 @@ mod tests {
         for (output, expected) in cases {
             assert_eq!(missing_variables(output, set), expected, "{output}");
         }
+    }
+
+    #[test]
+    fn tools_are_named_whose_calls_will_be_held() {
+        let overlay = |fields: serde_json::Value| ToolTerms::read_override(&fields);
+        let tools = [
+            ("high", overlay(serde_json::json!({ "safety_level": "high" }))),
+            ("low", overlay(serde_json::json!({ "safety_level": "low" }))),
+            ("four_eyes", overlay(serde_json::json!({ "approval": "approver" }))),
+            ("exempt", overlay(serde_json::json!({ "approval": "none" }))),
+            ("written", overlay(serde_json::json!({ "requires_consent": true }))),
+        ]
+        .map(|(name, overlay)| (name.to_owned(), overlay));
+        let mut settings = Settings::default();
+        let found =
+            |settings: &Settings| asking_tools(settings, tools.iter().map(|(name, overlay)| (name, overlay)));
+        let always = vec!["high".to_owned(), "four_eyes".to_owned()];
+        assert_eq!(found(&settings), (always.clone(), Vec::new()), "`local` mode");
+        settings.auth.mode = AuthMode::Token;
+        assert_eq!(found(&settings), (always, vec!["written".to_owned()]));
     }
 
     #[test]

@@ -324,6 +324,10 @@ fn check_server(report: &mut DoctorReport, server: &Value) {
         "disabled" => report.note("server", Status::Ok, format!("{name}: disabled"), None),
         // Already reported by the checks of the configuration.
         "config_error" | "needs_trust" => {}
+        // Users give it their own keys; that the operator has not is not a fault of the gateway.
+        "needs_auth" if server["own_key"].is_object() => {
+            report.note("server", Status::Warn, format!("{name}: {reason}"), hint);
+        }
         "needs_auth" => report.note("server", Status::Fail, format!("{name}: {reason}"), hint),
         "connecting" => {
             report.note("server", Status::Warn, format!("{name}: still connecting"), Some(log_hint(server)));

@@ -26,6 +26,7 @@ pub mod reload;
 pub mod serve;
 mod server_view;
 pub mod servers;
+mod servers_key;
 mod servers_login;
 pub mod stdio;
 mod terms;

@@ -1,6 +1,7 @@
 //! `toolbooth servers`: shows and controls the servers.
 
 use super::server_view::{print_server, suggest, tone_of};
+use super::servers_key::{self, ServerKeyAction};
 use super::servers_login::{self, ServerLoginArguments};
 use super::{in_runtime, trust};
 use crate::embedded_gateway::{ServerSelection, not_running};
@@ -41,6 +42,11 @@ enum ServersAction {
     Login(ServerLoginArguments),
     /// Delete the stored sign-in to a server.
     Logout { name: String },
+    /// Give a server your own key, if its users give their own.
+    Key {
+        #[command(subcommand)]
+        action: Option<ServerKeyAction>,
+    },
 }
 
 /// Runs `toolbooth servers`.
@@ -53,7 +59,7 @@ pub fn run(global: &GlobalOptions, arguments: ServersArguments) -> CommandResult
                 GatewayHandle::require_running(global).await?
             }
             // These change the store.
-            ServersAction::Login(_) | ServersAction::Logout { .. } => {
+            ServersAction::Login(_) | ServersAction::Logout { .. } | ServersAction::Key { .. } => {
                 GatewayHandle::open_persistent(global).await?
             }
             _ => GatewayHandle::open(global).await?,
@@ -70,7 +76,16 @@ pub async fn within(
     global: &GlobalOptions,
     arguments: ServersArguments,
 ) -> CommandResult {
-    perform(gateway, global, &arguments.action.unwrap_or(ServersAction::List)).await
+    let action = arguments.action.unwrap_or(ServersAction::List);
+    if matches!(action, ServersAction::Key { action: Some(ServerKeyAction::Set { .. }) }) {
+        // The shell reads the input itself, and keeps a history of it.
+        return Err(CommandFailure::misuse(
+            "usage.shell-outside",
+            "a key is not read in the shell",
+            Some("run `toolbooth servers key set` in another terminal"),
+        ));
+    }
+    perform(gateway, global, &action).await
 }
 
 /// Connects or disconnects a server by its name.
@@ -107,6 +122,9 @@ async fn perform(gateway: &GatewayHandle, global: &GlobalOptions, action: &Serve
         ServersAction::Restart { name } => act(gateway, global, name, "restart").await,
         ServersAction::Login(arguments) => servers_login::login(gateway, global, arguments).await,
         ServersAction::Logout { name } => servers_login::logout(gateway, global, name).await,
+        ServersAction::Key { action } => {
+            servers_key::perform(gateway, global, action.as_ref().unwrap_or(&ServerKeyAction::List)).await
+        }
     }
 }
 
@@ -273,7 +291,7 @@ async fn logs(gateway: &GatewayHandle, global: &GlobalOptions, name: &str) -> Co
 async fn act(gateway: &GatewayHandle, global: &GlobalOptions, name: &str, action: &str) -> CommandResult {
     let passing = matches!(gateway, GatewayHandle::Embedded(embedded) if !embedded.is_session());
     if passing && action != "connect" {
-        return Err(CommandFailure::failed(not_running()));
+        return Err(CommandFailure::new(Exit::Unreachable, not_running()));
     }
     let answer = gateway
         .post(&format!("{action}ing `{name}`"), &format!("/servers/{}/{action}", segment(name)), None)

@@ -36,6 +36,13 @@ fn mistakes_on_the_command_line_are_explained() {
         --- exit 1
     "#]],
     );
+    // Words of the REST API are not tools.
+    for word in ["search", "lint"] {
+        let output = world.run(&format!("call {word}"));
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        let expected = format!("error[tool.unknown]: there is no tool `{word}`");
+        assert!(text.starts_with(&expected) && output.status.code() == Some(1), "{text}");
+    }
     world.check(
         "tools list --server hs",
         expect![[r#"
@@ -79,7 +86,7 @@ fn mistakes_on_the_command_line_are_explained() {
         error[gateway.not-running]: no gateway is running here
 
         hint: `toolbooth serve` starts one; --url names a remote one
-        --- exit 1
+        --- exit 5
     "#]],
     );
     world.check(
@@ -89,7 +96,7 @@ fn mistakes_on_the_command_line_are_explained() {
         error[gateway.not-running]: no gateway is running here
 
         hint: `toolbooth serve` starts one; --url names a remote one
-        --- exit 1
+        --- exit 5
     "#]],
     );
     world.check(

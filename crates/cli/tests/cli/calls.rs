@@ -35,6 +35,7 @@ fn undeclared_arguments_cause_a_warning() {
     let output = world.run(r#"call sh_probe --args '{"n": 1.50}'"#);
     let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(complaint.starts_with("error[call.invalid-arguments]"), "{complaint}");
+    assert_eq!(output.status.code(), Some(2), "like arguments that the command itself refuses");
 }
 
 #[test]

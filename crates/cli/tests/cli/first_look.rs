@@ -240,6 +240,7 @@ fn help_is_short() {
               logs        Show the last lines a server wrote to standard error
               login       Sign in to a server whose `auth` is `oauth`, in a browser
               logout      Delete the stored sign-in to a server
+              key         Give a server your own key, if its users give their own
 
             Options:
                   --config <FILE>   Configuration file; may repeat, later files win

@@ -7,7 +7,7 @@ use crate::finding::Severity;
 use crate::secrets::hide;
 use serde_json::{Map, Value as Json};
 use std::collections::BTreeMap;
-use toolbooth_core::server::{OAuthEntry, OutboundAuth, Transport};
+use toolbooth_core::server::{OAuthEntry, OutboundAuth, Transport, UserKeyEntry};
 
 /// The default header of API keys.
 const KEY_HEADER: &str = "X-API-Key";
@@ -85,11 +85,11 @@ pub(super) fn choose(
             OutboundAuth::ApiKey { header: header.or(auth_header).unwrap_or_else(|| KEY_HEADER.into()), key }
         }
         (AuthWord::Oauth, _) => OutboundAuth::OAuth(oauth.unwrap_or(client)),
-        (AuthWord::Bearer | AuthWord::Jwt | AuthWord::ApiKey, None) => {
-            let hint = r#"add "auth_token": "${NAME}""#;
-            let sentence = "this kind of auth needs `auth_token`";
-            context.note_with(Severity::Error, "config.no-token", &["auth_type"], sentence, Some(hint));
-            return None;
+        // Without a token for all callers, each user gives their own.
+        (AuthWord::Bearer | AuthWord::Jwt, None) => OutboundAuth::UserKey(UserKeyEntry::default()),
+        (AuthWord::ApiKey, None) => {
+            let header = Some(header.or(auth_header).unwrap_or_else(|| KEY_HEADER.into()));
+            OutboundAuth::UserKey(UserKeyEntry { header, ..UserKeyEntry::default() })
         }
     };
     Some((chosen, hints))

@@ -7,7 +7,7 @@ use toolbooth_core::manifest::{ApprovalBy, ConsentTerm};
 use toolbooth_core::secret::SecretText;
 use toolbooth_core::server::{
     Inject, OAuthEntry, OutboundAuth, RemoteEndpoint, ServerDescription, ServerEntry, ToolDefaults,
-    ToolRules, Transport,
+    ToolRules, Transport, UserKeyEntry,
 };
 
 /// Whether the JSON contains secrets.
@@ -152,6 +152,10 @@ fn auth_view(auth: &OutboundAuth, reveal: Reveal) -> Json {
         OutboundAuth::ApiKey { header, key } => {
             json!({ "type": "api_key", "header": header, "token": reveal.text(key) })
         }
+        OutboundAuth::UserKey(UserKeyEntry { header: Some(header), holders: _ }) => {
+            json!({ "type": "api_key", "header": header })
+        }
+        OutboundAuth::UserKey(UserKeyEntry { header: None, holders: _ }) => json!({ "type": "bearer" }),
         OutboundAuth::OAuth(OAuthEntry { client_id, client_secret, scopes }) => json!({
             "type": "oauth",
             "client_id": client_id.as_ref().map(|text| reveal.text(text)),

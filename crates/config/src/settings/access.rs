@@ -1,4 +1,4 @@
-//! Settings of the listener and of callers: `listen`, `auth`, `groups`, `personas`.
+//! Settings of the listener and of callers: `listen`, `auth`, `groups`, `personas`, `prompts`.
 
 use crate::fields::{Seconds, SecretField, one_or_many, secret_option};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -278,8 +278,21 @@ pub struct PersonaSettings {
     pub flags: BTreeMap<String, serde_json::Value>,
     /// The purpose of the persona.
     pub description: Option<String>,
-    /// Instructions for the model. Not implemented yet.
+    /// Instructions for the model. Clients with this persona get them as the MCP prompt `persona_NAME`.
     pub prompt: Option<String>,
+}
+
+/// A prompt of your own, which clients get as an MCP prompt.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(rename = "Prompt")]
+pub struct PromptSettings {
+    /// The purpose of the prompt, which clients show in lists.
+    pub description: Option<String>,
+    /// The text of the prompt.
+    pub text: String,
+    /// Groups whose members see the prompt. Default: every caller.
+    pub groups: Option<Vec<String>>,
 }
 
 /// The tools that a persona inherits.

@@ -44,6 +44,8 @@ pub struct Settings {
     pub groups: GroupSettings,
     /// Personas by name. A persona restricts which tools a caller sees and uses.
     pub personas: BTreeMap<String, PersonaSettings>,
+    /// Prompts of your own, by name. Clients get them as MCP prompts.
+    pub prompts: BTreeMap<String, PromptSettings>,
     /// Rules that allow, plan, ask about, deny or hide calls.
     pub policy: PolicySettings,
     /// Approval of held calls.
@@ -140,6 +142,7 @@ impl Default for Settings {
             auth: AuthSettings::default(),
             groups: GroupSettings::default(),
             personas: BTreeMap::new(),
+            prompts: BTreeMap::new(),
             policy: PolicySettings::default(),
             approval: ApprovalSettings::default(),
             exposure: ExposureSettings::default(),

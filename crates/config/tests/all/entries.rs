@@ -138,6 +138,16 @@ fn every_form_of_credentials_is_read() {
             r#"OAuth(OAuthEntry { client_id: Some("me"), client_secret: None, scopes: ["a", "b"] })"#,
         ),
         (r#""auth_type": "none""#, "None"),
+        // Without a token, each user gives a key of their own.
+        (r#""auth_type": "bearer""#, "UserKey(UserKeyEntry { header: None, holders: KeyHolders(0) })"),
+        (
+            r#""auth_type": "api_key""#,
+            r#"UserKey(UserKeyEntry { header: Some("X-API-Key"), holders: KeyHolders(0) })"#,
+        ),
+        (
+            r#""auth": {"type": "api_key", "header": "X-K"}"#,
+            r#"UserKey(UserKeyEntry { header: Some("X-K"), holders: KeyHolders(0) })"#,
+        ),
         (r#""auth_token": "written-out""#, r#"Bearer("(hidden)")"#),
     ];
     for (fields, expected) in cases {

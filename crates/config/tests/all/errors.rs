@@ -153,7 +153,7 @@ fn invalid_entries_are_reported_with_a_reason() {
   "bad_url": {"url": "http://"},
   "bad_scheme": {"url": "ftp://x/y"},
   "no_folder": {"command": "x", "cwd": "nowhere"},
-  "no_token": {"url": "http://x/", "auth_type": "bearer"},
+  "own_keys": {"url": "http://x/", "auth_type": "bearer"},
   "empty": {"command": []},
   "text_args": {"command": "npx", "args": "-y 'server"},
   "bad_header": {"url": "http://x/", "headers": {"a b": "c"}},
@@ -199,13 +199,6 @@ fn invalid_entries_are_reported_with_a_reason() {
             7 |   "no_folder": {"command": "x", "cwd": "nowhere"},
               |                                        ^^^^^^^^^
             hint: looked for `work/nowhere`
-
-            error[config.no-token]: server `no_token`: this kind of auth needs `auth_token`
-             --> work/mcp.json:8:49
-              |
-            8 |   "no_token": {"url": "http://x/", "auth_type": "bearer"},
-              |                                                 ^^^^^^^^
-            hint: add "auth_token": "${NAME}"
 
             error[config.no-transport]: server `empty`: `command` is empty
              --> work/mcp.json:9:24
@@ -382,6 +375,23 @@ fn personas_that_differ_in_case_only_are_reported() {
     let report = World::config("work/toolbooth.toml", text).report();
     let expected = "error[config.bad-persona]: the personas `Atlas` and `atlas` differ in case only";
     assert!(report.contains(expected), "{report}");
+}
+
+#[test]
+fn prompts_that_cannot_be_offered_are_reported() {
+    let cases = [
+        ("[prompts.\"a b\"]\ntext = \"x\"\n", "`a b` is not a valid name of a prompt"),
+        ("[prompts.weekly]\ntext = \" \"\n", "`prompts.weekly.text` is empty"),
+        ("[personas.clerk]\nprompt = \"\"\n", "`personas.clerk.prompt` is empty"),
+        (
+            "[personas.clerk]\nprompt = \"x\"\n[prompts.persona_clerk]\ntext = \"y\"\n",
+            "the prompt of the persona `clerk` is also called `persona_clerk`",
+        ),
+    ];
+    for (text, expected) in cases {
+        let report = World::config("work/toolbooth.toml", text).report();
+        assert!(report.contains(&format!("error[config.bad-prompt]: {expected}")), "{report}");
+    }
 }
 
 #[test]

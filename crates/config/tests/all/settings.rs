@@ -25,6 +25,7 @@ auth:
   admin_group: ops
 groups: {staff: [ann, bo], service_url: "https://groups.example"}
 personas: {dev: {allowed_tools: ["git_*"], inherit: shared, flags: {x: 1}, description: d, prompt: p}}
+prompts: {weekly: {text: t, groups: [staff]}}
 policy: {consent: gateway, plan: {reads: trusted}, on_change: block, rules: [{effect: ask, tools: [a, b]}]}
 approval: {default: writes, expires_seconds: 60, wait_seconds: 5, approvers: lead}
 exposure: {mode: auto, clients: {cursor: full}, always_load_tools: [x], summary_description_limit: 50, max_tools_per_search: 3, tool_tokens: 1000}
@@ -58,7 +59,7 @@ drain_seconds: 3
     let unread: Vec<_> =
         loaded.findings.iter().map(|finding| (finding.code, finding.key.as_deref())).collect();
     // Skills are not implemented yet, so a persona's settings for them cause warnings.
-    let expected = ["personas.dev.flags", "personas.dev.prompt"].map(|key| ("config.not-yet", Some(key)));
+    let expected = ["personas.dev.flags"].map(|key| ("config.not-yet", Some(key)));
     assert_eq!(unread, expected, "{}", world.report());
     let shown = by_section(&loaded.settings);
     assert!(!shown.contains("hunter2") && !shown.contains("0123456789"), "{shown}");
@@ -71,6 +72,7 @@ drain_seconds: 3
         auth: {"mode":"jwt","local_users":"own","header":{"name":"X-User","secret_header":"X-Secret","secret":"${PW}"},"jwt":{"issuer":"https://id.example","audience":["toolbooth"],"jwks_url":"https://id.example/jwks","claims":{"user":"email","groups":"groups","persona":null,"compliance_level":null}},"admin_group":"ops"}
         groups: {"staff":["ann","bo"],"service_url":"https://groups.example"}
         personas: {"dev":{"allowed_tools":["git_*"],"allowed_skills":null,"inherit":"shared","groups":null,"flags":{"x":1},"description":"d","prompt":"p"}}
+        prompts: {"weekly":{"description":null,"text":"t","groups":["staff"]}}
         policy: {"consent":"gateway","plan":{"reads":"trusted"},"on_change":"block","rules":[],"layers":[{"layer":"command_line","rules":[{"subject":"*","tools":{"names":["a","b"],"capability":[],"side_effects":[]},"arguments":{},"effect":"ask","reason":null}]}]}
         approval: {"default":"writes","expires_seconds":60,"wait_seconds":5,"approvers":["lead"]}
         exposure: {"mode":"auto","clients":{"cursor":"full"},"personas":{},"always_load_tools":["x"],"summary_description_limit":50,"max_tools_per_search":3,"tool_tokens":1000}
@@ -116,6 +118,7 @@ fn defaults_are_those_of_the_documentation() {
         auth: {"mode":"local","local_users":"own","header":{"name":"X-User-Email","secret_header":"X-Proxy-Secret","secret":null},"jwt":{"issuer":null,"audience":[],"jwks_url":null,"claims":{"user":"sub","groups":"groups","persona":null,"compliance_level":null}},"admin_group":"admin"}
         groups: {}
         personas: {}
+        prompts: {}
         policy: {"consent":"client","plan":{"reads":null},"on_change":"ask","rules":[],"layers":[]}
         approval: {"default":"never","expires_seconds":300,"wait_seconds":50,"approvers":[]}
         exposure: {"mode":"auto","clients":{},"personas":{},"always_load_tools":[],"summary_description_limit":100,"max_tools_per_search":10,"tool_tokens":10000}

@@ -25,6 +25,8 @@ pub enum AuditKind {
     Config,
     /// The gateway signed in to a server, or signed out.
     Login,
+    /// A user gave a server a key of their own, or deleted it.
+    Key,
     /// Files of a project were trusted, or the trust was revoked.
     Trust,
     /// A file was deleted.
@@ -37,7 +39,7 @@ pub enum AuditKind {
 
 impl AuditKind {
     /// Every kind.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Call,
         Self::Decision,
         Self::Consent,
@@ -48,6 +50,7 @@ impl AuditKind {
         Self::Token,
         Self::Config,
         Self::Login,
+        Self::Key,
         Self::Trust,
         Self::File,
         Self::Server,
@@ -67,6 +70,7 @@ impl AuditKind {
             Self::Token => "token",
             Self::Config => "config",
             Self::Login => "login",
+            Self::Key => "key",
             Self::Trust => "trust",
             Self::File => "file",
             Self::Server => "server",

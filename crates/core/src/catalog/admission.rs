@@ -69,6 +69,13 @@ pub struct ServerCatalog {
     pub derived: DerivedData,
 }
 
+impl ServerCatalog {
+    /// The number of its tools. Versions for different callers are one tool.
+    pub fn tool_count(&self) -> usize {
+        self.tools.chunk_by(|one, next| one.name == next.name).count()
+    }
+}
+
 /// The inputs of admission besides the server's own lists.
 #[derive(Clone, Copy)]
 pub struct AdmissionContext<'a> {
@@ -341,6 +348,7 @@ pub(super) fn write_tools(
                 server: entry.clone(),
                 name: candidate.own.into(),
                 exposed: exposed.into(),
+                hashed_name: None,
                 definition: RawJson::trusted(text.slice(range)),
                 injected: candidate.injected,
                 needs_approval: candidate.needs_approval,

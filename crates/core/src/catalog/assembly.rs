@@ -9,6 +9,7 @@ use super::derived::DerivedData;
 use super::naming::{Naming, NamingStyle};
 use super::overlay::{OverlayInput, is_bound, overlay};
 use super::patterns::ToolGate;
+use super::shared_names::share_names;
 use super::spelling;
 use super::tool::Tool;
 use super::virtual_tool::{VirtualToolInput, build, server_of};
@@ -83,6 +84,8 @@ pub struct AssemblyInput<'a> {
     pub gate: &'a ToolGate,
     /// Looks up a configured server, whether or not it has listed its tools.
     pub configured: &'a dyn Fn(&ServerName) -> Option<Arc<ServerEntry>>,
+    /// The server that owns an exposed name, even if it does not list the tool at the moment.
+    pub owner: &'a dyn Fn(&str) -> Option<ServerName>,
     /// The parts of the previous assembly.
     pub earlier: &'a CatalogParts,
 }
@@ -91,10 +94,12 @@ pub struct AssemblyInput<'a> {
 pub fn assemble(input: AssemblyInput<'_>) -> Assembly {
     let gated = (!input.gate.is_open()).then(|| gated(&input));
     let input = AssemblyInput { base: gated.as_ref().unwrap_or(input.base), ..input };
-    if input.manifests.is_empty() {
-        return Assembly { parts: input.base.clone(), entries: Vec::new() };
-    }
-    Assembler::new(input).run()
+    let mut assembly = match input.manifests.is_empty() {
+        true => Assembly { parts: input.base.clone(), entries: Vec::new() },
+        false => Assembler::new(input).run(),
+    };
+    share_names(&input, &mut assembly.parts);
+    assembly
 }
 
 /// The parts without the tools that `allow_tools` and `deny_tools` exclude. They are removed before manifests apply, so
@@ -115,9 +120,7 @@ fn gated(input: &AssemblyInput<'_>) -> CatalogParts {
         if tools.len() == part.tools.len() {
             return (name.clone(), part.clone());
         }
-        let rest = with_tools(part, tools, Vec::new());
-        let earlier = input.earlier.get(name).filter(|earlier| is_same(earlier, &rest));
-        (name.clone(), earlier.cloned().unwrap_or_else(|| Arc::new(rest)))
+        (name.clone(), replace_tools(part, tools, input.earlier))
     };
     input.base.iter().map(part).collect()
 }
@@ -539,6 +542,17 @@ fn note_coverage(notes: &mut Vec<SetAside>, tool: &Tool, coverage: &Coverage) {
     }
 }
 
+/// A part with other tools; the earlier one if nothing has changed.
+pub(super) fn replace_tools(
+    part: &ServerCatalog,
+    tools: Vec<Arc<Tool>>,
+    earlier: &CatalogParts,
+) -> Arc<ServerCatalog> {
+    let replaced = with_tools(part, tools, Vec::new());
+    let earlier = earlier.get(&part.entry.name).filter(|earlier| is_same(earlier, &replaced));
+    earlier.cloned().unwrap_or_else(|| Arc::new(replaced))
+}
+
 fn with_tools(base: &ServerCatalog, tools: Vec<Arc<Tool>>, mut notes: Vec<SetAside>) -> ServerCatalog {
     let mut set_aside = base.set_aside.clone();
     set_aside.append(&mut notes);
@@ -593,6 +607,7 @@ fn is_same(earlier: &ServerCatalog, part: &ServerCatalog) -> bool {
         Arc::ptr_eq(a, b)
             || (a.name == b.name
                 && a.exposed == b.exposed
+                && a.hashed_name == b.hashed_name
                 && a.definition == b.definition
                 && a.terms == b.terms
                 && a.bounds == b.bounds

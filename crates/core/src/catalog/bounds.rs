@@ -19,6 +19,11 @@ pub struct Bounds {
     /// The backing of each provider in its terms. A tool of a manifest is visible to callers who may use at least
     /// one of them.
     pub backing: Vec<Backing>,
+    /// Only callers who may use one of these servers, which have precedence for the tool's plain name; empty means that
+    /// this does not matter.
+    pub only_with: Vec<Arc<ServerEntry>>,
+    /// Only callers who may use none of these servers.
+    pub only_without: Vec<Arc<ServerEntry>>,
 }
 
 /// The implementation behind a provider.

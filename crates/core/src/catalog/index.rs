@@ -41,8 +41,13 @@ impl NameIndex {
             for tool in &server.tools {
                 match exposed.entry(tool.exposed.clone()) {
                     Entry::Vacant(free) => drop(free.insert(tool.clone())),
-                    Entry::Occupied(_) => {
-                        variants.entry(tool.exposed.clone()).or_default().push(tool.clone());
+                    Entry::Occupied(mut known) => {
+                        // The owner of the name comes before tools that have it for some callers only.
+                        let other = match known.get().hashed_name.is_some() {
+                            true => known.insert(tool.clone()),
+                            false => tool.clone(),
+                        };
+                        variants.entry(tool.exposed.clone()).or_default().push(other);
                     }
                 }
             }
@@ -87,6 +92,7 @@ impl NameIndex {
             };
             // A tool that a manifest renamed can still be called by its old name.
             forms.extend(tool.original.iter().map(|original| original.exposed.to_string()));
+            forms.extend(tool.hashed_name.iter().map(|name| name.to_string()));
             forms.extend(tool.entry_names.iter().map(|name| name.to_string()));
             // Some clients see shorter names.
             let too_long = limits.iter().filter(|limit| tool.exposed.len() > **limit);

@@ -13,6 +13,7 @@ mod naming;
 mod overlay;
 mod patterns;
 mod quarantine;
+mod shared_names;
 mod snapshot;
 mod sorted;
 mod spelling;

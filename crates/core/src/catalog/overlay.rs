@@ -58,6 +58,7 @@ pub(super) fn overlay(base: &Arc<Tool>, laying: OverlayInput<'_>) -> Result<(Too
         server: base.server.clone(),
         name: base.name.clone(),
         exposed: exposed.into(),
+        hashed_name: None,
         definition,
         injected,
         terms: Arc::new(terms),

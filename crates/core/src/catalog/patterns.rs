@@ -75,12 +75,14 @@ impl ToolPatterns {
     /// Whether a pattern permits the exposed name. With `naming.style = "tool"` this is the server's own name for the
     /// tool, which counts only if a manifest also gave it, or if the operator wrote it literally.
     fn permit_exposed(&self, tool: &Tool) -> bool {
-        let by_server = || spelling::spells_own(&tool.exposed, tool.server.name.as_str(), &tool.name);
+        // The plain name of another server's tool permits only that tool, also if a caller sees this one under it.
+        let exposed = tool.hashed_name.as_deref().unwrap_or(&tool.exposed);
+        let by_server = || spelling::spells_own(exposed, tool.server.name.as_str(), &tool.name);
         // `entry_names` holds only names that differ from the exposed name, so if it is empty, all entries gave that
         // name.
         let by_manifest = tool.original.is_some() && tool.entry_names.is_empty();
         let by_operator = by_manifest || tool.server.is_virtual() || tool.server.is_own();
-        self.equal(&tool.exposed) || (self.globs.is_match(&*tool.exposed) && (by_operator || !by_server()))
+        self.equal(exposed) || (self.globs.is_match(exposed) && (by_operator || !by_server()))
     }
 
     /// Like [`Self::permit`], for any item of a server that clients know as `exposed`.
@@ -112,7 +114,8 @@ impl ToolPatterns {
     fn match_given_name(&self, tool: &Tool) -> bool {
         let before =
             || tool.original.as_deref().is_some_and(|original| self.globs.is_match(&*original.exposed));
-        self.globs.is_match(&*tool.exposed) || self.match_manifest_name(tool) || before()
+        let hashed = || tool.hashed_name.as_deref().is_some_and(|name| self.globs.is_match(name));
+        self.globs.is_match(&*tool.exposed) || hashed() || self.match_manifest_name(tool) || before()
     }
 
     /// Whether a pattern matches a name in a manifest.

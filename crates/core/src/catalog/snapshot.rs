@@ -9,6 +9,7 @@ use super::sorted::SortedTools;
 use super::tool::Tool;
 use crate::json::RawJson;
 use crate::names::ServerName;
+use crate::own_prompt::{OwnPrompt, PromptAudience};
 use crate::server::ServerEntry;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
@@ -20,6 +21,7 @@ pub struct Catalog {
     pub revision: u64,
     servers: BTreeMap<ServerName, Arc<ServerCatalog>>,
     index: NameIndex,
+    own_prompts: Arc<[OwnPrompt]>,
     /// The conditions on which views differ, besides servers, personas and rules.
     pub(crate) conditions: Vec<ViewCondition>,
     /// The lists of each view.
@@ -40,6 +42,7 @@ impl Catalog {
             revision,
             servers,
             index,
+            own_prompts: Arc::default(),
             conditions,
             lists: Mutex::default(),
             mcp_data: Mutex::default(),
@@ -47,6 +50,26 @@ impl Catalog {
             derived: DerivedData::default(),
             views: DerivedData::default(),
         }
+    }
+
+    /// The same snapshot with prompts of the gateway's own.
+    #[must_use]
+    pub fn with_prompts(mut self, prompts: Arc<[OwnPrompt]>) -> Self {
+        for prompt in prompts.iter() {
+            if let PromptAudience::Groups(groups) = prompt.audience() {
+                let condition = ViewCondition::Groups(groups.clone());
+                if !self.conditions.contains(&condition) {
+                    self.conditions.push(condition);
+                }
+            }
+        }
+        self.own_prompts = prompts;
+        self
+    }
+
+    /// The prompts of the gateway's own, without permission checks.
+    pub(crate) fn own_prompts(&self) -> &[OwnPrompt] {
+        &self.own_prompts
     }
 
     /// All servers' parts, by name. For internal use: no permissions are applied.
@@ -103,6 +126,8 @@ fn conditions_of(servers: &BTreeMap<ServerName, Arc<ServerCatalog>>) -> Vec<View
     let uneven = servers.values().filter(|server| server.tool_access == ToolAccess::PerTool);
     for bounds in uneven.flat_map(|server| &server.tools).filter_map(|tool| tool.bounds.as_deref()) {
         bounds.groups.iter().for_each(|groups| add(ViewCondition::Groups(groups.clone())));
+        let rivals = bounds.only_with.iter().chain(&bounds.only_without);
+        rivals.for_each(|server| add(ViewCondition::Server(server.clone())));
         for backing in &bounds.backing {
             if let Backing::Undiscovered(server) = backing {
                 add(ViewCondition::Server(server.clone()));

@@ -45,6 +45,8 @@ pub struct Tool {
     pub name: Arc<str>,
     /// The name clients see.
     pub exposed: Box<str>,
+    /// Its name with a hash, if it has its plain name although a tool of another server has that name too.
+    pub hashed_name: Option<Box<str>>,
     /// The definition clients see: the server's, under the exposed name, without the parameters the gateway supplies.
     pub definition: RawJson,
     /// The arguments it declares that the gateway supplies or completes; most tools have none.
@@ -89,6 +91,7 @@ impl Tool {
             server,
             name: name.into(),
             exposed: exposed.into(),
+            hashed_name: None,
             definition: RawJson::empty_object(),
             injected: None,
             needs_approval: false,

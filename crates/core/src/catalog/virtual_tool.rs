@@ -88,6 +88,7 @@ pub(super) fn build(making: VirtualToolInput<'_>) -> Result<(Tool, Coverage), St
         server: server.clone(),
         name: last.name.as_str().into(),
         exposed: exposed.into(),
+        hashed_name: None,
         definition,
         injected,
         terms: Arc::new(terms),

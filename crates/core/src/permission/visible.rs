@@ -1,12 +1,13 @@
 //! The part of the catalog that a caller may see: lookups and lists with the permission decision applied.
 
 use super::{Permission, ServerVisibility};
-use super::{extent, on_item, on_server, on_tool, tools_extent};
+use super::{extent, on_item, on_own_prompt, on_tool, tools_extent};
 use crate::caller::Caller;
 use crate::catalog::{
     Catalog, CatalogItem, ListBytes, ListKind, Lookup, ServerCatalog, SortedView, Tool, ViewCondition,
 };
 use crate::json::RawJson;
+use crate::own_prompt::OwnPrompt;
 use bytes::{Bytes, BytesMut};
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -19,7 +20,9 @@ const MAX_MCP_DATA_VIEWS: usize = 16;
 impl Catalog {
     /// The servers that a caller may use.
     pub fn visible<'a>(&'a self, caller: &'a Caller) -> impl Iterator<Item = &'a Arc<ServerCatalog>> {
-        self.servers().values().filter(move |server| on_server(caller, &server.entry) == Permission::Granted)
+        self.servers()
+            .values()
+            .filter(move |server| extent(caller, &server.entry) != ServerVisibility::Nothing)
     }
 
     /// Finds a tool that a caller may use.
@@ -72,7 +75,16 @@ impl Catalog {
         }
     }
 
-    /// Finds a prompt by its exposed name, or by its own name if only one server has it.
+    /// Finds a prompt of the gateway's own. Its name has precedence over the names of servers' prompts.
+    pub fn own_prompt<'a>(&'a self, name: &str, caller: &'a Caller) -> Option<&'a OwnPrompt> {
+        self.visible_own_prompts(caller).find(|prompt| prompt.name() == name)
+    }
+
+    fn visible_own_prompts<'a>(&'a self, caller: &'a Caller) -> impl Iterator<Item = &'a OwnPrompt> {
+        self.own_prompts().iter().filter(|prompt| granted(on_own_prompt(caller, prompt)))
+    }
+
+    /// Finds a server's prompt by its exposed name, or by its own name if only one server has it.
     pub fn prompt<'a>(&'a self, name: &str, caller: &'a Caller) -> Option<&'a CatalogItem> {
         let visible = || {
             let prompts = self.visible(caller).flat_map(|server| &server.prompts);
@@ -133,8 +145,14 @@ impl Catalog {
             return list.clone();
         }
         let mut seen = HashSet::new();
-        let mut texts: Vec<Bytes> = Vec::with_capacity(self.servers().len());
+        let mut texts: Vec<Bytes> = Vec::with_capacity(self.servers().len() + 1);
         let mut others = false;
+        if kind == ListKind::Prompts {
+            let own = self.visible_own_prompts(caller).filter(|prompt| seen.insert(prompt.name()));
+            let text = joined(own.map(|prompt| prompt.definition().as_bytes()));
+            others = !text.is_empty();
+            texts.push(text);
+        }
         for server in self.visible(caller) {
             let text = text_of(kind, server, caller, &mut seen);
             others |= !text.is_empty() && !server.entry.is_own();
@@ -175,7 +193,8 @@ impl Catalog {
         let persona = caller.persona.as_deref().map_or("", |persona| persona.key());
         let mut view = String::with_capacity(self.servers().len() + persona.len());
         for server in self.servers().values() {
-            view.push(if granted(on_server(caller, &server.entry)) { '1' } else { '0' });
+            let is_seen = extent(caller, &server.entry) != ServerVisibility::Nothing;
+            view.push(if is_seen { '1' } else { '0' });
         }
         for condition in &self.conditions {
             view.push(if meets(caller, condition) { '1' } else { '0' });
@@ -193,7 +212,7 @@ impl Catalog {
 fn meets(caller: &Caller, condition: &ViewCondition) -> bool {
     match condition {
         ViewCondition::Groups(groups) => groups.iter().any(|group| caller.groups.contains(group)),
-        ViewCondition::Server(server) => granted(on_server(caller, server)),
+        ViewCondition::Server(server) => extent(caller, server) != ServerVisibility::Nothing,
     }
 }
 

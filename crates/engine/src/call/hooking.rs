@@ -69,6 +69,12 @@ impl CallPipeline {
         id: Uuid,
         answer: Answer,
     ) -> Result<Answer, Problem> {
+        let answer = match answer {
+            Answer::Long { long, era, facts } => {
+                Answer::Result { result: long.whole(), era, facts, warnings: Vec::new() }
+            }
+            answer => answer,
+        };
         let Answer::Result { mut result, era, mut facts, warnings } = answer else { return Ok(answer) };
         let terms: Arc<Terms> = self.terms.load_full();
         let mut notes: Vec<RawJson> = Vec::new();
@@ -112,12 +118,15 @@ fn refused(tool: &Tool, hook: &CallHook, reason: &str) -> CallFault {
     CallFault::Refused { name: tool.exposed.to_string(), reason }
 }
 
-/// The result with notes in its `_meta`.
+/// The result with further notes in its `_meta`. Notes that are there are those of a tool behind the called one: notes
+/// of a server are removed when its answer is read.
 fn noted(result: &RawJson, notes: &[RawJson]) -> RawJson {
-    let list: Vec<&str> = notes.iter().map(RawJson::as_str).collect();
-    let list = RawJson::trusted(format!("[{}]", list.join(",")));
     let mut meta = ObjectWriter::default();
     let before = result.member("_meta").and_then(|meta| meta.members().ok()).unwrap_or_default();
+    let earlier = before.iter().find(|member| member.key == NOTES);
+    let earlier = earlier.and_then(|member| member.value.elements().ok()).unwrap_or_default();
+    let list: Vec<&str> = earlier.iter().chain(notes).map(RawJson::as_str).collect();
+    let list = RawJson::trusted(format!("[{}]", list.join(",")));
     for Member { key, value } in before.iter().filter(|member| member.key != NOTES) {
         meta.raw(key, value);
     }
@@ -137,6 +146,10 @@ mod tests {
             (
                 r#"{"_meta":{"a":1.0},"content":[]}"#,
                 r#"{"_meta":{"a":1.0,"toolbooth/notes":[{"hook":"h","note":"n"}]},"content":[]}"#,
+            ),
+            (
+                r#"{"_meta":{"toolbooth/notes":[{"hook":"g"}]}}"#,
+                r#"{"_meta":{"toolbooth/notes":[{"hook":"g"},{"hook":"h","note":"n"}]}}"#,
             ),
         ];
         for (given, expected) in cases {

@@ -24,6 +24,7 @@ use toolbooth_core::catalog::{
 };
 use toolbooth_core::manifest::Manifest;
 use toolbooth_core::names::ServerName;
+use toolbooth_core::own_prompt::OwnPrompt;
 use toolbooth_core::server::ServerEntry;
 use toolbooth_store::DiscoveryRecord;
 use toolbooth_wire::Era;
@@ -42,6 +43,11 @@ pub(crate) enum CatalogUpdate {
     Released(ServerName),
     /// The operator's manifests changed.
     Manifests(Arc<[Manifest]>),
+    /// The gateway's own prompts changed.
+    OwnPrompts(Arc<[OwnPrompt]>),
+    /// A user's key for a server was set or deleted. The snapshot caches lists for callers with the same rights, and one
+    /// that was made during the change may be wrong, so there is a new snapshot.
+    KeysChanged,
     /// Delayed changes are to be published now, on request.
     PublishNow,
     /// Several updates that are published together.
@@ -60,7 +66,11 @@ impl CatalogUpdate {
             Self::Discovered { discovery, .. } => discovery.tools.len(),
             Self::Cached { cached, .. } => cached.discovery.tools.len(),
             Self::Own { discovery, .. } => discovery.tools.len(),
-            Self::Removed(_) | Self::Released(_) | Self::PublishNow => 0,
+            Self::Removed(_)
+            | Self::Released(_)
+            | Self::KeysChanged
+            | Self::PublishNow
+            | Self::OwnPrompts(_) => 0,
             Self::Manifests(entries) => entries.len(),
             Self::Batch(updates) => updates.iter().map(Self::size).sum(),
             Self::WithReply(update, _) => update.size(),
@@ -111,6 +121,13 @@ impl PendingChanges {
     }
 }
 
+/// Whether a change was published.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Publication {
+    Due,
+    Done,
+}
+
 /// The only writer of the catalog.
 pub(super) struct CatalogKeeper {
     catalog: Weak<LiveCatalog>,
@@ -124,6 +141,10 @@ pub(super) struct CatalogKeeper {
     cause: SurfaceCause,
     /// The operator's manifests.
     manifests: Arc<[Manifest]>,
+    /// The gateway's own prompts, and whether they were published.
+    own_prompts: (Arc<[OwnPrompt]>, Publication),
+    /// Whether there is a snapshot without lists from before the latest change of users' keys.
+    key_views: Publication,
     /// The published parts: `base` with the manifests applied.
     parts: CatalogParts,
     /// The discoveries of servers with quarantined tools, which are admitted again when a tool is released.
@@ -144,6 +165,8 @@ impl CatalogKeeper {
             pending: PendingChanges::default(),
             cause: SurfaceCause::Configured,
             manifests: Arc::default(),
+            own_prompts: (Arc::default(), Publication::Done),
+            key_views: Publication::Done,
             parts: CatalogParts::new(),
             quarantined: BTreeMap::new(),
             revision: 0,
@@ -242,8 +265,11 @@ impl CatalogKeeper {
                     self.take_now(part);
                 }
             }
+            CatalogUpdate::KeysChanged => self.key_views = Publication::Due,
             CatalogUpdate::PublishNow => self.take_pending(),
             CatalogUpdate::Manifests(entries) => self.manifests = entries,
+            CatalogUpdate::OwnPrompts(prompts) if prompts == self.own_prompts.0 => {}
+            CatalogUpdate::OwnPrompts(prompts) => self.own_prompts = (prompts, Publication::Due),
             CatalogUpdate::Cached { entry, cached: CachedDiscovery { discovery, suffixed } } => {
                 if let Some(part) = self.admit(&entry, &discovery, &suffixed, catalog) {
                     self.take_now(part);
@@ -373,18 +399,25 @@ impl CatalogKeeper {
             naming: &catalog.options.naming,
             gate: &catalog.shared.terms.load().gate,
             configured: &configured,
+            owner: &|name| self.owners.get(name).cloned(),
             earlier: &before,
         });
         catalog.set_manifest_entries(entries);
-        let changed = changed_lists(&before, &parts);
-        if changed.is_empty() && is_same(&before, &parts) {
+        let mut changed = changed_lists(&before, &parts);
+        if std::mem::replace(&mut self.own_prompts.1, Publication::Done) == Publication::Due {
+            changed.retain(|kind| *kind != ListKind::Prompts);
+            changed.push(ListKind::Prompts);
+        }
+        let key_views = std::mem::replace(&mut self.key_views, Publication::Done);
+        if changed.is_empty() && is_same(&before, &parts) && key_views == Publication::Done {
             // The bytes are the same: keep those already shared with clients.
             self.parts = before;
             return;
         }
         self.parts = parts;
         self.revision += 1;
-        catalog.publish(Catalog::new(self.revision, self.parts.clone()));
+        let snapshot = Catalog::new(self.revision, self.parts.clone());
+        catalog.publish(snapshot.with_prompts(self.own_prompts.0.clone()));
         catalog.shared.events.emit_catalog(&before, &self.parts);
         if changed.contains(&ListKind::Tools) {
             catalog.surface_tally.count(self.cause);

@@ -37,6 +37,7 @@ use tokio::sync::{broadcast, mpsc};
 use toolbooth_core::caller::Caller;
 use toolbooth_core::catalog::{Catalog, ListKind, Naming, Tool};
 use toolbooth_core::names::ServerName;
+use toolbooth_core::own_prompt::OwnPrompt;
 
 /// The number of change notices that a slow client may lag behind before it has to reload all lists.
 const CHANGE_BACKLOG: usize = 256;
@@ -124,6 +125,17 @@ impl LiveCatalog {
         let _ = self.updates.send(CatalogUpdate::WithReply(Box::new(update), done)).await;
     }
 
+    /// Replaces the gateway's own prompts, and waits until the catalog contains them.
+    pub async fn set_own_prompts(&self, prompts: Vec<OwnPrompt>) {
+        self.update(CatalogUpdate::OwnPrompts(prompts.into())).await;
+    }
+
+    /// Publishes a new snapshot after a user's key for a server was set or deleted, and notifies clients.
+    pub(crate) async fn follow_keys(&self) {
+        self.update(CatalogUpdate::KeysChanged).await;
+        self.announce_all_lists();
+    }
+
     /// Publishes pending changes at once, without waiting for lists to become stable.
     pub async fn publish_now(&self) {
         self.update(CatalogUpdate::PublishNow).await;
@@ -152,7 +164,7 @@ impl LiveCatalog {
 
     /// The number of tools of a server.
     pub(crate) fn tool_count(&self, server: &ServerName) -> usize {
-        self.load().servers().get(server).map_or(0, |part| part.tools.len())
+        self.load().servers().get(server).map_or(0, |part| part.tool_count())
     }
 
     /// A server's tools with this name; several if personas have their own versions.

@@ -185,6 +185,8 @@ impl Subscriptions {
             Some((caller, client)) => {
                 supervised.pool.home(caller, client).await.map_err(SubscribeError::Upstream)?
             }
+            // The gateway's own connection uses the key of one user, who may not be a subscriber.
+            None if supervised.pool.user_keys().is_some() => return Ok(()),
             None => match supervised.pool.primary() {
                 Some(primary) => primary,
                 None => return Ok(()),

@@ -26,14 +26,11 @@ use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::json::{ObjectWriter, RawJson};
 use toolbooth_core::manifest::ConsentTerm;
 use toolbooth_core::names::ServerName;
-use toolbooth_core::own_names::CANVAS;
+use toolbooth_core::own_names::{CANVAS, OWN_SERVER};
 use toolbooth_core::result::budget::READER;
 use toolbooth_core::server::{ServerEntry, SideEffects, Transport};
 use toolbooth_wire::Era;
 use uuid::Uuid;
-
-/// The name of the server that the gateway's own tools belong to.
-const OWN_SERVER: &str = "_toolbooth";
 
 /// Limits on expensive calls of the gateway's own tools; further calls wait.
 #[derive(Debug)]

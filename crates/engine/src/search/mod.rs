@@ -96,11 +96,12 @@ impl ToolSearch {
         let mut notes = Vec::new();
         for (name, managed) in servers.iter() {
             let ManagedServer::Running { server, .. } = managed else { continue };
-            let Some((state, remedy)) = unavailable(&server.state()) else { continue };
+            let Some((state, remedy)) = unavailable(&server.state_for(caller)) else { continue };
             if notes.len() >= MAX_NOTES || on_server(caller, &server.entry) != Permission::Granted {
                 continue;
             }
-            let listed = catalog.servers().get(name).is_some_and(|part| !part.tools.is_empty());
+            let listed = !server.entry.lacks_key_of(&caller.user)
+                && catalog.servers().get(name).is_some_and(|part| !part.tools.is_empty());
             let text = match (found(name), listed) {
                 (true, _) => format!("server `{name}` {remedy}; until then these tools cannot be called"),
                 (false, false) if mentions_server(query, &server.entry) => {
@@ -117,6 +118,9 @@ impl ToolSearch {
 /// The word for a state in which a server's tools cannot be called, and the remedy.
 fn unavailable(state: &ServerState) -> Option<(&'static str, &'static str)> {
     match state {
+        ServerState::NeedsAuth(problem) if problem.code == "server.needs-key" => {
+            Some(("needs_auth", "needs your own key"))
+        }
         ServerState::NeedsAuth(_) => Some(("needs_auth", "needs a sign-in")),
         ServerState::NeedsTrust => Some(("needs_trust", "must be trusted first")),
         ServerState::Error { .. } => Some(("error", "cannot be reached now and is being retried")),

@@ -3,6 +3,7 @@
 mod desired;
 mod refresh;
 mod reload;
+mod user_keys;
 
 pub use desired::{DesiredServer, DesiredState};
 pub use refresh::RefreshScope;

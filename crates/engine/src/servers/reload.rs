@@ -1,6 +1,7 @@
 //! Reload: starts, restarts and stops servers as the configuration asks for.
 
 use super::desired::wanted_headers;
+use super::user_keys::load_keys;
 use super::{DesiredServer, DesiredState, Servers};
 use crate::catalog::{CachedDiscovery, CatalogUpdate, Knowledge, read_discovery, source_of};
 use crate::server_table::{ManagedServer, ServersByName};
@@ -48,8 +49,9 @@ impl std::fmt::Debug for PreparedServers<'_> {
 impl Servers {
     /// Reads what the servers need from the store. Everything in a reload that can fail happens here, so that a
     /// failed reload changes nothing. Other reloads wait until the result is applied or dropped.
-    pub async fn prepare(&self, servers: Vec<DesiredServer>) -> Result<PreparedServers<'_>, StoreError> {
+    pub async fn prepare(&self, mut servers: Vec<DesiredServer>) -> Result<PreparedServers<'_>, StoreError> {
         let one_at_a_time = self.applying.lock().await;
+        load_keys(&mut servers, &self.table.all()).await;
         let known = self.known_discoveries(&servers, &self.table.all()).await?;
         Ok(PreparedServers { servers, known, _one_at_a_time: one_at_a_time })
     }

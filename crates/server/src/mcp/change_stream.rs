@@ -15,7 +15,7 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::time::{Instant, sleep_until};
 use toolbooth_core::catalog::{Catalog, ListKind, ServerCatalog};
 use toolbooth_core::json::{ObjectWriter, RawJson, with_members};
-use toolbooth_core::permission::{Permission, on_server};
+use toolbooth_core::permission::{ServerVisibility, extent};
 use toolbooth_engine::ChangeNotice;
 use toolbooth_wire::codes::INVALID_PARAMS;
 use toolbooth_wire::envelope::write_notification;
@@ -102,8 +102,9 @@ impl ChangeFilter {
                 let wanted = self.uris.contains(&*uri)
                     || client.session.as_ref().is_some_and(|session| session.is_subscribed(&uri));
                 // Another server, hidden from this caller, may use the same URI.
-                let known =
-                    |part: &Arc<ServerCatalog>| on_server(&client.caller, &part.entry) == Permission::Granted;
+                let known = |part: &Arc<ServerCatalog>| {
+                    extent(&client.caller, &part.entry) != ServerVisibility::Nothing
+                };
                 wanted && catalog.servers().get(server).is_some_and(known)
             }
         }

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use toolbooth_core::audit::AuditRow;
 use toolbooth_core::caller::Caller;
 use toolbooth_core::catalog::Lookup;
+use toolbooth_core::fault::Problem;
 use toolbooth_core::json::RawJson;
 use toolbooth_engine::{AuditFilter, Engine, MAX_AUDIT_PAGE};
 use utoipa::{IntoParams, ToSchema};
@@ -116,7 +117,7 @@ pub struct AuditPage {
 }
 
 /// Rows have the server's own name of a tool; people use the exposed name.
-pub(super) fn own_names(
+fn own_names(
     engine: &Engine,
     caller: &Caller,
     server: Option<String>,
@@ -142,9 +143,7 @@ pub async fn list(
     RestCaller(caller): RestCaller,
     QueryParams(query): QueryParams<AuditQuery>,
 ) -> Result<Json<AuditPage>, ProblemDocument> {
-    let engine = &rest.door.engine;
     let AuditQuery { user, server, tool, kind, after, before, limit } = query;
-    let (server, tool) = own_names(engine, &caller, server, tool);
     let limit = limit.unwrap_or(100).clamp(1, MAX_AUDIT_PAGE);
     let filter = AuditFilter {
         user,
@@ -156,10 +155,22 @@ pub async fn list(
         limit: Some(limit),
         ..AuditFilter::default()
     };
-    let rows: Vec<RowView> = engine.audit().rows(&caller, filter).await?.into_iter().map(view).collect();
-    let full = rows.len() >= usize::try_from(limit).unwrap_or(usize::MAX);
-    let next_before = rows.last().map(|row| row.seq).filter(|seq| full && *seq > 1);
-    Ok(Json(AuditPage { rows, next_before }))
+    let (rows, next_before) = page(&rest.door.engine, &caller, filter).await?;
+    Ok(Json(AuditPage { rows: rows.into_iter().map(view).collect(), next_before }))
+}
+
+/// A page of rows, and the value of `before` for the next page, if there is one.
+pub(super) async fn page(
+    engine: &Engine,
+    caller: &Caller,
+    mut filter: AuditFilter,
+) -> Result<(Vec<AuditRow>, Option<u64>), Problem> {
+    (filter.server, filter.tool) = own_names(engine, caller, filter.server, filter.tool);
+    let limit = filter.limit.and_then(|limit| usize::try_from(limit).ok());
+    let rows = engine.audit().rows(caller, filter).await?;
+    let is_full = limit.is_some_and(|limit| rows.len() >= limit);
+    let next_before = rows.last().map(|row| row.seq).filter(|seq| is_full && *seq > 1);
+    Ok((rows, next_before))
 }
 
 /// The first row whose hash does not match.

@@ -87,7 +87,7 @@ fn servers(page: &mut MetricsPage, servers: &Servers, catalog: &LiveCatalog) {
     page.head("toolbooth_catalog_tools", "gauge", "Tools in the catalog by server.");
     let snapshot = catalog.load();
     for (name, part) in snapshot.servers() {
-        page.line("toolbooth_catalog_tools", &[("server", name.as_str())], part.tools.len() as f64);
+        page.line("toolbooth_catalog_tools", &[("server", name.as_str())], part.tool_count() as f64);
     }
     let name = "toolbooth_surface_changes_total";
     page.head(name, "counter", "Changes of the lists that clients are shown, by cause.");

@@ -33,6 +33,7 @@ mod stats;
 mod terms;
 mod tokens;
 mod tools;
+mod user_keys;
 
 use crate::mcp::Door;
 use axum::Router;
@@ -170,6 +171,9 @@ const KNOWN: &[Endpoint] = endpoints![
     about::me,
     servers::list,
     servers::show,
+    user_keys::show,
+    user_keys::set,
+    user_keys::delete,
     tools::list,
     tools::search,
     tools::show,

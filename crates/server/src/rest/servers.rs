@@ -20,7 +20,7 @@ use toolbooth_core::permission::{Permission, on_item, on_server, on_tool};
 use toolbooth_core::server::{ServerDescription, Transport};
 use toolbooth_engine::ManagedServer;
 use toolbooth_engine::{Act, Tenancy};
-use toolbooth_upstream::{ServerState, StateReport, Supervised};
+use toolbooth_upstream::{ServerState, StateReport, Supervised, UserKeyStatus};
 use utoipa::ToSchema;
 
 /// How long to wait for something that should happen at once.
@@ -50,6 +50,9 @@ pub struct ServerView {
     /// Seconds until the next connection attempt.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_in_seconds: Option<u64>,
+    /// The caller's own key, if users give their own to this server.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub own_key: Option<UserKeyView>,
     /// The transport: `stdio`, `http` and so on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub transport: Option<&'static str>,
@@ -91,6 +94,29 @@ pub struct ServerView {
     pub compliance_level: Option<String>,
 }
 
+/// The caller's key for a server, without the key.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct UserKeyView {
+    /// Whether the caller has given one.
+    set: bool,
+    /// When it was given, in milliseconds since 1970.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    set_at_ms: Option<i64>,
+    /// Whether the server refused it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    refused: Option<bool>,
+}
+
+impl From<Option<UserKeyStatus>> for UserKeyView {
+    fn from(status: Option<UserKeyStatus>) -> Self {
+        Self {
+            set: status.is_some(),
+            set_at_ms: status.map(|status| status.set_at_ms),
+            refused: status.map(|status| status.is_refused),
+        }
+    }
+}
+
 /// An item of a server that is not in the catalog.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct AsideView {
@@ -123,11 +149,14 @@ fn view(rest: &RestState, caller: &Caller, name: &ServerName, managed: &ManagedS
     let catalog = rest.door.engine.catalog().load();
     let part = catalog.servers().get(name);
     let is_admin = caller.admin == Admin::Yes;
-    let state = managed.state();
     let running = match managed {
         ManagedServer::Running { server, .. } => Some(server),
         ManagedServer::Idle(_) => None,
     };
+    let state = running.map_or_else(|| managed.state(), |server| server.state_for(caller));
+    let own_key = running
+        .and_then(|server| server.pool.user_keys())
+        .map(|keys| UserKeyView::from(keys.status(&caller.user)));
     let connection = running.and_then(|server| server.pool.primary());
     let target = running.filter(|_| is_admin).map(|server| target_of(&server.entry.transport));
     let aside = part.filter(|_| is_admin).map(|part| part.set_aside.as_slice()).unwrap_or_default();
@@ -141,7 +170,7 @@ fn view(rest: &RestState, caller: &Caller, name: &ServerName, managed: &ManagedS
         false => offers.iter().filter(|offer| on_item(caller, offer) == Permission::Granted).count(),
     };
     let tools = |part: &ServerCatalog| match is_admin {
-        true => part.tools.len(),
+        true => part.tool_count(),
         false => part.tools.iter().filter(|tool| on_tool(caller, tool) == Permission::Granted).count(),
     };
     let StateReport { state: word, reason, code, hint, retry_in_seconds } = StateReport::from(&state);
@@ -150,8 +179,11 @@ fn view(rest: &RestState, caller: &Caller, name: &ServerName, managed: &ManagedS
         running.and_then(|server| field(&server.entry.about))
     };
     // Both may contain commands, folders and URLs.
-    let (reason, hint) =
-        if is_admin { (reason, hint) } else { (reason.map(|_| public_reason(&state)), None) };
+    let is_about_own_key = own_key.is_some() && matches!(state, ServerState::NeedsAuth(_));
+    let (reason, hint) = match is_admin || is_about_own_key {
+        true => (reason, hint),
+        false => (reason.map(|_| public_reason(&state)), None),
+    };
     ServerView {
         name: name.clone(),
         state: word,
@@ -159,6 +191,7 @@ fn view(rest: &RestState, caller: &Caller, name: &ServerName, managed: &ManagedS
         code,
         hint: output_hint.or(hint).or_else(|| hint_of(&state)),
         retry_in_seconds,
+        own_key,
         transport: target.as_ref().map(|(kind, _)| *kind),
         target: target.map(|(_, target)| target),
         era: connection.as_ref().map(|connection| connection.era.as_str()),

@@ -39,6 +39,13 @@ pub enum ScriptedAnswer {
         /// The body.
         body: String,
     },
+    /// The status 429 with these headers.
+    Later {
+        /// The value of `Retry-After`.
+        retry_after: &'static str,
+        /// The value of `Date`.
+        date: &'static str,
+    },
     /// A body in pieces of this size, with a pause after each.
     Trickles {
         /// The whole text.
@@ -91,6 +98,8 @@ struct ScriptedState {
     opens_after: Mutex<Duration>,
     /// Whether `initialize` opens a session.
     has_sessions: AtomicBool,
+    /// Whether it declares that it announces changes of its list.
+    announces_changes: AtomicBool,
 }
 
 /// An MCP server with scripted answers. It ends with the test's runtime.
@@ -129,6 +138,7 @@ impl ScriptedServer {
             streams: Mutex::default(),
             opens_after: Mutex::default(),
             has_sessions: AtomicBool::new(false),
+            announces_changes: AtomicBool::new(true),
         });
         tokio::spawn(serve(listener, state.clone()));
         Self { url, state }
@@ -180,6 +190,11 @@ impl ScriptedServer {
     /// Opens a session with every `initialize` from now on.
     pub fn opens_sessions(&self) {
         self.state.has_sessions.store(true, Ordering::Relaxed);
+    }
+
+    /// Does not declare that it announces changes of its list, from now on.
+    pub fn announces_nothing(&self) {
+        self.state.announces_changes.store(false, Ordering::Relaxed);
     }
 
     /// Sets the delay before a stream opens.
@@ -267,7 +282,8 @@ async fn opening(state: &ScriptedState) {
 
 fn answer(state: &ScriptedState, method: &str, id: &Value) -> Response<ScriptedBody> {
     let info = json!({ "name": "in-test", "version": "1" });
-    let capabilities = json!({ "tools": { "listChanged": true } });
+    let announces_changes = state.announces_changes.load(Ordering::Relaxed);
+    let capabilities = json!({ "tools": { "listChanged": announces_changes } });
     let result = match (method, state.era) {
         ("server/discover", TestEra::Modern) => {
             json!({ "resultType": "complete", "supportedVersions": [MODERN],
@@ -302,6 +318,13 @@ fn answer(state: &ScriptedState, method: &str, id: &Value) -> Response<ScriptedB
                     )
                 }
                 ScriptedAnswer::Raw { status, kind, body } => raw(status, &kind, body),
+                ScriptedAnswer::Later { retry_after, date } => {
+                    let mut response = plain(StatusCode::TOO_MANY_REQUESTS);
+                    let headers = response.headers_mut();
+                    headers.insert(header::RETRY_AFTER, header::HeaderValue::from_static(retry_after));
+                    headers.insert(header::DATE, header::HeaderValue::from_static(date));
+                    response
+                }
                 ScriptedAnswer::Trickles { text, size, pause } => {
                     trickling(text.replacen(ID, &id.to_string(), 1), size, pause)
                 }

@@ -11,8 +11,8 @@ use std::process::Command;
 use toolbooth_testkit::world::client::{modern_body, modern_headers};
 use toolbooth_testkit::world::{Gateway, Home, Http};
 
-/// The user `nobody`.
-const NOBODY: u32 = 65_534;
+/// A local user without rights.
+const UNPRIVILEGED: u32 = 65_534;
 /// The user `daemon`.
 const DAEMON: u32 = 1;
 
@@ -53,17 +53,18 @@ async fn other_local_users_are_refused() {
     let url = |path: &str| format!("http://{}{path}", gateway.address);
     assert_eq!(curl(0, &[&url("/me")]).1["admin"], true);
     for path in ["/me", "/health", "/mcp", "/openapi.json"] {
-        let (status, problem) = curl(NOBODY, &[&url(path)]);
+        let (status, problem) = curl(UNPRIVILEGED, &[&url(path)]);
         assert_eq!((status, problem["code"].as_str()), (403, Some("auth.other-user")), "{path} {problem}");
     }
     let token = r#"{"user":"evil","groups":["admin"]}"#;
-    let (status, _) = curl(NOBODY, &["-H", "content-type: application/json", "-d", token, &url("/tokens")]);
+    let (status, _) =
+        curl(UNPRIVILEGED, &["-H", "content-type: application/json", "-d", token, &url("/tokens")]);
     assert_eq!(status, 403);
     assert_eq!(gateway.http().get_json("/tokens").await["tokens"], json!([]));
     // Both requests of one connection, and from any local address.
-    let (status, _) = curl(NOBODY, &[&url("/me"), &url("/me")]);
+    let (status, _) = curl(UNPRIVILEGED, &[&url("/me"), &url("/me")]);
     assert_eq!(status, 403);
-    assert_eq!(curl(NOBODY, &["--interface", "127.0.0.7", &url("/me")]).0, 403);
+    assert_eq!(curl(UNPRIVILEGED, &["--interface", "127.0.0.7", &url("/me")]).0, 403);
     let row = recorded(&gateway.http(), "auth.other-user").await;
     assert_eq!(row["detail"]["source"], "uid 65534", "{row}");
 }
@@ -80,14 +81,14 @@ async fn gateway_accepts_its_own_user_and_root() {
         let program = home.path("toolbooth");
         let serve = home.command("serve");
         fs::copy(serve.get_program(), &program).expect("a copy");
-        give(&home.path(""), NOBODY);
+        give(&home.path(""), UNPRIVILEGED);
         let mut command = Command::new(program);
         command.args(serve.get_args()).env_clear().current_dir(home.path(""));
         command.envs(serve.get_envs().filter_map(|(name, value)| Some((name, value?))));
-        command.uid(NOBODY).gid(NOBODY);
+        command.uid(UNPRIVILEGED).gid(UNPRIVILEGED);
         let gateway = Gateway::start(command, &home.path("gateway.log")).await;
         let url = format!("http://{}/me", gateway.address);
-        for (uid, expected) in [(NOBODY, 200), (0, 200), (DAEMON, third)] {
+        for (uid, expected) in [(UNPRIVILEGED, 200), (0, 200), (DAEMON, third)] {
             assert_eq!(curl(uid, &[&url]).0, expected, "{users} {uid}");
         }
     }
@@ -123,11 +124,11 @@ async fn local_operator_can_create_the_first_token() {
     let asked = ["--unix-socket", socket.to_str().unwrap(), "http://localhost/tokens"];
     assert_eq!(curl(nix::unistd::geteuid().as_raw(), &asked).0, 200);
     if can_be_others() {
-        assert_eq!(curl(NOBODY, &asked).0, 0, "refused by the file mode of the socket");
+        assert_eq!(curl(UNPRIVILEGED, &asked).0, 0, "refused by the file mode of the socket");
         for path in [home.path(""), home.data(), socket.clone()] {
             fs::set_permissions(path, fs::Permissions::from_mode(0o777)).unwrap();
         }
-        assert_eq!(curl(NOBODY, &asked).0, 0, "refused by the peer's user id");
+        assert_eq!(curl(UNPRIVILEGED, &asked).0, 0, "refused by the peer's user id");
         recorded(&ann, "auth.other-user").await;
     }
 }

@@ -4,7 +4,7 @@ use crate::ledger::{LedgerGateway, entry, over, said};
 use crate::token_users::{bearer, make_token, read, run};
 use serde_json::{Value, json};
 use toolbooth_testkit::fixture::TestEra;
-use toolbooth_testkit::world::{Home, Http, ScriptedServer};
+use toolbooth_testkit::world::{Home, Http, ScriptedServer, TEST_TIMEOUT, poll};
 
 struct ApproverSetup {
     ledger: LedgerGateway,
@@ -144,6 +144,27 @@ async fn audit_shows_users_only_their_own_rows() {
         let problem = setup.http(&setup.root).get_json(bad).await;
         assert_eq!(problem["code"], "request.bad-query", "{bad}: {problem}");
     }
+}
+
+/// In `local` mode there is no other person who could approve a critical call.
+#[tokio::test]
+async fn local_owner_approves_critical_calls() {
+    let upstream = ScriptedServer::start(TestEra::Modern).await;
+    let mut entry = upstream.entry();
+    entry["tools"] = json!({ "overrides": { "take": { "safety_level": "critical" } } });
+    let home = Home::with_settings(json!({}), &[("srv", entry)]);
+    let gateway = home.start().await;
+    gateway.connected(&["srv"]).await;
+    let (status, answer) = gateway.http().post_json("/tools/srv_take/call", r#"{"wait":0}"#).await;
+    assert_eq!(status, 202, "{answer}");
+    let held = answer["held"].as_str().unwrap();
+    let (status, answer) = gateway.http().post_json(&format!("/approvals/{held}/approve"), "{}").await;
+    assert_eq!(status, 200, "{answer}");
+    let done = poll(TEST_TIMEOUT, || async {
+        let shown = gateway.http().get_json(&format!("/approvals/{held}")).await;
+        (shown["state"] == "done").then_some(())
+    });
+    assert!(done.await.is_some());
 }
 
 /// Outside `local` mode no call is held unless the configuration asks for it.

@@ -154,6 +154,28 @@ async fn settings_that_need_a_restart_are_reported() {
     assert_eq!(client(&gateway).await.names("tools/list", "tools").await, ["good_echo", "good_ok"]);
 }
 
+/// Parity: settings of `files` silently needed a restart.
+#[tokio::test]
+async fn file_settings_take_effect_on_reload() {
+    let servers = [("good", hostile(&["echo"]))];
+    let home = Home::new(&servers);
+    let gateway = home.start().await;
+    gateway.connected(&["good"]).await;
+    let upload = async |name: &str| {
+        let path = format!("/files?name={name}");
+        gateway.http().send(Method::POST, &path, &[("content-type", "text/plain")], "0123456789").await.status
+    };
+    assert_eq!(upload("a.txt").await, 201);
+    home.configure(json!({ "files": { "max_upload_bytes": 5 } }), &servers);
+    let (status, report) = reload(&gateway).await;
+    assert_eq!((status, &report["settings"]), (200, &json!(["files"])), "{report}");
+    assert_eq!(report["restart_needed"], json!([]), "{report}");
+    assert_eq!(upload("b.txt").await, 413);
+    home.configure(json!({}), &servers);
+    assert_eq!(reload(&gateway).await.0, 200);
+    assert_eq!(upload("c.txt").await, 201);
+}
+
 /// Audit H1: allow and deny lists apply from the next reload.
 #[tokio::test]
 async fn newly_denied_tool_is_removed_at_once() {

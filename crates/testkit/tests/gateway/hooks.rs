@@ -66,6 +66,47 @@ async fn hooks_refuse_change_and_annotate_calls() {
     assert_eq!(status, 403, "a hook of other tools: {answer}");
 }
 
+const CENSOR: &str = r#"case "$(cat)" in
+    *secret*) echo '{"decision":"deny","reason":"too secret"}';;
+    *) echo '{"decision":"annotate","note":"seen"}';;
+esac"#;
+
+#[tokio::test]
+async fn post_call_hooks_see_the_tools_behind_a_manifest_tool() {
+    let upstream = ScriptedServer::start(TestEra::Modern).await;
+    upstream.list(TOOLS);
+    upstream.answer(ScriptedAnswer::result(r#"{"content":[],"resultType":"complete"}"#));
+    let hook = |name: &str, script: &str, tools: &[&str]| json!({ "name": name, "tools": tools, "command": ["sh", "-c", script] });
+    let post_call = [hook("inner", CENSOR, &["srv_say"]), hook("outer", POST_CALL, &["talk"])];
+    let settings = json!({ "hooks": { "post_call": post_call } });
+    let home = Home::with_settings(settings, &[("srv", upstream.entry()), ("echo", hostile(&["echo"]))]);
+    let behind = |server: &str, tool: &str, priority: u32| json!({ "name": "mcp", "priority": priority, "config": { "server": server, "tool": tool } });
+    let entry = json!({
+        "name": "talk", "description": "Says a word.", "side_effects": "write",
+        "parameters": { "type": "object", "properties": { "word": { "type": "string" } } },
+        "providers": [behind("srv", "say", 0), behind("echo", "echo", 1)],
+    });
+    std::fs::create_dir_all(home.path("tools")).unwrap();
+    std::fs::write(home.path("tools/talk.json"), entry.to_string()).unwrap();
+    let gateway = home.start().await;
+    gateway.connected(&["srv", "echo"]).await;
+    let call = async |word: &str| {
+        let body = json!({ "arguments": { "word": word } }).to_string();
+        gateway.http().post_json("/tools/talk/call", &body).await
+    };
+    let (status, answer) = call("x").await;
+    assert_eq!(status, 200, "{answer}");
+    let notes = &answer["result"]["_meta"]["toolbooth/notes"];
+    let expected = json!([{ "hook": "inner", "note": "seen" }, { "hook": "outer", "note": "seen" }]);
+    assert_eq!(*notes, expected, "{answer}");
+    // The call was made, so no other provider is asked.
+    let calls = upstream.seen("tools/call").len();
+    let (status, answer) = call("secret").await;
+    assert_eq!((status, answer["code"].as_str()), (403, Some("call.refused")), "{answer}");
+    assert!(answer.to_string().contains("too secret"), "{answer}");
+    assert_eq!(upstream.seen("tools/call").len(), calls + 1);
+}
+
 #[tokio::test]
 async fn a_server_disconnected_by_hand_stays_so_until_it_is_connected() {
     let home = Home::new(&[("echo", hostile(&["echo"]))]);

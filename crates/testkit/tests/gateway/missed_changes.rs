@@ -80,3 +80,29 @@ async fn change_while_a_stream_is_broken_is_detected_on_reconnect() {
         assert_eq!(upstream.seen("tools/list").len(), listings + 1, "{era:?}");
     }
 }
+
+/// A server that announces no changes is listed again every `discovery_interval`.
+#[tokio::test]
+async fn change_without_announcement_is_detected_by_listing_again() {
+    for era in ERAS {
+        let upstream = ScriptedServer::start(era).await;
+        upstream.announces_nothing();
+        upstream.list(listing("early"));
+        let mut entry = upstream.entry();
+        entry["discovery_interval"] = json!(1);
+        let home = Home::new(&[("up", entry)]);
+        let gateway = home.start().await;
+        gateway.connected(&["up"]).await;
+        shown(&gateway, "early").await;
+        let client = TestClient::of(TestEra::Modern, gateway.address).await;
+        let mut changes = client.listen(&[]).await;
+        upstream.list(listing("late"));
+        changes
+            .wait_for("notifications/tools/list_changed", TEST_TIMEOUT)
+            .await
+            .expect("clients are notified");
+        shown(&gateway, "late").await;
+        assert!(!client.names("tools/list", "tools").await.contains(&"up_early".to_owned()), "{era:?}");
+        assert_eq!(upstream.seen("tools/call").len(), 0);
+    }
+}

@@ -102,6 +102,28 @@ async fn retry_after_cannot_exceed_the_deadline() {
     assert!(count.load(Ordering::Relaxed) <= 15, "{count:?}");
 }
 
+/// A server asks for a pause until a date, and its own `Date` says how long that is.
+#[tokio::test]
+async fn retry_after_a_date_is_waited_for() {
+    let upstream = ScriptedServer::start(TestEra::Modern).await;
+    let (retry_after, date) = ("Wed, 18 Nov 2026 00:00:03 GMT", "Wed, 18 Nov 2026 00:00:00 GMT");
+    upstream.answer(ScriptedAnswer::Later { retry_after, date });
+    let home = Home::new(&[("up", upstream.entry())]);
+    let gateway = home.start().await;
+    gateway.connected(&["up"]).await;
+    let client = TestClient::of(TestEra::Modern, gateway.address).await;
+    let start = Instant::now();
+    let recovering = async {
+        let refused = || async { (upstream.seen("tools/call").len() == 1).then_some(()) };
+        poll(TEST_TIMEOUT, refused).await.expect("the call arrives");
+        upstream.answer(ScriptedAnswer::result(r#"{"content":[],"resultType":"complete"}"#));
+    };
+    let (told, ()) = tokio::join!(client.call("up_take", json!({})), recovering);
+    assert!(told.code().is_none() && !told.is_error(), "{}", told.answer);
+    assert_eq!(upstream.seen("tools/call").len(), 2);
+    assert!(start.elapsed() >= Duration::from_secs(3), "{:?}", start.elapsed());
+}
+
 /// Audit: "server `_manifest` did not answer". A time-out names the provider by its configured name.
 #[tokio::test]
 async fn timeout_of_a_manifest_tool_names_its_provider() {

@@ -1,11 +1,12 @@
 //! Confusable names: each resolves to one tool or to none.
 
-use crate::token_users::{read, run};
+use crate::token_users::{bearer, make_token, read, run};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use toolbooth_testkit::fixture::TestEra;
+use toolbooth_testkit::world::client::OWN_TOOL;
 use toolbooth_testkit::world::scripted_server::ScriptedAnswer;
-use toolbooth_testkit::world::{Home, ScriptedServer, TestClient};
+use toolbooth_testkit::world::{Home, Http, ScriptedServer, TEST_TIMEOUT, TestClient, poll};
 
 /// A server with these tools that answers every call with its own name.
 async fn server(name: &str, tools: &[&str]) -> ScriptedServer {
@@ -83,6 +84,59 @@ async fn tools_with_equal_joined_names_are_not_confused() {
     }
     let (status, answer) = gateway.http().post_json("/tools/mcp_x_y_z/call", "{}").await;
     assert!((400..500).contains(&status) && answer.to_string().contains(&names["x_y"]), "{answer}");
+}
+
+/// Parity: a user saw a name with a hash because a server that is hidden from that user had the plain name.
+#[tokio::test]
+async fn hidden_server_does_not_change_the_names_that_others_see() {
+    let (x, x_y) = (server("x", &["y_z"]).await, server("x_y", &["z"]).await);
+    let mut hidden = x.entry();
+    hidden["groups"] = json!(["finance"]);
+    let settings = json!({ "auth": { "mode": "token" }, "groups": { "finance": ["fay"] } });
+    let home = Home::with_settings(settings.clone(), &[("x", hidden.clone())]);
+    let (root, _) = make_token(&home, None, "root", &["--groups", "admin"]);
+    let mut gateway = home.start().await;
+    gateway.headers = bearer(&root);
+    // The hidden server is the first to list the name.
+    gateway.connected(&["x"]).await;
+    home.configure(settings.clone(), &[("x", hidden), ("x_y", x_y.entry())]);
+    gateway.connected(&["x", "x_y"]).await;
+    let (fay, _) = make_token(&home, Some(&root), "fay", &[]);
+    let (bob, _) = make_token(&home, Some(&root), "bob", &[]);
+    let address = gateway.address;
+    for era in [TestEra::Legacy, TestEra::Modern] {
+        let fay = TestClient::with_headers(era, address, "/mcp", &bearer(&fay)).await;
+        let bob = TestClient::with_headers(era, address, "/mcp", &bearer(&bob)).await;
+        assert_eq!(tools_of(&bob).await, ["x_y_z"], "{era:?}");
+        assert_eq!(bob.call("x_y_z", json!({})).await.text(), "x_y", "{era:?}");
+        let names = tools_of(&fay).await;
+        assert_eq!((names.len(), names[0].as_str()), (2, "x_y_z"), "{names:?}");
+        assert_eq!(fay.call("x_y_z", json!({})).await.text(), "x", "the first server keeps its name");
+        for client in [&fay, &bob] {
+            let told = client.call(&names[1], json!({})).await;
+            assert_eq!(told.text(), "x_y", "{era:?}: the name with a hash always means the same tool");
+        }
+    }
+    let listed = Http::new(gateway.address).sending(&bearer(&bob)).get_json("/tools").await;
+    let names: Vec<&str> =
+        listed["tools"].as_array().unwrap().iter().filter_map(|tool| tool["name"].as_str()).collect();
+    assert_eq!(names, ["x_y_z"], "REST");
+
+    // Without the hidden server, nothing changes for others.
+    home.configure(settings, &[("x_y", x_y.entry())]);
+    let gone = poll(TEST_TIMEOUT, || async {
+        let listed = gateway.http().get_json("/servers").await;
+        (listed["servers"].as_array()?.len() == 1).then_some(())
+    });
+    assert!(gone.await.is_some());
+    let bob = TestClient::with_headers(TestEra::Modern, gateway.address, "/mcp", &bearer(&bob)).await;
+    assert_eq!(tools_of(&bob).await, ["x_y_z"]);
+}
+
+/// The listed tools of servers.
+async fn tools_of(client: &TestClient) -> Vec<String> {
+    let names = client.names("tools/list", "tools").await;
+    names.into_iter().filter(|name| name != OWN_TOOL).collect()
 }
 
 /// T26: a server lists tools with the names of the gateway's own tools.

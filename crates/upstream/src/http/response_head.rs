@@ -1,7 +1,9 @@
 //! The head of an HTTP response: status, headers in use, and body framing.
 
+use crate::retry_after;
 use ::http::header::{
-    CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, LOCATION, RETRY_AFTER, TRANSFER_ENCODING, WWW_AUTHENTICATE,
+    CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, DATE, LOCATION, RETRY_AFTER, TRANSFER_ENCODING,
+    WWW_AUTHENTICATE,
 };
 use ::http::{HeaderValue, StatusCode};
 use std::mem::MaybeUninit;
@@ -10,8 +12,6 @@ use toolbooth_wire::mirror;
 
 /// Maximum size of a response head.
 pub(super) const MAX_HEAD_BYTES: usize = 64 << 10;
-/// Maximum wait that a server can request.
-const MAX_RETRY_WAIT: Duration = Duration::from_secs(3600);
 /// Maximum number of response headers.
 const MAX_HEADERS: usize = 100;
 
@@ -94,6 +94,7 @@ pub(super) fn read(text: &[u8]) -> Result<Option<(ResponseHead, usize)>, &'stati
         after: if response.version == Some(1) { After::Kept } else { After::Closed },
     };
     let mut coding = None;
+    let (mut wait, mut date) = (None, None);
     for header in response.headers.iter() {
         let is = |name: &::http::HeaderName| header.name.eq_ignore_ascii_case(name.as_str());
         if is(&CONTENT_TYPE) {
@@ -116,7 +117,9 @@ pub(super) fn read(text: &[u8]) -> Result<Option<(ResponseHead, usize)>, &'stati
         } else if is(&mirror::SESSION_ID) {
             head.session = HeaderValue::from_bytes(header.value).ok();
         } else if is_overload(status) && is(&RETRY_AFTER) {
-            head.retry_after = retry_after(header.value);
+            wait = std::str::from_utf8(header.value).ok();
+        } else if is_overload(status) && is(&DATE) {
+            date = std::str::from_utf8(header.value).ok();
         } else if status.is_redirection() && is(&LOCATION) {
             head.location = Some(header.value.into());
         } else if is(&WWW_AUTHENTICATE)
@@ -130,6 +133,7 @@ pub(super) fn read(text: &[u8]) -> Result<Option<(ResponseHead, usize)>, &'stati
         }
     }
     head.frame(coding);
+    head.retry_after = wait.and_then(|wait| retry_after::read(wait, date));
     Ok(Some((head, taken)))
 }
 
@@ -157,12 +161,6 @@ impl ResponseHead {
 /// Whether a status means that the server has too many requests and has not processed this one.
 pub(super) fn is_overload(status: StatusCode) -> bool {
     matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE)
-}
-
-/// A `Retry-After` in seconds, up to a limit. Dates are not read: they need the server's clock.
-fn retry_after(value: &[u8]) -> Option<Duration> {
-    let seconds: u64 = std::str::from_utf8(value).ok()?.trim().parse().ok()?;
-    Some(Duration::from_secs(seconds).min(MAX_RETRY_WAIT))
 }
 
 /// The members of a comma-separated header.
@@ -244,12 +242,14 @@ mod tests {
             ("429 Too Many Requests", "1", Some(1)),
             ("503 Service Unavailable", " 7 ", Some(7)),
             ("429 Too Many Requests", "99999999", Some(3600)),
-            ("429 Too Many Requests", "Wed, 18 Nov 2026 00:00:00 GMT", None),
+            ("429 Too Many Requests", "Wed, 18 Nov 2026 00:00:05 GMT", Some(5)),
             ("429 Too Many Requests", "-1", None),
             ("200 OK", "1", None),
         ];
         for (status, value, expected) in cases {
-            let text = format!("HTTP/1.1 {status}\r\nretry-after: {value}\r\ncontent-length: 0\r\n\r\n");
+            let date = "date: Wed, 18 Nov 2026 00:00:00 GMT";
+            let text =
+                format!("HTTP/1.1 {status}\r\nretry-after: {value}\r\n{date}\r\ncontent-length: 0\r\n\r\n");
             let (head, _) = read(text.as_bytes()).expect("a head").expect("a whole head");
             assert_eq!(head.retry_after, expected.map(Duration::from_secs), "{status} {value}");
         }

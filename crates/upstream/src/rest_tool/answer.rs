@@ -3,19 +3,17 @@
 use super::error::RestError;
 use super::secret_filter::SecretFilter;
 use crate::http::PooledConnection;
-use ::http::header::{CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
+use crate::retry_after;
+use ::http::header::{CONTENT_LENGTH, CONTENT_TYPE, DATE, RETRY_AFTER};
 use ::http::{Response, StatusCode};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use serde_json::Value;
-use std::time::Duration;
 
 /// How much of a service's error text is passed on.
 const MAX_REFUSAL_CHARS: usize = 2000;
-/// Maximum wait that a service can request.
-const MAX_RETRY_WAIT: Duration = Duration::from_secs(3600);
 
 /// A response that counts as a result, successful or not.
 #[derive(Debug, Clone, PartialEq)]
@@ -50,8 +48,7 @@ pub(super) async fn read(
     let (parts, body) = response.into_parts();
     let header = |name| parts.headers.get(name).and_then(|value: &::http::HeaderValue| value.to_str().ok());
     let status = parts.status;
-    let retry_after = header(RETRY_AFTER).and_then(|wait| wait.trim().parse().ok());
-    let retry_after = retry_after.map(|seconds| Duration::from_secs(seconds).min(MAX_RETRY_WAIT));
+    let retry_after = header(RETRY_AFTER).and_then(|wait| retry_after::read(wait, header(DATE)));
     match status {
         StatusCode::TOO_MANY_REQUESTS => return Err(RestError::RateLimited { retry_after }),
         StatusCode::UNAUTHORIZED => return Err(RestError::NeedsAuth),

@@ -265,6 +265,7 @@ async fn apply(
     engine.own_tools().offer().await;
     let applied = engine.servers().apply(prepared).await;
     engine.catalog().set_manifests(gateway::manifests(&loaded)).await;
+    engine.catalog().set_own_prompts(callers::own_prompts(settings)).await;
     exporters.install(engine.events(), engine.tracing());
     if difference == DirectoryChange::Some || settings.auth != active.settings.auth {
         engine.catalog().announce_all_lists();

@@ -12,7 +12,7 @@ pub use stats::{StatsArguments, run as show_stats};
 use super::on_gateway;
 use crate::embedded_gateway::ServerSelection;
 use crate::exit::Exit;
-use crate::failure::{CommandFailure, CommandResult};
+use crate::failure::{CommandFailure, CommandResult, FaultReport};
 use crate::gateway_handle::GatewayHandle;
 use crate::global_options::GlobalOptions;
 use crate::remote_gateway::segment;
@@ -179,8 +179,7 @@ async fn absent(gateway: &GatewayHandle, only: Option<&str>) -> Option<String> {
 
 /// Finds a tool by any of its names. An embedded gateway connects only the necessary servers.
 pub async fn find(gateway: &GatewayHandle, name: &str) -> Result<Value, CommandFailure> {
-    let path = format!("/tools/{}", segment(name));
-    let cached = gateway.get(&path).await;
+    let cached = get_tool(gateway, name).await;
     if let GatewayHandle::Embedded(embedded) = gateway {
         match &cached {
             // A manifest tool may be served by other servers than the one it is listed under.
@@ -193,10 +192,28 @@ pub async fn find(gateway: &GatewayHandle, name: &str) -> Result<Value, CommandF
     } else if cached.is_ok() {
         return cached;
     }
-    match gateway.get(&path).await {
+    match get_tool(gateway, name).await {
         Err(failure) if failure.fault.code == "tool.unknown" => Err(suggest(gateway, failure, name).await),
         found => found,
     }
+}
+
+/// Gets a tool. If no tool has the name, the path may be that of something else, such as `/tools/search`.
+async fn get_tool(gateway: &GatewayHandle, name: &str) -> Result<Value, CommandFailure> {
+    let found = gateway.get(&format!("/tools/{}", segment(name))).await;
+    let is_other = match &found {
+        Ok(answer) => !answer["id"].is_string(),
+        Err(failure) => failure.fault.code == "search.blank",
+    };
+    if !is_other {
+        return found;
+    }
+    Err(CommandFailure::failed(FaultReport {
+        code: "tool.unknown".to_owned(),
+        blame: "caller".to_owned(),
+        message: format!("there is no tool `{name}`"),
+        hint: Some("`toolbooth tools list` shows the tools you may use".to_owned()),
+    }))
 }
 
 fn is_served_elsewhere(tool: &Value) -> bool {

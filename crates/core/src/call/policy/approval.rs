@@ -1,17 +1,23 @@
 //! Policies that ask for approval because the operator configured it.
 
 use super::{Policy, Verdict};
+use crate::answerer::ApprovalBy;
 use crate::call::draft::Draft;
 use crate::call::situation::Consented;
 use crate::held::Answerer;
 
-/// `require_approval` and `approval` of a server or tool: asks every time, whatever was approved before.
+/// `require_approval`, `approval` and `safety_level` of a server or tool: asks every time, whatever was approved before.
 #[derive(Debug, Clone, Copy)]
 pub struct RequireApproval;
 
 impl Policy for RequireApproval {
     fn judge(&self, draft: &Draft) -> Verdict {
-        let Some(answerer) = draft.tool.asks() else { return Verdict::Run };
+        let Some(mut answerer) = draft.tool.asks() else { return Verdict::Run };
+        // In `local` mode there is no other person to approve the call of a critical tool. `approval = "approver"` still
+        // needs one.
+        if draft.caller.is_local_owner() && draft.tool.terms.approval != ApprovalBy::Approver {
+            answerer = answerer.min(Answerer::InPerson);
+        }
         let reason = match answerer {
             Answerer::ApproverOnly => {
                 format!("`{}` needs the approval of another person", draft.tool.exposed)

@@ -254,6 +254,27 @@ fn consent_and_safety_levels_ask_by_the_terms_of_the_tool() {
 }
 
 #[test]
+fn the_owner_in_local_mode_approves_critical_calls_in_person() {
+    let catalog = catalog(|server| {
+        let critical = serde_json::json!({ "safety_level": "critical" });
+        server.tools.overrides.insert("get_x".into(), critical);
+        let four_eyes = serde_json::json!({ "safety_level": "critical", "approval": "approver" });
+        server.tools.overrides.insert("frob".into(), four_eyes);
+    });
+    let cases = [
+        (Caller::owner("me"), "s_get_x", "ask in person"),
+        (Caller::owner("me"), "s_frob", "ask approver"),
+        (Caller::operator("me"), "s_get_x", "ask approver"),
+        (ann(), "s_get_x", "ask approver"),
+    ];
+    for (caller, tool, expected) in cases {
+        let user = caller.user.clone();
+        let draft = drafted(&catalog, caller, tool, "{}", Situation::default());
+        assert_eq!(word(&RequireApproval.judge(&draft)), expected, "{user} {tool}");
+    }
+}
+
+#[test]
 fn plan_mode_believes_a_read_only_hint_unless_the_name_says_otherwise() {
     let server = Arc::new(entry("s"));
     let tools = ["frob", "delete_x"].map(|name| {

@@ -30,6 +30,8 @@ pub(crate) enum ProviderFault {
     Asks(Box<InnerQuestion>),
     /// It cannot serve any call.
     Useless(String),
+    /// A hook withheld its result.
+    Withheld(Problem),
     /// A problem of the gateway itself, such as a full queue.
     Other(Problem),
 }
@@ -58,7 +60,7 @@ impl ProviderFault {
     pub(crate) fn sent(&self) -> SentStatus {
         match self {
             Self::Upstream(error) => error.sent(),
-            Self::Rpc(_) | Self::Timeout(_) => SentStatus::Maybe,
+            Self::Rpc(_) | Self::Timeout(_) | Self::Withheld(_) => SentStatus::Maybe,
             Self::Rest(error) => error.sent(),
             // A request to a model has no side effects.
             Self::Llm(_) | Self::Call(_) | Self::Asks(_) | Self::Useless(_) | Self::Other(_) => {
@@ -75,6 +77,7 @@ impl ProviderFault {
             Self::Call(_)
                 | Self::Asks(_)
                 | Self::Other(_)
+                | Self::Withheld(_)
                 | Self::Useless(_)
                 | Self::Upstream(UpstreamError::TooLarge { .. })
                 | Self::Rest(RestError::BadRequest { .. } | RestError::TooLarge { .. })
@@ -90,7 +93,12 @@ impl ProviderFault {
                 matches!(error, LlmError::Unreachable { .. } | LlmError::RateLimited | LlmError::CutOff)
             }
             Self::Rpc(_) => true,
-            Self::Timeout(_) | Self::Call(_) | Self::Asks(_) | Self::Useless(_) | Self::Other(_) => false,
+            Self::Timeout(_)
+            | Self::Call(_)
+            | Self::Asks(_)
+            | Self::Useless(_)
+            | Self::Withheld(_)
+            | Self::Other(_) => false,
         }
     }
 
@@ -129,7 +137,7 @@ impl ProviderFault {
                 message: format!("provider `{provider}` cannot serve calls: {why}"),
                 hint: Some("`toolbooth tools show NAME` shows the state of its providers".into()),
             },
-            Self::Other(problem) => problem.clone(),
+            Self::Withheld(problem) | Self::Other(problem) => problem.clone(),
         }
     }
 }
@@ -154,6 +162,7 @@ pub(crate) fn may_pass(error: &UpstreamError) -> bool {
         | UpstreamError::Timeout { .. }
         | UpstreamError::TooLarge { .. }
         | UpstreamError::NeedsAuth { .. }
+        | UpstreamError::NeedsKey { .. }
         | UpstreamError::ShareUsed { .. }
         | UpstreamError::Flooded { .. }
         | UpstreamError::AskedTooMuch { .. }

@@ -131,7 +131,13 @@ impl CallPipeline {
                 .await
                 .map_err(ProviderFault::Other);
         }
-        self.ask_server(&sealed, options, link).await
+        let answer = self.ask_server(&sealed, options, link).await?;
+        // The hooks of the called tool itself are asked once, when its result is shaped.
+        if is_itself || !self.has_post_hooks(sealed.tool()) {
+            return Ok(answer);
+        }
+        let hooked = Box::pin(self.ask_post_hooks(&sealed, options.ids.call, answer)).await;
+        hooked.map_err(ProviderFault::Withheld)
     }
 
     /// Judges the arguments that a mapping made for the called tool itself. The tool was judged before, but with the

@@ -159,7 +159,7 @@ const MAX_WAIT: u64 = 600;
     responses(
         (status = 200, description = "The result of the tool.", body = CallView),
         (status = 202, description = "The call has not ended: it waits for approval, it is a step of a plan, or its server asks a question.", body = CallAnswerView),
-        (status = 400, description = "The arguments do not match the schema, or the name matches several tools."),
+        (status = 400, description = "The arguments do not match the schema, the name matches several tools, or the server needs the caller's own key."),
         (status = 403, description = "A policy or a person refused the call."),
         (status = 404, description = "`call.unknown-tool`."),
         (status = 409, description = "The held call was already decided."),

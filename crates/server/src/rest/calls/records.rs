@@ -1,7 +1,7 @@
 //! The record of calls over REST. A record is the audit row of its call.
 
 use super::super::RestState;
-use super::super::audit::own_names;
+use super::super::audit;
 use super::super::auth::RestCaller;
 use super::super::extract::{self, NoQuery, PathParam, QueryParams, hex};
 use super::super::problem::ProblemDocument;
@@ -144,9 +144,7 @@ pub async fn list(
     RestCaller(caller): RestCaller,
     QueryParams(query): QueryParams<CallsQuery>,
 ) -> Result<Json<CallsPage>, ProblemDocument> {
-    let engine = &rest.door.engine;
     let CallsQuery { user, server, tool, outcome, before, limit } = query;
-    let (server, tool) = own_names(engine, &caller, server, tool);
     let limit = limit.unwrap_or(PAGE).clamp(1, MAX_PAGE);
     let filter = AuditFilter {
         user,
@@ -158,9 +156,7 @@ pub async fn list(
         limit: Some(limit),
         ..AuditFilter::default()
     };
-    let rows = engine.audit().rows(&caller, filter).await?;
-    let is_full = rows.len() >= usize::try_from(limit).unwrap_or(usize::MAX);
-    let next_before = rows.last().map(|row| row.seq).filter(|seq| is_full && *seq > 1);
+    let (rows, next_before) = audit::page(&rest.door.engine, &caller, filter).await?;
     Ok(Json(CallsPage { calls: rows.into_iter().map(view).collect(), next_before }))
 }
 

@@ -5,8 +5,8 @@ use super::super::auth::RestCaller;
 use super::super::extract::{NoQuery, PathParam, QueryParams};
 use super::super::problem::ProblemDocument;
 use super::headers::{etag, stamp, stamp_frame};
-use super::problem;
 use super::range::{RequestedRange, requested_range};
+use super::{own_file, problem};
 use axum::body::Body;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
@@ -15,7 +15,6 @@ use http::{Method, StatusCode};
 use serde::Deserialize;
 use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::file::FileRow;
-use toolbooth_engine::FileProblem;
 use toolbooth_engine::files::{TokenRefusal, TokenUse};
 use utoipa::IntoParams;
 
@@ -53,8 +52,7 @@ pub async fn content(
     method: Method,
     headers: HeaderMap,
 ) -> Result<Response, ProblemDocument> {
-    let id = id.parse().map_err(|_| problem(FileProblem::Unknown))?;
-    let file = rest.door.engine.files().get(&caller, id).await.map_err(problem)?;
+    let file = own_file(&rest, &caller, &id).await?;
     deliver(&rest, &file, &method, &headers).await
 }
 
@@ -80,8 +78,7 @@ pub async fn frame(
     method: Method,
     headers: HeaderMap,
 ) -> Result<Response, ProblemDocument> {
-    let id = id.parse().map_err(|_| problem(FileProblem::Unknown))?;
-    let file = rest.door.engine.files().get(&caller, id).await.map_err(problem)?;
+    let file = own_file(&rest, &caller, &id).await?;
     let mut response = deliver(&rest, &file, &method, &headers).await?;
     stamp_frame(response.headers_mut(), &file);
     Ok(response)

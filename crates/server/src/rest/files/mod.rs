@@ -18,6 +18,7 @@ use axum::Json;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use toolbooth_core::audit::AuditKind;
+use toolbooth_core::caller::Caller;
 use toolbooth_core::fault::{Fault, Problem};
 use toolbooth_core::file::{FileOrigin, FileRow};
 use toolbooth_engine::{Act, FileProblem, FileQuery, MAX_FILES_PAGE};
@@ -149,8 +150,13 @@ pub async fn show(
     PathParam(id): PathParam<String>,
     _: NoQuery,
 ) -> Result<Json<FileView>, ProblemDocument> {
+    Ok(Json(view(own_file(&rest, &caller, &id).await?)))
+}
+
+/// One of the caller's files.
+async fn own_file(rest: &RestState, caller: &Caller, id: &str) -> Result<FileRow, ProblemDocument> {
     let id = id.parse().map_err(|_| problem(FileProblem::Unknown))?;
-    Ok(Json(view(rest.door.engine.files().get(&caller, id).await.map_err(problem)?)))
+    rest.door.engine.files().get(caller, id).await.map_err(problem)
 }
 
 /// Deletes a file.

@@ -33,7 +33,7 @@ use toolbooth_core::caller::{Admin, Caller};
 use toolbooth_core::catalog::{Catalog, Lookup, Tool};
 use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::names::ServerName;
-use toolbooth_core::permission::{Permission, on_server, on_tool};
+use toolbooth_core::permission::{Permission, ServerVisibility, extent, on_tool};
 use toolbooth_core::registry::{self, CallStatistics, PageCursor, QueryContext, ToolOrder};
 use toolbooth_engine::HealthMonitor;
 use utoipa::ToSchema;
@@ -169,7 +169,7 @@ fn sees<'a>(catalog: &'a Catalog, callers: &'a [Arc<Caller>]) -> impl Fn(&Server
     move |name| {
         let part = catalog.servers().get(name);
         part.is_some_and(|part| {
-            callers.iter().any(|caller| on_server(caller, &part.entry) == Permission::Granted)
+            callers.iter().any(|caller| extent(caller, &part.entry) != ServerVisibility::Nothing)
         })
     }
 }

@@ -1,0 +1,113 @@
+//! Prompts of the gateway's own: the operator's prompts and those of personas.
+
+use crate::callers::ERAS;
+use crate::token_users::{bearer, make_token};
+use serde_json::{Value, json};
+use toolbooth_testkit::world::home::{fixture_on_stdio, hostile};
+use toolbooth_testkit::world::{Gateway, Home, TEST_TIMEOUT, TestClient, poll};
+
+fn settings(weekly: &str) -> Value {
+    json!({
+        "auth": { "mode": "token" },
+        "groups": { "staff": ["ann"] },
+        "personas": {
+            "clerk": { "inherit": "shared", "description": "Writes.", "prompt": "You are a clerk." },
+            "guest": { "inherit": "shared" },
+        },
+        "prompts": {
+            "weekly": { "description": "Reports.", "text": weekly },
+            "salaries": { "text": "List all salaries.", "groups": ["staff"] },
+        },
+    })
+}
+
+struct PromptUsers {
+    home: Home,
+    gateway: Gateway,
+    ann: String,
+    bob: String,
+}
+
+async fn start(server: Value) -> PromptUsers {
+    let home = Home::with_settings(settings("Write the report."), &[("srv", server)]);
+    let (root, _) = make_token(&home, None, "root", &["--groups", "admin"]);
+    let mut gateway = home.start().await;
+    gateway.headers = bearer(&root);
+    gateway.connected(&["srv"]).await;
+    let (ann, _) = make_token(&home, Some(&root), "ann", &[]);
+    let (bob, _) = make_token(&home, Some(&root), "bob", &[]);
+    PromptUsers { home, gateway, ann, bob }
+}
+
+#[tokio::test]
+async fn each_caller_gets_the_prompts_of_its_groups_and_persona() {
+    let users = start(hostile(&["echo"])).await;
+    for era in ERAS {
+        let cases: [(&str, &str, &[&str]); 4] = [
+            ("/mcp", &users.ann, &["salaries", "weekly"]),
+            ("/mcp", &users.bob, &["weekly"]),
+            ("/mcp/p/clerk", &users.bob, &["weekly", "persona_clerk"]),
+            ("/mcp/p/guest", &users.ann, &["salaries", "weekly"]),
+        ];
+        for (path, token, expected) in cases {
+            let client = TestClient::with_headers(era, users.gateway.address, path, &bearer(token)).await;
+            assert_eq!(client.names("prompts/list", "prompts").await, expected, "{era:?} {path}");
+            for (name, text) in [
+                ("weekly", "Write the report."),
+                ("salaries", "List all salaries."),
+                ("persona_clerk", "You are a clerk."),
+            ] {
+                let told = client.ask("prompts/get", json!({ "name": name })).await;
+                if expected.contains(&name) {
+                    let message = &told.result()["messages"][0];
+                    assert_eq!(message["role"], "user", "{}", told.answer);
+                    assert_eq!(
+                        message["content"],
+                        json!({ "type": "text", "text": text }),
+                        "{}",
+                        told.answer
+                    );
+                } else {
+                    // A hidden prompt looks like one that does not exist.
+                    let other = client.ask("prompts/get", json!({ "name": "nothing" })).await;
+                    assert_eq!(told.code(), other.code(), "{era:?} {path} {name}: {}", told.answer);
+                    assert!(told.code().is_some(), "{}", told.answer);
+                }
+            }
+            let reference = json!({ "type": "ref/prompt", "name": "weekly" });
+            let params = json!({ "ref": reference, "argument": { "name": "x", "value": "" } });
+            let told = client.ask("completion/complete", params).await;
+            assert_eq!(told.result()["completion"]["values"], json!([]), "{}", told.answer);
+        }
+    }
+}
+
+#[tokio::test]
+async fn own_prompts_stand_beside_those_of_servers_and_change_on_reload() {
+    let users = start(fixture_on_stdio("modern")).await;
+    for era in ERAS {
+        let address = users.gateway.address;
+        let client = TestClient::with_headers(era, address, "/mcp", &bearer(&users.bob)).await;
+        let names = client.names("prompts/list", "prompts").await;
+        assert_eq!(names[0], "weekly");
+        assert!(names.contains(&"srv_test_simple_prompt".to_owned()), "{names:?}");
+        let mut changes = client.listen(&[]).await;
+        users.home.configure(
+            {
+                let mut changed = settings(&format!("Changed for {era:?}."));
+                changed["prompts"][format!("new_{era:?}")] = json!({ "text": "x" });
+                changed
+            },
+            &[("srv", fixture_on_stdio("modern"))],
+        );
+        changes.wait_for("notifications/prompts/list_changed", TEST_TIMEOUT).await.expect("a notification");
+        let changed = poll(TEST_TIMEOUT, || async {
+            let told = client.ask("prompts/get", json!({ "name": "weekly" })).await;
+            let text = told.result()["messages"][0]["content"]["text"].clone();
+            (text == format!("Changed for {era:?}.")).then_some(())
+        });
+        assert!(changed.await.is_some(), "{era:?}");
+        let names = client.names("prompts/list", "prompts").await;
+        assert!(names.contains(&format!("new_{era:?}")), "{names:?}");
+    }
+}
