@@ -1,7 +1,7 @@
 //! `cargo xtask setup`: installs the third-party packages that the tests need, under `.setup`.
 //!
 //! All versions are pinned in the repository. Nothing outside `.setup` is changed, with one exception: on a
-//! bare Debian machine (a container, run as root) Python's venv and npm are installed as packages.
+//! bare Debian machine (a container, run as root) Python's venv, npm and Chromium are installed as packages.
 
 use crate::{
     node::NodeTools,

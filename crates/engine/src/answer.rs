@@ -189,7 +189,7 @@ impl Answer {
     }
 
     /// Adds warnings, if the answer can carry them.
-    pub(crate) fn warning(mut self, about: &[Warning]) -> Self {
+    pub(crate) fn with_warnings(mut self, about: &[Warning]) -> Self {
         if let Self::Long { long, era, facts } = &self
             && !about.is_empty()
         {

@@ -5,19 +5,20 @@
 //! | stage | what it does | code |
 //! |---|---|---|
 //! | 1 identify | finds out who calls | `server/identify`, before the call gets here |
-//! | 2 resolve | finds the tool by its name | `core/call` |
-//! | 3 authorise | checks that the caller may use the tool | `core/call` |
+//! | 2 resolve | finds the tool among those that the caller may see | `core/call` |
+//! | 3 authorise | checks that the caller may use the tool; also for tools behind a manifest tool, which are not found by name | `core/call` |
 //! | 4 draft | checks the arguments against the tool's schema | `core/call` |
 //! | 5 judge | applies the operator's policies: run, ask a person, queue in a plan, refuse, or hide the tool; asks the operator's hooks | `core/call`, `approvals`, `call/hooking.rs` |
-//! | 6 seal | adds what only the gateway supplies: identity, `_mcp_data`, file URLs, idempotency keys | `core/call`, `call/seal.rs` |
+//! | 6 seal | adds what only the gateway supplies: identity, `_mcp_data`, file URLs, idempotency keys; charges the caller's allowance; notes the intent | `core/call`, `call/seal.rs`, `call/allowance.rs` |
 //! | 7 route | chooses the tool's server or its list of providers | `core/call`, `routing` |
 //! | 8 dispatch | sends the call, with one deadline over all retries | `call/dispatch.rs`, `call/serving` |
-//! | 9 shape | stores files of the result and applies the token budget | `call/shape.rs` |
+//! | 9 shape | stores files of the result, applies the token budget, and asks the operator's hooks | `call/shape.rs`, `call/hooking.rs` |
 //! | 10 record | writes the audit row, metrics, health and dead letter | `call/record.rs` |
 //!
 //! Stages 2 to 6 consume the value of the stage before them, and dispatch accepts only a `Sealed`. So the compiler
 //! enforces the order: a call that was not judged cannot be sealed, and an unsealed call cannot be sent. If a person
-//! has to approve a call, the approved call starts again at stage 2 and carries the approval.
+//! has to approve a call, the approved call starts again at stage 2 and carries the approval. If a tool of a server serves a
+//! manifest tool, stages 3 to 6 run again for that tool inside stage 8 (`call/serving/serve.rs`).
 //!
 //! The stages use the parts of the engine (catalog, approvals, files and so on), which `CallPipeline` holds.
 //!
@@ -51,6 +52,7 @@ pub(crate) use pipeline::PipelineParts;
 use crate::answer::Answer;
 use crate::approvals::ApprovalOutcome;
 use crate::catalog::CatalogReadiness;
+use allowance::AllowanceUse;
 use contain::contain_panics;
 use options::DispatchOptions;
 use record::CallRecord;
@@ -58,7 +60,11 @@ use serving::ProviderOutcome;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
-use toolbooth_core::call::{CallFault, IncomingCall, Judgement, authorise, draft, judge, resolve, route};
+use toolbooth_core::call::{
+    CallFault, IncomingCall, Judgement, Route, authorise, draft, judge, resolve, route,
+};
+use toolbooth_core::caller::Caller;
+use toolbooth_core::catalog::Catalog;
 use toolbooth_core::exposure::meta;
 use toolbooth_core::fault::Problem;
 use toolbooth_upstream::CallLink;
@@ -67,12 +73,12 @@ use toolbooth_upstream::peer::ResultReading;
 use undelivered::Undelivered;
 use uuid::Uuid;
 
-/// A tool call as the MCP or REST server passes it to the engine.
+/// A tool call as a door passes it to the engine.
 #[derive(Debug)]
 pub struct CallRequest {
     /// The identified caller, the tool's name and the arguments.
     pub incoming: IncomingCall,
-    /// The result of `LiveCatalog::wait_for_tool` for this name and caller, if the server has already waited.
+    /// The result of `LiveCatalog::wait_for_tool` for this name and caller, if the door has already waited.
     pub readiness: Option<CatalogReadiness>,
     /// The client's answers and the request state, if this request continues an earlier one.
     pub round: Round,
@@ -86,7 +92,7 @@ pub struct CallRequest {
     pub approval_wait: Option<Duration>,
     /// The caller's deadline, which comes before the tool's own; bounded by `limits.max_call_seconds`.
     pub timeout: Option<Duration>,
-    /// The id of the call, if the front end names it before the call ends; `None` for a new one.
+    /// The id of the call, if the door names it before the call ends; `None` for a new one.
     pub id: Option<Uuid>,
 }
 
@@ -115,7 +121,7 @@ impl CallPipeline {
     ) -> Result<Answer, Problem> {
         let CallRequest {
             mut incoming,
-            readiness: mut waited,
+            mut readiness,
             mut round,
             progress,
             questions,
@@ -125,30 +131,21 @@ impl CallPipeline {
             id: _,
         } = request;
 
-        // A guard, kept until the end of this function: dropping it adds the running time to what the caller has used of
-        // their allowance.
-        let mut usage = None;
+        // Kept until the end of this function: dropping it adds the running time to what the caller has used.
+        let mut allowance_use: Option<Box<AllowanceUse>> = None;
         // Usually one pass; each approval that the call needs adds another.
         let (sealed, answer) = loop {
-            // Stages 2 to 6 of one pass use one snapshot of the catalog.
-            let readiness = match waited.take() {
-                Some(readiness) => readiness,
+            let ready = match readiness.take() {
+                Some(ready) => ready,
                 None => pin!(self.catalog.wait_for_tool(&incoming.name, &incoming.caller)).await,
             };
+            // Stages 2 to 6 of one pass use this snapshot of the catalog.
             let catalog = self.catalog.load();
 
             // Stages 2 to 4: resolve, authorise, draft.
             let caller = incoming.caller.clone();
-            let resolved = resolve(incoming, &catalog).map_err(|fault| {
-                self.audit.record_hidden_tool(&catalog, &caller, &fault);
-                match &fault {
-                    CallFault::UnknownTool { name } => match self.servers.missing_key(name, &caller) {
-                        Some(missing) => Problem::of(&missing),
-                        None => readiness.explain(fault.into()),
-                    },
-                    _ => readiness.explain(fault.into()),
-                }
-            })?;
+            let resolved = resolve(incoming, &catalog)
+                .map_err(|fault| self.explain_unresolved(fault, &catalog, &caller, ready))?;
             let permitted = authorise(resolved)?;
             let situation = self.decisions.situation(&permitted, record.approval(), &self.clock);
             let draft = draft(permitted, situation)
@@ -157,21 +154,8 @@ impl CallPipeline {
 
             // Stage 5: judge. The policies are read in every pass: a reload may have replaced them while a person was
             // asked.
-            let mut judgement = judge(draft, &self.terms.load().policies)?;
-            // The operator's hooks see calls that would run now.
-            if let Judgement::Run(judged) = judgement {
-                judgement = match self.has_pre_hooks(&judged.draft().tool) {
-                    true => {
-                        let hooked = Box::pin(self.ask_pre_hooks(judged, record.id())).await?;
-                        if let Judgement::Run(judged) = &hooked {
-                            // A hook may have changed the arguments.
-                            record.note_draft(judged.draft());
-                        }
-                        hooked
-                    }
-                    false => Judgement::Run(judged),
-                };
-            }
+            let judgement = judge(draft, &self.terms.load().policies)?;
+            let judgement = pin!(self.apply_pre_hooks(judgement, record)).await?;
             let judged = match judgement {
                 Judgement::Run(judged) => judged,
                 Judgement::Queue(waiting) => {
@@ -193,7 +177,7 @@ impl CallPipeline {
             record.grant_files(judged.draft()).await;
             let sealed = self.sealer.seal(judged, &catalog, record.ids(), record.file_grant())?;
             drop(catalog);
-            self.allowances.charge(&sealed, &mut usage)?;
+            self.allowances.charge(&sealed, &mut allowance_use)?;
 
             // The result must be read whole if a person approved the call (it is stored with the held call), if the
             // call names files (tokens of their URLs are removed from it), if warnings are added to it, or if a hook sees
@@ -208,17 +192,27 @@ impl CallPipeline {
             pin!(record.note_intent(&sealed)).await?;
 
             // Stages 7 and 8: route and dispatch.
-            let options = record.dispatch_options(std::mem::take(&mut round), progress, questions, reading);
-            let options = DispatchOptions { timeout, ..options };
-            if sealed.tool().terms.providers.is_empty() {
-                let answer = pin!(self.dispatch(&sealed, route(&sealed), options, link)).await;
-                let answer = answer.map_err(|undelivered| record.note_failure(&sealed, *undelivered))?;
-                break (sealed, answer);
-            }
-            match Box::pin(self.dispatch_to_providers(&sealed, record, options, approval_wait, link)).await? {
-                ProviderOutcome::Answered(answer) => break (sealed, answer),
-                ProviderOutcome::Held(answer) => return Ok(answer),
-                ProviderOutcome::Approved(again) => incoming = again,
+            // Only a call to a server has further rounds; providers get their answers while the call runs.
+            let round = std::mem::take(&mut round);
+            let options =
+                DispatchOptions { timeout, ..record.dispatch_options(round, progress, questions, reading) };
+            match route(&sealed) {
+                server @ Route::Server(_) => {
+                    let answer = pin!(self.dispatch(&sealed, server, options, link)).await;
+                    let answer = answer.map_err(|undelivered| record.note_failure(&sealed, *undelivered))?;
+                    break (sealed, answer);
+                }
+                Route::Providers(_) => {
+                    let dispatch = self.dispatch_to_providers(&sealed, record, options, approval_wait, link);
+                    match Box::pin(dispatch).await? {
+                        ProviderOutcome::Answered(answer) => break (sealed, answer),
+                        ProviderOutcome::Held(answer) => return Ok(answer),
+                        ProviderOutcome::Approved(again) => {
+                            incoming = again;
+                            continue;
+                        }
+                    }
+                }
             }
         };
 
@@ -233,7 +227,24 @@ impl CallPipeline {
         let answer = answer.map_err(|problem| {
             record.note_failure(&sealed, *Undelivered::after_answer(&sealed, problem, &self.clock))
         })?;
-        Ok(answer.warning(sealed.warnings()).warning(record.warnings()))
+        Ok(answer.with_warnings(sealed.warnings()).with_warnings(record.warnings()))
+    }
+
+    /// Why a tool was not found: for example, the caller has not stored a key for its server yet.
+    fn explain_unresolved(
+        &self,
+        fault: CallFault,
+        catalog: &Catalog,
+        caller: &Caller,
+        ready: CatalogReadiness,
+    ) -> Problem {
+        self.audit.record_hidden_tool(catalog, caller, &fault);
+        if let CallFault::UnknownTool { name } = &fault
+            && let Some(missing) = self.servers.missing_key(name, caller)
+        {
+            return Problem::of(&missing);
+        }
+        ready.mention_starting_servers(fault.into())
     }
 }
 

@@ -104,7 +104,7 @@ impl Inquiries {
         let readiness = self.catalog.wait_for_prompt(&name, &inquiry.caller).await;
         let catalog = self.catalog.load();
         let Some(prompt) = catalog.prompt(&name, &inquiry.caller) else {
-            return Err(readiness.explain(unknown("prompt", &name)));
+            return Err(readiness.mention_starting_servers(unknown("prompt", &name)));
         };
         let CatalogItem { server, key, .. } = prompt.clone();
         let params = with_members(&inquiry.params, &[("name", RawJson::from_value(&*key))]);
@@ -126,7 +126,7 @@ impl Inquiries {
                 answer => return Ok(answer),
             }
         }
-        missing.ok_or_else(|| readiness.explain(unknown("resource", &uri)))
+        missing.ok_or_else(|| readiness.mention_starting_servers(unknown("resource", &uri)))
     }
 
     /// Handles `completion/complete`. The reference determines the server.
@@ -148,7 +148,7 @@ impl Inquiries {
                 let readiness = self.catalog.wait_for_prompt(&name, &inquiry.caller).await;
                 let catalog = self.catalog.load();
                 let Some(prompt) = catalog.prompt(&name, &inquiry.caller) else {
-                    return Err(readiness.explain(unknown("prompt", &name)));
+                    return Err(readiness.mention_starting_servers(unknown("prompt", &name)));
                 };
                 let CatalogItem { server, key, .. } = prompt.clone();
                 let renamed = with_members(&reference, &[("name", RawJson::from_value(&*key))]);
@@ -161,7 +161,7 @@ impl Inquiries {
                 let readiness = self.catalog.wait_for_resource(&uri, &inquiry.caller).await;
                 let server = self
                     .template_server(&uri, &inquiry.caller)
-                    .ok_or_else(|| readiness.explain(unknown("resource", &uri)))?;
+                    .ok_or_else(|| readiness.mention_starting_servers(unknown("resource", &uri)))?;
                 self.forward(&server, "completion/complete", &inquiry.params, &inquiry, link).await
             }
             _ => {

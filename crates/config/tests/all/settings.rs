@@ -11,7 +11,7 @@ fn by_section(settings: &Settings) -> String {
 }
 
 #[test]
-fn every_setting_of_the_documentation_is_read() {
+fn settings_of_every_section_are_read() {
     let text = r#"
 listen: "127.0.0.1:9000"
 public_url: https://tools.example

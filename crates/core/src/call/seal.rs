@@ -107,9 +107,9 @@ pub fn seal(
         name: draft.tool.exposed.to_string(),
         argument: argument.to_owned(),
     };
-    for identity in draft.tool.injected.iter().flat_map(|injected| &injected.identity) {
-        if !supplied.iter().any(|member| *member.key == *identity.name) {
-            return Err(missing(&identity.name));
+    for name in draft.tool.injected.iter().flat_map(|injected| injected.required()) {
+        if !supplied.iter().any(|member| member.key == name) {
+            return Err(missing(name));
         }
     }
     draft.warnings.append(&mut noted);

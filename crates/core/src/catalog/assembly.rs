@@ -3,13 +3,14 @@
 //! The admitted parts stay unchanged; when either side changes, the whole catalog is assembled again. A part whose
 //! content is the same keeps its `Arc`, so that clients are not notified of a change.
 
+mod shared_names;
+
 use super::admission::{ServerCatalog, SetAside};
 use super::bounds::{Backing, ToolAccess};
 use super::derived::DerivedData;
 use super::naming::{Naming, NamingStyle};
 use super::overlay::{OverlayInput, is_bound, overlay};
 use super::patterns::ToolGate;
-use super::shared_names::share_names;
 use super::spelling;
 use super::tool::Tool;
 use super::virtual_tool::{VirtualToolInput, build, server_of};
@@ -19,6 +20,7 @@ use crate::names::ServerName;
 use crate::schema::Coverage;
 use crate::server::ServerEntry;
 use bytes::BytesMut;
+use shared_names::share_names;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 

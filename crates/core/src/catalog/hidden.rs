@@ -75,21 +75,52 @@ impl Companion {
 impl Injected {
     /// Adds what was supplied before and is no longer declared.
     fn take_over(&mut self, before: Self) {
-        for argument in before.identity {
+        let Self { identity, mcp_data, files, companions } = before;
+        for argument in identity {
             match self.identity.iter_mut().find(|known| known.name == argument.name) {
                 Some(known) if argument.fit == TextFit::Other => known.fit = TextFit::Other,
                 Some(_) => {}
                 None => self.identity.push(argument),
             }
         }
-        self.mcp_data |= before.mcp_data;
-        let files = before.files.into_iter().filter(|name| !self.files.contains(name)).collect::<Vec<_>>();
+        self.mcp_data |= mcp_data;
+        let files = files.into_iter().filter(|name| !self.files.contains(name)).collect::<Vec<_>>();
         self.files.extend(files);
-        for companion in before.companions {
+        for companion in companions {
             if !self.companions.contains(&companion) {
                 self.companions.push(companion);
             }
         }
+    }
+
+    /// The text that stands for these arguments in the digest of their tool. Approvals are stored with the digest: a
+    /// change of this text ends every approval of a tool with injected arguments. Add a new field only where it is set.
+    pub(super) fn digest_text(&self) -> String {
+        let Self { identity, mcp_data, files, companions } = self;
+        let identity = identity.iter().map(|IdentityArgument { name, fit }| {
+            let fit = match fit {
+                TextFit::Text => "Text",
+                TextFit::Other => "Other",
+            };
+            format!("IdentityArgument {{ name: {name:?}, fit: {fit} }}")
+        });
+        let companions = companions.iter().map(|companion| match companion {
+            Companion::OriginalFilename => "OriginalFilename",
+            Companion::FileUrl => "FileUrl",
+            Companion::OriginalFileNames => "OriginalFileNames",
+            Companion::FileUrls => "FileUrls",
+        });
+        format!(
+            "Injected {{ identity: [{}], mcp_data: {mcp_data}, files: {files:?}, companions: [{}] }}",
+            identity.collect::<Vec<_>>().join(", "),
+            companions.collect::<Vec<_>>().join(", ")
+        )
+    }
+
+    /// The arguments without which a call must not be sent.
+    pub fn required(&self) -> impl Iterator<Item = &str> {
+        let identity = self.identity.iter().map(|argument| &*argument.name);
+        identity.chain(self.mcp_data.then_some(MCP_DATA))
     }
 
     /// Whether only the gateway may supply an argument.

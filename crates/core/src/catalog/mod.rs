@@ -13,7 +13,6 @@ mod naming;
 mod overlay;
 mod patterns;
 mod quarantine;
-mod shared_names;
 mod snapshot;
 mod sorted;
 mod spelling;

@@ -119,9 +119,7 @@ impl Tool {
             if self.server.is_virtual() {
                 return super::digest::of_virtual(&self.name, &self.terms.providers, &words);
             }
-            // Approvals are stored with the digest, so this text must stay the same: a renamed field or variant of
-            // `Injected` would end every approval of a tool with injected arguments.
-            let hidden = self.injected.as_ref().map(|injected| format!("{injected:?}")).unwrap_or_default();
+            let hidden = self.injected.as_ref().map(|injected| injected.digest_text()).unwrap_or_default();
             super::digest::of(&self.name, &self.definition, &hidden)
         })
     }

@@ -112,14 +112,12 @@ fn schema(entries: &[&Manifest], served: &[&Arc<Tool>]) -> Result<(RawJson, Opti
     };
     // A parameter that only the gateway may supply to a serving tool is supplied by the gateway here as well.
     let mut inject = Inject::default();
-    for other in served.iter().map(|tool| &tool.server.inject) {
-        inject.mcp_data |= other.mcp_data;
-        inject.identity.extend(
-            other.identity.iter().filter(|name| !inject.identity.contains(name)).cloned().collect::<Vec<_>>(),
-        );
-        inject.files.extend(
-            other.files.iter().filter(|name| !inject.files.contains(name)).cloned().collect::<Vec<_>>(),
-        );
+    for Inject { mcp_data, identity, files } in served.iter().map(|tool| &tool.server.inject) {
+        inject.mcp_data |= mcp_data;
+        for (names, more) in [(&mut inject.identity, identity), (&mut inject.files, files)] {
+            let more: Vec<_> = more.iter().filter(|name| !names.contains(name)).cloned().collect();
+            names.extend(more);
+        }
     }
     public(&ParameterHider::of(&inject), parameters, Injected::default())
 }

@@ -1,6 +1,7 @@
 //! Asks the operator's hooks about a call: after the policies have let it run, and after its result is shaped.
 
 use super::pipeline::CallPipeline;
+use super::record::CallRecord;
 use crate::answer::Answer;
 use crate::hooks::{CallHook, HookDecision, HookMoment, HookedCall};
 use crate::terms::Terms;
@@ -15,6 +16,24 @@ use uuid::Uuid;
 const NOTES: &str = "toolbooth/notes";
 
 impl CallPipeline {
+    /// Asks the hooks about a call that would run now, and notes the arguments that they changed.
+    pub(super) async fn apply_pre_hooks(
+        &self,
+        judgement: Judgement,
+        record: &mut CallRecord,
+    ) -> Result<Judgement, CallFault> {
+        let judged = match judgement {
+            Judgement::Run(judged) if self.has_pre_hooks(&judged.draft().tool) => judged,
+            other => return Ok(other),
+        };
+        let hooked = Box::pin(self.ask_pre_hooks(judged, record.id())).await?;
+        record.note_draft(match &hooked {
+            Judgement::Run(judged) => judged.draft(),
+            Judgement::Ask(waiting) | Judgement::Queue(waiting) => waiting.draft(),
+        });
+        Ok(hooked)
+    }
+
     /// Asks the hooks before a call. A hook may refuse it, or change its public arguments: they are checked against the
     /// schema and judged again, so that an edit cannot get around a rule or an approval.
     pub(in crate::call) async fn ask_pre_hooks(

@@ -126,7 +126,7 @@ pub enum CatalogReadiness {
 impl CatalogReadiness {
     /// Adds to an error about something unknown that servers are still starting. The words are the same for something
     /// that the caller may not use.
-    pub fn explain(self, problem: Problem) -> Problem {
+    pub fn mention_starting_servers(self, problem: Problem) -> Problem {
         match (self, problem.code) {
             (Self::Partial, "call.unknown-tool" | "tool.unknown" | "prompt.unknown" | "resource.unknown") => {
                 Problem {
@@ -251,7 +251,11 @@ mod tests {
             (CatalogReadiness::Ready, "call.unknown-tool", "No"),
         ];
         for (readiness, code, expected) in cases {
-            assert_eq!(readiness.explain(problem(code)).message, expected, "{readiness:?} {code}");
+            assert_eq!(
+                readiness.mention_starting_servers(problem(code)).message,
+                expected,
+                "{readiness:?} {code}"
+            );
         }
     }
 }

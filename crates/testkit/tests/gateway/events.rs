@@ -250,7 +250,7 @@ async fn cli_follows_events_and_reconnects_after_a_restart() {
     let without_gateway = run(&home, &["events"], None);
     assert_eq!(
         without_gateway.status.code(),
-        Some(1),
+        Some(5),
         "{}",
         String::from_utf8_lossy(&without_gateway.stderr)
     );

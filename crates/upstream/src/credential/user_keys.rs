@@ -335,12 +335,12 @@ mod tests {
     #[async_trait]
     impl TokenVault for FlakyVault {
         async fn load(&self, key: &str) -> Option<Bytes> {
-            self.values.lock().unwrap().get(key).filter(|value| !value.is_empty()).cloned()
+            self.values.lock().expect("no test panicked").get(key).filter(|value| !value.is_empty()).cloned()
         }
 
         async fn save(&self, key: &str, value: Bytes) {
             if !self.is_full.load(std::sync::atomic::Ordering::Relaxed) {
-                self.values.lock().unwrap().insert(key.to_owned(), value);
+                self.values.lock().expect("no test panicked").insert(key.to_owned(), value);
             }
         }
     }
@@ -352,7 +352,7 @@ mod tests {
     fn entry() -> ServerEntry {
         let url = SecretText::plain("https://shop.example/mcp");
         let transport = Transport::Http(RemoteEndpoint { url, headers: BTreeMap::new() });
-        let mut entry = ServerEntry::with_defaults("shop".parse().unwrap(), transport);
+        let mut entry = ServerEntry::with_defaults("shop".parse().expect("a name"), transport);
         entry.auth =
             OutboundAuth::UserKey(UserKeyEntry { header: Some("X-Key".into()), ..Default::default() });
         entry
@@ -367,9 +367,9 @@ mod tests {
     async fn each_user_has_their_own_key_and_it_survives_a_restart() {
         let vault = Arc::new(FlakyVault::default());
         let keys = keys_in(&vault, "https://shop.example");
-        keys.set("ann", "ann-key-1111").await.unwrap();
-        keys.set("bob", "bob-key-2222").await.unwrap();
-        keys.set("ann", "ann-key-3333").await.unwrap();
+        keys.set("ann", "ann-key-1111").await.expect("a good key");
+        keys.set("bob", "bob-key-2222").await.expect("a good key");
+        keys.set("ann", "ann-key-3333").await.expect("a good key");
         assert!(!format!("{keys:?}").contains("key-"));
         let again = keys_in(&vault, "https://shop.example");
         again.load().await;
@@ -377,8 +377,8 @@ mod tests {
         {
             let header = match again.credential(user, &entry()) {
                 Ok((credential, secrets)) => {
-                    assert_eq!(secrets.mask(expected.unwrap()), "[redacted]");
-                    credential.header().await.map(|(_, value)| value.to_str().unwrap().to_owned())
+                    assert_eq!(secrets.mask(expected.expect("a good key")), "[redacted]");
+                    credential.header().await.map(|(_, value)| value.to_str().expect("a good key").to_owned())
                 }
                 Err(error) => {
                     assert_eq!(error.code(), "server.needs-key");
@@ -388,8 +388,8 @@ mod tests {
             assert_eq!(header.as_deref(), expected, "{user}");
             assert_eq!(again.holders().contains(user), expected.is_some(), "{user}");
         }
-        assert!(again.delete("ann").await.unwrap());
-        assert!(!again.delete("ann").await.unwrap(), "there is nothing left to delete");
+        assert!(again.delete("ann").await.expect("a good key"));
+        assert!(!again.delete("ann").await.expect("a good key"), "there is nothing left to delete");
         assert_eq!(again.status("ann"), None);
         assert!(again.status("bob").is_some());
     }
@@ -398,7 +398,7 @@ mod tests {
     async fn a_key_is_bound_to_the_origin_it_was_given_for() {
         assert_eq!(UserKeys::origin_of(&entry()).as_deref(), Some("https://shop.example"));
         let vault = Arc::new(FlakyVault::default());
-        keys_in(&vault, "https://shop.example").set("ann", "ann-key-1111").await.unwrap();
+        keys_in(&vault, "https://shop.example").set("ann", "ann-key-1111").await.expect("a good key");
         let moved = keys_in(&vault, "https://elsewhere.example");
         moved.load().await;
         assert!(moved.credential("ann", &entry()).is_err());
@@ -409,7 +409,7 @@ mod tests {
         let vault = Arc::new(FlakyVault::default());
         let keys = keys_in(&vault, "https://shop.example");
         vault.is_full.store(true, std::sync::atomic::Ordering::Relaxed);
-        let refused = keys.set("ann", "ann-key-1111").await.unwrap_err();
+        let refused = keys.set("ann", "ann-key-1111").await.expect_err("refused");
         assert_eq!(refused.code(), "server.key-not-stored");
         assert!(keys.credential("ann", &entry()).is_err());
     }
@@ -419,17 +419,17 @@ mod tests {
         let keys = keys_in(&Arc::default(), "https://shop.example");
         let long = "k".repeat(MAX_KEY_BYTES + 1);
         for bad in ["", "two words", "line\nbreak", "schlüssel", &long] {
-            let refused = keys.set("ann", bad).await.unwrap_err();
+            let refused = keys.set("ann", bad).await.expect_err("refused");
             assert_eq!(refused.code(), "server.bad-key", "{bad:?}");
         }
-        keys.set("ann", &long[1..]).await.unwrap();
+        keys.set("ann", &long[1..]).await.expect("a good key");
     }
 
     #[tokio::test]
     async fn refused_keys_are_tried_last_until_they_are_replaced() {
         let keys = keys_in(&Arc::default(), "https://shop.example");
-        keys.set("ann", "ann-key-1111").await.unwrap();
-        keys.set("bob", "bob-key-2222").await.unwrap();
+        keys.set("ann", "ann-key-1111").await.expect("a good key");
+        keys.set("bob", "bob-key-2222").await.expect("a good key");
         keys.note_outcome("bob", &refusal());
         assert_eq!(keys.listers(8), ["ann", "bob"]);
         assert_eq!(keys.listers(1), ["ann"]);
@@ -439,7 +439,7 @@ mod tests {
         assert_eq!(keys.state_for("eve", ServerState::Connected).as_str(), "needs_auth");
         keys.note_outcome("ann", &refusal());
         assert!(!keys.has_usable_key());
-        keys.set("bob", "bob-key-3333").await.unwrap();
+        keys.set("bob", "bob-key-3333").await.expect("a good key");
         assert!(keys.has_usable_key());
         assert_eq!(keys.state_for("bob", ServerState::Connected), ServerState::Connected);
     }

@@ -22,7 +22,7 @@ use super::resolve::IncomingCall;
 use super::situation::ServesPlanStep;
 use crate::held::Answerer;
 
-/// A rule over calls: a pure function that cannot fail open.
+/// Judges calls. A pure function: it has no error case that could let a call run.
 pub trait Policy: Send + Sync {
     /// Judges one call.
     fn judge(&self, draft: &Draft) -> Verdict;

@@ -213,7 +213,7 @@ async fn find(rest: &RestState, name: &str, caller: &Caller) -> Result<Arc<Tool>
     let catalog = rest.door.engine.catalog().snapshot();
     match catalog.tool(name, caller) {
         Lookup::Found(tool) => Ok(tool.clone()),
-        Lookup::Unknown => Err(readiness.explain(Problem {
+        Lookup::Unknown => Err(readiness.mention_starting_servers(Problem {
             code: "tool.unknown",
             blame: Blame::Caller,
             message: format!("there is no tool `{name}`"),

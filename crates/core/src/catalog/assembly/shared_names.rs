@@ -5,9 +5,9 @@
 //! who may not use the first server must not notice it, so for that caller the other tool has the plain name. Both
 //! names lead to it. The tool gets two versions whose bounds exclude each other; all lists and lookups apply them.
 
-use super::assembly::{AssemblyInput, CatalogParts, replace_tools};
-use super::naming::Naming;
-use super::tool::{Tool, ToolCaches};
+use super::{AssemblyInput, CatalogParts, replace_tools};
+use crate::catalog::naming::Naming;
+use crate::catalog::tool::{Tool, ToolCaches};
 use crate::json::{RawJson, with_members};
 use crate::lint::reserved;
 use crate::names::ServerName;
