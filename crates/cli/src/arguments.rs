@@ -38,9 +38,10 @@ Exit codes: 0 ok, 1 failed, 2 usage or configuration error, 3 refused,
 pub const WELCOME: &str = "\
 Toolbooth: one endpoint for every tool of your agents.
 
-  toolbooth serve                   run the gateway
+  toolbooth up                      set up the gateway and all your clients
+  toolbooth start                   run the gateway (stop, status)
   toolbooth connect claude-code     connect a client to it (or cursor, vscode, …)
-  toolbooth servers                 show the state of your servers
+  toolbooth servers                 show the state of your servers (add, remove)
   toolbooth tools list              list their tools
   toolbooth call demo_hash text=hi  call a tool
   toolbooth shell                   run these commands interactively
@@ -80,8 +81,18 @@ fn without_empty_variable(argument: clap::Arg) -> clap::Arg {
 /// A command of `toolbooth`.
 #[derive(Debug, Subcommand)]
 pub enum CliCommand {
+    /// Import the servers of your clients and connect the clients.
+    Up(commands::up::UpArguments),
     /// Run the gateway.
     Serve(commands::serve::ServeArguments),
+    /// Run the gateway in the background.
+    Start(commands::start::GatewayStartArguments),
+    /// Stop the gateway, after its running calls.
+    Stop(commands::stop::StopArguments),
+    /// Show the running gateway, its servers, and what clients see.
+    Status,
+    /// Start the gateway at login (systemd or launchd).
+    Service(commands::service::ServiceArguments),
     /// Serve MCP over standard input and output via a shared gateway.
     Stdio(commands::stdio::StdioArguments),
     /// Run commands interactively, with history and completion.
@@ -90,7 +101,7 @@ pub enum CliCommand {
     Chat(crate::chat::ChatArguments),
     /// Add the gateway to a client's configuration, with a backup.
     Connect(commands::connect::ConnectArguments),
-    /// List, show, connect, disconnect and restart servers.
+    /// List, show, add, remove, connect and restart servers.
     Servers(commands::servers::ServersArguments),
     /// List, search, score and compare tools, and show token costs.
     Tools(commands::tools::ToolsArguments),
@@ -102,6 +113,12 @@ pub enum CliCommand {
     Approvals(commands::approvals::ApprovalsArguments),
     /// Queue calls as a plan, review them and run them in order.
     Plan(commands::plan::PlanArguments),
+    /// List, show, check and run skills.
+    Skills(commands::skills::SkillsArguments),
+    /// List, schedule, run and cancel jobs.
+    Jobs(commands::jobs::JobsArguments),
+    /// List tasks and change their states.
+    Tasks(commands::tasks::TasksArguments),
     /// List, replay and drop calls that failed permanently.
     DeadLetters(commands::dead_letters::DeadLettersArguments),
     /// Upload, list, download and remove files.
@@ -110,6 +127,8 @@ pub enum CliCommand {
     Events(commands::events::EventsArguments),
     /// Show and verify the audit log of calls and decisions.
     Audit(commands::audit::AuditArguments),
+    /// Copy the store to another database, to a file and back.
+    Store(commands::store::StoreArguments),
     /// Explain which tools a client is shown, and why.
     Exposure(commands::exposure::ExposureArguments),
     /// Check, show, explain or import configuration.
@@ -126,6 +145,8 @@ pub enum CliCommand {
     Trust(commands::trust::TrustArguments),
     /// Find problems and suggest fixes.
     Doctor,
+    /// Say how to upgrade this program.
+    Upgrade,
     /// Explain a fault code.
     Explain(commands::explain::ExplainArguments),
     /// Print completions for a shell.

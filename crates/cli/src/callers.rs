@@ -191,7 +191,9 @@ fn personas(settings: &Settings) -> Result<Personas, Problem> {
             None => Inherit::Nothing,
         };
         let made = Persona::new(name, persona.allowed_tools.as_deref(), inherit, persona.groups.clone());
-        let made = made.map(|made| made.described(persona.description.clone()));
+        let made = made.map(|made| {
+            made.described(persona.description.clone()).with_skills(persona.allowed_skills.clone())
+        });
         let made = made.map_err(|error| Problem {
             code: "config.bad-glob",
             blame: Blame::Gateway,
@@ -225,6 +227,7 @@ fn named_groups(loaded: &LoadedConfig) -> Vec<Arc<str>> {
     named.extend(settings.approval.approvers.iter().map(String::as_str));
     named.extend(settings.personas.values().flat_map(|p| p.groups.iter().flatten()).map(String::as_str));
     named.extend(settings.prompts.values().flat_map(|p| p.groups.iter().flatten()).map(String::as_str));
+    named.extend(loaded.skills.iter().flat_map(|skill| skill.groups.iter().flatten()).map(String::as_str));
     let layers = settings.policy.layers.iter().flat_map(|layer| &layer.rules);
     for rule in layers.chain(&settings.policy.rules) {
         if let SubjectSetting::Group(name) = &rule.subject {

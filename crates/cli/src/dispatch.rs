@@ -5,6 +5,8 @@ use crate::commands::{
     approvals, audit, call, calls, completions, config, connect, dead_letters, doctor, events, explain,
     exposure, files, login, man, manifest, plan, reload, report, serve, servers, stdio, tokens, tools, trust,
 };
+use crate::commands::{jobs, tasks};
+use crate::commands::{service, skills, start, status, stop, store, up, upgrade};
 use crate::{chat, conformance_client, demo, shell};
 use clap::CommandFactory;
 use std::process::ExitCode;
@@ -13,7 +15,12 @@ use std::process::ExitCode;
 pub fn run(arguments: CliArguments) -> ExitCode {
     let CliArguments { global, command } = arguments;
     let outcome = match command {
+        CliCommand::Up(arguments) => up::run(&global, &arguments),
         CliCommand::Serve(arguments) => serve::run(&global, &arguments),
+        CliCommand::Start(arguments) => start::run(&global, &arguments),
+        CliCommand::Stop(arguments) => stop::run(&global, &arguments),
+        CliCommand::Status => status::run(&global),
+        CliCommand::Service(arguments) => service::run(&global, &arguments),
         CliCommand::Stdio(arguments) => stdio::run(&global, &arguments),
         CliCommand::Chat(arguments) => chat::run(&global, &arguments),
         CliCommand::Shell(arguments) => shell::run(&global, &arguments, CliArguments::command()),
@@ -24,10 +31,14 @@ pub fn run(arguments: CliArguments) -> ExitCode {
         CliCommand::Calls(arguments) => calls::run(&global, arguments),
         CliCommand::Approvals(arguments) => approvals::run(&global, arguments),
         CliCommand::Plan(arguments) => plan::run(&global, arguments),
+        CliCommand::Skills(arguments) => skills::run(&global, arguments),
+        CliCommand::Jobs(arguments) => jobs::run(&global, arguments),
+        CliCommand::Tasks(arguments) => tasks::run(&global, arguments),
         CliCommand::DeadLetters(arguments) => dead_letters::run(&global, arguments),
         CliCommand::Files(arguments) => files::run(&global, arguments),
         CliCommand::Events(arguments) => events::run(&global, &arguments),
         CliCommand::Audit(arguments) => audit::run(&global, arguments),
+        CliCommand::Store(arguments) => store::run(&global, arguments),
         CliCommand::Exposure(arguments) => exposure::run(&global, arguments),
         CliCommand::Config(arguments) => config::run(&global, arguments),
         CliCommand::Manifest(arguments) => manifest::run(&global, arguments),
@@ -36,6 +47,7 @@ pub fn run(arguments: CliArguments) -> ExitCode {
         CliCommand::Login(arguments) => login::run(&global, &arguments),
         CliCommand::Trust(arguments) => trust::run(&global, &arguments),
         CliCommand::Doctor => doctor::run(&global),
+        CliCommand::Upgrade => upgrade::run(&global),
         CliCommand::Explain(arguments) => explain::run(&global, &arguments),
         CliCommand::Completions(arguments) => completions::run(&arguments, CliArguments::command()),
         CliCommand::Man(arguments) => man::run(&arguments, CliArguments::command()),

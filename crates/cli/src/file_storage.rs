@@ -92,8 +92,8 @@ fn in_bucket(settings: &Settings, sources: &Sources, name: String, prefix: Strin
     Ok(toolbooth_engine::files::open_bucket(&bucket)?)
 }
 
-/// The URL at which servers on this machine reach the gateway.
-fn reached_at(mut address: SocketAddr) -> String {
+/// The URL at which programs on this machine reach the gateway.
+pub fn reached_at(mut address: SocketAddr) -> String {
     if address.ip().is_unspecified() {
         let loopback: std::net::IpAddr = match address {
             SocketAddr::V4(_) => std::net::Ipv4Addr::LOCALHOST.into(),

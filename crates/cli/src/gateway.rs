@@ -7,7 +7,7 @@ use crate::{callers, file_storage, sign_in, terms};
 use sha2::{Digest, Sha256};
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -18,7 +18,9 @@ use toolbooth_core::clock::Clock;
 use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::json::RawJson;
 use toolbooth_core::server::{Inject, OutboundAuth, ServerEntry, Transport};
-use toolbooth_engine::{DesiredServer, DesiredState, Engine, EngineOptions, LoadedManifests, Vaults};
+use toolbooth_engine::{
+    DesiredServer, DesiredState, Engine, EngineOptions, LoadedManifests, Vaults, WorkManifests,
+};
 use toolbooth_server::connections::{ConnectionLimits, ConnectionSharing, Connections};
 use toolbooth_server::guard::RequestGuard;
 use toolbooth_server::identify::Authenticator;
@@ -130,7 +132,8 @@ pub fn vaults(settings: &Settings, store: &Arc<dyn Store>, clock: &Arc<Clock>) -
     Vaults::in_folder(settings.data_dir.join("oauth"), store.clone(), clock.clone())
 }
 
-fn run(entry: &ServerEntry, vaults: &Vaults) -> DesiredState {
+/// The desired state of a server that should run.
+pub fn run(entry: &ServerEntry, vaults: &Vaults) -> DesiredState {
     if let Some(authorizer) = sign_in::authorizer(entry, vaults) {
         return DesiredState::Run(Arc::new(entry.clone()), ServerCredential::OAuth(Arc::new(authorizer)));
     }
@@ -206,13 +209,19 @@ fn open_context(settings: &Settings, sources: &Sources) -> OpenContext {
     }
 }
 
+/// The URL of the store that the settings name.
+pub fn store_url(settings: &Settings) -> Result<StoreUrl, Problem> {
+    match &settings.store.url {
+        Some(url) => url.expose().parse().map_err(|error| Problem::of(&error)),
+        None => Ok(StoreUrl::Sqlite(settings.data_dir.join("toolbooth.db"))),
+    }
+}
+
 /// Opens the store that the settings name.
 pub async fn open_store(settings: &Settings) -> Result<Arc<dyn Store>, Problem> {
-    let url: StoreUrl = match &settings.store.url {
-        Some(url) => url.expose().parse().map_err(|error| Problem::of(&error))?,
-        None => StoreUrl::Sqlite(settings.data_dir.join("toolbooth.db")),
-    };
-    toolbooth_store::open_with(&url, retention(settings)).await.map_err(|error| Problem::of(&error))
+    toolbooth_store::open_with(&store_url(settings)?, retention(settings))
+        .await
+        .map_err(|error| Problem::of(&error))
 }
 
 /// The retention of the store; its defaults apply to everything that is not set.
@@ -248,6 +257,11 @@ pub async fn claim_store(settings: &Settings) -> Result<Arc<dyn Store>, Problem>
     }
 }
 
+/// The jobs and tasks of a configuration.
+pub fn work_manifests(loaded: &LoadedConfig) -> WorkManifests {
+    WorkManifests { jobs: loaded.jobs.clone().into(), tasks: loaded.tasks.clone().into() }
+}
+
 /// The manifests of a configuration.
 pub fn manifests(loaded: &LoadedConfig) -> LoadedManifests {
     let has_value = |(name, value): (&str, &str)| (!value.is_empty()).then(|| name.to_owned());
@@ -281,6 +295,8 @@ pub async fn engine_of(
     let room = file_storage::open(settings, sources, address)?;
     let engine = Engine::start(options, terms, store, room, open_context(settings, sources), plans).await?;
     engine.catalog().set_manifests(manifests(loaded)).await;
+    engine.skills().set(loaded.skills.clone()).await;
+    engine.jobs().set_manifests(work_manifests(loaded)).await;
     engine.catalog().set_own_prompts(callers::own_prompts(settings)).await;
     Ok(engine)
 }
@@ -308,6 +324,7 @@ pub fn door(
         reading: ResultReading::InPieces,
         keep_alive: Duration::from_secs(15),
         stop,
+        folders: OnceLock::new(),
     };
     door.update_quotas();
     Arc::new(door)

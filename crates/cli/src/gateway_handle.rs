@@ -75,12 +75,18 @@ impl GatewayHandle {
         let sources = gateway::sources(global).map_err(CommandFailure::usage)?;
         let remote_at = |url: &str| {
             let mut remote = RemoteGateway::at(url)?;
-            remote.set_token(given_token(global).or_else(|| StoredTokens::of(&sources).find(&remote.url)));
+            remote.set_token(given_token(global));
             remote.set_persona(global.persona.clone());
             Ok::<_, CommandFailure>(remote)
         };
+        let with_stored_token = |mut remote: RemoteGateway| {
+            if !remote.has_token() {
+                remote.set_token(StoredTokens::of(&sources).find(&remote.url));
+            }
+            remote
+        };
         if let Some(url) = &global.url {
-            return Ok(Some(Self::Running(remote_at(url)?)));
+            return Ok(Some(Self::Running(with_stored_token(remote_at(url)?))));
         }
         let Some(record) = GatewayRecord::find(&gateway::data_dir(&sources)) else { return Ok(None) };
         // Files named on the command line win over a gateway that uses others.
@@ -89,7 +95,9 @@ impl GatewayHandle {
             return Ok(None);
         }
         let mut remote = remote_at(&record.url)?;
-        // Without a token, a command of the gateway's user administers it over the control socket.
+        remote.set_folder(&sources.cwd);
+        // Unless a token is given, a command of the gateway's user administers it over the control socket. A stored
+        // token of another user does not change this.
         if record.control.is_some() && !remote.has_token() {
             remote.set_control(record.control);
             if remote.is_alive().await {
@@ -97,6 +105,7 @@ impl GatewayHandle {
             }
             remote.set_control(None);
         }
+        let remote = with_stored_token(remote);
         Ok(remote.is_alive().await.then_some(Self::Running(remote)))
     }
 

@@ -2,8 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 use std::io;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// How to reach a running gateway.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,6 +26,32 @@ pub struct GatewayRecord {
     /// The files and settings of its command line.
     #[serde(default)]
     pub named: Vec<String>,
+    /// How long it runs without a client, if it ends then: a client started it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub linger_seconds: Option<u64>,
+    /// The folder that it was started in, whose project files it uses.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_in: Option<PathBuf>,
+}
+
+/// The file of a record.
+#[derive(Serialize, Deserialize)]
+struct RecordFile {
+    #[serde(flatten)]
+    record: GatewayRecord,
+    /// The data directory that it was written to: in a copy of it, the record is of another gateway.
+    #[serde(default)]
+    data_dir_id: Option<FolderId>,
+}
+
+/// The device and inode number of a folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+struct FolderId(u64, u64);
+
+impl FolderId {
+    fn of(folder: &Path) -> Option<Self> {
+        std::fs::metadata(folder).ok().map(|folder| Self(folder.dev(), folder.ino()))
+    }
 }
 
 fn file(data_dir: &Path) -> PathBuf {
@@ -63,12 +90,19 @@ pub fn start_of(pid: u32) -> Option<u64> {
     text.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
 }
 
+fn is_zombie(pid: u32) -> bool {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let state = text.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().next());
+    matches!(state, Some("Z" | "X"))
+}
+
 impl GatewayRecord {
     /// Writes the record, readable only by the owner.
     pub fn announce(&self, data_dir: &Path) -> io::Result<()> {
         let path = file(data_dir);
         let draft = path.with_extension("json.new");
-        std::fs::write(&draft, serde_json::to_vec(self)?)?;
+        let content = RecordFile { record: self.clone(), data_dir_id: FolderId::of(data_dir) };
+        std::fs::write(&draft, serde_json::to_vec(&content)?)?;
         std::fs::set_permissions(&draft, std::fs::Permissions::from_mode(0o600))?;
         std::fs::rename(draft, path)
     }
@@ -76,10 +110,30 @@ impl GatewayRecord {
     /// The gateway that is running on this data directory, if there is one.
     pub fn find(data_dir: &Path) -> Option<Self> {
         let text = std::fs::read(file(data_dir)).ok()?;
-        let record: Self = serde_json::from_slice(&text).ok()?;
+        let RecordFile { record, data_dir_id } = serde_json::from_slice(&text).ok()?;
+        if data_dir_id.is_some() && data_dir_id != FolderId::of(data_dir) {
+            return None;
+        }
         let pid = nix::unistd::Pid::from_raw(i32::try_from(record.pid).ok()?);
         nix::sys::signal::kill(pid, None).ok()?;
         (record.started.is_none() || record.started == start_of(record.pid)).then_some(record)
+    }
+
+    /// How long the process has been running, if the system reports it.
+    pub fn running_for(&self) -> Option<Duration> {
+        /// Clock ticks per second in `/proc`, the same on all platforms of Linux.
+        const TICKS: f64 = 100.0;
+        let uptime = std::fs::read_to_string("/proc/uptime").ok()?;
+        let now: f64 = uptime.split_whitespace().next()?.parse().ok()?;
+        Duration::try_from_secs_f64((now - self.started? as f64 / TICKS).max(0.0)).ok()
+    }
+
+    /// Whether the process of this record is still running. A process that has ended and was not collected by its
+    /// parent does not count.
+    pub fn is_alive(&self) -> bool {
+        let Ok(id) = i32::try_from(self.pid) else { return false };
+        let exists = nix::sys::signal::kill(nix::unistd::Pid::from_raw(id), None).is_ok();
+        exists && !is_zombie(self.pid) && (self.started.is_none() || self.started == start_of(self.pid))
     }
 
     /// Removes the record and the sockets.
@@ -110,11 +164,35 @@ mod tests {
             control: None,
             version: "1".into(),
             named: Vec::new(),
+            linger_seconds: None,
+            started_in: None,
         };
         let this = record(start_of(std::process::id()));
         this.announce(folder.path()).expect("written");
         assert_eq!(GatewayRecord::find(folder.path()), Some(this));
         record(Some(1)).announce(folder.path()).expect("written");
         assert_eq!(GatewayRecord::find(folder.path()), None);
+    }
+
+    // First use B13: commands on a copy of a live data directory talked to the original gateway.
+    #[test]
+    fn the_record_in_a_copied_data_directory_is_not_used() {
+        let (original, copy) =
+            (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
+        let record = GatewayRecord {
+            url: "http://127.0.0.1:1".into(),
+            pid: std::process::id(),
+            started: start_of(std::process::id()),
+            socket: original.path().join("gateway.sock"),
+            control: None,
+            version: "1".into(),
+            named: Vec::new(),
+            linger_seconds: None,
+            started_in: None,
+        };
+        record.announce(original.path()).expect("written");
+        std::fs::copy(file(original.path()), file(copy.path())).expect("copied");
+        assert_eq!(GatewayRecord::find(copy.path()), None);
+        assert_eq!(GatewayRecord::find(original.path()), Some(record));
     }
 }

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod arguments;
+mod background;
 mod call_hooks;
 mod callback;
 mod callers;
@@ -12,6 +13,8 @@ mod conformance_client;
 mod control;
 mod demo;
 mod dispatch;
+mod download;
+mod edited_file;
 mod editor_handle;
 mod embedded_gateway;
 mod exit;
@@ -26,6 +29,7 @@ mod hidden_input;
 mod jq_worker;
 mod masking;
 mod progress;
+mod project_notice;
 mod prompter;
 mod remote_gateway;
 mod render;

@@ -8,11 +8,11 @@ use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Full, Limited};
 use serde_json::Value;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use toolbooth_core::secret::SecretText;
-use toolbooth_server::identify::PERSONA_HEADER;
+use toolbooth_server::identify::{FOLDER_HEADER, PERSONA_HEADER};
 use toolbooth_upstream::http::{HttpOrigin, OriginClient, OriginError};
 
 /// A name as one segment of a path.
@@ -39,6 +39,8 @@ pub struct RemoteGateway {
     base: String,
     token: Option<SecretText>,
     persona: Option<String>,
+    /// The folder of this command, for the servers of its clients.
+    folder: Option<String>,
     /// The control socket, if requests use it.
     control: Option<PathBuf>,
 }
@@ -83,6 +85,7 @@ impl RemoteGateway {
             base,
             token: None,
             persona: None,
+            folder: None,
             control: None,
         })
     }
@@ -108,6 +111,12 @@ impl RemoteGateway {
     /// Sets the persona of all further requests.
     pub fn set_persona(&mut self, persona: Option<String>) {
         self.persona = persona;
+    }
+
+    /// Sets the folder of all further requests. A path that is not plain ASCII is not sent.
+    pub fn set_folder(&mut self, folder: &Path) {
+        let text = folder.to_str().filter(|text| text.bytes().all(|byte| (b' '..=b'~').contains(&byte)));
+        self.folder = text.map(str::to_owned);
     }
 
     /// Sends a request and reads the answer.
@@ -171,6 +180,9 @@ impl RemoteGateway {
         }
         if let Some(persona) = &self.persona {
             request = request.header(&PERSONA_HEADER, persona);
+        }
+        if let Some(folder) = &self.folder {
+            request = request.header(&FOLDER_HEADER, folder);
         }
         request
     }

@@ -42,13 +42,14 @@ fn sections(before: &Settings, now: &Settings) -> impl Iterator<Item = (&'static
             naming => "naming",
             environment => "environment",
             roots => "roots",
+            access_log => "access_log",
             allowed_hosts => "allowed_hosts",
             allowed_origins => "allowed_origins",
             drain_seconds => "drain_seconds",
         },
         live: [
             auth, groups, personas, prompts, policy, approval, exposure, search, lint, limits, results, display, compliance,
-            llm, events, audit, dead_letters, files, hooks, telemetry, manifests, env_file, allow_tools, deny_tools,
+            llm, events, audit, dead_letters, files, hooks, telemetry, manifests, registry, env_file, allow_tools, deny_tools,
             allow_server_tools, deny_server_tools, retry,
         ]
     )

@@ -134,6 +134,7 @@ fn exposure(settings: &Settings) -> Result<exposure::ExposureTerms, Problem> {
     terms.description_limit = size(exposure_settings.summary_description_limit);
     terms.search_limit = size(exposure_settings.max_tools_per_search);
     terms.tool_tokens = exposure_settings.tool_tokens;
+    terms.sdk_tokens = exposure_settings.sdk_tokens;
     terms.answer_tokens = settings.search.answer_tokens;
     Ok(terms.keyed())
 }

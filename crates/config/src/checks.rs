@@ -31,7 +31,6 @@ pub(crate) fn settings(context: &mut LoadContext<'_>, merged: &Node, settings: &
     ranges(context, merged, settings);
     personas(context, merged, settings);
     prompts(context, merged, settings);
-    manifest_folders(context, merged);
     let lists = [
         ("allow_tools", &settings.allow_tools),
         ("deny_tools", &settings.deny_tools),
@@ -67,10 +66,8 @@ fn personas(context: &mut LoadContext<'_>, merged: &Node, settings: &Settings) {
             let hint = "names of personas compare without case; rename one";
             fail(context, merged, &["personas", name], finding.hint(hint));
         }
-        let unread =
-            [("allowed_skills", persona.allowed_skills.is_some()), ("flags", !persona.flags.is_empty())];
-        for (key, _) in unread.into_iter().filter(|(_, is_set)| *is_set) {
-            not_yet(context, merged, &["personas", name, key]);
+        if !persona.flags.is_empty() {
+            not_yet(context, merged, &["personas", name, "flags"]);
         }
         for glob in persona.allowed_tools.iter().flatten() {
             if globset::Glob::new(glob).is_err() {
@@ -127,15 +124,6 @@ fn text_fault(text: &str) -> Option<String> {
         true => Some("is empty".to_owned()),
         false => {
             (text.len() > MAX_TEXT_BYTES).then(|| format!("is over the limit of {MAX_TEXT_BYTES} bytes"))
-        }
-    }
-}
-
-/// Warns of manifest folders that are not implemented yet.
-fn manifest_folders(context: &mut LoadContext<'_>, merged: &Node) {
-    for key in ["skills", "jobs", "tasks"] {
-        if merged.at(&["manifests", key]).is_some() {
-            not_yet(context, merged, &["manifests", key]);
         }
     }
 }
@@ -257,15 +245,12 @@ fn store_fault(url: &str) -> Option<Finding> {
         return None;
     }
     if url.starts_with("postgres://") || url.starts_with("postgresql://") {
-        let finding = Finding::error(
-            "store.not-built",
-            "`store.url`: this build does not include the PostgreSQL store",
-        );
-        return Some(finding.hint("use `sqlite:PATH`"));
+        return None;
     }
     let Some(path) = url.strip_prefix("sqlite:") else {
-        let sentence = "`store.url` must begin with `sqlite:` or `memory:`";
-        let hint = "write `sqlite:PATH` for a file, or `memory:` for a store that is not persistent";
+        let sentence = "`store.url` must begin with `sqlite:`, `postgres://` or `memory:`";
+        let hint = "write `sqlite:PATH` for a file, `postgres://USER@HOST/DATABASE` for several gateways, or `memory:` \
+            for a store that is not persistent";
         return Some(Finding::error("store.bad-url", sentence).hint(hint));
     };
     let path = path.strip_prefix("//").unwrap_or(path);
@@ -310,6 +295,7 @@ fn ranges(context: &mut LoadContext<'_>, merged: &Node, settings: &Settings) {
         (["naming", "max_length"], u64::from(settings.naming.max_length), 16, 256),
         (["lint", "min_score"], u64::from(settings.lint.min_score), 0, 100),
         (["retry", "attempts"], u64::from(settings.retry.attempts), 1, 20),
+        (["access_log", "max_bytes"], settings.access_log.max_bytes, 1 << 16, 1 << 40),
         (["limits", "body_bytes"], settings.limits.body_bytes, 1024, 1 << 32),
         (["limits", "upstream_bytes"], settings.limits.upstream_bytes, 1024, 1 << 32),
     ];

@@ -3,8 +3,9 @@
 use crate::entry::{Reveal, view};
 use crate::layer::{ConfigOrigin, Layer};
 use crate::load::LoadedConfig;
-use crate::lookup::{in_json, in_tree, masked, rest_after};
-use crate::node::{Mark, Node};
+use crate::lookup::{in_json, in_tree, is_secret_key, masked, rest_after};
+use crate::node::{Mark, Node, Typing, Value};
+use crate::secrets::{looks_secret, masked_address};
 use crate::settings::Settings;
 use crate::suggest::nearest;
 use crate::texts::TextName;
@@ -62,6 +63,32 @@ pub fn explain(loaded: &LoadedConfig, dotted_key: &str) -> Explanation {
     }
 }
 
+/// The lists whose value is that of all layers together.
+const COMBINED: [&str; 5] =
+    ["policy.rules", "deny_tools", "deny_server_tools", "hooks.pre_call", "hooks.post_call"];
+
+/// Makes one value of the lists of all layers in use. `used` has an element for each overridden value.
+fn combine(explanation: &mut Explanation, used: Vec<bool>) {
+    let mut all = Vec::new();
+    let mut waiting = Vec::new();
+    for (part, is_used) in std::mem::take(&mut explanation.over).into_iter().zip(used) {
+        match part.value {
+            Json::Array(elements) if is_used => {
+                all.extend(elements);
+                match &explanation.origin {
+                    None => explanation.origin = Some(part.origin),
+                    Some(_) => explanation.notes.push(format!("also from {}", part.origin)),
+                }
+            }
+            _ => waiting.push(part),
+        }
+    }
+    explanation.over = waiting;
+    if explanation.origin.is_some() {
+        explanation.value = Some(Json::Array(all));
+    }
+}
+
 fn last_part(dotted: &str) -> &str {
     dotted.rsplit('.').next().unwrap_or(dotted)
 }
@@ -71,9 +98,11 @@ fn setting(loaded: &LoadedConfig, key: &str) -> Explanation {
         Explanation { key: key.to_owned(), value: None, origin: None, over: Vec::new(), notes: Vec::new() };
     let winner = in_tree(&loaded.merged, key);
     if let Some(node) = winner {
-        explanation.value = Some(masked(last_part(key), node));
+        let of_variable = of_variable(loaded, key, node);
+        explanation.value = Some(of_variable.unwrap_or_else(|| masked(last_part(key), node)));
         explanation.origin = Some(loaded.origin_of(node.mark));
     }
+    let mut used = Vec::new();
     for document in loaded.documents.iter().rev() {
         let Some(node) = in_tree(&document.split.settings, key) else { continue };
         if winner.is_some_and(|winner| winner.mark == node.mark) {
@@ -84,11 +113,14 @@ fn setting(loaded: &LoadedConfig, key: &str) -> Explanation {
             explanation.notes.push(format!("{} waits for trust", loaded.origin_of(node.mark)));
         }
         let origin = loaded.origin_of(node.mark);
+        used.push(!waiting);
         explanation.over.push(Overridden { origin, value: masked(last_part(key), node) });
     }
-    let combined = ["policy.rules", "deny_tools", "deny_server_tools", "hooks.pre_call", "hooks.post_call"];
-    if combined.iter().any(|list| rest_after(key, list).is_some()) {
+    if COMBINED.iter().any(|list| rest_after(key, list).is_some()) {
         explanation.notes.push("the values of all layers are combined".into());
+        if winner.is_none() {
+            combine(&mut explanation, used);
+        }
     }
     if explanation.value.is_none() {
         let effective = serde_json::to_value(&loaded.settings).unwrap_or_default();
@@ -102,6 +134,23 @@ fn setting(loaded: &LoadedConfig, key: &str) -> Explanation {
         explanation.notes.push(format!("there is no such setting{meant}"));
     }
     explanation
+}
+
+/// The effective value of a setting that a variable of the environment sets; `None` for other nodes and for secrets,
+/// which are shown as the variable.
+fn of_variable(loaded: &LoadedConfig, key: &str, node: &Node) -> Option<Json> {
+    let Value::Text(text) = &node.value else { return None };
+    let name = last_part(key);
+    if text.typing() != Typing::Loose || text.shown() == text.used() || is_secret_key(name) {
+        return None;
+    }
+    let effective = serde_json::to_value(&loaded.settings).unwrap_or_default();
+    match in_json(&effective, key)? {
+        Json::Null => None,
+        Json::String(value) if looks_secret(value) => None,
+        Json::String(value) => Some(masked_address(value).map_or_else(|| value.as_str().into(), Json::from)),
+        other => Some(other.clone()),
+    }
 }
 
 fn is_known(key: &str) -> bool {

@@ -9,7 +9,7 @@ use crate::finding::Finding;
 use crate::inputs::{GoodManifests, Sources};
 use crate::layer::Layer;
 use crate::layers::{self, FilePresence, PlannedFile};
-use crate::manifest::{self, GatheredManifests, ManifestInputs};
+use crate::manifest::{self, GatheredManifests, GatheredWorkflows, ManifestInputs};
 use crate::node::{Node, Value};
 use crate::ownership;
 use crate::parse;
@@ -21,8 +21,11 @@ use crate::{checks, resolve, schema};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use toolbooth_core::job::{JobManifest, TaskManifest};
 use toolbooth_core::manifest::Manifest;
 use toolbooth_core::names::ServerName;
+use toolbooth_core::skill::Skill;
 
 /// A loaded configuration.
 #[derive(Clone)]
@@ -41,6 +44,12 @@ pub struct LoadedConfig {
     pub untrusted: Vec<UntrustedSettings>,
     /// The valid entries of all tool manifests.
     pub manifests: Vec<Manifest>,
+    /// The skills of all folders.
+    pub skills: Vec<Arc<Skill>>,
+    /// The jobs of all manifests.
+    pub jobs: Vec<JobManifest>,
+    /// The tasks of all manifests.
+    pub tasks: Vec<TaskManifest>,
     /// The last valid entries of each manifest file. The next load uses them for files that an edit broke.
     pub good_manifests: GoodManifests,
     /// Manifest files that are broken or not trusted now, and whose last valid entries are in use.
@@ -294,6 +303,9 @@ pub fn load(sources: &Sources) -> Result<LoadedConfig, LoadFailure> {
     };
     let gathered = manifest::gather(&mut context, &inputs, &mut untrusted);
     let GatheredManifests { entries: manifests, good: good_manifests, kept: kept_manifests } = gathered;
+    let skills = manifest::gather_skills(&mut context, &inputs, &mut untrusted);
+    let workflows = manifest::gather_workflows(&mut context, &inputs, &mut untrusted);
+    let GatheredWorkflows { jobs, tasks } = workflows;
     if context.command_line_is_wrong() {
         return Err(context.failure());
     }
@@ -306,6 +318,9 @@ pub fn load(sources: &Sources) -> Result<LoadedConfig, LoadFailure> {
         variables,
         untrusted,
         manifests,
+        skills,
+        jobs,
+        tasks,
         good_manifests,
         kept_manifests,
         trust_dir,

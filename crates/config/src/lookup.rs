@@ -53,12 +53,17 @@ pub(crate) fn rest_after<'a>(dotted: &'a str, first: &str) -> Option<&'a str> {
 /// Keys whose names look like secrets but whose values are not.
 const HARMLESS: [&str; 4] = ["auth", "auth_type", "auth_header", "secret_header"];
 
+/// Whether the name of a key suggests that its value is a secret.
+pub(crate) fn is_secret_key(key: &str) -> bool {
+    sounds_secret(key) && !HARMLESS.contains(&key)
+}
+
 /// A value for display: strings as written, and literal secrets masked.
 pub(crate) fn masked(key: &str, node: &Node) -> Json {
     match &node.value {
         Value::Text(text) => {
             let literal = references(text.shown()).is_empty();
-            let secret = (sounds_secret(key) && !HARMLESS.contains(&key)) || looks_secret(text.shown());
+            let secret = is_secret_key(key) || looks_secret(text.shown());
             match masked_address(text.shown()) {
                 _ if literal && secret => Json::from(HIDDEN),
                 Some(address) => Json::from(address),

@@ -447,6 +447,9 @@ pub(crate) fn waiting_manifests(
         ManifestFolders {
             tools: folders("tools", &usual.tools),
             personas: folders("personas", &usual.personas),
+            skills: folders("skills", &usual.skills),
+            jobs: folders("jobs", &usual.jobs),
+            tasks: folders("tasks", &usual.tasks),
         }
     };
     documents.iter().filter(waits).map(of_document).collect()

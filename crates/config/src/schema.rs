@@ -44,8 +44,10 @@ pub fn schema() -> Json {
     let mut definitions = take_definitions(&mut whole);
     definitions.extend(take_definitions(&mut server));
     add_aliases(&mut server, &SERVER_ALIASES);
-    allow(&mut server, &["name", "title", "displayName", "gallery", "allow_edit", "poll_interval", "dev"]);
-    allow(&mut server, &["alwaysAllow", "autoApprove", "is_exclusive"]);
+    let ignored = ["name", "title", "displayName", "gallery", "allow_edit", "poll_interval", "dev"];
+    allow(&mut server, &ignored, "A key of other programs; ignored.");
+    let ignored = ["alwaysAllow", "autoApprove", "is_exclusive"];
+    allow(&mut server, &ignored, "A key of other programs; ignored with a warning.");
     definitions.insert("Server".into(), server);
     let flat = json!({
         "description": "A flat map of servers, as some programs write it to `mcp.json`.",
@@ -55,7 +57,7 @@ pub fn schema() -> Json {
     definitions.insert("FlatServers".into(), flat);
     if let Some(exposure) = definitions.get_mut("Exposure") {
         add_aliases(exposure, &EXPOSURE_ALIASES);
-        set_property(exposure, "lazyLoading", json!({ "type": "boolean" }));
+        set_property(exposure, "lazyLoading", lazy_loading());
     }
     if let Some(embeddings) = definitions.get_mut("Embeddings") {
         add_aliases(embeddings, &[("api_key", "key")]);
@@ -82,13 +84,19 @@ fn add_servers(whole: &mut Json, definitions: &Map<String, Json>) {
     for key in ["servers", "mcpServers", "mcp_servers"] {
         set_property(whole, key, servers.clone());
     }
-    set_property(whole, "mcp", json!({ "type": "object", "properties": { "servers": servers } }));
-    let tools = json!({
+    let mcp = json!({
+        "description": "Another place for `servers`.",
         "type": "object",
-        "properties": { "mcp": { "type": "object", "properties": { "servers": servers } } }
+        "properties": { "servers": servers }
     });
+    let tools = json!({
+        "description": "Another place for `mcp.servers`.",
+        "type": "object",
+        "properties": { "mcp": mcp }
+    });
+    set_property(whole, "mcp", mcp);
     set_property(whole, "tools", tools);
-    set_property(whole, "lazyLoading", json!({ "type": "boolean" }));
+    set_property(whole, "lazyLoading", lazy_loading());
     let auto = json!({ "type": "boolean", "description": "The default of the servers in this file." });
     let timeout =
         json!({ "type": "number", "description": "The timeout of calls in milliseconds, by default." });
@@ -103,7 +111,12 @@ fn add_servers(whole: &mut Json, definitions: &Map<String, Json>) {
         set_property(whole, alias, shape.clone());
         set_property(whole, name, shape);
     }
-    allow(whole, &["inputs", "$schema", "$comment", "_comment"]);
+    allow(whole, &["inputs"], "Questions of other programs; ignored. Use `${VAR}`.");
+    allow(whole, &["$schema", "$comment", "_comment"], "A comment.");
+}
+
+fn lazy_loading() -> Json {
+    json!({ "type": "boolean", "description": "`true` means `exposure.mode: search`, `false` means `full`." })
 }
 
 fn take_definitions(schema: &mut Json) -> Map<String, Json> {
@@ -126,16 +139,17 @@ fn add_aliases(schema: &mut Json, aliases: &[(&str, &str)]) {
     }
 }
 
-fn allow(schema: &mut Json, names: &[&str]) {
+fn allow(schema: &mut Json, names: &[&str], description: &str) {
     for name in names {
-        set_property(schema, name, Json::Bool(true));
+        set_property(schema, name, json!({ "description": description }));
     }
 }
 
 /// Adds `enforced`, which every section accepts.
 fn allow_enforced(schema: &mut Json) {
     if schema.get("properties").is_some_and(|properties| properties.get("enforced").is_none()) {
-        set_property(schema, "enforced", json!({ "type": "boolean" }));
+        let description = "Whether files of projects may not change this section.";
+        set_property(schema, "enforced", json!({ "type": "boolean", "description": description }));
     }
 }
 

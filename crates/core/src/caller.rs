@@ -34,6 +34,8 @@ pub struct Caller {
     pub compliance_level: Option<Arc<Level>>,
     /// The client session of the call, if any.
     pub session: Option<Arc<str>>,
+    /// The folder that the client works in, if it is a client of the gateway's own user and said so.
+    pub folder: Option<Arc<str>>,
     /// Whether the caller owns the gateway or is a guest; decides which processes it shares.
     pub kind: CallerKind,
     /// The kind of credential that identified the caller.
@@ -188,6 +190,7 @@ impl Caller {
             hiding_rules: None,
             compliance_level: None,
             session: None,
+            folder: None,
             kind: CallerKind::Owner,
             identified_by: IdentifiedBy::Name,
             forwarded: ForwardedHeaders::default(),

@@ -10,10 +10,22 @@ pub struct ClientFamily {
     pub word: &'static str,
     /// The names it sends in `clientInfo.name`, in lower case.
     names: &'static [&'static str],
-    /// Whether it keeps tools out of its model's context until they are needed.
-    pub defers: bool,
+    /// What it does with a long list of tools.
+    pub listing: ListHandling,
     /// The limits of its tool definitions.
     pub dialect: Dialect,
+}
+
+/// What a client does with a long list of tools.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ListHandling {
+    /// It keeps tools out of its model's context until they are needed.
+    Defers,
+    /// It is a program that was built with an SDK. Many of them call tools by name without a model, and SDKs check the
+    /// names and results of calls with the list, so it gets all definitions within a larger budget.
+    Program,
+    /// It passes all of them to its model.
+    Lists,
 }
 
 /// The limits of a client's tool definitions.
@@ -54,11 +66,11 @@ impl Dialect {
 }
 
 const fn defers(word: &'static str, names: &'static [&'static str], dialect: Dialect) -> ClientFamily {
-    ClientFamily { word, names, defers: true, dialect }
+    ClientFamily { word, names, listing: ListHandling::Defers, dialect }
 }
 
 const fn lists(word: &'static str, names: &'static [&'static str], dialect: Dialect) -> ClientFamily {
-    ClientFamily { word, names, defers: false, dialect }
+    ClientFamily { word, names, listing: ListHandling::Lists, dialect }
 }
 
 /// Cursor counts the server's name and the tool's together, and drops tools over 60 characters.
@@ -93,6 +105,22 @@ static FAMILIES: &[ClientFamily] = &[
         &["mcp-inspector", "inspector-client", "modelcontextprotocol/inspector"],
         Dialect::ANY,
     ),
+    // The names that SDKs send if a program sets none, and those of their examples.
+    ClientFamily {
+        word: "sdk",
+        names: &[
+            "mcp",
+            "mcp-client",
+            "mcp-client-cli",
+            "example-client",
+            "ai-sdk-mcp-client",
+            "mcp-use",
+            "mcp-use cli",
+            "mcp-use inspector",
+        ],
+        listing: ListHandling::Program,
+        dialect: Dialect::ANY,
+    },
     lists("claude", &["claude-ai", "claude-desktop", "claude"], Dialect::PLAIN),
     lists("gemini-cli", &["gemini-cli-mcp-client", "gemini-cli"], Dialect::PLAIN),
     lists("cline", &["cline", "@cline-core"], Dialect::ANY),
@@ -127,19 +155,21 @@ mod tests {
     #[test]
     fn clients_are_known_by_the_names_they_send() {
         let cases = [
-            ("claude-code", Some(("claude-code", true))),
-            ("codex-mcp-client", Some(("codex", true))),
-            ("cursor-vscode", Some(("cursor", true))),
-            ("Visual Studio Code - Insiders", Some(("vscode", true))),
-            ("github-copilot-developer", Some(("copilot-cli", true))),
-            ("claude-ai (via mcp-remote 0.1.37)", Some(("claude", false))),
-            ("Cline", Some(("cline", false))),
+            ("claude-code", Some(("claude-code", ListHandling::Defers))),
+            ("codex-mcp-client", Some(("codex", ListHandling::Defers))),
+            ("cursor-vscode", Some(("cursor", ListHandling::Defers))),
+            ("Visual Studio Code - Insiders", Some(("vscode", ListHandling::Defers))),
+            ("github-copilot-developer", Some(("copilot-cli", ListHandling::Defers))),
+            ("mcp-inspector", Some(("inspector", ListHandling::Defers))),
+            ("mcp", Some(("sdk", ListHandling::Program))),
+            ("claude-ai (via mcp-remote 0.1.37)", Some(("claude", ListHandling::Lists))),
+            ("Cline", Some(("cline", ListHandling::Lists))),
             ("claude-code-lookalike", None),
             ("world", None),
             ("", None),
         ];
         for (name, expected) in cases {
-            let found = family(name).map(|family| (family.word, family.defers));
+            let found = family(name).map(|family| (family.word, family.listing));
             assert_eq!(found, expected, "{name}");
         }
     }

@@ -5,6 +5,9 @@
 //! of them only takes access away.
 
 mod visible;
+mod work;
+
+pub use work::{on_job, on_owned_work, on_task};
 
 use crate::caller::{Admin, Caller};
 use crate::catalog::{Backing, Bounds, CatalogItem, ServerCatalog, Tool, ToolAccess};
@@ -12,6 +15,7 @@ use crate::event::{Event, EventAudience};
 use crate::own_prompt::{OwnPrompt, PromptAudience};
 use crate::persona::{Persona, is_same_name};
 use crate::server::ServerEntry;
+use crate::skill::Skill;
 use std::sync::Arc;
 
 /// The decision on one item. A hidden item must look as if it did not exist.
@@ -34,13 +38,17 @@ pub enum ServerVisibility {
     Nothing,
 }
 
-/// Decides on a server: the caller is in one of its groups, it is shared or belongs to the caller's persona, and the
-/// caller's compliance level may use it.
+/// Decides on a server: the caller is in one of its groups, it is shared or belongs to the caller's persona and folder,
+/// and the caller's compliance level may use it.
 pub fn on_server(caller: &Caller, server: &ServerEntry) -> Permission {
     let admitted = server.groups.iter().any(|group| caller.groups.contains(group));
     let belongs = server.personas.is_empty() || server.personas.iter().any(|name| has_persona(caller, name));
+    let is_here = server.folder.is_none() || server.folder == caller.folder;
     let compatible = compatibility(caller, server) == Compatibility::Allowed;
-    if server.enabled && admitted && belongs && compatible { Permission::Granted } else { Permission::Hidden }
+    match server.enabled && admitted && belongs && is_here && compatible {
+        true => Permission::Granted,
+        false => Permission::Hidden,
+    }
 }
 
 /// Whether the caller has chosen the persona with this name.
@@ -56,7 +64,12 @@ pub fn on_tool(caller: &Caller, tool: &Tool) -> Permission {
     if tool.bounds.as_deref().is_some_and(|bounds| !is_within(caller, bounds, &tool.server)) {
         return Permission::Hidden;
     }
-    on_one(caller, &tool.server, |persona| persona.includes_tool(tool))
+    match (tool.skill(), caller.persona.as_deref()) {
+        (Some(skill), _) if on_skill(caller, skill) == Permission::Hidden => Permission::Hidden,
+        // A persona's list of skills admits their tools as well.
+        (Some(skill), Some(persona)) if persona.names_skill(&skill.name) => on_server(caller, &tool.server),
+        _ => on_one(caller, &tool.server, |persona| persona.includes_tool(tool)),
+    }
 }
 
 /// The reason why a tool is hidden from a caller, for the audit log.
@@ -70,6 +83,9 @@ pub fn why_hidden(caller: &Caller, tool: &Tool) -> &'static str {
     }
     if compatibility(caller, server) == Compatibility::Forbidden {
         return "compliance level";
+    }
+    if server.folder.is_some() && server.folder != caller.folder {
+        return "folder";
     }
     match on_server(caller, server) {
         Permission::Granted if server.lacks_key_of(&caller.user) => "no key",
@@ -139,6 +155,16 @@ pub fn on_own_prompt(caller: &Caller, prompt: &OwnPrompt) -> Permission {
         PromptAudience::Persona(name) => has_persona(caller, name),
     };
     if granted { Permission::Granted } else { Permission::Hidden }
+}
+
+/// Decides on a skill: it is shared or belongs to the caller's persona, the caller is in one of its groups, and the
+/// persona's list of skills includes it. The steps of its plan are decided on one by one, as calls of their tools.
+pub fn on_skill(caller: &Caller, skill: &Skill) -> Permission {
+    let belongs = skill.persona.as_deref().is_none_or(|name| has_persona(caller, name));
+    let admitted =
+        skill.groups.as_ref().is_none_or(|groups| groups.iter().any(|group| caller.groups.contains(group)));
+    let listed = caller.persona.as_deref().is_none_or(|persona| persona.includes_skill(&skill.name));
+    if belongs && admitted && listed { Permission::Granted } else { Permission::Hidden }
 }
 
 /// How many of a server's tools a caller may see, without checking every tool.

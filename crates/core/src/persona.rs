@@ -2,6 +2,7 @@
 
 use crate::catalog::{BadPattern, Naming, NamingStyle, Tool, ToolPatterns};
 use crate::own_prompt;
+use crate::wildcard::fits;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -47,6 +48,8 @@ pub struct Persona {
     /// Groups whose members may use it; absent means everyone.
     groups: Option<Vec<String>>,
     description: Option<String>,
+    /// The skills that it includes; absent means all.
+    skills: Option<Vec<String>>,
     /// Everything that distinguishes its view from others, as one text.
     key: Arc<str>,
 }
@@ -75,13 +78,23 @@ impl Persona {
         }
         let (allowed, has_list) = (ToolPatterns::new(texts)?, allowed.is_some());
         let (name, key) = (name.into(), key.into());
-        Ok(Self { name, allowed, inherit, has_list, groups, description: None, key })
+        Ok(Self { name, allowed, inherit, has_list, groups, description: None, skills: None, key })
     }
 
     /// Sets its description.
     #[must_use]
     pub fn described(self, description: Option<String>) -> Self {
         Self { description, ..self }
+    }
+
+    /// Sets the skills that it includes: names, in which `*` matches anything. Absent means all.
+    #[must_use]
+    pub fn with_skills(mut self, skills: Option<Vec<String>>) -> Self {
+        if let Some(skills) = &skills {
+            self.key = format!("{}\nskills\n{}", self.key, skills.join("\n")).into();
+        }
+        self.skills = skills;
+        self
     }
 
     /// Its description.
@@ -112,6 +125,16 @@ impl Persona {
     /// Whether it includes a tool, by any of the tool's names.
     pub(crate) fn includes_tool(&self, tool: &Tool) -> bool {
         self.allowed.permit(tool)
+    }
+
+    /// Whether it includes a skill.
+    pub(crate) fn includes_skill(&self, skill: &str) -> bool {
+        self.skills.is_none() || self.names_skill(skill)
+    }
+
+    /// Whether its list of skills includes a skill.
+    pub(crate) fn names_skill(&self, skill: &str) -> bool {
+        self.skills.iter().flatten().any(|pattern| fits(pattern, skill))
     }
 
     /// Whether it includes a prompt, resource or template of a server.

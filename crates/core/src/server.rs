@@ -9,6 +9,7 @@ use crate::secret::{KnownSecrets, SecretText};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// One server entry, checked and with all defaults filled in.
@@ -26,6 +27,8 @@ pub struct ServerEntry {
     pub groups: Vec<String>,
     /// Personas its tools belong to; empty means shared.
     pub personas: Vec<String>,
+    /// Only clients that work in this folder may use it; absent means all.
+    pub folder: Option<Arc<str>>,
     /// Descriptions of the server for people.
     pub about: ServerDescription,
     /// Whether it is started and listed at all.
@@ -326,6 +329,7 @@ impl ServerEntry {
             forward_headers: Vec::new(),
             groups: vec![EVERYONE.to_owned()],
             personas: Vec::new(),
+            folder: None,
             about: ServerDescription::default(),
             enabled: true,
             auto_connect: true,

@@ -136,6 +136,28 @@ fn as_persona(caller: &Caller, name: &str) -> Caller {
     Caller { persona: Some(Arc::new(persona)), ..caller.clone() }
 }
 
+/// The name of a tool no longer repeats its server. Entries that were written for the long name must still apply: one of
+/// them may require an approval.
+#[test]
+fn an_entry_applies_under_the_long_and_the_short_name() {
+    let me = Caller::owner("me");
+    for name in ["git_push", "git_git_push", "mcp.git.git_push"] {
+        let mut world = World::new(vec![(server("git"), vec![tool("git_push"), tool("log")])]);
+        let over = Manifest {
+            overlay: Overlay { timeout: Some(Duration::from_secs(5)), ..Overlay::default() },
+            ..entry(name)
+        };
+        let catalog = world.catalog(&[over]);
+        let mut listed = names(&catalog, &me);
+        listed.sort();
+        assert_eq!(listed, ["git_log", "git_push"], "{name}");
+        for spelling in ["git_push", "git_git_push", "mcp.git.git_push"] {
+            let tool = found(&catalog, spelling, &me).unwrap();
+            assert_eq!((&*tool.name, tool.terms.timeout.as_secs()), ("git_push", 5), "{name} {spelling}");
+        }
+    }
+}
+
 #[test]
 fn an_overlay_replaces_texts_and_terms_and_keeps_supplied_parameters() {
     let mut fs = server("fs");

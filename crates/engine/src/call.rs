@@ -38,6 +38,7 @@ mod sampling;
 mod seal;
 mod serving;
 mod shape;
+mod steps;
 mod summary;
 mod unattended;
 mod undelivered;
@@ -194,8 +195,11 @@ impl CallPipeline {
             // Stages 7 and 8: route and dispatch.
             // Only a call to a server has further rounds; providers get their answers while the call runs.
             let round = std::mem::take(&mut round);
-            let options =
-                DispatchOptions { timeout, ..record.dispatch_options(round, progress, questions, reading) };
+            let options = DispatchOptions {
+                timeout,
+                approval_wait,
+                ..record.dispatch_options(round, progress, questions, reading)
+            };
             match route(&sealed) {
                 server @ Route::Server(_) => {
                     let answer = pin!(self.dispatch(&sealed, server, options, link)).await;

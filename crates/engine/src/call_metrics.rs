@@ -1,13 +1,66 @@
-//! Metrics of finished calls: counts and durations by outcome.
+//! Metrics of finished calls: counts and durations by outcome, server and tool.
+
+mod tools;
+
+pub use tools::{OTHER, ServerCallReport, ToolCallReport, ToolMetrics};
 
 use crate::answer::Answer;
 use serde::Serialize;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+use toolbooth_core::catalog::Tool;
 use toolbooth_core::fault::{Blame, Problem};
 
 /// The upper bounds of the duration buckets, in milliseconds; the last bucket has no bound.
 pub const BUCKETS_MS: [u64; 11] = [1, 2, 5, 10, 25, 100, 250, 1_000, 5_000, 30_000, 120_000];
+
+/// How a call ended, as metrics count it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MetricOutcome {
+    /// Answered with a result.
+    Done,
+    /// Answered with an error of the tool.
+    ToolError,
+    /// Not made: the request was invalid or not permitted.
+    Refused,
+    /// Failed in the gateway or at the server.
+    Failed,
+    /// Cancelled by the caller.
+    Cancelled,
+    /// Held for an approval.
+    Held,
+}
+
+impl MetricOutcome {
+    /// All outcomes, in the order of their numbers.
+    pub const ALL: [Self; 6] =
+        [Self::Done, Self::ToolError, Self::Refused, Self::Failed, Self::Cancelled, Self::Held];
+
+    /// The outcome's label.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::ToolError => "tool_error",
+            Self::Refused => "refused",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+            Self::Held => "held",
+        }
+    }
+
+    /// The outcome of an answered call.
+    pub(crate) fn of(answer: &Result<Answer, Problem>) -> Self {
+        match answer {
+            Ok(Answer::Result { facts, .. }) if facts.is_error => Self::ToolError,
+            Ok(Answer::Long { facts, .. }) if facts.is_error => Self::ToolError,
+            Ok(Answer::Result { .. } | Answer::Long { .. } | Answer::InputRequired { .. }) => Self::Done,
+            Ok(Answer::Held { .. }) => Self::Held,
+            Ok(Answer::Error(_)) => Self::ToolError,
+            Err(problem) if problem.blame == Blame::Caller => Self::Refused,
+            Err(_) => Self::Failed,
+        }
+    }
+}
 
 /// Calls with the same outcome, by duration. One addition counts both.
 #[derive(Debug, Default)]
@@ -27,14 +80,10 @@ impl Histogram {
 /// Metrics of the calls since the gateway started.
 #[derive(Debug, Default)]
 pub struct CallMetrics {
-    done: Histogram,
-    tool_errors: Histogram,
-    refused: Histogram,
-    failed: Histogram,
-    cancelled: Histogram,
-    held: Histogram,
+    outcomes: [Histogram; MetricOutcome::ALL.len()],
     microseconds: AtomicU64,
     unrecorded: AtomicU64,
+    tools: ToolMetrics,
 }
 
 /// The metrics at one moment.
@@ -57,22 +106,14 @@ pub struct CallMetricsReport {
 }
 
 impl CallMetrics {
-    /// Counts a finished call.
-    pub(crate) fn count(&self, answer: &Result<Answer, Problem>, took: Duration) {
-        let counter = match answer {
-            Ok(Answer::Result { facts, .. }) if facts.is_error => &self.tool_errors,
-            Ok(Answer::Result { .. } | Answer::Long { .. } | Answer::InputRequired { .. }) => &self.done,
-            Ok(Answer::Held { .. }) => &self.held,
-            Ok(Answer::Error(_)) => &self.tool_errors,
-            Err(problem) if problem.blame == Blame::Caller => &self.refused,
-            Err(_) => &self.failed,
-        };
-        self.add(counter, took);
-    }
-
-    /// Counts a call whose client disconnected.
-    pub(crate) fn count_cancelled(&self, took: Duration) {
-        self.add(&self.cancelled, took);
+    /// Counts a finished call; `tool` is absent if the call named no tool that its caller may use.
+    pub(crate) fn count(&self, outcome: MetricOutcome, took: Duration, tool: Option<&Tool>) {
+        self.outcomes[outcome as usize].add(took);
+        let spent = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+        self.microseconds.fetch_add(spent, Ordering::Relaxed);
+        if let Some(tool) = tool {
+            self.tools.add(tool.server.name.as_str(), &tool.name, outcome, took);
+        }
     }
 
     /// Counts a call that was made but whose outcome could not be recorded.
@@ -85,34 +126,26 @@ impl CallMetrics {
         self.unrecorded.load(Ordering::Relaxed)
     }
 
-    fn add(&self, counter: &Histogram, took: Duration) {
-        counter.add(took);
-        let spent = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
-        self.microseconds.fetch_add(spent, Ordering::Relaxed);
+    /// Metrics by server and tool.
+    pub fn tools(&self) -> &ToolMetrics {
+        &self.tools
     }
 
     /// The number of calls by outcome and duration bucket ([`BUCKETS_MS`]).
-    pub fn by_outcome(&self) -> [(&'static str, [u64; BUCKETS_MS.len() + 1]); 6] {
-        [
-            ("done", self.done.read()),
-            ("tool_error", self.tool_errors.read()),
-            ("refused", self.refused.read()),
-            ("failed", self.failed.read()),
-            ("cancelled", self.cancelled.read()),
-            ("held", self.held.read()),
-        ]
+    pub fn by_outcome(&self) -> [(&'static str, [u64; BUCKETS_MS.len() + 1]); MetricOutcome::ALL.len()] {
+        MetricOutcome::ALL.map(|outcome| (outcome.as_str(), self.outcomes[outcome as usize].read()))
     }
 
     /// A copy of the current metrics.
     pub fn report(&self) -> CallMetricsReport {
-        let read = |counter: &Histogram| counter.read().iter().sum();
+        let read = |outcome: MetricOutcome| self.outcomes[outcome as usize].read().iter().sum();
         CallMetricsReport {
-            done: read(&self.done),
-            tool_errors: read(&self.tool_errors),
-            refused: read(&self.refused),
-            failed: read(&self.failed),
-            cancelled: read(&self.cancelled),
-            held: read(&self.held),
+            done: read(MetricOutcome::Done),
+            tool_errors: read(MetricOutcome::ToolError),
+            refused: read(MetricOutcome::Refused),
+            failed: read(MetricOutcome::Failed),
+            cancelled: read(MetricOutcome::Cancelled),
+            held: read(MetricOutcome::Held),
             microseconds: self.microseconds.load(Ordering::Relaxed),
         }
     }

@@ -30,12 +30,11 @@ struct CachedDecisions {
     releases: HashMap<(ServerName, String), [u8; 32]>,
 }
 
-impl DecisionCache {
-    /// Loads the decisions from the store.
-    pub(crate) async fn load(store: &dyn Store) -> Result<Self, StoreError> {
+impl CachedDecisions {
+    async fn load(store: &dyn Store) -> Result<Self, StoreError> {
         let plans: Vec<Plan> =
             store.plans(None).await?.into_iter().filter(|plan| plan.state == PlanState::Open).collect();
-        let mut inner = CachedDecisions::default();
+        let mut inner = Self { plans, ..Self::default() };
         for consent in store.consents(None).await? {
             inner.consents.entry(consent.user.clone()).or_default().push(consent);
         }
@@ -45,9 +44,24 @@ impl DecisionCache {
         for Release { server, tool, digest, .. } in store.releases().await? {
             inner.releases.insert((server, tool), digest);
         }
-        let planning = AtomicBool::new(!plans.is_empty());
-        inner.plans = plans;
-        Ok(Self { planning, inner: RwLock::new(inner) })
+        Ok(inner)
+    }
+}
+
+impl DecisionCache {
+    /// Loads the decisions from the store.
+    pub(crate) async fn load(store: &dyn Store) -> Result<Self, StoreError> {
+        let inner = CachedDecisions::load(store).await?;
+        Ok(Self { planning: AtomicBool::new(!inner.plans.is_empty()), inner: RwLock::new(inner) })
+    }
+
+    /// Loads the decisions again, because another gateway has changed some.
+    pub(crate) async fn reload(&self, store: &dyn Store) -> Result<(), StoreError> {
+        let loaded = CachedDecisions::load(store).await?;
+        let mut inner = self.write();
+        self.planning.store(!loaded.plans.is_empty(), Ordering::Release);
+        *inner = loaded;
+        Ok(())
     }
 
     fn read(&self) -> std::sync::RwLockReadGuard<'_, CachedDecisions> {

@@ -13,6 +13,7 @@ use crate::exposure::Exposure;
 use crate::files::{CallerFiles, FileStorage, OpenedFile, TokenRefusal, TokenUse, is_admitted};
 use crate::health::HealthMonitor;
 use crate::inquiry::Inquiries;
+use crate::jobs::Jobs;
 use crate::keys::sealing_key;
 use crate::own::OwnTools;
 use crate::parked::ParkingLot;
@@ -23,6 +24,7 @@ use crate::routing::Routing;
 use crate::search::ToolSearch;
 use crate::servers::{DesiredServer, Servers};
 use crate::shared_state::SharedState;
+use crate::skills::Skills;
 use crate::terms::{SharedTerms, Terms};
 use crate::trace::Tracing;
 use arc_swap::Guard;
@@ -61,8 +63,8 @@ pub struct EngineOptions {
 /// A running gateway: its parts, and the few operations that span several of them.
 ///
 /// The parts form layers. From the lowest: store, terms, events; audit, files, health; catalog; servers, exposure,
-/// search, routing; approvals, plans, dead letters; calls. A part uses only parts below it. Approvals and dead letters
-/// start calls through a trait that the call pipeline implements.
+/// search, routing; approvals, plans, dead letters, skills; calls. A part uses only parts below it. Approvals, dead
+/// letters and skills start calls through traits that the call pipeline implements.
 pub struct Engine {
     clock: Arc<Clock>,
     store: Arc<dyn Store>,
@@ -84,6 +86,8 @@ pub struct Engine {
     approvals: Arc<Approvals>,
     plans: Arc<Plans>,
     dead_letters: Arc<DeadLetters>,
+    skills: Arc<Skills>,
+    jobs: Arc<Jobs>,
     calls: Arc<CallPipeline>,
     inquiries: Arc<Inquiries>,
     states: RequestStates,
@@ -146,6 +150,7 @@ impl Engine {
         let approvals = Arc::new(Approvals::new(&shared, audit.clone(), catalog.clone()));
         let plans = Arc::new(Plans::new(approvals.clone()));
         let dead_letters = Arc::new(DeadLetters::new(&shared, catalog.clone(), letter_key));
+        let skills = Arc::new(Skills::new(&shared, catalog.clone()));
         let parts = PipelineParts {
             catalog: catalog.clone(),
             approvals: approvals.clone(),
@@ -154,6 +159,7 @@ impl Engine {
             exposure: exposure.clone(),
             own_tools: own_tools.clone(),
             routing: routing.clone(),
+            skills: skills.clone(),
             files: files.clone(),
             health: health.clone(),
             audit: audit.clone(),
@@ -162,7 +168,9 @@ impl Engine {
         let calls = Arc::new(CallPipeline::new(&shared, parts, max_call, mcp_data_bytes));
         let runner = Arc::downgrade(&calls);
         approvals.set_runner(runner.clone());
+        skills.set_runner(runner.clone());
         dead_letters.set_runner(runner);
+        let jobs = Arc::new(Jobs::new(&shared, catalog.clone(), health.clone(), skills.clone()));
         let inquiries = Arc::new(Inquiries::new(&shared, catalog.clone(), max_call));
 
         // The gateway's own tools first, so that no server can take the name of one.
@@ -193,6 +201,8 @@ impl Engine {
             approvals,
             plans,
             dead_letters,
+            skills,
+            jobs,
             calls,
             inquiries,
             states,
@@ -239,8 +249,13 @@ impl Engine {
         }
         self.dead_letters.take_over().await;
         self.files.take_over().await;
+        self.jobs.take_over().await;
         self.approvals.sweep().await;
-        self.approvals.run_approved().await;
+        match self.store.is_shared() {
+            // Requests on other gateways may be about to claim theirs.
+            true => self.approvals.run_unclaimed().await,
+            false => self.approvals.run_approved().await,
+        }
     }
 
     /// Stores the latest known time, so that expired states stay expired if the clock is set back before the next
@@ -291,6 +306,7 @@ impl Engine {
 
     /// Stops all servers, and flushes and closes the store.
     pub async fn shut_down(&self) {
+        self.jobs.stop().await;
         self.servers.stop_all().await;
         self.health.save().await;
         self.save_clock().await;
@@ -396,6 +412,16 @@ impl Engine {
     /// The dead letters.
     pub fn dead_letters(&self) -> &Arc<DeadLetters> {
         &self.dead_letters
+    }
+
+    /// The jobs and tasks.
+    pub fn jobs(&self) -> &Arc<Jobs> {
+        &self.jobs
+    }
+
+    /// The skills.
+    pub fn skills(&self) -> &Arc<Skills> {
+        &self.skills
     }
 
     /// The call pipeline.

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use toolbooth_core::audit::AuditEntry;
 use toolbooth_core::call::CallFault;
 use toolbooth_core::caller::{Caller, ClientFacts};
-use toolbooth_core::catalog::CatalogItem;
+use toolbooth_core::catalog::{Catalog, CatalogItem};
 use toolbooth_core::clock::Clock;
 use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::json::{Member, RawJson, with_members};
@@ -46,6 +46,8 @@ pub struct Inquiry {
     pub progress: ProgressMode,
     /// How the client answers a server's questions.
     pub questions: QuestionHandling,
+    /// The only server to read a resource from; absent means all that the caller may use.
+    pub only: Option<ServerName>,
 }
 
 impl Inquiry {
@@ -97,7 +99,7 @@ impl Inquiries {
     /// Handles `prompts/get`.
     pub async fn get_prompt(&self, inquiry: Inquiry, link: &CallLink) -> Result<Answer, Problem> {
         let name = inquiry.text("name")?;
-        let own = self.catalog.load().own_prompt(&name, &inquiry.caller).map(OwnPrompt::result);
+        let own = own_prompt_result(&self.catalog.load(), &name, &inquiry.caller);
         if let Some(result) = own {
             return Ok(self.answer_own("prompts/get", result, &inquiry).await);
         }
@@ -112,12 +114,25 @@ impl Inquiries {
         self.forward(&server.name, "prompts/get", &params, &inquiry, link).await
     }
 
-    /// Handles `resources/read`. Several servers may claim a URI; the first one that has it answers.
+    /// Handles `resources/read`. Several servers may claim a URI; the first one that has it answers, unless the request
+    /// names one.
     pub async fn read_resource(&self, inquiry: Inquiry, link: &CallLink) -> Result<Answer, Problem> {
         let uri = inquiry.text("uri")?;
-        let readiness = self.catalog.wait_for_resource(&uri, &inquiry.caller).await;
+        let own = match &inquiry.only {
+            Some(_) => None,
+            None => {
+                let catalog = self.catalog.load();
+                let file = catalog.skill_file(&uri, &inquiry.caller);
+                file.map(|(skill, file)| file.read_result(&skill.name))
+            }
+        };
+        if let Some(result) = own {
+            return Ok(self.answer_own("resources/read", result, &inquiry).await);
+        }
+        let only = inquiry.only.as_ref();
+        let readiness = self.catalog.wait_for_resource(&uri, only, &inquiry.caller).await;
         let mut missing = None;
-        for server in self.catalog.servers_of_resource(&uri, &inquiry.caller) {
+        for server in self.catalog.servers_of_resource(&uri, only, &inquiry.caller) {
             let answer = self.forward(&server, "resources/read", &inquiry.params, &inquiry, link).await?;
             match answer {
                 Answer::Error(error) if matches!(error.code, INVALID_PARAMS | RESOURCE_NOT_FOUND) => {
@@ -138,7 +153,7 @@ impl Inquiries {
         match (member("type").as_deref(), member("name"), member("uri")) {
             // The gateway's own prompts have no arguments to complete.
             (Some("ref/prompt"), Some(name), _)
-                if self.catalog.load().own_prompt(&name, &inquiry.caller).is_some() =>
+                if own_prompt_result(&self.catalog.load(), &name, &inquiry.caller).is_some() =>
             {
                 let nothing =
                     serde_json::json!({ "completion": { "values": [], "total": 0, "hasMore": false } });
@@ -158,7 +173,7 @@ impl Inquiries {
                 self.forward(&server.name, "completion/complete", &params, &inquiry, link).await
             }
             (Some("ref/resource"), _, Some(uri)) => {
-                let readiness = self.catalog.wait_for_resource(&uri, &inquiry.caller).await;
+                let readiness = self.catalog.wait_for_resource(&uri, None, &inquiry.caller).await;
                 let server = self
                     .template_server(&uri, &inquiry.caller)
                     .ok_or_else(|| readiness.mention_starting_servers(unknown("resource", &uri)))?;
@@ -173,7 +188,7 @@ impl Inquiries {
     fn template_server(&self, uri: &str, caller: &Caller) -> Option<ServerName> {
         let catalog = self.catalog.load();
         let exact = catalog.listed_resource(uri, caller).map(|server| server.entry.name.clone());
-        exact.or_else(|| self.catalog.servers_of_resource(uri, caller).into_iter().next())
+        exact.or_else(|| self.catalog.servers_of_resource(uri, None, caller).into_iter().next())
     }
 
     async fn forward(
@@ -211,7 +226,7 @@ impl Inquiries {
         answer
     }
 
-    /// Answers a request about a prompt of the gateway's own, which no server is asked for.
+    /// Answers a request about a prompt of the gateway's own or a skill, which no server is asked for.
     async fn answer_own(&self, method: &'static str, result: RawJson, inquiry: &Inquiry) -> Answer {
         if let Ok(server) = OWN_SERVER.parse::<ServerName>() {
             self.audit_inquiry(&server, method, &inquiry.params, inquiry, ("done", None), Duration::ZERO)
@@ -307,6 +322,12 @@ impl Inquiries {
         }
         Ok(Answer::Error(RpcError::new(INVALID_PARAMS, "the server asked for input too often")))
     }
+}
+
+/// The result of `prompts/get` for a prompt of the gateway's own or for a skill.
+fn own_prompt_result(catalog: &Catalog, name: &str, caller: &Caller) -> Option<RawJson> {
+    let own = catalog.own_prompt(name, caller).map(OwnPrompt::result);
+    own.or_else(|| catalog.skill(name, caller).map(|skill| skill.prompt_result()))
 }
 
 /// The subject of a request: a prompt's name, a resource's URI, or the reference of a completion.

@@ -23,10 +23,13 @@ pub mod files;
 pub mod health;
 pub mod hooks;
 pub mod inquiry;
+pub mod jobs;
 mod keys;
+pub mod log_limit;
 pub mod own;
 pub mod parked;
 mod providers;
+mod replicas;
 pub mod request_state;
 mod roster;
 pub mod routing;
@@ -34,6 +37,7 @@ pub mod search;
 mod server_table;
 pub mod servers;
 mod shared_state;
+pub mod skills;
 pub mod terms;
 pub mod trace;
 mod vault;
@@ -53,11 +57,16 @@ pub use exposure::{Exposure, ExposureReport};
 pub use files::{CallerFiles, FileProblem, FileQuery, FileStorage, FileTerms, NewFile};
 pub use health::{CallSample, HealthMonitor};
 pub use inquiry::{Inquiries, Inquiry};
+pub use jobs::{
+    ExternalAccess, InterruptedStep, JobQuery, JobReadiness, JobSource, Jobs, KnownJob, KnownTask, RunPage,
+    ScheduleSwitch, TaskQuery, WorkManifests,
+};
 pub use roster::{AbsentCaller, Rights, Roster};
 pub use routing::{ProviderReport, RouterReport, Routing, instance_key};
 pub use search::{SearchNote, SearchResults, ToolSearch};
 pub use server_table::ManagedServer;
 pub use servers::{DesiredServer, DesiredState, Servers};
+pub use skills::{PlanOutcome, PlanRun, RunLabel, SkillChange, SkillCheck, Skills, StepObserver, Unobserved};
 pub use terms::{
     Assistant, AuditScope, LetterTerms, ResultInspection, ResultTerms, RoutingTerms, Sampler, Tenancy, Terms,
 };

@@ -9,6 +9,7 @@ use toolbooth_core::clock::Clock;
 use toolbooth_core::json::RawJson;
 use toolbooth_store::{NonceUse, Store};
 use toolbooth_wire::state::Sealer;
+use uuid::Uuid;
 
 /// How long a client may take to answer.
 pub const LIFETIME: Duration = Duration::from_secs(600);
@@ -21,6 +22,15 @@ const KEPT_FOR_MS: i64 = 24 * 3_600_000;
 pub enum StateTarget {
     /// A parked call of this gateway, by its handle.
     Parked(String),
+    /// A parked call whose client was asked about a held call. Another gateway on the same store can take the answer.
+    Approval {
+        /// The handle of the parked call.
+        handle: String,
+        /// The held call.
+        held: Uuid,
+        /// The key of the question.
+        key: String,
+    },
     /// A modern server that waits for the client: its own state.
     Upstream {
         /// The server's state as JSON text, if it sent one.

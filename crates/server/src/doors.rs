@@ -1,5 +1,6 @@
 //! The doors of one gateway, shared by all of its threads.
 
+use crate::access_log::AccessLog;
 use crate::connections::Connections;
 use crate::mcp::Door;
 use axum::Router;
@@ -14,4 +15,6 @@ pub struct Doors {
     pub rest: Router,
     /// Open connections of all threads.
     pub connections: Arc<Connections>,
+    /// The log of requests, if it is configured.
+    pub access_log: Option<Arc<AccessLog>>,
 }

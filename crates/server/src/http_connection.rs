@@ -1,5 +1,6 @@
 //! Serves one HTTP/1 connection: routes each of its requests to MCP or REST.
 
+use crate::access_log::PendingRecord;
 use crate::body::ResponseBody;
 use crate::connections::{BusyGuard, ConnectionSlot};
 use crate::cors;
@@ -47,8 +48,19 @@ where
         // Boxed: it is large, and hyper moves it several times.
         Box::pin(async move {
             let busy = peer.slot().map(ConnectionSlot::busy);
-            let response = pin!(answer(doors, peer, request)).await;
-            Ok::<_, Infallible>(response.map(|body| TrackedBody { body, _busy: busy }))
+            let (mut record, peer) = match doors.access_log.clone() {
+                Some(log) => {
+                    let at_ms = doors.door.engine.clock().wall_ms();
+                    let (record, peer) = PendingRecord::begin(log, at_ms, &request, peer);
+                    (Some(record), peer)
+                }
+                None => (None, peer),
+            };
+            let mut response = pin!(answer(doors, peer, request)).await;
+            if let Some(record) = &mut record {
+                record.answered(&mut response);
+            }
+            Ok::<_, Infallible>(response.map(|body| TrackedBody { body, _busy: busy, record }))
         })
     });
     let connection =
@@ -150,10 +162,11 @@ fn other_user(doors: &Doors, peer: &PeerInfo, request: &Request<Incoming>) -> ax
     response
 }
 
-/// A response body that keeps its connection busy until it is sent.
+/// A response body that keeps its connection busy until it is sent, and then adds the request to the access log.
 struct TrackedBody {
     body: ResponseBody,
     _busy: Option<BusyGuard>,
+    record: Option<Box<PendingRecord>>,
 }
 
 impl HttpBody for TrackedBody {
@@ -161,7 +174,11 @@ impl HttpBody for TrackedBody {
     type Error = io::Error;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
-        Pin::new(&mut self.body).poll_frame(cx)
+        let polled = Pin::new(&mut self.body).poll_frame(cx);
+        if let (Poll::Ready(Some(Ok(frame))), Some(record)) = (&polled, &mut self.record) {
+            record.count(frame.data_ref().map_or(0, Bytes::len));
+        }
+        polled
     }
 
     fn is_end_stream(&self) -> bool {

@@ -5,9 +5,11 @@
 
 #![forbid(unsafe_code)]
 
+pub mod access_log;
 pub mod body;
 pub mod connections;
 pub mod console;
+mod console_sessions;
 pub mod control;
 mod cors;
 mod doors;

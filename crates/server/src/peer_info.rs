@@ -3,7 +3,7 @@
 use crate::connections::ConnectionSlot;
 use crate::peer::{Ingress, PeerUser};
 use http::Method;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use toolbooth_core::caller::Caller;
 use toolbooth_core::fault::{Blame, Problem};
 
@@ -13,12 +13,19 @@ pub struct PeerInfo {
     via: Ingress,
     user: Option<PeerUser>,
     slot: Option<Arc<ConnectionSlot>>,
+    /// Receives the name of the request's caller, for the access log.
+    caller_name: Option<Arc<OnceLock<Arc<str>>>>,
 }
 
 impl PeerInfo {
     /// The peer that connected by `via`. `user` is set if the kernel was asked, `slot` if the connection is counted.
     pub(crate) fn new(via: Ingress, user: Option<PeerUser>, slot: Option<Arc<ConnectionSlot>>) -> Self {
-        Self { via, user, slot }
+        Self { via, user, slot, caller_name: None }
+    }
+
+    /// The same peer for one request, which reports the name of its caller.
+    pub(crate) fn reporting_caller(self, name: Arc<OnceLock<Arc<str>>>) -> Self {
+        Self { caller_name: Some(name), ..self }
     }
 
     /// How the peer reached the gateway.
@@ -38,6 +45,9 @@ impl PeerInfo {
 
     /// Counts the connection towards this caller's quota.
     pub fn assign_to(&self, caller: &Caller) -> Result<(), Problem> {
+        if let Some(name) = &self.caller_name {
+            let _ = name.set(caller.user.clone());
+        }
         let Some(slot) = &self.slot else { return Ok(()) };
         slot.assign_to(&caller.user).map_err(|_| Problem {
             code: "request.too-many-connections",

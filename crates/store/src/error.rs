@@ -7,12 +7,6 @@ use uuid::Uuid;
 /// Errors of the store. Cloned for every caller whose write was part of a failed commit.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
-    /// This build has no such backend.
-    #[error("this build has no {backend} store")]
-    NotBuilt {
-        /// The backend's name.
-        backend: &'static str,
-    },
     /// Another gateway holds the data.
     #[error("{} is in use by {}", path.display(), holder(*pid))]
     InUse {
@@ -28,6 +22,14 @@ pub enum StoreError {
         path: PathBuf,
         /// The kind of IO error.
         reason: std::io::ErrorKind,
+    },
+    /// The database server cannot be used.
+    #[error("{address} cannot be used: {reason}")]
+    Unreachable {
+        /// Its address, without user and password.
+        address: String,
+        /// Why it cannot be used.
+        reason: &'static str,
     },
     /// The key file does not match the database, or cannot be used.
     #[error("the key file {} {problem}", path.display())]
@@ -165,9 +167,9 @@ pub enum KeyFileError {
 impl Fault for StoreError {
     fn code(&self) -> &'static str {
         match self {
-            Self::NotBuilt { .. } => "store.not-built",
             Self::InUse { .. } => "store.in-use",
             Self::Open { .. } => "store.open",
+            Self::Unreachable { .. } => "store.unreachable",
             Self::Keys { problem, .. } => match problem {
                 KeyFileError::Missing => "store.keys-missing",
                 KeyFileError::Other => "store.keys-other",
@@ -206,7 +208,6 @@ impl Fault for StoreError {
 
     fn hint(&self) -> Option<String> {
         let hint = match self {
-            Self::NotBuilt { .. } => "use `sqlite:PATH`".into(),
             Self::InUse { pid: Some(pid), .. } => {
                 format!("stop process {pid}, or give this gateway a data directory of its own")
             }
@@ -214,6 +215,10 @@ impl Fault for StoreError {
                 "stop the other gateway, or give this one a data directory of its own".into()
             }
             Self::Open { .. } => "check that the folder exists or can be created, and its permissions".into(),
+            Self::Unreachable { .. } => {
+                "check `store.url`, and that PostgreSQL runs and lets this user in; the gateway reconnects automatically"
+                    .into()
+            }
             Self::Keys { path, problem: KeyFileError::NotOwned } => {
                 format!(
                     "find out who wrote it; then `chown` it to the gateway's user and `chmod 600 {}`",

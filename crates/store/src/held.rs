@@ -50,7 +50,7 @@ pub struct SameCall {
 }
 
 /// A state change of a held call.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) enum HeldStep {
     Decide(toolbooth_core::held::Decision),
     Claim { at_ms: i64 },

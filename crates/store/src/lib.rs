@@ -12,13 +12,18 @@ mod error;
 mod files;
 mod health;
 mod held;
+mod hex;
+mod jobs;
 mod letters;
 mod limits;
 mod memory;
+mod notices;
+mod postgres;
 mod records;
 mod sign_ins;
 mod sql;
 mod sqlite;
+mod transfer;
 mod url;
 
 pub use audit::AuditFilter;
@@ -27,6 +32,10 @@ pub use error::{DatabaseFailure, KeyFileError, StoreError};
 pub use files::{FileFilter, FileQuota};
 pub use health::{HEALTH_MS, HealthRow, HealthStore, MAX_HEALTH, MAX_HEALTH_BATCH, MAX_WINDOW_BYTES};
 pub use held::{Contest, HELD, HELD_OF_USER, HeldFilter, SameCall};
+pub use jobs::{
+    ENDED_WORK_MS, JobStore, MAX_ENDED_WORK, MAX_JOBS_OF_USER, MAX_TASKS_OF_USER, MAX_WORK_BYTES,
+    MAX_WORK_CHANGES, MAX_WORK_PAGE, WorkChange, WorkContest, WorkFilter, WorkKind, WorkRow,
+};
 pub use letters::{
     ENDED_LETTER_MS, LetterContest, LetterFilter, LetterStore, MAX_LETTERS, MAX_LETTERS_PAGE,
     MAX_OPEN_LETTERS, MAX_OPEN_LETTERS_OF_USER, MAX_SEALED_BYTES, OPEN_LETTER_MS,
@@ -39,11 +48,14 @@ pub use limits::{
     MAX_TOKENS, Retention,
 };
 pub use memory::MemoryStore;
+pub use notices::{LostWork, StoreNotice, StoreNotices, StoreTopic};
+pub use postgres::PostgresStore;
 pub use records::{CallOutcome, CallRow, DiscoveryRecord, Intent, NonceUse};
 pub use sign_ins::{MAX_SIGN_IN_GROUPS, MAX_SIGN_INS, SignInRecord, SignInStore};
 pub use sqlite::SqliteStore;
 pub use toolbooth_core::clock::MAX_CLOCK_LEAD_MS;
 pub use toolbooth_core::outcome::OutcomeKind;
+pub use transfer::{TransferError, TransferReport, back_up, migrate, restore};
 pub use url::{StoreUrl, StoreUrlError};
 
 use async_trait::async_trait;
@@ -59,7 +71,7 @@ use uuid::Uuid;
 
 /// Stores data that must outlive the process; every part of the gateway shares it as `Arc<dyn Store>`.
 #[async_trait]
-pub trait Store: HealthStore + LetterStore + SignInStore + Send + Sync {
+pub trait Store: HealthStore + JobStore + LetterStore + SignInStore + Send + Sync {
     /// Saves the discovery of a server, and replaces an earlier one.
     async fn save_discovery(&self, record: DiscoveryRecord) -> Result<(), StoreError>;
 
@@ -296,6 +308,38 @@ pub trait Store: HealthStore + LetterStore + SignInStore + Send + Sync {
 
     /// Finishes queued writes and releases the database; later calls return `store.closed`.
     async fn close(&self);
+
+    /// Checks that the store can be used. A gateway whose store cannot be used is not ready.
+    async fn check(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    /// Whether several gateways may use the store at the same time.
+    fn is_shared(&self) -> bool {
+        false
+    }
+
+    /// The id of this gateway in the store, which is new each time the store is opened.
+    fn replica(&self) -> &str {
+        "single"
+    }
+
+    /// Follows the changes of other gateways; `None` if the store is not shared.
+    fn notices(&self) -> Option<StoreNotices> {
+        None
+    }
+
+    /// Ends the unfinished work of other gateways that have ended, as [`Store::close_interrupted`],
+    /// [`Store::interrupted_held`], [`LetterStore::interrupted_letters`] and [`Store::end_grants`] do at the start.
+    async fn end_lost_work(
+        &self,
+        at_ms: i64,
+        next_retry_ms: i64,
+        grants_until_ms: i64,
+    ) -> Result<LostWork, StoreError> {
+        let _ = (at_ms, next_retry_ms, grants_until_ms);
+        Ok(LostWork::default())
+    }
 }
 
 /// Opens the store at `url` with the default retention.
@@ -308,6 +352,6 @@ pub async fn open_with(url: &StoreUrl, retention: Retention) -> Result<Arc<dyn S
     match url {
         StoreUrl::Memory => Ok(Arc::new(MemoryStore::new(retention))),
         StoreUrl::Sqlite(path) => Ok(Arc::new(SqliteStore::open(path, retention).await?)),
-        StoreUrl::Postgres(_) => Err(StoreError::NotBuilt { backend: "PostgreSQL" }),
+        StoreUrl::Postgres(url) => Ok(Arc::new(PostgresStore::open(url, retention).await?)),
     }
 }

@@ -43,7 +43,7 @@ impl Fault for StoreUrlError {
     fn hint(&self) -> Option<String> {
         Some(match self {
             Self::Scheme => {
-                "use `sqlite:PATH` for a file, or `memory:` for a store that is not persistent".into()
+                "use `sqlite:PATH` for a file, `postgres://USER@HOST/DATABASE` for several gateways, or `memory:` for a store that is not persistent".into()
             }
             Self::Path => "use `sqlite:PATH`, or `memory:` for a store that is not persistent".into(),
             Self::Parameters => "remove `?` and everything after it".into(),

@@ -13,6 +13,8 @@ mod approvals;
 mod approvers;
 #[path = "gateway/arguments.rs"]
 mod arguments;
+#[path = "gateway/background.rs"]
+mod background;
 #[path = "gateway/callers.rs"]
 mod callers;
 #[path = "gateway/catalogues.rs"]
@@ -21,6 +23,8 @@ mod catalogues;
 mod chaos;
 #[path = "gateway/chat.rs"]
 mod chat;
+#[path = "gateway/client_folders.rs"]
+mod client_folders;
 #[path = "gateway/concurrent_decisions.rs"]
 mod concurrent_decisions;
 #[path = "gateway/concurrent_users.rs"]
@@ -29,6 +33,8 @@ mod concurrent_users;
 mod config_changes;
 #[path = "gateway/connections.rs"]
 mod connections;
+#[path = "gateway/console_sessions.rs"]
+mod console_sessions;
 #[path = "gateway/dead_letters.rs"]
 mod dead_letters;
 #[path = "gateway/disconnects.rs"]
@@ -67,6 +73,8 @@ mod hostile;
 mod invalid_requests;
 #[path = "gateway/issuer.rs"]
 mod issuer;
+#[path = "gateway/jobs.rs"]
+mod jobs;
 #[path = "gateway/kills.rs"]
 mod kills;
 #[path = "gateway/ledger.rs"]
@@ -87,6 +95,8 @@ mod names;
 mod negotiation;
 #[path = "gateway/openapi.rs"]
 mod openapi;
+#[path = "gateway/operations.rs"]
+mod operations;
 #[path = "gateway/overload.rs"]
 mod overload;
 #[path = "gateway/ownership.rs"]
@@ -125,14 +135,20 @@ mod scene;
 mod search;
 #[path = "gateway/security_page.rs"]
 mod security_page;
+#[path = "gateway/servers_add.rs"]
+mod servers_add;
 #[path = "gateway/shadowing.rs"]
 mod shadowing;
+#[path = "gateway/shared_store.rs"]
+mod shared_store;
 #[path = "gateway/shutdown.rs"]
 mod shutdown;
 #[path = "gateway/sign_in.rs"]
 mod sign_in;
 #[path = "gateway/signing_keys.rs"]
 mod signing_keys;
+#[path = "gateway/skills.rs"]
+mod skills;
 #[path = "gateway/slow_clients.rs"]
 mod slow_clients;
 #[path = "gateway/spoofing.rs"]
@@ -149,12 +165,16 @@ mod stdio;
 mod strictness;
 #[path = "gateway/targets.rs"]
 mod targets;
+#[path = "gateway/team.rs"]
+mod team;
 #[path = "gateway/telemetry.rs"]
 mod telemetry;
 #[path = "gateway/token_users.rs"]
 mod token_users;
 #[path = "gateway/untrusted_servers.rs"]
 mod untrusted_servers;
+#[path = "gateway/up.rs"]
+mod up;
 #[path = "gateway/user_keys.rs"]
 mod user_keys;
 #[path = "gateway/user_quotas.rs"]

@@ -2,6 +2,7 @@
 //!
 //! This crate does not know callers' rights or policies: calls arrive here sealed.
 
+mod answer_memory;
 mod auth_refusals;
 mod backoff;
 pub mod bundled;

@@ -3,7 +3,7 @@
 //! If the stream opens too late, or again after a break, changes may have been missed, and the lists are read
 //! again.
 
-use crate::backoff::Backoff;
+use crate::backoff::{Backoff, RetryReason};
 use crate::connection::{Connection, UpstreamRequest};
 use crate::link::{CallLink, LinkEvent};
 use crate::peer::{PeerAnswer, ServerNotice};
@@ -84,7 +84,7 @@ impl ReconnectBackoff {
         if opened.is_some_and(|opened| opened.elapsed() >= STABLE_AFTER) {
             self.0 = Backoff::default();
         }
-        self.0.next_pause()
+        self.0.next_pause(RetryReason::Failure)
     }
 }
 

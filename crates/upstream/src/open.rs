@@ -99,25 +99,38 @@ impl OpenContext {
         }
     }
 
+    /// The process of a local server; `None` if the server is not a process.
+    fn launch_of(&self, entry: &ServerEntry) -> Option<Launch> {
+        let Transport::Stdio { command, args, cwd, env } = &entry.transport else { return None };
+        Some(Launch {
+            command: command.clone(),
+            args: args.clone(),
+            cwd: cwd.clone(),
+            env: clean_environment(&self.host_environment, &self.allowed_environment, env),
+            reaper: self.reaper.clone(),
+        })
+    }
+
+    /// Whether the command of a server exists now. Starts nothing. Always true for a server that is not a process.
+    pub fn finds_command(&self, entry: &ServerEntry) -> bool {
+        self.launch_of(entry).is_none_or(Launch::finds_command)
+    }
+
     async fn dial(&self, request: &OpenRequest<'_>) -> Result<OpenedPeer, UpstreamError> {
         let entry = request.entry;
+        if let Some(launch) = self.launch_of(entry) {
+            return self.start(request, launch).await;
+        }
         match &entry.transport {
-            Transport::Stdio { command, args, cwd, env } => {
-                let launch = Launch {
-                    command: command.clone(),
-                    args: args.clone(),
-                    cwd: cwd.clone(),
-                    env: clean_environment(&self.host_environment, &self.allowed_environment, env),
-                    reaper: self.reaper.clone(),
-                };
-                self.start(request, launch).await
+            // A process was started above.
+            Transport::Own | Transport::Virtual | Transport::Stdio { .. } => {
+                Err(UpstreamError::NotConnected {
+                    server: entry.name.to_string(),
+                    state: "own",
+                    reason: "the gateway runs its own tools itself".into(),
+                    retry_in: None,
+                })
             }
-            Transport::Own | Transport::Virtual => Err(UpstreamError::NotConnected {
-                server: entry.name.to_string(),
-                state: "own",
-                reason: "the gateway runs its own tools itself".into(),
-                retry_in: None,
-            }),
             Transport::Bundled(name) => {
                 let peer = bundled::open(BundledParts {
                     server: entry.name.to_string(),

@@ -4,6 +4,10 @@ use std::time::Duration;
 use tokio::time::Instant;
 use toolbooth_core::fault::Problem;
 
+/// The fault codes of a command or interpreter that does not exist.
+pub(crate) const MISSING_COMMAND_CODES: [&str; 2] =
+    ["server.command-not-found", "server.interpreter-not-found"];
+
 /// The state of a server.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ServerState {
@@ -53,6 +57,11 @@ impl ServerState {
             }
             _ => None,
         }
+    }
+
+    /// Whether the server is down because its command does not exist.
+    pub fn is_missing_command(&self) -> bool {
+        self.problem().is_some_and(|problem| MISSING_COMMAND_CODES.contains(&problem.code))
     }
 
     /// Time until the next attempt.

@@ -1,6 +1,6 @@
 //! Supervises one server: connects, lists, watches, and reconnects after a loss.
 
-use crate::backoff::Backoff;
+use crate::backoff::{Backoff, RetryReason};
 use crate::connection::SharedConnection;
 use crate::credential::{KeyChange, ServerCredential};
 use crate::error::{StartStage, UpstreamError};
@@ -9,7 +9,7 @@ use crate::open::OpenContext;
 use crate::peer::ServerNotice;
 use crate::pool::{IdleLimits, Pool};
 use crate::process::StderrTail;
-use crate::state::ServerState;
+use crate::state::{MISSING_COMMAND_CODES, ServerState};
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -30,6 +30,8 @@ const STABLE_AFTER: Duration = Duration::from_secs(60);
 const CHANGE_DEBOUNCE: Duration = Duration::from_millis(150);
 /// Maximum delay of that read while changes keep coming.
 const MAX_CHANGE_DELAY: Duration = Duration::from_secs(2);
+/// How often a missing command is looked for during a pause, without a connection attempt.
+const COMMAND_LOOKUP_INTERVAL: Duration = Duration::from_secs(15);
 /// How often idle connections are looked for.
 const CLEANUP_INTERVAL: Duration = Duration::from_secs(30);
 /// Timeout of a health check.
@@ -259,6 +261,14 @@ impl Supervised {
         let _ = self.commands.send(SupervisorCommand::Connect).await;
     }
 
+    /// Connects now if the last attempt failed because the command does not exist. Called when the configuration is
+    /// loaded again.
+    pub async fn look_for_command(&self) {
+        if self.state().is_missing_command() && !self.is_held_off.load(Ordering::Relaxed) {
+            let _ = self.commands.send(SupervisorCommand::Connect).await;
+        }
+    }
+
     /// Disconnects until it is connected or restarted by hand.
     pub async fn disconnect(&self) {
         self.is_held_off.store(true, Ordering::Relaxed);
@@ -304,6 +314,9 @@ struct Supervisor {
     backoff: Backoff,
 }
 
+/// The pause before an attempt is over.
+struct PauseOver;
+
 /// The next step of the supervision task.
 enum NextStep {
     Connect,
@@ -347,9 +360,9 @@ impl Supervisor {
         }
         let command = match pause {
             None => self.inbox.recv().await,
-            Some(pause) => match tokio::time::timeout(pause, self.inbox.recv()).await {
+            Some(pause) => match self.command_within(pause).await {
                 Ok(command) => command,
-                Err(_) => return NextStep::Connect,
+                Err(PauseOver) => return NextStep::Connect,
             },
         };
         match command {
@@ -365,6 +378,23 @@ impl Supervisor {
                 | SupervisorCommand::Reopen
                 | SupervisorCommand::Refresh(_),
             ) => NextStep::Connect,
+        }
+    }
+
+    /// Waits for a command until the end of a pause. A pause for a missing command also ends when the command exists.
+    async fn command_within(&mut self, pause: Duration) -> Result<Option<SupervisorCommand>, PauseOver> {
+        if !self.state.borrow().is_missing_command() {
+            return tokio::time::timeout(pause, self.inbox.recv()).await.map_err(|_| PauseOver);
+        }
+        let end = Instant::now() + pause;
+        loop {
+            let next = end.min(Instant::now() + COMMAND_LOOKUP_INTERVAL);
+            if let Ok(command) = tokio::time::timeout_at(next, self.inbox.recv()).await {
+                return Ok(command);
+            }
+            if Instant::now() >= end || self.context.open_context.finds_command(&self.entry) {
+                return Err(PauseOver);
+            }
         }
     }
 
@@ -454,12 +484,17 @@ impl Supervisor {
             self.set(ServerState::Error { problem, next_retry_at: None });
             return NextStep::Wait;
         }
-        let pause = self.backoff.next_pause();
-        tracing::warn!(
-            server.name = %self.entry.name,
-            attempt = self.backoff.attempts(),
-            "{}; retrying in {:.1} s", problem.message, pause.as_secs_f32()
-        );
+        let is_missing_command = MISSING_COMMAND_CODES.contains(&problem.code);
+        let pause = self.backoff.next_pause(match is_missing_command {
+            true => RetryReason::MissingCommand,
+            false => RetryReason::Failure,
+        });
+        let (name, attempt, seconds) = (&self.entry.name, self.backoff.attempts(), pause.as_secs_f32());
+        if self.backoff.is_worth_warning() {
+            tracing::warn!(server.name = %name, attempt, "{}; retrying in {seconds:.1} s", problem.message);
+        } else {
+            tracing::debug!(server.name = %name, attempt, "{}; retrying in {seconds:.1} s", problem.message);
+        }
         self.set(ServerState::Error { problem, next_retry_at: Some(Instant::now() + pause) });
         NextStep::Pause(pause)
     }

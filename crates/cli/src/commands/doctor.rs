@@ -143,6 +143,7 @@ async fn check_gateway_and_servers(
     gateway.connect(ServerSelection::All).await;
     let servers = gateway.get("/servers").await;
     let manifests = gateway.get("/manifests").await;
+    let skills = gateway.get("/skills").await;
     let changed = gateway.get("/changes").await;
     for pin in idle_pins::find(&gateway, pins).await {
         let message = format!("`{pin}` in `exposure.always_load_tools` matches no tool");
@@ -155,6 +156,7 @@ async fn check_gateway_and_servers(
     }
     gateway.close().await;
     check_manifests(report, &manifests.unwrap_or_default());
+    check_skills(report, &skills.unwrap_or_default());
     check_changed_tools(report, &changed.unwrap_or_default());
     match servers {
         Ok(answer) => {
@@ -175,6 +177,21 @@ fn check_changed_tools(report: &mut DoctorReport, changed: &Value) {
         let fix = format!(
             "`toolbooth tools diff {name}` shows the change, `toolbooth tools accept {name}` accepts it"
         );
+        report.note("tools", Status::Warn, message, Some(fix));
+    }
+}
+
+/// Reports skills that need tools or capabilities that are not there.
+fn check_skills(report: &mut DoctorReport, skills: &Value) {
+    for skill in skills["skills"].as_array().into_iter().flatten().filter(|skill| skill["ready"] == false) {
+        let names = |key: &str| skill[key].as_array().into_iter().flatten().filter_map(Value::as_str);
+        let missing: Vec<&str> = names("missing_tools").chain(names("missing_capabilities")).collect();
+        let name = skill["name"].as_str().unwrap_or_default();
+        let message = match missing.is_empty() {
+            true => format!("skill `{name}` cannot be run"),
+            false => format!("skill `{name}` lacks {}", missing.join(", ")),
+        };
+        let fix = format!("`toolbooth skills check {name}` shows why");
         report.note("tools", Status::Warn, message, Some(fix));
     }
 }

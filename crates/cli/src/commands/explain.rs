@@ -102,7 +102,7 @@ mod tests {
     use toolbooth_core::event::EventKind;
 
     /// The first parts of codes.
-    const AREAS: [&str; 36] = [
+    const AREAS: [&str; 47] = [
         "approval",
         "auth",
         "blobs",
@@ -111,38 +111,49 @@ mod tests {
         "connect",
         "consent",
         "dead-letter",
+        "download",
         "events",
         "file",
         "files",
         "gateway",
         "import",
+        "job",
         "lint",
         "listen",
         "llm",
         "manifest",
         "oauth",
+        "openapi",
         "output",
         "persona",
         "plan",
         "prompt",
         "provider",
+        "registry",
         "request",
         "resource",
         "sampling",
         "search",
         "serve",
         "server",
+        "servers",
+        "service",
+        "skill",
+        "start",
         "stats",
         "stdio",
+        "stop",
         "store",
+        "task",
         "token",
         "tool",
         "trust",
+        "up",
         "usage",
     ];
 
     /// Texts that look like codes: files, settings and events.
-    const OTHERS: [&str; 10] = [
+    const OTHERS: [&str; 14] = [
         "blobs.url",
         "config.toml",
         "config.yaml",
@@ -151,6 +162,10 @@ mod tests {
         "gateway.json",
         "gateway.log",
         "gateway.sock",
+        "server.json",
+        "service.name",
+        "service.version",
+        "start.lock",
         "store.url",
         "trust.json",
     ];

@@ -6,10 +6,10 @@ use crate::failure::{CommandFailure, CommandResult};
 use crate::gateway;
 use crate::gateway_handle::{self, GatewayHandle};
 use crate::global_options::GlobalOptions;
+use crate::hidden_input::{HiddenInput, read_secret};
 use crate::render::{self, line};
 use crate::stored_tokens::StoredTokens;
 use clap::Args;
-use std::io::{BufRead, IsTerminal};
 
 /// Arguments of `toolbooth login`.
 #[derive(Debug, Args)]
@@ -42,7 +42,10 @@ pub fn run(global: &GlobalOptions, arguments: &LoginArguments) -> CommandResult 
         }
         let token = match gateway_handle::given_token(global) {
             Some(token) => token,
-            None => ask(&remote.url)?,
+            None => match ask(&remote.url).await? {
+                Some(token) => token,
+                None => return Ok(Exit::Failed),
+            },
         };
         remote.set_token(Some(token.clone()));
         let url = remote.url.clone();
@@ -58,20 +61,18 @@ pub fn run(global: &GlobalOptions, arguments: &LoginArguments) -> CommandResult 
     })
 }
 
-fn ask(url: &str) -> Result<String, CommandFailure> {
-    let stdin = std::io::stdin();
-    if stdin.is_terminal() {
-        crate::prompter::discard_type_ahead();
-        render::complain(&format!("Token for {}: ", line(url)));
-    }
-    let mut text = String::new();
-    let _ = stdin.lock().read_line(&mut text);
+/// Asks for the token without showing it; `None` after Ctrl+C.
+async fn ask(url: &str) -> Result<Option<String>, CommandFailure> {
+    let text = match read_secret(&format!("Token for {}: ", line(url))).await {
+        HiddenInput::Line(text) => text,
+        HiddenInput::Interrupted => return Ok(None),
+    };
     match text.trim() {
         "" => Err(CommandFailure::misuse(
             "usage.no-token",
             "no token was given",
             Some("`toolbooth tokens create` creates one on the machine of the gateway"),
         )),
-        token => Ok(token.to_owned()),
+        token => Ok(Some(token.to_owned())),
     }
 }

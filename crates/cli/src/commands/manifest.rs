@@ -85,8 +85,9 @@ fn check(global: &GlobalOptions, files: &[PathBuf]) -> CommandResult {
         Ok((_, loaded)) => loaded.variables,
         Err(_) => Variables::new(std::env::vars().collect()),
     };
-    let manifest::CheckedManifests { entries, set_aside, findings } = manifest::check_all(files, &variables);
-    let entries = entries.len();
+    let checked = manifest::check_all(files, &variables);
+    let manifest::CheckedManifests { entries, workflows, set_aside, findings } = checked;
+    let entries = entries.len() + workflows;
     let errors = findings.iter().filter(|finding| finding.is_error()).count();
     if global.json {
         let warnings = findings.len() - errors;

@@ -1,6 +1,8 @@
 //! `toolbooth servers`: shows and controls the servers.
 
+use super::server_edits::{self, ServerEdit};
 use super::server_view::{print_server, suggest, tone_of};
+use super::servers_add::{self, ServerAddArguments};
 use super::servers_key::{self, ServerKeyAction};
 use super::servers_login::{self, ServerLoginArguments};
 use super::{in_runtime, trust};
@@ -9,7 +11,9 @@ use crate::exit::Exit;
 use crate::failure::{CommandFailure, CommandResult};
 use crate::gateway;
 use crate::gateway_handle::{GatewayHandle, read};
+use crate::gateway_record::GatewayRecord;
 use crate::global_options::GlobalOptions;
+use crate::project_notice;
 use crate::remote_gateway::segment;
 use crate::render::{self, Paint, Table, TableCell, Tone, line};
 use clap::{Args, Subcommand};
@@ -30,6 +34,14 @@ enum ServersAction {
     List,
     /// Show one server.
     Show { name: String },
+    /// Add a server by its command, its URL or its name in a registry, or an OpenAPI service.
+    Add(Box<ServerAddArguments>),
+    /// Remove a server from the configuration.
+    Remove { name: String },
+    /// Use a disabled server again.
+    Enable { name: String },
+    /// Stop using a server, and keep its entry.
+    Disable { name: String },
     /// Connect a server now.
     Connect { name: String },
     /// Disconnect a server until it is connected again.
@@ -51,8 +63,16 @@ enum ServersAction {
 
 /// Runs `toolbooth servers`.
 pub fn run(global: &GlobalOptions, arguments: ServersArguments) -> CommandResult {
+    let action = arguments.action.unwrap_or(ServersAction::List);
+    // These change files.
+    match &action {
+        ServersAction::Add(arguments) => return servers_add::run(global, arguments),
+        ServersAction::Remove { name } => return server_edits::run(global, name, ServerEdit::Remove),
+        ServersAction::Enable { name } => return server_edits::run(global, name, ServerEdit::Enable),
+        ServersAction::Disable { name } => return server_edits::run(global, name, ServerEdit::Disable),
+        _ => {}
+    }
     in_runtime(async {
-        let action = arguments.action.unwrap_or(ServersAction::List);
         let gateway = match &action {
             // These have an effect only on a running gateway.
             ServersAction::Disconnect { .. } | ServersAction::Restart { .. } => {
@@ -116,6 +136,14 @@ async fn perform(gateway: &GatewayHandle, global: &GlobalOptions, action: &Serve
     match action {
         ServersAction::List => list(gateway, global).await,
         ServersAction::Show { name } => show(gateway, global, name).await,
+        ServersAction::Add(_)
+        | ServersAction::Remove { .. }
+        | ServersAction::Enable { .. }
+        | ServersAction::Disable { .. } => Err(CommandFailure::misuse(
+            "usage.shell-outside",
+            "configuration files are not changed in the shell",
+            Some("run `toolbooth servers` in another terminal"),
+        )),
         ServersAction::Logs { name } => logs(gateway, global, name).await,
         ServersAction::Connect { name } => act(gateway, global, name, "connect").await,
         ServersAction::Disconnect { name } => act(gateway, global, name, "disconnect").await,
@@ -144,8 +172,20 @@ pub async fn list(gateway: &GatewayHandle, global: &GlobalOptions) -> CommandRes
         text.push_str(&trouble_of(server, paint));
     }
     text.push_str(&format!("\n{}\n", paint.tone(Tone::Dim, &source_of(gateway))));
+    if let Some(notice) = unused_project(gateway, global) {
+        text.push_str(&format!("{}\n", render::wrap(&notice, 0)));
+    }
     render::print(&text);
     Ok(Exit::Ok)
+}
+
+/// Says which servers of the current folder the running gateway of this machine does not use.
+fn unused_project(gateway: &GatewayHandle, global: &GlobalOptions) -> Option<String> {
+    if matches!(gateway, GatewayHandle::Embedded(_)) || global.url.is_some() {
+        return None;
+    }
+    let (sources, loaded) = gateway::load(global).ok()?;
+    project_notice::text(&loaded, &sources, &GatewayRecord::find(&loaded.settings.data_dir)?)
 }
 
 /// Explains which gateway the answer comes from.

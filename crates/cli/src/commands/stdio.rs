@@ -2,23 +2,21 @@
 //!
 //! The process only relays bytes: many clients share one gateway and one set of server processes.
 
+use super::trust;
+use crate::background::{self, StartOptions};
 use crate::exit::Exit;
 use crate::failure::{CommandFailure, CommandResult};
 use crate::gateway;
-use crate::gateway_record::{GatewayRecord, socket_path};
+use crate::gateway_record::GatewayRecord;
 use crate::global_options::GlobalOptions;
+use crate::project_notice;
 use clap::Args;
-use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
 use std::time::Duration;
 use tokio::io::{AsyncWriteExt, copy};
 use tokio::net::UnixStream;
-use tokio::time::Instant;
 use toolbooth_core::fault::{Blame, Problem};
 
-/// How long a gateway may take to start.
-const START_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a gateway started for its clients outlives the last of them.
 const LINGER_SECONDS: u64 = 30;
 
@@ -37,11 +35,28 @@ pub fn run(global: &GlobalOptions, arguments: &StdioArguments) -> CommandResult 
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| CommandFailure::failed(problem(&error.to_string())))?;
     let outcome = runtime.block_on(async {
-        let stream = join(&data_dir, global, arguments).await.map_err(CommandFailure::failed)?;
-        if GatewayRecord::find(&data_dir).is_some_and(|found| found.named != gateway::named(&sources)) {
-            eprintln!("warning: the running gateway was started with other configuration files");
+        let stream = join(&data_dir, global, arguments).await?;
+        let mut folder = None;
+        if let Some(record) = GatewayRecord::find(&data_dir) {
+            if record.named != gateway::named(&sources) {
+                eprintln!("warning: the running gateway was started with other configuration files");
+            }
+            // A gateway of another version may not understand the folder.
+            if project_notice::is_elsewhere(&loaded, &sources, &record)
+                && record.version == env!("CARGO_PKG_VERSION")
+            {
+                folder = Some(sources.cwd.display().to_string());
+            }
         }
-        relay(introduced(stream, global).await).await;
+        let waiting = trust::pending(&loaded);
+        if !waiting.is_empty() {
+            let names: Vec<&str> = waiting.iter().filter_map(|one| one.name).collect();
+            eprintln!(
+                "warning: `toolbooth trust` is needed for the servers of this folder: {}",
+                names.join(", ")
+            );
+        }
+        relay(introduced(stream, global, folder).await).await;
         Ok(Exit::Ok)
     });
     // The thread that reads standard input cannot be interrupted.
@@ -49,10 +64,16 @@ pub fn run(global: &GlobalOptions, arguments: &StdioArguments) -> CommandResult 
     outcome
 }
 
-/// Sends the persona to the gateway, before the client's first message.
-async fn introduced(mut stream: UnixStream, global: &GlobalOptions) -> UnixStream {
-    if let Some(persona) = &global.persona {
-        let line = format!("{}\n", serde_json::json!({ "toolbooth": { "persona": persona } }));
+/// Sends the persona and the folder of the client to the gateway, before the client's first message.
+async fn introduced(mut stream: UnixStream, global: &GlobalOptions, folder: Option<String>) -> UnixStream {
+    let mut options = serde_json::Map::new();
+    for (key, value) in [("persona", global.persona.clone()), ("folder", folder)] {
+        if let Some(value) = value {
+            options.insert(key.to_owned(), value.into());
+        }
+    }
+    if !options.is_empty() {
+        let line = format!("{}\n", serde_json::json!({ "toolbooth": options }));
         let _ = stream.write_all(line.as_bytes()).await;
     }
     stream
@@ -71,64 +92,19 @@ async fn join(
     data_dir: &Path,
     global: &GlobalOptions,
     arguments: &StdioArguments,
-) -> Result<UnixStream, Problem> {
+) -> Result<UnixStream, CommandFailure> {
     if let Some(record) = GatewayRecord::find(data_dir)
         && let Ok(stream) = UnixStream::connect(&record.socket).await
     {
         return Ok(stream);
     }
-    let mut gateway = start(data_dir, global, arguments).map_err(|error| problem(&error.to_string()))?;
-    let started = Instant::now();
-    while started.elapsed() < START_TIMEOUT {
-        tokio::time::sleep(Duration::from_millis(15)).await;
-        if let Ok(stream) = UnixStream::connect(socket_path(data_dir)).await {
-            return Ok(stream);
-        }
-        // Another client may have started a gateway at the same time.
-        if let Ok(Some(status)) = gateway.try_wait()
-            && !status.success()
-            && GatewayRecord::find(data_dir).is_none()
-            && started.elapsed() > Duration::from_secs(2)
-        {
-            return Err(problem(&format!("the gateway exited at startup ({status})")));
-        }
-    }
-    Err(problem("it did not start in time"))
-}
-
-/// Starts a gateway that outlives this client: in its own process group, with its own standard streams.
-fn start(
-    data_dir: &Path,
-    global: &GlobalOptions,
-    arguments: &StdioArguments,
-) -> std::io::Result<std::process::Child> {
-    std::fs::create_dir_all(data_dir)?;
-    let log = std::fs::File::create(data_dir.join("gateway.log"))?;
-    let mut command = Command::new(std::env::current_exe()?);
-    command.arg("serve").args(["--listen", "127.0.0.1:0", "--linger", &arguments.linger.to_string()]);
-    for file in &global.config {
-        command.arg("--config").arg(file);
-    }
-    let folders = [
-        ("--config-dir", &global.config_dir),
-        ("--config-overrides", &global.config_overrides),
-        ("--mcp-config", &global.mcp_config),
-        ("--llm-config", &global.llm_config),
-        ("--env-file", &global.env_file),
-        ("--data-dir", &global.data_dir),
-    ];
-    for (flag, value) in folders {
-        if let Some(value) = value {
-            command.arg(flag).arg(value);
-        }
-    }
-    if global.no_project {
-        command.arg("--no-project");
-    }
-    for pair in &global.set {
-        command.arg("--set").arg(pair);
-    }
-    command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).process_group(0).spawn()
+    let options = StartOptions {
+        listen: Some("127.0.0.1:0".to_owned()),
+        linger: Some(Duration::from_secs(arguments.linger)),
+    };
+    let gateway = background::start(global, data_dir, &options).await?;
+    let stream = UnixStream::connect(&gateway.record().socket).await;
+    stream.map_err(|error| CommandFailure::failed(problem(&error.to_string())))
 }
 
 /// Relays bytes in both directions until either side ends.

@@ -21,7 +21,7 @@ pub fn draw(terms: &Value, paint: Paint) -> String {
     let effect = terms["effect"]["rung"].as_str().map(line).unwrap_or_default();
     row("side effects", text("side_effects").map(|label| format!("{label} ({effect})")));
     row("timeout", terms["default_timeout"].as_f64().map(|seconds| format!("{seconds} s")));
-    let flags = ["requires_consent", "requires_approval", "allow_parallel", "idempotency_key"];
+    let flags = ["asks_consent", "requires_approval", "one_at_a_time", "idempotency_key"];
     let set: Vec<&str> = flags.into_iter().filter(|flag| terms[*flag] == true).collect();
     row("flags", Some(set.join(", ")));
     row("quality", terms["quality"].as_u64().map(|quality| format!("{quality} of 100")));

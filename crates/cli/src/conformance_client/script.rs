@@ -128,6 +128,7 @@ impl ScriptClient<'_> {
             round: Round::default(),
             progress: ProgressMode::Unwanted,
             questions: QuestionHandling::DuringCall,
+            only: None,
         }
     }
 }

@@ -275,7 +275,7 @@ fn mistakes_on_the_command_line_are_explained() {
         expect![[r#"
         --- on standard error
         error: invalid value 'emacs' for '<CLIENT>'
-          [possible values: claude-code, cursor, vscode, claude-desktop, codex]
+          [possible values: claude-desktop, claude-code, cursor, vscode, codex, gemini, windsurf, zed, opencode, cline, roo, copilot, continue, goose, lm-studio, amazon-q, kiro, warp, jetbrains, qwen]
 
         For more information, try '--help'.
         --- exit 2

@@ -100,7 +100,6 @@ fn a_server_cannot_move_the_cursor() {
 
               side effects  network (write)
               timeout       30 s
-              flags         requires_consent
               quality       80 of 100
               context       32 tokens
               providers     mcp:sh (priority 0)
@@ -127,7 +126,6 @@ fn a_server_cannot_move_the_cursor() {
 
               side effects  network (write)
               timeout       30 s
-              flags         requires_consent
               quality       80 of 100
               context       107 tokens
               providers     mcp:sh (priority 0)

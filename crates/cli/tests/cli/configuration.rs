@@ -283,7 +283,7 @@ fn servers_of_other_clients_are_imported_and_the_import_undone() {
         "config import cursor",
         expect![[r#"
         read ~/.cursor/mcp.json
-        + sh: "/bin/sh"
+        + sh: /bin/sh ~/server.sh
             `env.API_KEY` moves to ${API_KEY}
         would write ~/.config/toolbooth/imported.json
         would write ~/.config/toolbooth/imported.env
@@ -428,16 +428,16 @@ fn an_invalid_store_url_is_found_by_config_check() {
     world.check(
         "config check",
         expect![[r#"
-        error[store.bad-url]: `store.url` must begin with `sqlite:` or `memory:`
-         --> ~/.config/toolbooth/toolbooth.toml:2:7
-          |
-        2 | url = "mysql://x"
-          |       ^^^^^^^^^^^
-        hint: write `sqlite:PATH` for a file, or `memory:` for a store that is not persistent
+            error[store.bad-url]: `store.url` must begin with `sqlite:`, `postgres://` or `memory:`
+             --> ~/.config/toolbooth/toolbooth.toml:2:7
+              |
+            2 | url = "mysql://x"
+              |       ^^^^^^^^^^^
+            hint: write `sqlite:PATH` for a file, `postgres://USER@HOST/DATABASE` for several gateways, or `memory:` for a store that is not persistent
 
-        1 error in 1 file.
-        --- exit 1
-    "#]],
+            1 error in 1 file.
+            --- exit 1
+        "#]],
     );
     assert_eq!(world.run("serve").status.code(), Some(2));
 }

@@ -11,9 +11,10 @@ fn commands_work_without_a_configuration() {
         expect![[r#"
             Toolbooth: one endpoint for every tool of your agents.
 
-              toolbooth serve                   run the gateway
+              toolbooth up                      set up the gateway and all your clients
+              toolbooth start                   run the gateway (stop, status)
               toolbooth connect claude-code     connect a client to it (or cursor, vscode, …)
-              toolbooth servers                 show the state of your servers
+              toolbooth servers                 show the state of your servers (add, remove)
               toolbooth tools list              list their tools
               toolbooth call demo_hash text=hi  call a tool
               toolbooth shell                   run these commands interactively
@@ -71,7 +72,6 @@ fn commands_work_without_a_configuration() {
 
               side effects  network (read)
               timeout       30 s
-              flags         requires_consent
               quality       100 of 100
               context       61 tokens
               providers     mcp:demo (priority 0)
@@ -90,7 +90,6 @@ fn commands_work_without_a_configuration() {
 
               side effects  network (read)
               timeout       30 s
-              flags         requires_consent
               quality       100 of 100
               context       37 tokens
               providers     mcp:demo (priority 0)
@@ -136,7 +135,7 @@ fn commands_work_without_a_configuration() {
     "#]],
     );
     world.check("config import", expect![[r#"
-        No other client has servers here (looked for claude-desktop, claude-code, cursor, vscode, codex, goose).
+        No other client has servers here (looked for claude-desktop, claude-code, cursor, vscode, codex, gemini, windsurf, zed, opencode, cline, roo, copilot, continue, goose, lm-studio, amazon-q, kiro, warp, jetbrains, qwen).
     "#]]);
     world.check(
         "trust",
@@ -168,21 +167,30 @@ fn help_is_short() {
             Usage: toolbooth [OPTIONS] <COMMAND>
 
             Commands:
+              up            Import the servers of your clients and connect the clients
               serve         Run the gateway
+              start         Run the gateway in the background
+              stop          Stop the gateway, after its running calls
+              status        Show the running gateway, its servers, and what clients see
+              service       Start the gateway at login (systemd or launchd)
               stdio         Serve MCP over standard input and output via a shared gateway
               shell         Run commands interactively, with history and completion
               chat          Ask a language model that can call the tools
               connect       Add the gateway to a client's configuration, with a backup
-              servers       List, show, connect, disconnect and restart servers
+              servers       List, show, add, remove, connect and restart servers
               tools         List, search, score and compare tools, and show token costs
               call          Call a tool
               calls         List finished calls and show their attempts, timings and files
               approvals     List, approve and reject held calls
               plan          Queue calls as a plan, review them and run them in order
+              skills        List, show, check and run skills
+              jobs          List, schedule, run and cancel jobs
+              tasks         List tasks and change their states
               dead-letters  List, replay and drop calls that failed permanently
               files         Upload, list, download and remove files
               events        Show recent events, or follow new ones
               audit         Show and verify the audit log of calls and decisions
+              store         Copy the store to another database, to a file and back
               exposure      Explain which tools a client is shown, and why
               config        Check, show, explain or import configuration
               manifest      Check tool manifests, list their entries, print their schema
@@ -191,6 +199,7 @@ fn help_is_short() {
               login         Store the token of a remote gateway for all commands
               trust         Trust the servers and settings of a project folder
               doctor        Find problems and suggest fixes
+              upgrade       Say how to upgrade this program
               explain       Explain a fault code
               completions   Print completions for a shell
               man           Print manual pages
@@ -226,7 +235,7 @@ fn help_is_short() {
     world.check(
         "servers -h",
         expect![[r#"
-            List, show, connect, disconnect and restart servers
+            List, show, add, remove, connect and restart servers
 
             Usage: toolbooth servers [OPTIONS]
                    toolbooth servers <COMMAND>
@@ -234,6 +243,11 @@ fn help_is_short() {
             Commands:
               list        List all servers (the default)
               show        Show one server
+              add         Add a server by its command, its URL or its name in a registry, or
+                          an OpenAPI service
+              remove      Remove a server from the configuration
+              enable      Use a disabled server again
+              disable     Stop using a server, and keep its entry
               connect     Connect a server now
               disconnect  Disconnect a server until it is connected again
               restart     Disconnect a server and connect it again

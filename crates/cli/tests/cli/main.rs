@@ -3,7 +3,9 @@
 #![allow(clippy::unwrap_used)]
 #![allow(clippy::disallowed_methods, reason = "measures real time")]
 
+mod background;
 mod bad_input;
+mod book;
 mod bundled;
 mod calls;
 mod clients;
@@ -13,8 +15,12 @@ mod first_look;
 mod manual;
 mod output;
 mod running;
+mod servers_add;
+mod settings_page;
 mod settings_readers;
 mod shell;
+mod store;
 mod terminal;
 mod trusting;
+mod up;
 mod world;

@@ -15,7 +15,7 @@ fn the_greeting_says_how_to_connect() {
 
         Connect a client:
           /bin/toolbooth connect claude-code       or cursor, vscode, codex, claude-desktop
-          claude mcp add --transport http toolbooth http://127.0.0.1:PORT/mcp
+          claude mcp add --scope user --transport http toolbooth http://127.0.0.1:PORT/mcp
           {"mcpServers": {"toolbooth": {"url": "http://127.0.0.1:PORT/mcp"}}}
           {"mcpServers": {"toolbooth": {"command": "/bin/toolbooth", "args": ["stdio"]}}}
 
@@ -51,7 +51,7 @@ fn commands_use_the_running_gateway() {
 
         Connect a client:
           /bin/toolbooth connect claude-code       or cursor, vscode, codex, claude-desktop
-          claude mcp add --transport http toolbooth http://127.0.0.1:PORT/mcp
+          claude mcp add --scope user --transport http toolbooth http://127.0.0.1:PORT/mcp
           {"mcpServers": {"toolbooth": {"url": "http://127.0.0.1:PORT/mcp"}}}
           {"mcpServers": {"toolbooth": {"command": "/bin/toolbooth", "args": ["stdio"]}}}
 
@@ -282,7 +282,7 @@ fn the_greeting_can_be_copied() {
 
         Connect a client:
           /bin/toolbooth --config ~/work/../own.toml --data-dir ~/work/state connect claude-code       or cursor, vscode, codex, claude-desktop
-          claude mcp add --transport http toolbooth http://127.0.0.1:PORT/mcp
+          claude mcp add --scope user --transport http toolbooth http://127.0.0.1:PORT/mcp
           {"mcpServers": {"toolbooth": {"url": "http://127.0.0.1:PORT/mcp"}}}
           {"mcpServers": {"toolbooth": {"command": "/bin/toolbooth", "args": ["--config", "~/work/../own.toml", "--data-dir", "~/work/state", "stdio"]}}}
 

@@ -179,6 +179,7 @@ fn complete(context: &mut EntryContext<'_>, file: ServerFile, disabled: bool) ->
         forward_headers,
         groups: admitted(context, groups),
         personas: persona.into_iter().chain(personas).flat_map(|field| field.0).collect(),
+        folder: None,
         about: ServerDescription { description, short_description, author, help_email },
         enabled: !disabled,
         auto_connect: auto_connect.unwrap_or(true),

@@ -35,12 +35,23 @@ shapes! {
         {
             "type": "object",
             "properties": {
-                "type": { "type": "string" }, "scheme": { "type": "string" },
-                "token": { "type": "string" }, "key": { "type": "string" }, "header": { "type": "string" },
-                "client_id": { "type": "string" }, "clientId": { "type": "string" },
-                "client_secret": { "type": "string" }, "clientSecret": { "type": "string" },
-                "scopes": { "anyOf": [{ "type": "string" }, { "type": "array", "items": { "type": "string" } }] },
-                "required": { "type": "boolean" }, "env": true, "envs": true, "docs": { "type": "string" }
+                "type": { "type": "string", "description": "The kind of credential." },
+                "scheme": { "type": "string", "description": "The same as `type`." },
+                "token": { "type": "string", "description": "The token or key. Use `${VAR}`." },
+                "key": { "type": "string", "description": "The same as `token`." },
+                "header": { "type": "string", "description": "The header that carries the key." },
+                "client_id": { "type": "string", "description": "The ID of the registered OAuth client." },
+                "clientId": { "type": "string", "description": "The same as `client_id`." },
+                "client_secret": { "type": "string", "description": "The secret of the OAuth client." },
+                "clientSecret": { "type": "string", "description": "The same as `client_secret`." },
+                "scopes": {
+                    "description": "The OAuth scopes to request.",
+                    "anyOf": [{ "type": "string" }, { "type": "array", "items": { "type": "string" } }]
+                },
+                "required": { "type": "boolean", "description": "For manifests: whether a credential is needed." },
+                "env": { "description": "For manifests: the variable that contains the credential." },
+                "envs": { "description": "For manifests: the variables that contain the credential." },
+                "docs": { "type": "string", "description": "For manifests: where to get a credential." }
             },
             "additionalProperties": false
         }
@@ -50,11 +61,19 @@ shapes! {
         {
             "type": "object",
             "properties": {
-                "client_id": { "type": "string" }, "clientId": { "type": "string" },
-                "client_secret": { "type": "string" }, "clientSecret": { "type": "string" },
-                "scopes": { "anyOf": [{ "type": "string" }, { "type": "array", "items": { "type": "string" } }] },
-                "client_name": true, "callback_port": true, "callbackPort": true,
-                "auth_server_metadata_url": true, "authServerMetadataUrl": true
+                "client_id": { "type": "string", "description": "The ID of the registered OAuth client." },
+                "clientId": { "type": "string", "description": "The same as `client_id`." },
+                "client_secret": { "type": "string", "description": "The secret of the OAuth client." },
+                "clientSecret": { "type": "string", "description": "The same as `client_secret`." },
+                "scopes": {
+                    "description": "The OAuth scopes to request.",
+                    "anyOf": [{ "type": "string" }, { "type": "array", "items": { "type": "string" } }]
+                },
+                "client_name": { "description": "Ignored." },
+                "callback_port": { "description": "Ignored." },
+                "callbackPort": { "description": "Ignored." },
+                "auth_server_metadata_url": { "description": "Ignored." },
+                "authServerMetadataUrl": { "description": "Ignored." }
             },
             "additionalProperties": false
         }
@@ -71,28 +90,56 @@ shapes! {
         {
             "type": "object",
             "properties": {
-                "allow": { "anyOf": [{ "type": "string" }, { "type": "array", "items": { "type": "string" } }] },
-                "deny": { "anyOf": [{ "type": "string" }, { "type": "array", "items": { "type": "string" } }] },
-                "require_approval": {
+                "allow": {
+                    "description": "Globs of the tools that are taken; the others are left out.",
                     "anyOf": [{ "type": "string" }, { "type": "array", "items": { "type": "string" } }]
                 },
-                "overrides": { "type": "object", "additionalProperties": { "type": "object" } }
+                "deny": {
+                    "description": "Globs of the tools that are left out.",
+                    "anyOf": [{ "type": "string" }, { "type": "array", "items": { "type": "string" } }]
+                },
+                "require_approval": {
+                    "description": "Globs of the tools whose calls a person must approve.",
+                    "anyOf": [{ "type": "string" }, { "type": "array", "items": { "type": "string" } }]
+                },
+                "overrides": {
+                    "description": "Settings of single tools, by tool name; the same fields as in a manifest.",
+                    "type": "object",
+                    "additionalProperties": { "type": "object" }
+                }
             },
             "additionalProperties": false
         }
     ] }
     IdempotencyShape => { "anyOf": [
         { "type": "boolean" },
-        { "type": "object", "properties": { "required": { "type": "boolean" } }, "required": ["required"] }
+        {
+            "type": "object",
+            "properties": {
+                "required": { "type": "boolean", "description": "Whether every call needs an idempotency key." }
+            },
+            "required": ["required"]
+        }
     ] }
     InjectShape => { "anyOf": [
         { "type": "boolean" },
         {
             "type": "object",
             "properties": {
-                "identity": { "type": "array", "items": { "type": "string" } },
-                "mcp_data": { "type": "boolean" },
-                "files": { "type": "array", "items": { "type": "string" } }
+                "identity": {
+                    "description": "Arguments that receive the name of the caller.",
+                    "type": "array",
+                    "items": { "type": "string" }
+                },
+                "mcp_data": {
+                    "description": "Whether `_mcp_data` receives the tools that the caller may use.",
+                    "type": "boolean"
+                },
+                "files": {
+                    "description": "Arguments in which names of files become temporary URLs.",
+                    "type": "array",
+                    "items": { "type": "string" }
+                }
             },
             "additionalProperties": false
         }

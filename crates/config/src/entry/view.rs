@@ -41,6 +41,7 @@ pub(crate) fn view(entry: &ServerEntry, reveal: Reveal) -> Json {
         forward_headers,
         groups,
         personas,
+        folder: _, // set by the gateway, not by a file
         about: ServerDescription { description, short_description, author, help_email },
         enabled,
         auto_connect,

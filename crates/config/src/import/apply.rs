@@ -11,8 +11,10 @@ use std::path::{Path, PathBuf};
 
 /// The file of imported secrets, next to the file of imported servers.
 pub(super) const ENV_FILE: &str = "imported.env";
-/// The file with the previous content of the files that the last import wrote.
+/// The file with the previous content of the files that imports wrote.
 const JOURNAL: &str = "imported.undo.json";
+/// The maximum number of imports that can be undone.
+const MAX_STEPS: usize = 50;
 
 /// The result of an import.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -32,9 +34,28 @@ pub struct UndoneImport {
     pub removed: Vec<PathBuf>,
 }
 
-#[derive(Serialize, Deserialize)]
+/// The imports that can be undone, latest last.
+#[derive(Default, Serialize, Deserialize)]
 struct UndoJournal {
+    imports: Vec<ImportStep>,
+}
+
+/// The files of one import.
+#[derive(Serialize, Deserialize)]
+struct ImportStep {
     files: Vec<FileBefore>,
+}
+
+impl UndoJournal {
+    /// Reads the journal; a missing or damaged one counts as empty.
+    fn read(path: &Path) -> Self {
+        let text = std::fs::read_to_string(path).unwrap_or_default();
+        serde_json::from_str(&text).unwrap_or_default()
+    }
+
+    fn write(&self, path: &Path) -> Result<(), ImportError> {
+        write_private(path, &serde_json::to_string_pretty(self).unwrap_or_default())
+    }
 }
 
 #[derive(Serialize, Deserialize)]
@@ -47,6 +68,15 @@ struct FileBefore {
 }
 
 impl ImportPlan {
+    /// The files that `apply` writes.
+    pub fn written_files(&self) -> Vec<PathBuf> {
+        if self.servers.is_empty() {
+            return Vec::new();
+        }
+        let env_file = (!self.variables.is_empty()).then(|| self.env_file.clone());
+        env_file.into_iter().chain([self.target.clone(), self.target.with_file_name(JOURNAL)]).collect()
+    }
+
     /// Writes the plan. The files that were read are not changed.
     pub fn apply(&self) -> Result<AppliedImport, ImportError> {
         let names: Vec<String> = self.servers.iter().map(|server| server.name.clone()).collect();
@@ -57,7 +87,7 @@ impl ImportPlan {
         if !self.variables.is_empty() {
             files.insert(0, (self.env_file.clone(), self.variables_text()?));
         }
-        let journal = UndoJournal {
+        let step = ImportStep {
             files: files
                 .iter()
                 .map(|(path, text)| FileBefore {
@@ -69,8 +99,11 @@ impl ImportPlan {
         };
         // Write the undo journal first, so that an interrupted import can be undone.
         let journal_path = self.target.with_file_name(JOURNAL);
-        let text = serde_json::to_string_pretty(&journal).unwrap_or_default();
-        write_private(&journal_path, &text)?;
+        let mut journal = UndoJournal::read(&journal_path);
+        journal.imports.push(step);
+        let surplus = journal.imports.len().saturating_sub(MAX_STEPS);
+        journal.imports.drain(..surplus);
+        journal.write(&journal_path)?;
         for (path, text) in &files {
             write_private(path, text)?;
         }
@@ -123,12 +156,12 @@ fn existing_servers(target: &Path) -> Result<Map<String, Json>, ImportError> {
     }
 }
 
-/// Undoes the last import.
+/// Undoes the last import that is not undone yet.
 pub fn undo(sources: &Sources) -> Result<UndoneImport, ImportError> {
     let user = sources.user_dir().ok_or(ImportError::NoHome)?;
     let journal_path = user.join(JOURNAL);
-    let text = std::fs::read_to_string(&journal_path).map_err(|_| ImportError::NothingToUndo)?;
-    let UndoJournal { files } = serde_json::from_str(&text).map_err(|_| ImportError::NothingToUndo)?;
+    let mut journal = UndoJournal::read(&journal_path);
+    let ImportStep { files } = journal.imports.pop().ok_or(ImportError::NothingToUndo)?;
     for FileBefore { path, after, .. } in &files {
         match std::fs::read(path) {
             Ok(bytes) if digest::of_bytes(&bytes) != *after => {
@@ -153,7 +186,11 @@ pub fn undo(sources: &Sources) -> Result<UndoneImport, ImportError> {
             }
         }
     }
-    std::fs::remove_file(&journal_path).map_err(|error| ImportError::Write { path: journal_path, error })?;
+    match journal.imports.is_empty() {
+        true => std::fs::remove_file(&journal_path)
+            .map_err(|error| ImportError::Write { path: journal_path, error })?,
+        false => journal.write(&journal_path)?,
+    }
     Ok(undone)
 }
 

@@ -1,11 +1,11 @@
 //! Moves the secrets in other clients' files to variables of an env file.
 
-use super::clients::variable_name;
+use super::read_entry::variable_name;
 use super::{MovedSecret, PlannedServer};
 use crate::expand::references;
 use crate::secrets::{looks_secret, sounds_secret};
 use serde_json::{Map, Value as Json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// Replaces literal secrets with variables.
@@ -13,16 +13,35 @@ pub(super) struct SecretExtractor {
     pub variables: BTreeMap<String, String>,
     /// The variables of earlier imports.
     earlier: BTreeMap<String, String>,
+    /// The variables of this process, which override those of the env file.
+    process: BTreeMap<String, String>,
+    /// The variables that other entries refer to: they must not get the secret of this import.
+    referenced: BTreeSet<String>,
 }
 
 impl SecretExtractor {
-    pub(super) fn new(env_file: &Path) -> Self {
+    pub(super) fn new(env_file: &Path, process: &BTreeMap<String, String>) -> Self {
         let mut texts = crate::texts::SourceTexts::default();
         let earlier = std::fs::read(env_file)
             .ok()
             .and_then(|bytes| crate::parse::dotenv::parse(&mut texts, env_file, &bytes).ok())
             .unwrap_or_default();
-        Self { variables: BTreeMap::new(), earlier }
+        let (variables, process, referenced) = (BTreeMap::new(), process.clone(), BTreeSet::new());
+        Self { variables, earlier, process, referenced }
+    }
+
+    /// Reserves the variables that an entry refers to.
+    pub(super) fn reserve(&mut self, entry: &Map<String, Json>) {
+        entry.values().for_each(|value| self.reserve_in(value));
+    }
+
+    fn reserve_in(&mut self, value: &Json) {
+        match value {
+            Json::String(text) => self.referenced.extend(references(text)),
+            Json::Array(elements) => elements.iter().for_each(|element| self.reserve_in(element)),
+            Json::Object(members) => members.values().for_each(|member| self.reserve_in(member)),
+            _ => {}
+        }
     }
 
     /// Replaces all literal secrets of an entry with variables.
@@ -34,6 +53,14 @@ impl SecretExtractor {
                 ("headers", Json::Object(map)) => self.map(name, "headers", map, moved),
                 ("args", Json::Array(args)) => self.args(name, args, moved),
                 ("url" | "uri" | "serverUrl" | "httpUrl", Json::String(url)) => self.url(name, url, moved),
+                ("oauth", Json::Object(map)) => {
+                    for key in ["clientSecret", "client_secret"] {
+                        if let Some(Json::String(text)) = map.get_mut(key) {
+                            let wanted = format!("{}_CLIENT_SECRET", variable_name(name));
+                            self.text(&format!("oauth.{key}"), &wanted, text, moved);
+                        }
+                    }
+                }
                 ("auth_token", Json::String(text)) => {
                     let wanted = format!("{}_TOKEN", variable_name(name));
                     self.text("auth_token", &wanted, text, moved);
@@ -122,8 +149,13 @@ impl SecretExtractor {
     /// The wanted variable name, or a numbered one if it already has another value.
     fn free(&self, wanted: &str, secret: &str) -> String {
         let fits = |name: &String| {
-            let held = self.variables.get(name).or_else(|| self.earlier.get(name));
-            held.is_none_or(|held| held == secret)
+            // An earlier import of the same secret used this name; it must be recognised as the same server.
+            if self.earlier.get(name).is_some_and(|held| held == secret) {
+                return true;
+            }
+            let sources = [&self.variables, &self.earlier, &self.process];
+            let has_other = sources.iter().filter_map(|held| held.get(name)).any(|held| held != secret);
+            !has_other && !self.referenced.contains(name)
         };
         std::iter::once(wanted.to_owned())
             .chain((2..1000).map(|number| format!("{wanted}_{number}")))

@@ -2,25 +2,28 @@
 //! unchanged, and can be undone.
 
 mod apply;
-mod clients;
 mod extract_secrets;
+mod list_entries;
+mod read_entry;
 
 pub use apply::{AppliedImport, UndoneImport, undo};
-pub use clients::ImportClient;
 
 use crate::bounded_file::unreadable;
+use crate::clients::{ClientId, EntryPlace};
 use crate::digest;
 use crate::entry::ServerFile;
 use crate::finding::Finding;
 use crate::inputs::Sources;
 use crate::load::{LoadedConfig, load};
+use crate::parse::Syntax;
 use crate::schema::known_keys;
 use crate::texts::SourceTexts;
-use clients::FoundServer;
 use extract_secrets::SecretExtractor;
+use list_entries::{ClientSource, read_client_file};
+use read_entry::FoundServer;
 use serde::Serialize;
 use serde_json::{Map, Value as Json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::PathBuf;
 use toolbooth_core::fault::{Blame, Fault};
@@ -30,7 +33,7 @@ use toolbooth_core::names::ServerName;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ImportFrom {
     /// The configuration files of a client.
-    Client(ImportClient),
+    Client(ClientId),
     /// One file, in any dialect.
     File(PathBuf),
 }
@@ -39,7 +42,7 @@ impl std::str::FromStr for ImportFrom {
     type Err = std::convert::Infallible;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Ok(ImportClient::named(text).map_or_else(|| Self::File(PathBuf::from(text)), Self::Client))
+        Ok(ClientId::named(text).map_or_else(|| Self::File(PathBuf::from(text)), Self::Client))
     }
 }
 
@@ -56,6 +59,9 @@ pub struct ImportPlan {
     pub servers: Vec<PlannedServer>,
     /// Servers that are not imported, with the reasons.
     pub skipped: Vec<Skipped>,
+    /// The entries of the files that the gateway has after the import.
+    #[serde(skip)]
+    pub covered: Vec<EntryPlace>,
     #[serde(skip)]
     variables: BTreeMap<String, String>,
 }
@@ -69,6 +75,9 @@ pub struct PlannedServer {
     pub entry: Json,
     /// The file that contains the server.
     pub from: PathBuf,
+    /// The place of its entry in the file.
+    #[serde(skip)]
+    pub place: EntryPlace,
     /// The secrets that move to the env file.
     pub moved: Vec<MovedSecret>,
     /// Remarks for the user.
@@ -91,6 +100,8 @@ pub struct Skipped {
     pub name: String,
     /// The reason.
     pub reason: String,
+    /// The file that contains it.
+    pub from: PathBuf,
 }
 
 impl fmt::Debug for ImportPlan {
@@ -110,7 +121,7 @@ pub enum ImportError {
     #[error("no configuration file of {client} was found")]
     NothingFound {
         /// The client.
-        client: ImportClient,
+        client: ClientId,
         /// The paths that were checked.
         looked: Vec<PathBuf>,
     },
@@ -168,20 +179,114 @@ impl Fault for ImportError {
     }
 }
 
+/// A client's file that cannot be imported.
+#[derive(Debug)]
+pub struct UnreadableClientFile {
+    /// The client.
+    pub client: ClientId,
+    /// The file.
+    pub path: PathBuf,
+    /// The reason.
+    pub finding: Box<Finding>,
+}
+
 /// Reads the files of other clients and plans the import. Changes nothing.
 pub fn plan(sources: &Sources, from: &ImportFrom) -> Result<ImportPlan, ImportError> {
+    let (client, looked) = match from {
+        ImportFrom::Client(client) => (Some(*client), client.files(sources)),
+        ImportFrom::File(path) => (ClientId::of_file(path), vec![sources.absolute(path)]),
+    };
+    let mut input = ImportInput::default();
+    for path in &looked {
+        let is_read = input.add_file(sources, client, path).map_err(ImportError::Unreadable)?;
+        if !is_read && matches!(from, ImportFrom::File(_)) {
+            let missing = std::io::Error::from(std::io::ErrorKind::NotFound);
+            return Err(ImportError::Unreadable(Box::new(unreadable(path, &missing, "the file"))));
+        }
+    }
+    match from {
+        ImportFrom::Client(client) if input.read.is_empty() => {
+            Err(ImportError::NothingFound { client: *client, looked })
+        }
+        _ => settle(sources, input),
+    }
+}
+
+/// Plans the import of the users' files of several clients. A file that cannot be read is left out.
+pub fn plan_clients(
+    sources: &Sources,
+    clients: &[ClientId],
+) -> Result<(ImportPlan, Vec<UnreadableClientFile>), ImportError> {
+    let mut input = ImportInput::default();
+    let mut unreadable = Vec::new();
+    let mut known = BTreeSet::new();
+    for client in clients {
+        for path in client.user_files(sources) {
+            // One file may have two names.
+            if !known.insert(path.canonicalize().unwrap_or_else(|_| path.clone())) {
+                continue;
+            }
+            if let Err(finding) = input.add_file(sources, Some(*client), &path) {
+                unreadable.push(UnreadableClientFile { client: *client, path, finding });
+            }
+        }
+    }
+    Ok((settle(sources, input)?, unreadable))
+}
+
+/// The files that were read, the servers found in them, and the servers skipped.
+#[derive(Default)]
+struct ImportInput {
+    read: Vec<PathBuf>,
+    found: Vec<FoundServer>,
+    skipped: Vec<Skipped>,
+}
+
+impl ImportInput {
+    /// Reads a file; false if it does not exist.
+    fn add_file(
+        &mut self,
+        sources: &Sources,
+        client: Option<ClientId>,
+        path: &std::path::Path,
+    ) -> Result<bool, Box<Finding>> {
+        let bytes = match read_client_file(path, client) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
+            Err(error) => return Err(Box::new(unreadable(path, &error, "the file"))),
+        };
+        let mut texts = SourceTexts::default();
+        let syntax = client.map_or_else(|| Syntax::of(path), |client| client.spec().syntax);
+        let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes);
+        // An empty file has no servers, in every syntax.
+        if !bytes.trim_ascii().is_empty() {
+            let node = crate::parse::parse_as(&mut texts, path, bytes, syntax)?;
+            let source = ClientSource { sources, client, path, texts: &texts };
+            read_entry::servers(&source, node, &mut self.found, &mut self.skipped);
+        }
+        self.read.push(path.to_owned());
+        Ok(true)
+    }
+}
+
+/// Settles names and secrets of the servers that were found.
+fn settle(sources: &Sources, input: ImportInput) -> Result<ImportPlan, ImportError> {
     let user = sources.user_dir().ok_or(ImportError::NoHome)?;
-    let (read, found, mut skipped) = gather(sources, from)?;
-    let mut extractor = SecretExtractor::new(&user.join(apply::ENV_FILE));
+    let ImportInput { read, found, mut skipped } = input;
+    let mut extractor = SecretExtractor::new(&user.join(apply::ENV_FILE), &sources.env);
+    found.iter().for_each(|server| extractor.reserve(&server.entry));
     let loaded = load(sources).ok();
     let taken = loaded.as_ref().map(|loaded| existing(loaded, &read)).unwrap_or_default();
     let door = loaded.as_ref().map(|loaded| loaded.settings.listen.0.to_string());
     let mut servers: Vec<PlannedServer> = Vec::new();
-    for FoundServer { name, entry, from, notes } in found {
-        let mut planned = PlannedServer { name, entry: Json::Object(entry), from, moved: Vec::new(), notes };
+    let mut covered = Vec::new();
+    for FoundServer { name, entry, from, section, notes } in found {
+        let place = EntryPlace { file: from.clone(), section, name: name.clone() };
+        let entry = Json::Object(entry);
+        let mut planned = PlannedServer { name, entry, from, place, moved: Vec::new(), notes };
         drop_unknown_keys(&mut planned);
         if is_ourselves(&planned.entry, door.as_deref()) {
-            skipped.push(Skipped { name: planned.name, reason: "is this gateway".to_owned() });
+            skipped.push(skip(planned, "is this gateway"));
             continue;
         }
         if planned.name.parse::<ServerName>().is_err() {
@@ -191,13 +296,19 @@ pub fn plan(sources: &Sources, from: &ImportFrom) -> Result<ImportPlan, ImportEr
         }
         extractor.take_from(&mut planned);
         match settle_name(&planned, &taken, &servers) {
-            Ok(name) if name == planned.name => servers.push(planned),
             Ok(name) => {
-                planned.notes.push(format!("another server is already named `{}`", planned.name));
-                planned.name = name;
+                if name != planned.name {
+                    planned.notes.push(format!("another server is already named `{}`", planned.name));
+                    planned.name = name;
+                }
+                covered.push(planned.place.clone());
                 servers.push(planned);
             }
-            Err(reason) => skipped.push(Skipped { name: planned.name, reason }),
+            Err(NotSettled::Configured) => {
+                covered.push(planned.place.clone());
+                skipped.push(skip(planned, "is already configured"));
+            }
+            Err(NotSettled::NoFreeName) => skipped.push(skip(planned, "no free name")),
         }
     }
     Ok(ImportPlan {
@@ -206,46 +317,21 @@ pub fn plan(sources: &Sources, from: &ImportFrom) -> Result<ImportPlan, ImportEr
         env_file: user.join(apply::ENV_FILE),
         servers,
         skipped,
+        covered,
         variables: extractor.variables,
     })
 }
 
-/// The files that were read, the servers found in them, and the servers skipped.
-type ImportInput = (Vec<PathBuf>, Vec<FoundServer>, Vec<Skipped>);
+fn skip(planned: PlannedServer, reason: &str) -> Skipped {
+    Skipped { name: planned.name, reason: reason.to_owned(), from: planned.from }
+}
 
-fn gather(sources: &Sources, from: &ImportFrom) -> Result<ImportInput, ImportError> {
-    let looked = match from {
-        ImportFrom::Client(client) => client.files(sources),
-        ImportFrom::File(path) => vec![sources.absolute(path)],
-    };
-    let mut texts = SourceTexts::default();
-    let mut gathered: ImportInput = (Vec::new(), Vec::new(), Vec::new());
-    for path in &looked {
-        let bytes = match std::fs::read(path) {
-            Ok(bytes) => bytes,
-            Err(error)
-                if error.kind() == std::io::ErrorKind::NotFound && matches!(from, ImportFrom::Client(_)) =>
-            {
-                continue;
-            }
-            Err(error) => {
-                return Err(ImportError::Unreadable(Box::new(unreadable(path, &error, "the file"))));
-            }
-        };
-        let node = crate::parse::parse(&mut texts, path, &bytes).map_err(ImportError::Unreadable)?;
-        let client = match from {
-            ImportFrom::Client(client) => Some(*client),
-            ImportFrom::File(path) => ImportClient::of_file(path),
-        };
-        clients::servers(sources, client, path, &texts, node, &mut gathered.1, &mut gathered.2);
-        gathered.0.push(path.clone());
-    }
-    match from {
-        ImportFrom::Client(client) if gathered.0.is_empty() => {
-            Err(ImportError::NothingFound { client: *client, looked })
-        }
-        _ => Ok(gathered),
-    }
+/// Why a server gets no name of its own.
+enum NotSettled {
+    /// The same server is configured, or planned.
+    Configured,
+    /// All names are taken.
+    NoFreeName,
 }
 
 /// Digests of the configured entries, by server name. An entry of a project file that is imported now keeps its name.
@@ -255,7 +341,7 @@ fn existing(loaded: &LoadedConfig, read: &[PathBuf]) -> BTreeMap<String, String>
         server.is_some_and(|server| server.trust_file.as_ref().is_some_and(|file| read.contains(file)))
     };
     let others = loaded.history.iter().filter(|(name, _)| !is_imported(name));
-    others.map(|(name, entry)| (name.to_string(), digest::of(&entry.node.shown()))).collect()
+    others.map(|(name, entry)| (name.to_string(), meaning_of(&entry.node.shown()))).collect()
 }
 
 /// Whether an entry connects a client to this gateway, as `toolbooth connect` writes it. As a server, the gateway would
@@ -292,13 +378,34 @@ fn plain_name(name: &str) -> String {
     if plain.is_empty() { "server".to_owned() } else { plain }
 }
 
+/// A digest of an entry without the fields that say the same as their absence: clients write them differently.
+fn meaning_of(entry: &Json) -> String {
+    let mut entry = entry.clone();
+    if let Json::Object(fields) = &mut entry {
+        let is_local = fields.contains_key("command");
+        fields.retain(|key, value| {
+            let is_implied = match key.as_str() {
+                "type" | "transport" if is_local => true,
+                "type" | "transport" => *value != "sse" && *value != "ws",
+                "args" => value.as_array().is_some_and(Vec::is_empty),
+                "env" | "headers" => value.as_object().is_some_and(Map::is_empty),
+                "enabled" => *value == true,
+                "disabled" => *value == false,
+                _ => false,
+            };
+            !is_implied
+        });
+    }
+    digest::of(&entry)
+}
+
 /// A free name for the server, or the reason to skip it.
 fn settle_name(
     planned: &PlannedServer,
     taken: &BTreeMap<String, String>,
     servers: &[PlannedServer],
-) -> Result<String, String> {
-    let digest = digest::of(&planned.entry);
+) -> Result<String, NotSettled> {
+    let digest = meaning_of(&planned.entry);
     let mut candidates = std::iter::once(planned.name.clone()).chain(
         (2..100).map(|number| format!("{}-{number}", planned.name.chars().take(61).collect::<String>())),
     );
@@ -306,14 +413,14 @@ fn settle_name(
         .find_map(|name| {
             let configured = taken.get(&name).cloned();
             let planned =
-                servers.iter().find(|server| server.name == name).map(|server| digest::of(&server.entry));
+                servers.iter().find(|server| server.name == name).map(|server| meaning_of(&server.entry));
             match configured.or(planned) {
                 None => Some(Ok(name)),
-                Some(other) if other == digest => Some(Err("is already configured".to_owned())),
+                Some(other) if other == digest => Some(Err(NotSettled::Configured)),
                 Some(_) => None,
             }
         })
-        .unwrap_or_else(|| Err("no free name".to_owned()))
+        .unwrap_or(Err(NotSettled::NoFreeName))
 }
 
 impl fmt::Display for ImportPlan {
@@ -322,9 +429,8 @@ impl fmt::Display for ImportPlan {
             writeln!(f, "read {}", path.display())?;
         }
         for server in &self.servers {
-            let PlannedServer { name, entry, moved, notes, from: _ } = server;
-            let what = entry.get("command").or_else(|| entry.get("url")).unwrap_or(&Json::Null);
-            writeln!(f, "+ {name}: {what}")?;
+            let PlannedServer { name, moved, notes, .. } = server;
+            writeln!(f, "+ {name}: {}", server.command_line())?;
             for MovedSecret { field, variable } in moved {
                 writeln!(f, "    `{field}` moves to ${{{variable}}}")?;
             }
@@ -332,7 +438,7 @@ impl fmt::Display for ImportPlan {
                 writeln!(f, "    note: {note}")?;
             }
         }
-        for Skipped { name, reason } in &self.skipped {
+        for Skipped { name, reason, from: _ } in &self.skipped {
             writeln!(f, "- {name}: {reason}")?;
         }
         if self.servers.is_empty() {
@@ -344,6 +450,32 @@ impl fmt::Display for ImportPlan {
         }
         Ok(())
     }
+}
+
+impl PlannedServer {
+    /// The whole command with its folder, or the URL. Secrets have moved to variables.
+    pub fn command_line(&self) -> String {
+        let text = |key: &str| self.entry.get(key).and_then(Json::as_str);
+        let words = |key: &str| -> Vec<String> {
+            match self.entry.get(key) {
+                Some(Json::Array(words)) => words.iter().filter_map(Json::as_str).map(quoted).collect(),
+                Some(Json::String(word)) => vec![quoted(word)],
+                _ => Vec::new(),
+            }
+        };
+        let line = [words("command"), words("args")].concat().join(" ");
+        match (text("cwd"), text("url")) {
+            (_, Some(url)) if line.is_empty() => url.to_owned(),
+            (Some(cwd), _) => format!("{line} (in {cwd})"),
+            (None, _) => line,
+        }
+    }
+}
+
+/// A word as a shell would need it.
+fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_alphanumeric() || "_-./:=@%+,~${}".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) { word.to_owned() } else { format!("{word:?}") }
 }
 
 impl ImportPlan {

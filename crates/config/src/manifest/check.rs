@@ -1,8 +1,8 @@
 //! Checks manifest files: reads their entries and reports all errors.
 
-use super::claims::{ToolClaim, ToolClaims};
+use super::claims::ToolClaim;
 use super::fields::{EntryReader, LocatedNode};
-use super::{Pointer, entry, folder};
+use super::{Pointer, entry};
 use crate::bounded_file::{read_bounded, unreadable};
 use crate::expand::Variables;
 use crate::finding::Finding;
@@ -14,47 +14,20 @@ use toolbooth_core::manifest::{Manifest, ManifestScope};
 
 /// The maximum number of entries in one file.
 const MAX_ENTRIES: usize = 2000;
+/// The keys under which a file may have its list of entries.
+pub(super) const ENTRY_LISTS: [&str; 2] = ["tools", "functions"];
 
 /// The result of checking manifest files.
 #[derive(Debug, Clone, Default)]
 pub struct CheckedManifests {
     /// The valid entries.
     pub entries: Vec<Manifest>,
+    /// The number of valid jobs and tasks.
+    pub workflows: usize,
     /// The number of invalid entries.
     pub set_aside: usize,
     /// Errors and warnings.
     pub findings: Vec<Finding>,
-}
-
-/// Checks one file.
-pub fn check(path: &Path, variables: &Variables) -> CheckedManifests {
-    check_all(&[path], variables)
-}
-
-/// Checks files, and whether two of their entries describe the same tool.
-pub fn check_all<P: AsRef<Path>>(paths: &[P], variables: &Variables) -> CheckedManifests {
-    let mut all = CheckedManifests::default();
-    let mut claims = ToolClaims::default();
-    for path in paths.iter().map(AsRef::as_ref) {
-        let mut texts = SourceTexts::default();
-        let checked = match read_node(&mut texts, path) {
-            Ok(node) if is_json_schema(&node) => CheckedManifests::default(),
-            Ok(node) => entries(&texts, &node, &folder::scope_of(path), variables),
-            Err(finding) => CheckedManifests { findings: vec![*finding], ..CheckedManifests::default() },
-        };
-        all.findings.extend(checked.findings);
-        all.set_aside += checked.set_aside;
-        for entry in checked.entries {
-            match claims.note(&entry) {
-                Some(earlier) => {
-                    all.findings.push(duplicate(&entry, &earlier));
-                    all.set_aside += 1;
-                }
-                None => all.entries.push(entry),
-            }
-        }
-    }
-    all
 }
 
 /// Sets the location of a finding to an entry.
@@ -106,7 +79,7 @@ pub(super) fn entries(
     variables: &Variables,
 ) -> CheckedManifests {
     let mut checked = CheckedManifests::default();
-    let written = written(root);
+    let written = written(root, &ENTRY_LISTS);
     let spots = match written {
         Ok(spots) => spots,
         Err(sentence) => {
@@ -138,9 +111,10 @@ pub(super) fn entries(
 }
 
 /// The entries of a file as written, with their keys if the file is a map.
-type WrittenEntries<'n> = Vec<(Option<&'n str>, LocatedNode<'n>)>;
+pub(super) type WrittenEntries<'n> = Vec<(Option<&'n str>, LocatedNode<'n>)>;
 
-fn written(root: &Node) -> Result<WrittenEntries<'_>, String> {
+/// The entries of a file: one entry, a list, a list under one of the keys in `lists`, or a map from names to entries.
+pub(super) fn written<'n>(root: &'n Node, lists: &[&str]) -> Result<WrittenEntries<'n>, String> {
     let top = LocatedNode { node: root, pointer: Pointer::default(), field: String::new() };
     match &root.value {
         Value::List(elements) => Ok(listed(&top.pointer, elements)),
@@ -149,7 +123,7 @@ fn written(root: &Node) -> Result<WrittenEntries<'_>, String> {
         }
         Value::Map(members) => {
             // TOML has no top-level list, so a list under one of these keys is accepted.
-            for key in ["tools", "functions"] {
+            for key in lists {
                 if let Some(elements) = root.get(key).and_then(Node::elements) {
                     return Ok(listed(&top.pointer.key(key), elements));
                 }

@@ -254,7 +254,8 @@ fn cost(reader: &mut EntryReader<'_>, spot: &LocatedNode<'_>) -> Option<Cost> {
 }
 
 /// Reads the JSON Schema of the arguments. Variables in it are not expanded.
-fn parameters(reader: &mut EntryReader<'_>, spot: &LocatedNode<'_>) -> Option<RawJson> {
+/// Reads the JSON Schema of the arguments.
+pub(super) fn parameters(reader: &mut EntryReader<'_>, spot: &LocatedNode<'_>) -> Option<RawJson> {
     let spot = reader.map(spot.member("parameters"))?;
     if let Some(kind) = spot.member("type")
         && kind.node.text() != Some("object")

@@ -44,6 +44,21 @@ pub(super) fn personas(folder: &Path) -> Vec<ManifestFolder> {
     folders.flatten().collect()
 }
 
+/// The folders of the personas in a folder that have this name, in any letter case.
+pub(super) fn personas_with(folder: &Path, wanted: &str) -> Vec<ManifestFolder> {
+    let folders = listed(folder).into_iter().filter(|path| path.is_dir() && !is_hidden(path));
+    let folders = folders.take(MAX_PERSONAS).filter_map(|path| {
+        let scope = ManifestScope::Persona(path.file_name()?.to_str()?.to_owned());
+        let fits = |path: &PathBuf| {
+            let name = path.file_name().and_then(|name| name.to_str());
+            path.is_dir() && name.is_some_and(|name| name.eq_ignore_ascii_case(wanted))
+        };
+        let path = listed(&path).into_iter().find(fits)?;
+        Some(ManifestFolder { path, scope })
+    });
+    folders.collect()
+}
+
 /// The scope of the entries of a file, derived from its path.
 pub(super) fn scope_of(file: &Path) -> ManifestScope {
     let name = |path: &Path| path.file_name().and_then(|name| name.to_str()).map(str::to_owned);

@@ -1,8 +1,11 @@
 //! Gathers the manifest entries of all folders, each name once.
 
-use super::check::{CheckedManifests, at_entry, duplicate, entries, is_json_schema, read_node};
+use super::check::{
+    CheckedManifests, ENTRY_LISTS, at_entry, duplicate, entries, is_json_schema, read_node, written,
+};
 use super::claims::{ToolClaim, ToolClaims};
 use super::folder::{self, ManifestFolder};
+use super::preview::ShownEntries;
 use super::{GoodManifests, MAX_ENTRIES, MAX_FILES};
 use crate::context::{ConfigDocument, LoadContext, UntrustedSettings};
 use crate::digest;
@@ -30,11 +33,14 @@ pub(crate) struct ManifestInputs<'a> {
     pub servers: Vec<&'a ServerName>,
 }
 
-/// The folders with manifests of tools, shared and by persona, that one file names.
+/// The folders with manifests that one file names.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ManifestFolders {
     pub tools: Vec<PathBuf>,
     pub personas: Vec<PathBuf>,
+    pub skills: Vec<PathBuf>,
+    pub jobs: Vec<PathBuf>,
+    pub tasks: Vec<PathBuf>,
 }
 
 /// The gathered manifests of a configuration.
@@ -197,7 +203,7 @@ fn read_file(
 }
 
 /// Whether a file belongs to a project: the nearest configuration file above it is a project file.
-fn is_of_project(documents: &[ConfigDocument], file: &Path) -> bool {
+pub(super) fn is_of_project(documents: &[ConfigDocument], file: &Path) -> bool {
     let beside = |document: &&ConfigDocument| {
         let folder = document.path.as_deref().and_then(Path::parent);
         folder.is_some_and(|folder| file.starts_with(folder))
@@ -218,7 +224,16 @@ fn is_trusted(
     node: &Node,
     untrusted: &mut Vec<UntrustedSettings>,
 ) -> bool {
-    let preview = preview(node);
+    trust_or_report(context, file, preview(node), untrusted)
+}
+
+/// Whether this version of a file is trusted; otherwise reports it.
+pub(super) fn trust_or_report(
+    context: &mut LoadContext<'_>,
+    file: &Path,
+    preview: Preview,
+    untrusted: &mut Vec<UntrustedSettings>,
+) -> bool {
     if context.sources.trust.is_trusted(file, SETTINGS, &preview.digest) {
         return true;
     }
@@ -231,23 +246,18 @@ fn is_trusted(
 }
 
 fn preview(node: &Node) -> Preview {
-    let mut fields = BTreeMap::new();
-    let list: Vec<&Node> = match (node.elements(), node.members()) {
-        (Some(elements), _) => elements.iter().collect(),
-        (None, Some(_)) if node.get("name").is_some() => vec![node],
-        (None, members) => members.unwrap_or_default().iter().map(|(_, entry)| entry).collect(),
-    };
-    for (index, entry) in list.into_iter().enumerate().take(MAX_ENTRIES) {
-        let name = entry
-            .get("name")
-            .and_then(Node::text)
-            .map_or_else(|| format!("entry {}", index + 1), str::to_owned);
+    let mut shown = ShownEntries::default();
+    let list = written(node, &ENTRY_LISTS).unwrap_or_default();
+    for (index, (key, spot)) in list.into_iter().enumerate().take(MAX_ENTRIES) {
+        let entry = spot.node;
+        let name = entry.get("name").and_then(Node::text).or(key);
+        let name = name.map_or_else(|| format!("entry {}", index + 1), str::to_owned);
         let providers = entry
             .get("providers")
             .map_or_else(|| "an overlay".to_owned(), |node| masked("providers", node).to_string());
-        fields.insert(name, providers);
+        shown.add(&name, providers);
     }
-    Preview { fields, digest: digest::of(&node.shown()) }
+    Preview { fields: shown.into_fields(), digest: digest::of(&node.shown()) }
 }
 
 fn warn_of_persona(context: &mut LoadContext<'_>, settings: &Settings, folder: &ManifestFolder) {

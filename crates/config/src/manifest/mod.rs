@@ -7,19 +7,28 @@
 
 mod auth;
 mod check;
+mod check_files;
 mod claims;
 mod entry;
 mod fields;
 mod folder;
 mod gather;
 pub(crate) mod overrides;
+mod preview;
 mod provider;
 mod schema;
+mod skill_entry;
+mod skill_folder;
+mod skills;
+mod workflows;
 
 pub use crate::inputs::GoodManifests;
-pub use check::{CheckedManifests, check, check_all};
+pub use check::CheckedManifests;
+pub use check_files::{check, check_all};
 pub(crate) use gather::{GatheredManifests, ManifestFolders, ManifestInputs, gather};
 pub use schema::schema;
+pub(crate) use skills::gather_skills;
+pub(crate) use workflows::{GatheredWorkflows, gather_workflows};
 
 /// The maximum number of manifest files.
 const MAX_FILES: usize = 2000;

@@ -100,6 +100,7 @@ fn base_id(name: &str, kind: &ProviderKind) -> String {
         ProviderKind::Http(_) => "http".to_owned(),
         ProviderKind::Builtin(_) => "builtin".to_owned(),
         ProviderKind::OpenAi { .. } => "openai".to_owned(),
+        ProviderKind::Skill(skill) => format!("skill:{}", skill.name),
         ProviderKind::Unknown(name) => name.clone(),
     }
 }

@@ -252,9 +252,12 @@ impl JsonSchema for GroupSettings {
             "type": "object",
             "description": "Users by group, or the URL of a service that answers membership queries.",
             "properties": {
-                "service_url": { "type": "string" },
-                "service_token": { "type": "string" },
-                "cache_seconds": { "type": "number" }
+                "service_url": {
+                    "type": "string",
+                    "description": "The URL of a service that answers whether a user is a member of a group."
+                },
+                "service_token": { "type": "string", "description": "The token that the service expects." },
+                "cache_seconds": { "type": "number", "description": "How long its answers are used." }
             },
             "additionalProperties": { "type": "array", "items": { "type": "string" } }
         })
@@ -268,7 +271,7 @@ impl JsonSchema for GroupSettings {
 pub struct PersonaSettings {
     /// Globs of the tools that the persona may use. Default: none, unless `inherit` is set.
     pub allowed_tools: Option<Vec<String>>,
-    /// Skills that the persona may use. Not implemented yet.
+    /// Names of the skills that the persona may use; `*` matches anything. Default: all skills.
     pub allowed_skills: Option<Vec<String>>,
     /// Which tools the persona inherits.
     pub inherit: Option<InheritSetting>,

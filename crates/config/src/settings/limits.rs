@@ -1,4 +1,4 @@
-//! Settings of limits and retention: `limits`, `results`, `files`, `audit`, `dead_letters`.
+//! Settings of limits and retention: `limits`, `results`, `files`, `audit`, `access_log`, `dead_letters`.
 
 use crate::fields::{seconds, seconds_option, secret_option};
 use schemars::JsonSchema;
@@ -165,6 +165,25 @@ pub enum AuditedCalls {
     Writes,
     /// No call.
     None,
+}
+
+/// Settings of the access log: one JSON line per HTTP request.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(rename = "AccessLog")]
+pub struct AccessLogSettings {
+    /// The file that HTTP requests are logged to. A relative path starts at the data directory. Default: no log.
+    pub path: Option<String>,
+    /// The maximum size of the file, in bytes. Before it grows larger, it is renamed to `PATH.1`, which replaces the
+    /// file of the last time.
+    #[schemars(range(min = 65_536, max = 1_099_511_627_776_u64))]
+    pub max_bytes: u64,
+}
+
+impl Default for AccessLogSettings {
+    fn default() -> Self {
+        Self { path: None, max_bytes: 64 << 20 }
+    }
 }
 
 /// Settings of dead letters: calls that failed permanently.

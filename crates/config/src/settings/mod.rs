@@ -76,12 +76,16 @@ pub struct Settings {
     pub hooks: HookSettings,
     /// Which calls the audit log records, and how long it keeps them.
     pub audit: AuditSettings,
+    /// A log of all HTTP requests.
+    pub access_log: AccessLogSettings,
     /// Handling of calls that failed permanently.
     pub dead_letters: DeadLetterSettings,
     /// Export of traces.
     pub telemetry: TelemetrySettings,
     /// Folders of tool, persona, skill, job and task manifests.
     pub manifests: ManifestSettings,
+    /// The registry that `toolbooth servers add` looks servers up in.
+    pub registry: RegistrySettings,
     /// A `.env` file with variables. A relative path starts at the folder of this file.
     #[serde(with = "text_option")]
     #[schemars(with = "Option<String>")]
@@ -158,9 +162,11 @@ impl Default for Settings {
             events: EventSettings::default(),
             hooks: HookSettings::default(),
             audit: AuditSettings::default(),
+            access_log: AccessLogSettings::default(),
             dead_letters: DeadLetterSettings::default(),
             telemetry: TelemetrySettings::default(),
             manifests: ManifestSettings::default(),
+            registry: RegistrySettings::default(),
             env_file: None,
             allow_tools: Vec::new(),
             deny_tools: Vec::new(),
@@ -173,6 +179,21 @@ impl Default for Settings {
             retry: RetrySettings::default(),
             drain_seconds: Duration::from_secs(10),
         }
+    }
+}
+
+/// Settings of the registry of servers.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(rename = "Registry")]
+pub struct RegistrySettings {
+    /// The URL of an MCP registry that has the API version 0.1.
+    pub url: String,
+}
+
+impl Default for RegistrySettings {
+    fn default() -> Self {
+        Self { url: "https://registry.modelcontextprotocol.io".to_owned() }
     }
 }
 

@@ -174,9 +174,13 @@ impl JsonSchema for WebhookSettings {
                 {
                     "type": "object",
                     "properties": {
-                        "url": { "type": "string" },
-                        "types": { "type": "array", "items": { "type": "string" } },
-                        "secret": { "type": "string" }
+                        "url": { "type": "string", "description": "The URL. It may contain a secret." },
+                        "types": {
+                            "description": "Globs of the event types to send. Default: all.",
+                            "type": "array",
+                            "items": { "type": "string" }
+                        },
+                        "secret": { "type": "string", "description": "The key that signs each request." }
                     },
                     "required": ["url"],
                     "additionalProperties": false

@@ -261,9 +261,12 @@ impl JsonSchema for ToolMatchSettings {
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        let words = serde_json::json!({
-            "anyOf": [{ "type": "string" }, { "type": "array", "items": { "type": "string" } }]
-        });
+        let words = |description: &str| {
+            serde_json::json!({
+                "description": description,
+                "anyOf": [{ "type": "string" }, { "type": "array", "items": { "type": "string" } }]
+            })
+        };
         json_schema!({
             "anyOf": [
                 { "type": "string" },
@@ -271,8 +274,11 @@ impl JsonSchema for ToolMatchSettings {
                 {
                     "type": "object",
                     "properties": {
-                        "names": words, "globs": words, "capability": words, "capabilities": words,
-                        "side_effects": words
+                        "names": words("Globs of tool names. Default: any."),
+                        "globs": words("The same as `names`."),
+                        "capability": words("Capability tags, one of which the tool must have. Default: any."),
+                        "capabilities": words("The same as `capability`."),
+                        "side_effects": words("Labels or levels of side effects. Default: any.")
                     },
                     "additionalProperties": false
                 }

@@ -33,6 +33,8 @@ pub struct ExposureSettings {
     pub max_tools_per_search: u32,
     /// The number of tokens of tool definitions above which `auto` switches to `search`.
     pub tool_tokens: u32,
+    /// The same for programs that were built with an SDK and set no name of their own, such as those of the Python SDK.
+    pub sdk_tokens: u32,
 }
 
 impl Default for ExposureSettings {
@@ -45,6 +47,7 @@ impl Default for ExposureSettings {
             summary_description_limit: 100,
             max_tools_per_search: 10,
             tool_tokens: 10_000,
+            sdk_tokens: 100_000,
         }
     }
 }
@@ -171,19 +174,19 @@ pub struct ManifestSettings {
     #[serde(with = "one_or_many")]
     #[schemars(with = "crate::fields::TextOrTexts")]
     pub tools: Vec<PathBuf>,
-    /// Folders of personas, each of which has a `tools` folder.
+    /// Folders of personas, each of which has a `tools` folder and may have a `skills` folder.
     #[serde(with = "one_or_many")]
     #[schemars(with = "crate::fields::TextOrTexts")]
     pub personas: Vec<PathBuf>,
-    /// Folders of skills. Not implemented yet.
+    /// Folders of skills: folders with a `SKILL.md`, and files with lists of skills.
     #[serde(with = "one_or_many")]
     #[schemars(with = "crate::fields::TextOrTexts")]
     pub skills: Vec<PathBuf>,
-    /// Folders of jobs. Not implemented yet.
+    /// Folders of jobs.
     #[serde(with = "one_or_many")]
     #[schemars(with = "crate::fields::TextOrTexts")]
     pub jobs: Vec<PathBuf>,
-    /// Folders of tasks. Not implemented yet.
+    /// Folders of tasks.
     #[serde(with = "one_or_many")]
     #[schemars(with = "crate::fields::TextOrTexts")]
     pub tasks: Vec<PathBuf>,

@@ -136,6 +136,7 @@ fn attocode_options_become_exposure_settings() {
             summary_description_limit: 80,
             max_tools_per_search: 7,
             tool_tokens: 10000,
+            sdk_tokens: 100000,
         }
     "#]]
     .assert_debug_eq(&loaded.settings.exposure);

@@ -2,7 +2,8 @@
 
 use crate::world::World;
 use expect_test::{Expect, expect};
-use toolbooth_config::import::{ImportClient, ImportFrom, plan, undo};
+use toolbooth_config::clients::ClientId;
+use toolbooth_config::import::{ImportFrom, plan, undo};
 
 fn dry_run(world: &World, from: &str) -> String {
     let plan = plan(&world.sources, &from.parse().unwrap()).unwrap();
@@ -27,9 +28,9 @@ fn claude_desktop() {
         "claude-desktop",
         expect![[r#"
         read user/Claude/claude_desktop_config.json
-        + github: "npx"
+        + github: npx -y gh
             `env.GITHUB_TOKEN` moves to ${GITHUB_TOKEN}
-        + my-files: "fs"
+        + my-files: fs /data/$${literal}
             note: named `my files` in the client's file
         would write user/toolbooth/imported.json
         would write user/toolbooth/imported.env
@@ -67,9 +68,11 @@ fn claude_code() {
     world.write("home/.claude.json", &text);
     expect![[r#"
         read home/.claude.json
-        + s: "https://s/mcp"
+        + s: https://s/mcp
             `headers.Authorization` moves to ${S_AUTHORIZATION}
-        + p: "p"
+        + p: p (in work)
+            note: of the project `work`
+        - o: its project `/other` does not exist
         would write user/toolbooth/imported.json
         would write user/toolbooth/imported.env
         {
@@ -86,7 +89,8 @@ fn claude_code() {
             "args": [],
             "env": {
               "K": "${K:-d}"
-            }
+            },
+            "cwd": "work"
           }
         }
     "#]]
@@ -101,7 +105,7 @@ fn cursor() {
         "cursor",
         expect![[r#"
         read work/.cursor/mcp.json
-        + a: "work/run"
+        + a: work/run --api-key=${A_API_KEY} --token ${A_TOKEN}
             `args.0` moves to ${A_API_KEY}
             `args.2` moves to ${A_TOKEN}
             note: its `envFile` is not imported; pass it with --env-file
@@ -138,7 +142,7 @@ fn vscode() {
         "vscode",
         expect![[r#"
         read work/.vscode/mcp.json
-        + gh: "https://gh/mcp?api_key=${GH_API_KEY}&x=1"
+        + gh: https://gh/mcp?api_key=${GH_API_KEY}&x=1
             `url?api_key` moves to ${GH_API_KEY}
             note: set `GH_TOKEN` yourself: the client prompts for it
         would write user/toolbooth/imported.json
@@ -181,10 +185,10 @@ env_http_headers = { "X-Org" = "R_ORG" }
         "codex",
         expect![[r#"
             read home/.codex/config.toml
-            + docs: "npx"
+            + docs: npx -y docs
                 `env.DOCS_KEY` moves to ${DOCS_KEY}
                 note: `supports_parallel_tool_calls` is not imported
-            + remote: "https://r/mcp"
+            + remote: https://r/mcp
             would write user/toolbooth/imported.json
             would write user/toolbooth/imported.env
             {
@@ -243,10 +247,10 @@ extensions:
         "goose",
         expect![[r#"
             read user/goose/config.yaml
-            + git: "uvx"
+            + git: uvx mcp-git
                 `env.GIT_TOKEN` moves to ${GIT_TOKEN}
                 note: set GH_KEY yourself: the client keeps them in its key store
-            + web: "https://w/mcp"
+            + web: https://w/mcp
             - developer: `builtin` is built into the client
             would write user/toolbooth/imported.json
             would write user/toolbooth/imported.env
@@ -281,7 +285,7 @@ fn any_file() {
         "other.json",
         expect![[r#"
             read work/other.json
-            + a: ["x","y"]
+            + a: x y
                 note: `inject: true` is kept: the gateway supplies `username`, `_mcp_data` and file URLs to its tools
             would write user/toolbooth/imported.json
             {
@@ -355,10 +359,10 @@ fn a_second_import_keeps_the_first_and_can_be_undone() {
     let second = plan(&world.sources, &"two.json".parse().unwrap()).unwrap();
     expect![[r#"
         read work/two.json
-        + a-2: "two"
+        + a-2: two
             `env.TOKEN` moves to ${TOKEN_2}
             note: another server is already named `a`
-        + b: "b"
+        + b: b
         would write user/toolbooth/imported.json
         would write user/toolbooth/imported.env
     "#]]
@@ -372,6 +376,8 @@ fn a_second_import_keeps_the_first_and_can_be_undone() {
     .assert_eq(&world.servers());
     undo(&world.sources).unwrap();
     assert_eq!(std::fs::read_to_string(world.path("user/imported.json")).unwrap(), first);
+    undo(&world.sources).unwrap();
+    assert!(!world.path("user/imported.json").exists(), "the first import is undone too");
 }
 
 #[test]
@@ -390,7 +396,7 @@ fn an_undo_does_not_discard_later_edits() {
 fn a_client_without_files_is_reported_with_the_checked_paths() {
     use toolbooth_core::fault::Fault;
     let world = World::new(&[]);
-    let error = plan(&world.sources, &ImportFrom::Client(ImportClient::Codex)).unwrap_err();
+    let error = plan(&world.sources, &ImportFrom::Client(ClientId::Codex)).unwrap_err();
     assert_eq!(error.to_string(), "no configuration file of codex was found");
     assert_eq!(
         world.short(&error.hint().unwrap()),

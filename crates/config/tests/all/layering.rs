@@ -263,6 +263,20 @@ fn variables_can_set_settings_of_any_type() {
           from variable `TOOLBOOTH_LLM_API_KEY` (environment)
     "#]]
     .assert_eq(&explain(&loaded, "llm.api_key").to_string());
+    // First use B15: the variable's name was shown as the value.
+    expect![[r#"
+        auth.admin_group = "root"
+          from variable `TOOLBOOTH_AUTH_ADMIN_GROUP` (environment)
+        files.single_use = true
+          from variable `TOOLBOOTH_FILES_SINGLE_USE` (environment)
+        environment = ["PATH","HOME"]
+          from variable `TOOLBOOTH_ENVIRONMENT` (environment)
+    "#]]
+    .assert_eq(
+        &["auth.admin_group", "files.single_use", "environment"]
+            .map(|key| explain(&loaded, key).to_string())
+            .concat(),
+    );
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Tests of the public API, one module per subject.
 #![allow(clippy::unwrap_used, missing_docs)]
 
+mod client_files;
 mod dialects;
 mod entries;
 mod errors;
@@ -14,7 +15,9 @@ mod reload;
 mod schema;
 mod settings;
 mod showing;
+mod skills;
 mod trusting;
 mod typos;
 mod watching;
+mod workflows;
 mod world;

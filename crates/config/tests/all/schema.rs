@@ -91,6 +91,30 @@ fn every_reference_resolves() {
     }
 }
 
+/// The paths of properties without a description.
+fn undescribed(schema: &Value, path: &str, found: &mut Vec<String>) {
+    match schema {
+        Value::Object(map) => {
+            for (name, property) in map.get("properties").and_then(Value::as_object).into_iter().flatten() {
+                let is_described = property["description"].as_str().is_some_and(|text| !text.is_empty());
+                if !is_described {
+                    found.push(format!("{path}/{name}"));
+                }
+            }
+            map.iter().for_each(|(key, inner)| undescribed(inner, &format!("{path}/{key}"), found));
+        }
+        Value::Array(list) => list.iter().for_each(|inner| undescribed(inner, path, found)),
+        _ => {}
+    }
+}
+
+#[test]
+fn every_property_is_described() {
+    let mut found = Vec::new();
+    undescribed(&schema(), "", &mut found);
+    assert!(found.is_empty(), "without a description: {found:#?}");
+}
+
 fn validator() -> jsonschema::Validator {
     jsonschema::validator_for(&schema()).unwrap()
 }

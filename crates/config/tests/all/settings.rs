@@ -39,6 +39,7 @@ compliance: {levels: [{name: HIPAA, aliases: [hipaa], allowed_with: [SOC2]}]}
 llm: {base_url: "https://llm.example/v1", api_key: "${PW}", model: m, allow: ["planner"]}
 events: {webhooks: ["https://hook.example/x", {url: "https://hook.example/${PW}", types: ["server.*"]}]}
 audit: {keep_days: 30, keep_bytes: 1000}
+access_log: {path: access.log, max_bytes: 100000}
 dead_letters: {max_replays: 1}
 telemetry: {otlp_url: "https://otlp.example", headers: {k: "${PW}"}}
 env_file: vars.env
@@ -58,7 +59,7 @@ drain_seconds: 3
     let loaded = world.load().map_err(|failure| failure.to_string()).unwrap();
     let unread: Vec<_> =
         loaded.findings.iter().map(|finding| (finding.code, finding.key.as_deref())).collect();
-    // Skills are not implemented yet, so a persona's settings for them cause warnings.
+    // A persona's `flags` are not implemented yet.
     let expected = ["personas.dev.flags"].map(|key| ("config.not-yet", Some(key)));
     assert_eq!(unread, expected, "{}", world.report());
     let shown = by_section(&loaded.settings);
@@ -75,7 +76,7 @@ drain_seconds: 3
         prompts: {"weekly":{"description":null,"text":"t","groups":["staff"]}}
         policy: {"consent":"gateway","plan":{"reads":"trusted"},"on_change":"block","rules":[],"layers":[{"layer":"command_line","rules":[{"subject":"*","tools":{"names":["a","b"],"capability":[],"side_effects":[]},"arguments":{},"effect":"ask","reason":null}]}]}
         approval: {"default":"writes","expires_seconds":60,"wait_seconds":5,"approvers":["lead"]}
-        exposure: {"mode":"auto","clients":{"cursor":"full"},"personas":{},"always_load_tools":["x"],"summary_description_limit":50,"max_tools_per_search":3,"tool_tokens":1000}
+        exposure: {"mode":"auto","clients":{"cursor":"full"},"personas":{},"always_load_tools":["x"],"summary_description_limit":50,"max_tools_per_search":3,"tool_tokens":1000,"sdk_tokens":100000}
         search: {"answer_tokens":400,"embeddings":{"url":"https://e.example","model":"m","key":"${PW}"}}
         naming: {"style":"mcp.server.tool","max_length":60}
         lint: {"min_score":50}
@@ -88,9 +89,11 @@ drain_seconds: 3
         events: {"webhooks":[{"url":"(hidden)","types":[],"secret":null},{"url":"https://hook.example/${PW}","types":["server.*"],"secret":null}],"ring":10000}
         hooks: {"pre_call":[],"post_call":[]}
         audit: {"calls":"all","keep_days":30,"keep_bytes":1000}
+        access_log: {"path":"access.log","max_bytes":100000}
         dead_letters: {"max_replays":1,"schedule_seconds":[60,300,900,1800,3600],"key":null}
         telemetry: {"otlp_url":"https://otlp.example","headers":{"k":"${PW}"}}
         manifests: {"tools":["work/tools"],"personas":["work/personas"],"skills":["work/skills"],"jobs":["work/jobs"],"tasks":["work/tasks"]}
+        registry: {"url":"https://registry.modelcontextprotocol.io"}
         env_file: "work/vars.env"
         allow_tools: ["a.*"]
         deny_tools: ["b.*"]
@@ -121,7 +124,7 @@ fn defaults_are_those_of_the_documentation() {
         prompts: {}
         policy: {"consent":"client","plan":{"reads":null},"on_change":"ask","rules":[],"layers":[]}
         approval: {"default":"never","expires_seconds":300,"wait_seconds":50,"approvers":[]}
-        exposure: {"mode":"auto","clients":{},"personas":{},"always_load_tools":[],"summary_description_limit":100,"max_tools_per_search":10,"tool_tokens":10000}
+        exposure: {"mode":"auto","clients":{},"personas":{},"always_load_tools":[],"summary_description_limit":100,"max_tools_per_search":10,"tool_tokens":10000,"sdk_tokens":100000}
         search: {"answer_tokens":500,"embeddings":null}
         naming: {"style":"server_tool","max_length":64}
         lint: {"min_score":40}
@@ -134,9 +137,11 @@ fn defaults_are_those_of_the_documentation() {
         events: {"webhooks":[],"ring":10000}
         hooks: {"pre_call":[],"post_call":[]}
         audit: {"calls":"all","keep_days":null,"keep_bytes":null}
+        access_log: {"path":null,"max_bytes":67108864}
         dead_letters: {"max_replays":3,"schedule_seconds":[60,300,900,1800,3600],"key":null}
         telemetry: {"otlp_url":null,"headers":{}}
         manifests: {"tools":[],"personas":[],"skills":[],"jobs":[],"tasks":[]}
+        registry: {"url":"https://registry.modelcontextprotocol.io"}
         env_file: null
         allow_tools: []
         deny_tools: []

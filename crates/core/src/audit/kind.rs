@@ -33,13 +33,15 @@ pub enum AuditKind {
     File,
     /// A server was connected, disconnected or restarted manually.
     Server,
+    /// A job or task was created, changed, started or cancelled.
+    Job,
     /// A request was refused before it became a call.
     Refusal,
 }
 
 impl AuditKind {
     /// Every kind.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::Call,
         Self::Decision,
         Self::Consent,
@@ -54,6 +56,7 @@ impl AuditKind {
         Self::Trust,
         Self::File,
         Self::Server,
+        Self::Job,
         Self::Refusal,
     ];
 
@@ -74,6 +77,7 @@ impl AuditKind {
             Self::Trust => "trust",
             Self::File => "file",
             Self::Server => "server",
+            Self::Job => "job",
             Self::Refusal => "refusal",
         }
     }

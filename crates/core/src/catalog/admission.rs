@@ -14,7 +14,7 @@ use crate::manifest::{AuthHints, Overlay, ToolTerms};
 use crate::schema::{Coverage, Patterns, survey};
 use crate::server::ServerEntry;
 use bytes::{Bytes, BytesMut};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// The maximum number of tools of one server.
@@ -269,11 +269,11 @@ fn expose_all(
     let taken = |name: &str| taken(name) || is_ours(entry, name);
     let known: Vec<Option<String>> =
         candidates.iter().map(|candidate| known(&candidate.own).filter(|name| !taken(name))).collect();
+    let plain_names = plain_names(candidates, &known, entry, naming);
     // A tool that already has a name keeps it, whatever its position in the sort order.
     let mut used: HashSet<String> = known.iter().flatten().cloned().collect();
     let mut names = Vec::with_capacity(candidates.len());
-    for (candidate, known) in candidates.iter().zip(known) {
-        let plain = naming.expose(server, &candidate.own);
+    for ((candidate, known), plain) in candidates.iter().zip(known).zip(plain_names) {
         let name = match known {
             Some(known) => known,
             None if taken(&plain) || used.contains(&plain) => naming.suffixed(&plain, server, &candidate.own),
@@ -284,6 +284,35 @@ fn expose_all(
         }
         used.insert(name.clone());
         names.push(name);
+    }
+    names
+}
+
+/// The plain names of a server's tools. A name that repeats the server is shortened, unless another tool of the server
+/// or the gateway has the short name: before the first tool was shortened, it already was the name of the other one.
+fn plain_names(
+    candidates: &[ToolCandidate<'_>],
+    known: &[Option<String>],
+    entry: &ServerEntry,
+    naming: &Naming,
+) -> Vec<String> {
+    let server = entry.name.as_str();
+    let mut names: Vec<String> =
+        candidates.iter().map(|candidate| naming.expose_tool(server, &candidate.own)).collect();
+    if !candidates.iter().any(|candidate| spelling::begins_with_server(server, &candidate.own)) {
+        return names;
+    }
+    // A tool that has another name already does not need its plain one.
+    let claims =
+        names.iter().zip(known).filter(|(name, known)| known.as_ref().is_none_or(|known| known == *name));
+    let mut claims_of: HashMap<String, usize> = HashMap::new();
+    claims.for_each(|(name, _)| *claims_of.entry(name.clone()).or_default() += 1);
+    for ((name, candidate), known) in names.iter_mut().zip(candidates).zip(known) {
+        let is_shared = claims_of.get(name).is_some_and(|claims| *claims > 1);
+        let is_free = known.as_ref() == Some(name) || !(is_shared || is_ours(entry, name));
+        if !is_free && spelling::begins_with_server(server, &candidate.own) {
+            *name = naming.expose(server, &candidate.own);
+        }
     }
     names
 }

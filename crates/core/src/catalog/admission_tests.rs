@@ -172,6 +172,42 @@ fn no_server_gets_a_reserved_name() {
     assert_eq!(catalog.set_aside.len(), 1);
 }
 
+// First use: 75 of 336 names repeated their server, as in `git_git_status`.
+#[test]
+fn a_repeated_server_name_is_left_out_unless_another_tool_has_the_short_name() {
+    let exposed = |server: &str, tools: &[&str], known: &dyn Fn(&str) -> Option<String>| {
+        let tools: Vec<String> =
+            tools.iter().map(|name| format!(r#"{{"name":"{name}","inputSchema":{{}}}}"#)).collect();
+        let found = discovery(&tools.iter().map(String::as_str).collect::<Vec<_>>());
+        let by = AdmissionContext {
+            naming: &Naming::default(),
+            taken: &|_| false,
+            known,
+            released: &|_| false,
+            max_tools: MAX_TOOLS,
+        };
+        let catalog = admit_by(&Arc::new(entry(server)), &found, by);
+        let is_noted = catalog.set_aside.iter().any(|aside| aside.reason.contains("was taken"));
+        assert!(!is_noted, "{:?}", catalog.set_aside);
+        names(&catalog).iter().map(|name| (*name).to_owned()).collect::<Vec<_>>()
+    };
+    let new = |_: &str| None;
+    assert_eq!(
+        exposed("git", &["git_log", "git_status", "blame"], &new),
+        ["git_blame", "git_log", "git_status"]
+    );
+    // `status` has had the name `git_status` since before names were shortened.
+    assert_eq!(exposed("git", &["git_status", "status"], &new), ["git_git_status", "git_status"]);
+    assert_eq!(exposed("git", &["git-log", "git_log"], &new), ["git_git-log", "git_git_log"]);
+    assert_eq!(exposed("artifact", &["artifact_read"], &new), ["artifact_artifact_read"]);
+    // A tool that was shown under its short name keeps it.
+    let known = |own: &str| match own {
+        "git_status" => Some("git_status".to_owned()),
+        _ => Some("git_status_1".to_owned()),
+    };
+    assert_eq!(exposed("git", &["git_status"], &known), ["git_status"]);
+}
+
 #[test]
 fn a_tool_keeps_its_known_name() {
     let found = discovery(&[

@@ -130,6 +130,9 @@ fn gated(input: &AssemblyInput<'_>) -> CatalogParts {
 struct Assembler<'a> {
     input: AssemblyInput<'a>,
     exposed: HashMap<&'a str, ToolPosition>,
+    /// Discovered tools by the name that repeats their server, if they are exposed under a shorter one. Entries that
+    /// were written for the long name still apply.
+    long_names: HashMap<String, ToolPosition>,
     /// Discovered tools by the server's own name; `None` if several servers have the name.
     bare: HashMap<&'a str, Option<ToolPosition>>,
     /// The tools that shared entries wrap, by the entry's name.
@@ -143,6 +146,7 @@ struct Assembler<'a> {
 impl<'a> Assembler<'a> {
     fn new(input: AssemblyInput<'a>) -> Self {
         let mut exposed = HashMap::new();
+        let mut long_names = HashMap::new();
         let mut bare: HashMap<&str, Option<ToolPosition>> = HashMap::new();
         let has_providers = |manifest: &&Manifest| !manifest.providers.is_empty();
         let served: HashSet<&str> =
@@ -157,6 +161,9 @@ impl<'a> Assembler<'a> {
         for (name, part) in input.base {
             for (index, tool) in part.tools.iter().enumerate() {
                 exposed.entry(&*tool.exposed).or_insert((name.clone(), index));
+                if spelling::begins_with_server(name.as_str(), &tool.name) {
+                    long_names.insert(input.naming.expose(name.as_str(), &tool.name), (name.clone(), index));
+                }
                 if !part.entry.is_own() && unbound.contains(&*tool.name) {
                     let position = (name.clone(), index);
                     bare.entry(&*tool.name).and_modify(|known| *known = None).or_insert(Some(position));
@@ -167,7 +174,8 @@ impl<'a> Assembler<'a> {
         let wrapped = shared.filter_map(|manifest| Some((manifest.name.as_str(), manifest.wrapped()?)));
         let wrapped = wrapped.collect();
         let outcomes = vec![EntryOutcome::Waiting; input.manifests.len()];
-        Self { input, exposed, bare, wrapped, outcomes, renamed: BTreeMap::new(), parts: input.base.clone() }
+        let parts = input.base.clone();
+        Self { input, exposed, long_names, bare, wrapped, outcomes, renamed: BTreeMap::new(), parts }
     }
 
     fn run(mut self) -> Assembly {
@@ -252,6 +260,9 @@ impl<'a> Assembler<'a> {
     fn named(&self, name: &str) -> Option<ToolPosition> {
         let discovered = |position: &ToolPosition| !self.input.base[&position.0].entry.is_own();
         if let Some(position) = self.exposed.get(name).filter(|position| discovered(position)) {
+            return Some(position.clone());
+        }
+        if let Some(position) = self.long_names.get(name).filter(|position| discovered(position)) {
             return Some(position.clone());
         }
         let canonical = name.strip_prefix("mcp.")?;
@@ -495,7 +506,10 @@ impl<'a> Assembler<'a> {
                 }
                 self.behind(server, tool)
             }
-            ProviderKind::Http(_) | ProviderKind::Builtin(_) | ProviderKind::OpenAi { .. } => Backing::Open,
+            ProviderKind::Http(_)
+            | ProviderKind::Builtin(_)
+            | ProviderKind::OpenAi { .. }
+            | ProviderKind::Skill(_) => Backing::Open,
             ProviderKind::Unknown(_) => Backing::Missing,
         });
         backing.collect()
@@ -574,7 +588,11 @@ fn with_tools(base: &ServerCatalog, tools: Vec<Arc<Tool>>, mut notes: Vec<SetAsi
     }
 }
 
-fn virtual_part(entry: Arc<ServerEntry>, tools: Vec<Arc<Tool>>, set_aside: Vec<SetAside>) -> ServerCatalog {
+pub(super) fn virtual_part(
+    entry: Arc<ServerEntry>,
+    tools: Vec<Arc<Tool>>,
+    set_aside: Vec<SetAside>,
+) -> ServerCatalog {
     ServerCatalog {
         entry,
         tool_access: ToolAccess::of(&tools),

@@ -28,9 +28,15 @@ pub(super) fn of_virtual(name: &str, providers: &[ProviderSpec], served: &[[u8; 
     text(&mut hash, name);
     for provider in providers {
         text(&mut hash, &provider.id);
-        if let ProviderKind::Mcp { server, tool } = &provider.kind {
-            text(&mut hash, server.as_str());
-            text(&mut hash, tool);
+        match &provider.kind {
+            ProviderKind::Mcp { server, tool } => {
+                text(&mut hash, server.as_str());
+                text(&mut hash, tool);
+            }
+            ProviderKind::Skill(skill) => {
+                skill.plan.iter().for_each(|plan| value(&mut hash, plan.written()));
+            }
+            _ => {}
         }
     }
     served.iter().for_each(|digest| hash.update(digest));

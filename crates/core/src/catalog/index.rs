@@ -85,7 +85,7 @@ impl NameIndex {
         let mut tools: Vec<_> = self.exposed.values().chain(self.variants.values().flatten()).collect();
         tools.sort_by(|a, b| a.exposed.cmp(&b.exposed));
         let limits: Vec<usize> = name_limits().collect();
-        for tool in tools {
+        for tool in &tools {
             let mut forms = match tool.server.is_virtual() {
                 true => vec![tool.canonical(), tool.name.to_string()],
                 false => spelling::all(tool.server.name.as_str(), &tool.name),
@@ -102,10 +102,24 @@ impl NameIndex {
             for form in forms.into_iter().filter(is_free) {
                 let entry = spellings.entry(form).or_default();
                 if !entry.iter().any(|other| Arc::ptr_eq(other, tool)) {
-                    entry.push(tool.clone());
+                    entry.push((*tool).clone());
                 }
             }
         }
+        add_shortened(&tools, &mut spellings);
         spellings
     }
+}
+
+/// Adds the spellings without a repeated server name. A tool that has such a spelling otherwise keeps it for itself.
+fn add_shortened(tools: &[&Arc<Tool>], spellings: &mut HashMap<String, Vec<Arc<Tool>>>) {
+    let mut added: HashMap<String, Vec<Arc<Tool>>> = HashMap::new();
+    for tool in tools.iter().filter(|tool| !tool.server.is_virtual() && !tool.server.is_own()) {
+        for form in spelling::shortened(tool.server.name.as_str(), &tool.name) {
+            if !RESERVED.contains(&form.as_str()) && !spellings.contains_key(&form) {
+                added.entry(form).or_default().push((*tool).clone());
+            }
+        }
+    }
+    spellings.extend(added);
 }

@@ -34,9 +34,26 @@ impl Default for Naming {
 }
 
 impl Naming {
-    /// The exposed name of a tool or prompt, before name collisions are resolved.
+    /// The exposed name of a prompt, or of a tool with its whole own name, before name collisions are resolved.
     pub fn expose(&self, server: &str, own: &str) -> String {
-        let joined = self.join(server, own);
+        self.cleaned(&self.join(server, own), server, own)
+    }
+
+    /// The exposed name of a tool, before name collisions are resolved: if its own name begins with its server's name,
+    /// that is not repeated. In the dotted style the name is the canonical id, which has the whole own name.
+    pub fn expose_tool(&self, server: &str, own: &str) -> String {
+        let repeats = matches!(
+            self.style,
+            NamingStyle::ServerTool | NamingStyle::McpServerTool | NamingStyle::ServerDoubleTool
+        );
+        match after_server(server, own).filter(|_| repeats) {
+            Some(rest) => self.cleaned(&self.join(server, rest), server, own),
+            None => self.expose(server, own),
+        }
+    }
+
+    /// The name with invalid characters replaced, truncated if it is too long.
+    fn cleaned(&self, joined: &str, server: &str, own: &str) -> String {
         let clean: String = joined.chars().map(|c| if self.is_legal(c) { c } else { '_' }).collect();
         if clean.len() <= self.max_length { clean } else { self.suffixed(&clean, server, own) }
     }
@@ -76,9 +93,54 @@ impl Naming {
     }
 }
 
+/// The part of a tool's own name after its server's name and a separator, if the own name begins with these. Case and
+/// the kind of separator do not matter. The own name that is only the server's name is not shortened: one word, such as
+/// `fetch`, is often the name of a tool of the client.
+pub(super) fn after_server<'a>(server: &str, own: &'a str) -> Option<&'a str> {
+    let is_separator = |byte: u8| matches!(byte, b'_' | b'-' | b'.' | b'/');
+    let is_same = |(a, b): (u8, u8)| a.eq_ignore_ascii_case(&b) || (is_separator(a) && is_separator(b));
+    let (start, rest) = own.as_bytes().split_at_checked(server.len())?;
+    let begins = !start.is_empty() && start.iter().copied().zip(server.bytes()).all(is_same);
+    // Some names have two separators, as in `git__status`.
+    let separators = rest.iter().take(2).take_while(|byte| is_separator(**byte)).count();
+    // The bytes before this position are ASCII, or equal to those of the server's name.
+    let rest = own.get(server.len() + separators..)?;
+    let is_name = rest.chars().next().is_some_and(|first| first.is_ascii_alphanumeric());
+    (begins && separators > 0 && is_name).then_some(rest)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_does_not_repeat_the_server() {
+        let cases = [
+            ("git", "git_status", "git_status", "git__status"),
+            ("git", "git-status", "git_status", "git__status"),
+            ("git", "git.status", "git_status", "git__status"),
+            ("git", "git__status", "git_status", "git__status"),
+            ("GitHub", "github_search", "GitHub_search", "GitHub__search"),
+            ("google-maps", "google_maps_geocode", "google-maps_geocode", "google-maps__geocode"),
+            ("git", "github_status", "git_github_status", "git__github_status"),
+            ("git", "gits", "git_gits", "git__gits"),
+            ("git", "git", "git_git", "git__git"),
+            ("git", "git_", "git_git_", "git__git_"),
+            ("git", "git___x", "git_git___x", "git__git___x"),
+            ("git", "status_git", "git_status_git", "git__status_git"),
+            ("git", "gi", "git_gi", "git__gi"),
+            ("größe", "gröx", "gr__e_gr_x", "gr__e__gr_x"),
+        ];
+        for (server, own, single, double) in cases {
+            let exposed = |style| Naming { style, ..Naming::default() }.expose_tool(server, own);
+            assert_eq!(exposed(NamingStyle::ServerTool), single, "{server} {own}");
+            assert_eq!(exposed(NamingStyle::ServerDoubleTool), double, "{server} {own}");
+        }
+        let exposed = |style| Naming { style, ..Naming::default() }.expose_tool("git", "git_status");
+        assert_eq!(exposed(NamingStyle::McpServerTool), "mcp_git_status");
+        assert_eq!(exposed(NamingStyle::Dotted), "mcp.git.git_status", "the canonical id");
+        assert_eq!(exposed(NamingStyle::Bare), "git_status");
+    }
 
     #[test]
     fn names_follow_the_naming_style() {

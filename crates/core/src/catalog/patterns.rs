@@ -59,7 +59,10 @@ impl ToolPatterns {
 
     /// Like [`Self::match_any`], for a tool of which only the server and the own name are known.
     pub fn match_any_pair(&self, server: &str, own: &str) -> bool {
-        !self.is_empty() && (self.match_own(server, own) || self.match_qualified(server, own))
+        !self.is_empty()
+            && (self.match_own(server, own)
+                || self.match_qualified(server, own)
+                || spelling::any_shortened(server, own, |form| self.globs.is_match(form)))
     }
 
     /// Whether a pattern matches a name that the operator gave the tool or that contains its server's name. For
@@ -77,7 +80,12 @@ impl ToolPatterns {
     fn permit_exposed(&self, tool: &Tool) -> bool {
         // The plain name of another server's tool permits only that tool, also if a caller sees this one under it.
         let exposed = tool.hashed_name.as_deref().unwrap_or(&tool.exposed);
-        let by_server = || spelling::spells_own(exposed, tool.server.name.as_str(), &tool.name);
+        let server = tool.server.name.as_str();
+        // An own name that begins with the server's name has a part that the operator chose.
+        let by_server = || {
+            spelling::spells_own(exposed, server, &tool.name)
+                && !spelling::begins_with_server(server, &tool.name)
+        };
         // `entry_names` holds only names that differ from the exposed name, so if it is empty, all entries gave that
         // name.
         let by_manifest = tool.original.is_some() && tool.entry_names.is_empty();
@@ -100,9 +108,11 @@ impl ToolPatterns {
         spelling::any_own(server, own, |form| self.globs.is_match(form))
     }
 
-    /// Whether a pattern is literally a qualified spelling.
+    /// Whether a pattern is literally a qualified spelling, or a shortened one that clients may see.
     pub(crate) fn equal_qualified(&self, server: &str, own: &str) -> bool {
+        // With dots it could be the canonical id of another tool.
         spelling::any_qualified(server, own, |form| self.equal(form))
+            || spelling::any_shortened(server, own, |form| !form.contains('.') && self.equal(form))
     }
 
     fn match_qualified(&self, server: &str, own: &str) -> bool {
@@ -210,6 +220,40 @@ mod tests {
             assert!(!patterns(&["shop_*"]).match_any(&tool));
             assert!(!patterns(&[]).match_any(&tool));
         }
+    }
+
+    /// A name that repeats its server is shown without the repetition. Rules with either spelling apply.
+    #[test]
+    fn every_form_of_a_shortened_name_matches() {
+        let forms = [
+            "git_push",
+            "git_git_push",
+            "mcp_git_push",
+            "git__push",
+            "mcp.git.push",
+            "mcp.git.git_push",
+            "mcp__git__push",
+            "mcp__git__git_push",
+            "git.push",
+            "git_p*",
+            "git_git_p*",
+        ];
+        for exposed in ["git_push", "git_git_push", "git__push", "mcp_git_push", "mcp.git.git_push"] {
+            let tool = Tool::bare(Arc::new(entry("git")), "git_push", exposed);
+            for form in forms {
+                assert!(patterns(&[form]).match_any(&tool), "{form} as {exposed}");
+            }
+            assert!(!patterns(&["git_pull"]).match_any(&tool) && !patterns(&["hub_*"]).match_any(&tool));
+        }
+        let tool = Tool::bare(Arc::new(entry("git")), "git_push", "git_push");
+        for form in ["git_push", "git_p*", "git_git_push", "git_*", "mcp.git.git_push"] {
+            assert!(patterns(&[form]).permit(&tool), "{form}");
+        }
+        // The canonical id of another tool, which the server may also list.
+        assert!(!patterns(&["mcp.git.push"]).permit(&tool));
+        // The server chose all of this name.
+        let evil = Tool::bare(Arc::new(entry("evil")), "git_push", "evil_git_push");
+        assert!(!patterns(&["git_p*"]).permit(&evil));
     }
 
     #[test]

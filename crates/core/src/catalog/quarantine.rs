@@ -8,6 +8,7 @@
 //! release the keeper admits the server again.
 
 use super::admission::{AdmissionContext, SetAside, ToolCandidate, write_tools};
+use super::spelling;
 use super::tool::Tool;
 use crate::json::{Member, ObjectWriter, RawJson};
 use crate::lint::{HiddenCharacter, find_hidden, visible};
@@ -38,6 +39,7 @@ impl Quarantined {
         let tool = &self.tool;
         let canonical = tool.canonical();
         *tool.exposed == *name
+            || spelling::any_qualified(tool.server.name.as_str(), &tool.name, |form| form == name)
             || [&*tool.name, canonical.as_str()].iter().any(|own| *own == name || visible(own) == name)
     }
 }
@@ -56,7 +58,7 @@ pub(super) fn quarantine(
     }
     candidates.retain(|candidate| {
         let Some(why) = suspicion(candidate) else { return true };
-        let exposed = by.naming.expose(entry.name.as_str(), &candidate.own);
+        let exposed = by.naming.expose_tool(entry.name.as_str(), &candidate.own);
         let (tools, _) = write_tools(entry, vec![candidate.clone()], vec![exposed]);
         let Some(tool) = tools.into_iter().next() else { return true };
         if (by.released)(&tool) {

@@ -5,6 +5,7 @@ use super::bounds::{Backing, ToolAccess};
 use super::derived::DerivedData;
 use super::index::{Lookup, NameIndex};
 use super::listing::{ListBytes, ListKind};
+use super::skills::SkillSet;
 use super::sorted::SortedTools;
 use super::tool::Tool;
 use crate::json::RawJson;
@@ -22,6 +23,7 @@ pub struct Catalog {
     servers: BTreeMap<ServerName, Arc<ServerCatalog>>,
     index: NameIndex,
     own_prompts: Arc<[OwnPrompt]>,
+    skills: Arc<SkillSet>,
     /// The conditions on which views differ, besides servers, personas and rules.
     pub(crate) conditions: Vec<ViewCondition>,
     /// The lists of each view.
@@ -43,6 +45,7 @@ impl Catalog {
             servers,
             index,
             own_prompts: Arc::default(),
+            skills: Arc::default(),
             conditions,
             lists: Mutex::default(),
             mcp_data: Mutex::default(),
@@ -57,14 +60,35 @@ impl Catalog {
     pub fn with_prompts(mut self, prompts: Arc<[OwnPrompt]>) -> Self {
         for prompt in prompts.iter() {
             if let PromptAudience::Groups(groups) = prompt.audience() {
-                let condition = ViewCondition::Groups(groups.clone());
-                if !self.conditions.contains(&condition) {
-                    self.conditions.push(condition);
-                }
+                self.add_groups(groups);
             }
         }
         self.own_prompts = prompts;
         self
+    }
+
+    /// The same snapshot with skills.
+    #[must_use]
+    pub fn with_skills(mut self, skills: Arc<SkillSet>) -> Self {
+        skills
+            .all()
+            .iter()
+            .filter_map(|skill| skill.groups.as_ref())
+            .for_each(|groups| self.add_groups(groups));
+        self.skills = skills;
+        self
+    }
+
+    fn add_groups(&mut self, groups: &[String]) {
+        let condition = ViewCondition::Groups(groups.to_vec());
+        if !self.conditions.contains(&condition) {
+            self.conditions.push(condition);
+        }
+    }
+
+    /// The skills, without permission checks.
+    pub fn skill_set(&self) -> &Arc<SkillSet> {
+        &self.skills
     }
 
     /// The prompts of the gateway's own, without permission checks.

@@ -1,7 +1,7 @@
 //! All spellings of a tool's name. Lookups, rules, allow and deny lists, pins and personas compare with these, so that
 //! no rule depends on the configured naming style.
 
-use super::naming::{Naming, NamingStyle};
+use super::naming::{Naming, NamingStyle, after_server};
 
 /// The prefix and the separator between server and tool name, for every accepted form.
 const FORMS: [(&str, &str); 6] =
@@ -12,11 +12,27 @@ const USUAL_LENGTH: usize = 64;
 
 /// Whether `fits` accepts any spelling that contains the server's name. All spellings share one buffer, because whole
 /// catalogs are compared with this.
-pub(crate) fn any_qualified(server: &str, own: &str, mut fits: impl FnMut(&str) -> bool) -> bool {
-    let mut form = String::with_capacity(server.len() + own.len() + 8);
+pub(crate) fn any_qualified(server: &str, own: &str, fits: impl FnMut(&str) -> bool) -> bool {
+    any_joined(server, own, own, fits)
+}
+
+/// Whether `fits` accepts any spelling that contains the server's name once, for an own name that begins with it too.
+/// Another tool of the server may have the same spelling as its qualified one.
+pub(crate) fn any_shortened(server: &str, own: &str, fits: impl FnMut(&str) -> bool) -> bool {
+    after_server(server, own).is_some_and(|rest| any_joined(server, rest, own, fits))
+}
+
+/// Whether the own name of a tool begins with its server's name.
+pub(crate) fn begins_with_server(server: &str, own: &str) -> bool {
+    after_server(server, own).is_some()
+}
+
+/// Tries all forms of a server's name and a part of the own name.
+fn any_joined(server: &str, part: &str, own: &str, mut fits: impl FnMut(&str) -> bool) -> bool {
+    let mut form = String::with_capacity(server.len() + part.len() + 8);
     FORMS.iter().any(|(before, between)| {
         form.clear();
-        [before, server, between, own].iter().for_each(|part| form.push_str(part));
+        [before, server, between, part].iter().for_each(|part| form.push_str(part));
         fits(&form) || any_cleaned(&form, server, own, &mut fits)
     })
 }
@@ -62,9 +78,34 @@ pub(crate) fn all(server: &str, own: &str) -> Vec<String> {
     spellings
 }
 
+/// The spellings of [`any_shortened`].
+pub(crate) fn shortened(server: &str, own: &str) -> Vec<String> {
+    let mut spellings: Vec<String> = Vec::new();
+    any_shortened(server, own, |form| {
+        spellings.push(form.to_owned());
+        false
+    });
+    spellings
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn shortened_names_are_among_the_spellings() {
+        let long = format!("git_{}", "x".repeat(80));
+        for own in ["git_status", "git-status", "git.status now", long.as_str()] {
+            for style in [NamingStyle::ServerTool, NamingStyle::McpServerTool, NamingStyle::ServerDoubleTool]
+            {
+                let naming = Naming { style, ..Naming::default() };
+                let exposed = naming.expose_tool("git", own);
+                assert!(shortened("git", own).contains(&exposed), "{exposed}");
+                assert!(all("git", own).contains(&naming.expose("git", own)), "the name before stays");
+            }
+        }
+        assert!(shortened("git", "status").is_empty());
+    }
 
     #[test]
     fn every_style_is_among_the_spellings() {

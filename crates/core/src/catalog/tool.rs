@@ -7,11 +7,12 @@ use crate::answerer::Answerer;
 use crate::effects::{self, Effect};
 use crate::json::RawJson;
 use crate::lint::{self, LintSubject};
-use crate::manifest::{SafetyLevel, ToolTerms};
+use crate::manifest::{ProviderKind, SafetyLevel, ToolTerms};
 use crate::names::ServerName;
 use crate::own_names;
 use crate::schema::{Objection, PublicSchema};
 use crate::server::{ServerEntry, SideEffects};
+use crate::skill::Skill;
 use crate::weigh;
 use std::sync::{Arc, OnceLock};
 
@@ -119,7 +120,12 @@ impl Tool {
             if self.server.is_virtual() {
                 return super::digest::of_virtual(&self.name, &self.terms.providers, &words);
             }
-            let hidden = self.injected.as_ref().map(|injected| injected.digest_text()).unwrap_or_default();
+            let mut hidden = self.injected.as_deref().map(Injected::digest_text).unwrap_or_default();
+            // What was decided about a tool in one folder does not apply to a server of that name in another one.
+            if let Some(folder) = &self.server.folder {
+                hidden.push('\0');
+                hidden.push_str(folder);
+            }
             super::digest::of(&self.name, &self.definition, &hidden)
         })
     }
@@ -153,6 +159,17 @@ impl Tool {
     /// Whether it is one of the meta tools, which are listed only in `search` mode.
     pub fn is_meta(&self) -> bool {
         self.server.is_own() && own_names::is_meta(&self.name)
+    }
+
+    /// The skill that it runs, or that it represents in a search.
+    pub fn skill(&self) -> Option<&Arc<Skill>> {
+        if !self.server.is_virtual() {
+            return None;
+        }
+        self.terms.providers.iter().find_map(|provider| match &provider.kind {
+            ProviderKind::Skill(skill) => Some(skill),
+            _ => None,
+        })
     }
 
     /// How well its definition describes it to a model, from 0 to 100.
@@ -256,5 +273,17 @@ mod tests {
         };
         let digest: String = tool.digest().iter().map(|byte| format!("{byte:02x}")).collect();
         assert_eq!(digest, "c46151b3a9cbd3377062f09e9fe0a774b536069c6845b209bc1e9f207e036617");
+    }
+
+    /// A held call, a consent or a pin must not apply to the server that has the same name in another folder.
+    #[test]
+    fn the_digest_depends_on_the_folder_of_the_server() {
+        let digest = |folder: Option<&str>| {
+            let server = ServerEntry { folder: folder.map(Into::into), ..entry("db") };
+            *Tool::bare(Arc::new(server), "query", "db_query").digest()
+        };
+        assert_eq!(digest(Some("/projects/a")), digest(Some("/projects/a")));
+        assert_ne!(digest(Some("/projects/a")), digest(Some("/projects/b")));
+        assert_ne!(digest(Some("/projects/a")), digest(None));
     }
 }

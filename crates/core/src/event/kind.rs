@@ -70,12 +70,26 @@ words! {
         JobFailed = "job.failed",
         /// A job was cancelled.
         JobCancelled = "job.cancelled",
+        /// A run of a job waits for a person.
+        JobHeld = "job.held",
+        /// A job was due and did not run.
+        JobMissed = "job.missed",
+        /// A job is escalated by its policy.
+        JobEscalated = "job.escalated",
+        /// The schedule of a job was paused.
+        JobPaused = "job.paused",
+        /// The schedule of a job was resumed.
+        JobResumed = "job.resumed",
+        /// The state of a task changed.
+        TaskChanged = "task.changed",
         /// A skill runs.
         SkillStarted = "skill.started",
         /// A step of a skill ended.
         SkillStep = "skill.step",
         /// A skill succeeded.
         SkillSucceeded = "skill.succeeded",
+        /// A skill ended because a step waits for a person.
+        SkillHeld = "skill.held",
         /// A skill failed.
         SkillFailed = "skill.failed",
         /// The tools, prompts or resources of a server changed.

@@ -3,6 +3,7 @@
 use super::signature::{cut, signature};
 use crate::catalog::Tool;
 use crate::json::{ObjectWriter, RawJson};
+use crate::skill::Skill;
 use crate::weigh::tokens_within;
 
 /// A search hit.
@@ -67,6 +68,10 @@ fn first_lines(
     let Some(lines) = (0..DETAILS.len()).map(lines).find(|lines| fits(lines, notes, budget)) else {
         return (hits.iter().map(|hit| hit.tool.exposed.to_string()).collect(), false);
     };
+    // A skill without a plan has instructions and no definition.
+    if instructions_of(best.tool).is_some() {
+        return (lines, false);
+    }
     // With the full definition, no signature is needed, and the other hits need less detail.
     let mut in_full = lines.clone();
     for (line_of, hit) in in_full.iter_mut().zip(hits) {
@@ -108,15 +113,26 @@ fn written(lines: &[String], notes: &str) -> String {
 
 fn line(hit: &AnswerHit<'_>, (characters, optional): (usize, usize)) -> String {
     let tool = hit.tool;
-    let head = format!("{} {}", signature(tool, optional), label(hit));
+    let head = match instructions_of(tool) {
+        Some(skill) => format!("{} {} read {}", skill.name, label(hit), skill.uri()),
+        None => format!("{} {}", signature(tool, optional), label(hit)),
+    };
     match tool.description().filter(|_| characters > 0) {
         Some(text) if !text.trim().is_empty() => format!("{head} {}", cut(&text, characters)),
         _ => head,
     }
 }
 
-/// The server's name, unless the tool's name contains it, and the score.
+/// The skill without a plan that a hit represents: it is read, not called.
+fn instructions_of(tool: &Tool) -> Option<&Skill> {
+    tool.skill().map(|skill| &**skill).filter(|skill| !skill.is_tool())
+}
+
+/// The server's name, unless the tool's name contains it, or that it is a skill, and the score.
 fn label(AnswerHit { tool, score }: &AnswerHit<'_>) -> String {
+    if tool.skill().is_some() {
+        return format!("[skill, {score:.2}]");
+    }
     let server = tool.server.name.as_str();
     match tool.exposed.starts_with(server) {
         true => format!("[{score:.2}]"),

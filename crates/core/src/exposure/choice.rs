@@ -2,7 +2,7 @@
 
 use super::Mode;
 use crate::catalog::ToolPatterns;
-use crate::clients::{ClientFamily, family, own_name};
+use crate::clients::{ClientFamily, ListHandling, family, own_name};
 use crate::persona::is_same_name;
 use globset::{Glob, GlobMatcher};
 use std::collections::BTreeMap;
@@ -26,6 +26,8 @@ pub struct ExposureTerms {
     pub search_limit: usize,
     /// The token budget for definitions in `auto` mode.
     pub tool_tokens: u32,
+    /// The token budget for definitions in `auto` mode, for programs that were built with an SDK.
+    pub sdk_tokens: u32,
     /// The token budget for the answer to a search.
     pub answer_tokens: u32,
     key: u64,
@@ -41,6 +43,7 @@ impl Default for ExposureTerms {
             description_limit: 100,
             search_limit: 10,
             tool_tokens: 10_000,
+            sdk_tokens: 100_000,
             answer_tokens: 500,
             key: 0,
         }
@@ -130,6 +133,11 @@ pub enum Reason {
     Setting,
     /// The client defers tools on its own.
     Defers(&'static str),
+    /// The client was built with an SDK, and all definitions fit into the budget of such clients.
+    Sdk(&'static str, u32),
+    /// The client was built with an SDK, and the definitions do not fit into the budget of such clients; the size is
+    /// relative to the other budget.
+    OverSdk(Size, u32, u32),
     /// The size of the catalog relative to the token budget.
     Budget(Size, u32),
 }
@@ -141,6 +149,14 @@ impl std::fmt::Display for Reason {
             Self::Persona(name) => write!(f, "`exposure.personas` sets it for `{name}`"),
             Self::Setting => f.write_str("`exposure.mode` sets it"),
             Self::Defers(word) => write!(f, "the client (`{word}`) defers tools on its own"),
+            Self::Sdk(word, most) => {
+                let why = "is a program, and all definitions fit into `exposure.sdk_tokens`";
+                write!(f, "the client (`{word}`) {why} ({most})")
+            }
+            Self::OverSdk(size, most, sdk_most) => {
+                let other = Self::Budget(*size, *most);
+                write!(f, "the definitions do not fit into `exposure.sdk_tokens` ({sdk_most}), and {other}")
+            }
             Self::Budget(Size::Small, most) => {
                 write!(f, "all definitions fit into `exposure.tool_tokens` ({most})")
             }
@@ -155,12 +171,12 @@ impl std::fmt::Display for Reason {
 }
 
 /// Chooses the mode: the setting for the client, then for the persona, then the general one; for `auto`, by what the
-/// client supports and by size. `size` is only called if it decides.
+/// client supports and by size. `size` computes the size relative to a token budget, and is only called if it decides.
 pub fn choose(
     terms: &ExposureTerms,
     client: &str,
     persona: Option<&str>,
-    size: impl FnOnce() -> Size,
+    size: impl Fn(u32) -> Size,
 ) -> ModeChoice {
     let family = family(client);
     let of_client = terms.for_client(client, family);
@@ -180,16 +196,28 @@ pub fn choose(
     if let Some((mode, reason)) = said {
         return ModeChoice { mode, reason };
     }
-    if let Some(family) = family.filter(|family| family.defers) {
-        return ModeChoice { mode: Mode::Full, reason: Reason::Defers(family.word) };
-    }
-    let size = size();
+    let (tool_tokens, sdk_tokens) = (terms.tool_tokens, terms.sdk_tokens);
+    let is_program = match family.map(|family| (family.listing, family.word)) {
+        Some((ListHandling::Defers, word)) => {
+            return ModeChoice { mode: Mode::Full, reason: Reason::Defers(word) };
+        }
+        Some((ListHandling::Program, word)) if size(sdk_tokens) == Size::Small => {
+            return ModeChoice { mode: Mode::Full, reason: Reason::Sdk(word, sdk_tokens) };
+        }
+        Some((ListHandling::Program, _)) => true,
+        Some((ListHandling::Lists, _)) | None => false,
+    };
+    let size = size(tool_tokens);
     let mode = match size {
         Size::Small => Mode::Full,
         Size::Medium => Mode::Summary,
         Size::Large => Mode::Search,
     };
-    ModeChoice { mode, reason: Reason::Budget(size, terms.tool_tokens) }
+    let reason = match is_program && size != Size::Small {
+        true => Reason::OverSdk(size, tool_tokens, sdk_tokens),
+        false => Reason::Budget(size, tool_tokens),
+    };
+    ModeChoice { mode, reason }
 }
 
 #[cfg(test)]
@@ -219,7 +247,7 @@ mod tests {
             ("claude-code", None, Mode::Summary),
         ];
         for (client, persona, expected) in cases {
-            let choice = choose(&terms, client, persona, || Size::Large);
+            let choice = choose(&terms, client, persona, |_| Size::Large);
             assert_eq!(choice.mode, expected, "{client} {persona:?}: {}", choice.reason);
         }
     }
@@ -266,8 +294,27 @@ mod tests {
         for (size, expected) in
             [(Size::Small, Mode::Full), (Size::Medium, Mode::Summary), (Size::Large, Mode::Search)]
         {
-            assert_eq!(choose(&terms, "some-client", None, || size).mode, expected);
-            assert_eq!(choose(&terms, "codex-mcp-client", None, || size).mode, Mode::Full);
+            assert_eq!(choose(&terms, "some-client", None, |_| size).mode, expected);
+            assert_eq!(choose(&terms, "codex-mcp-client", None, |_| size).mode, Mode::Full);
+        }
+    }
+
+    // First use: programs that were built with an SDK saw 5 tools instead of 337, and did not learn why.
+    #[test]
+    fn programs_get_all_definitions_within_their_own_budget() {
+        let terms = ExposureTerms::default();
+        let of_tokens = |tokens: u32| move |most: u32| if tokens <= most { Size::Small } else { Size::Large };
+        let cases = [
+            ("mcp", 60_000, Mode::Full, "`exposure.sdk_tokens` (100000)"),
+            ("mcp", 200_000, Mode::Search, "`exposure.sdk_tokens` (100000), and not even summaries"),
+            ("mcp-inspector", 200_000, Mode::Full, "defers"),
+            ("some-client", 60_000, Mode::Search, "`exposure.tool_tokens` (10000)"),
+            ("mcp", 5_000, Mode::Full, "`exposure.sdk_tokens` (100000)"),
+        ];
+        for (client, tokens, mode, reason) in cases {
+            let choice = choose(&terms, client, None, of_tokens(tokens));
+            assert_eq!(choice.mode, mode, "{client} {tokens}");
+            assert!(choice.reason.to_string().contains(reason), "{}", choice.reason);
         }
     }
 

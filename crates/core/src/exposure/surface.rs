@@ -202,10 +202,10 @@ impl ModeCosts {
 }
 
 /// How much of a caller's tools fits into the budget. Stops counting as soon as that is known.
-pub(super) fn size(catalog: &Catalog, caller: &Caller, terms: &ExposureTerms) -> Size {
+pub(super) fn size(catalog: &Catalog, caller: &Caller, terms: &ExposureTerms, budget: u32) -> Size {
     let fits = |cost: &dyn Fn(&Tool) -> u32| {
         let mut tools = catalog.tools(caller);
-        tools.try_fold(terms.tool_tokens, |left, tool| left.checked_sub(cost(tool))).is_some()
+        tools.try_fold(budget, |left, tool| left.checked_sub(cost(tool))).is_some()
     };
     if fits(&Tool::token_cost) {
         return Size::Small;

@@ -47,7 +47,7 @@ pub struct CatalogView {
 
 #[derive(Debug, Default)]
 struct ViewState {
-    sizes: Vec<(u64, Size)>,
+    sizes: Vec<((u64, u32), Size)>,
     lists: Vec<(ShapeKey, Arc<ListBytes>)>,
 }
 
@@ -57,14 +57,14 @@ impl Catalog {
         self.views().get_or_compute(Views::default).of(self.view_key(caller))
     }
 
-    /// The size of a view relative to the budget; computed once.
-    pub fn size_of(&self, view: &CatalogView, caller: &Caller, terms: &ExposureTerms) -> Size {
+    /// The size of a view relative to a token budget; computed once.
+    pub fn size_of(&self, view: &CatalogView, caller: &Caller, terms: &ExposureTerms, budget: u32) -> Size {
         let mut state = lock(&view.state);
-        let key = terms.key();
+        let key = (terms.key(), budget);
         if let Some((_, known)) = state.sizes.iter().find(|(known, _)| *known == key) {
             return *known;
         }
-        let found = size(self, caller, terms);
+        let found = size(self, caller, terms, budget);
         // Terms change with the configuration, so old ones are no longer used.
         if state.sizes.len() >= MAX_SHAPES {
             state.sizes.clear();

@@ -8,6 +8,7 @@
 
 mod auth;
 mod provider;
+mod skill_tool;
 mod terms;
 mod version;
 
@@ -15,6 +16,7 @@ pub use crate::answerer::{ApprovalBy, ConsentTerm};
 pub use auth::{AuthHints, CredentialNeed, CredentialVariable};
 pub use provider::{HttpMethod, HttpRequest, Mapping, ProviderKind, ProviderSpec};
 pub use semver::Version;
+pub use skill_tool::skill_tool_name;
 pub use terms::{Parallel, ToolTerms};
 pub use version::read_version;
 

@@ -3,6 +3,8 @@
 use super::AuthHints;
 use crate::names::ServerName;
 use crate::secret::SecretText;
+use crate::skill::Skill;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// One provider of a tool. Its identity is its position in the list, so one kind may occur twice.
@@ -32,7 +34,7 @@ impl ProviderSpec {
             return Some(own);
         }
         match self.kind {
-            ProviderKind::Mcp { .. } | ProviderKind::Builtin(_) => None,
+            ProviderKind::Mcp { .. } | ProviderKind::Builtin(_) | ProviderKind::Skill(_) => None,
             ProviderKind::Http(_) | ProviderKind::OpenAi { .. } | ProviderKind::Unknown(_) => tool,
         }
     }
@@ -59,6 +61,8 @@ pub enum ProviderKind {
         /// The system prompt.
         prompt: Option<String>,
     },
+    /// A skill, whose steps the gateway runs.
+    Skill(Arc<Skill>),
     /// An unknown kind; it never serves a call and reports an error.
     Unknown(String),
 }

@@ -1,13 +1,15 @@
 //! The part of the catalog that a caller may see: lookups and lists with the permission decision applied.
 
 use super::{Permission, ServerVisibility};
-use super::{extent, on_item, on_own_prompt, on_tool, tools_extent};
+use super::{extent, on_item, on_own_prompt, on_skill, on_tool, tools_extent};
 use crate::caller::Caller;
 use crate::catalog::{
     Catalog, CatalogItem, ListBytes, ListKind, Lookup, ServerCatalog, SortedView, Tool, ViewCondition,
 };
 use crate::json::RawJson;
+use crate::names::ServerName;
 use crate::own_prompt::OwnPrompt;
+use crate::skill::{Skill, SkillFile, find_file};
 use bytes::{Bytes, BytesMut};
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -84,6 +86,25 @@ impl Catalog {
         self.own_prompts().iter().filter(|prompt| granted(on_own_prompt(caller, prompt)))
     }
 
+    /// The skills that a caller may see, sorted by name. A persona's own skill shadows the shared one of its name.
+    pub fn skills<'a>(&'a self, caller: &'a Caller) -> impl Iterator<Item = &'a Arc<Skill>> {
+        let mut last: Option<&str> = None;
+        let visible = self.skill_set().all().iter().filter(|skill| granted(on_skill(caller, skill)));
+        visible.filter(move |skill| last.replace(&skill.name) != Some(skill.name.as_str()))
+    }
+
+    /// Finds a skill that a caller may see.
+    pub fn skill<'a>(&'a self, name: &str, caller: &'a Caller) -> Option<&'a Arc<Skill>> {
+        self.skills(caller).find(|skill| skill.name == name)
+    }
+
+    /// Finds a file of a skill by its URI.
+    pub fn skill_file<'a>(&'a self, uri: &str, caller: &'a Caller) -> Option<(&'a Skill, &'a SkillFile)> {
+        let name = uri.strip_prefix("skill://")?.split('/').next()?;
+        let skill = self.skill(name, caller)?;
+        find_file(uri, &skill.files, &skill.name).map(|file| (&**skill, file))
+    }
+
     /// Finds a server's prompt by its exposed name, or by its own name if only one server has it.
     pub fn prompt<'a>(&'a self, name: &str, caller: &'a Caller) -> Option<&'a CatalogItem> {
         let visible = || {
@@ -108,13 +129,20 @@ impl Catalog {
         if !claimants.is_empty() {
             return claimants;
         }
-        // Servers may serve resources that they do not list, so ask all that declare resources. A persona that names
-        // individual items does not include unlisted ones.
-        let speaks = |server: &ServerCatalog| {
-            server.capabilities.as_ref().is_some_and(|c| c.member("resources").is_some())
-        };
-        let whole = |server: &ServerCatalog| extent(caller, &server.entry) == ServerVisibility::Whole;
-        self.visible(caller).filter(|server| whole(server) && speaks(server)).collect()
+        self.visible(caller).filter(|server| may_serve_unlisted(caller, server)).collect()
+    }
+
+    /// Whether one server may have a resource, whatever other servers list: it lists it or a template that could match
+    /// it, or may serve it unlisted.
+    pub fn may_have_resource(&self, server: &ServerName, uri: &str, caller: &Caller) -> bool {
+        let Some(server) = self.servers().get(server) else { return false };
+        if extent(caller, &server.entry) == ServerVisibility::Nothing {
+            return false;
+        }
+        let resources = server.resources.iter().filter(|offer| &*offer.key == uri);
+        let templates = server.templates.iter().filter(|offer| could_match(&offer.key, uri));
+        resources.chain(templates).any(|offer| granted(on_item(caller, offer)))
+            || may_serve_unlisted(caller, server)
     }
 
     /// The server that lists a resource or template under exactly this key.
@@ -153,6 +181,9 @@ impl Catalog {
             others = !text.is_empty();
             texts.push(text);
         }
+        let skills = self.skill_texts(kind, caller, &mut seen);
+        others |= !skills.is_empty();
+        texts.push(skills);
         for server in self.visible(caller) {
             let text = text_of(kind, server, caller, &mut seen);
             others |= !text.is_empty() && !server.entry.is_own();
@@ -168,6 +199,24 @@ impl Catalog {
         }
         lists.insert(view, list.clone());
         list
+    }
+
+    /// The definitions of skills in a list: as prompts, and their files as resources.
+    fn skill_texts<'a>(&'a self, kind: ListKind, caller: &'a Caller, seen: &mut HashSet<&'a str>) -> Bytes {
+        let mut definitions: Vec<RawJson> = Vec::new();
+        for skill in self.skills(caller) {
+            match kind {
+                ListKind::Prompts if seen.insert(&skill.name) => definitions.push(skill.prompt_definition()),
+                ListKind::Resources => {
+                    // The first file has the instructions.
+                    let about = std::iter::once(skill.about()).chain(std::iter::repeat(None));
+                    let files = skill.files.iter().zip(about);
+                    definitions.extend(files.map(|(file, about)| file.definition(&skill.name, about)));
+                }
+                ListKind::Prompts | ListKind::Tools | ListKind::Templates => {}
+            }
+        }
+        joined(definitions.iter().map(RawJson::as_bytes))
     }
 
     /// The `_mcp_data` of a caller's view, built once per view and snapshot.
@@ -218,6 +267,13 @@ fn meets(caller: &Caller, condition: &ViewCondition) -> bool {
 
 fn granted(permission: Permission) -> bool {
     permission == Permission::Granted
+}
+
+/// Whether a server may have resources for a caller that it does not list. Servers may serve such, so all that declare
+/// resources are asked. A persona that names individual items does not include unlisted ones.
+fn may_serve_unlisted(caller: &Caller, server: &ServerCatalog) -> bool {
+    let speaks = server.capabilities.as_ref().is_some_and(|c| c.member("resources").is_some());
+    speaks && extent(caller, &server.entry) == ServerVisibility::Whole
 }
 
 /// Joins the definitions of one server. A key that several servers have is listed once, for the server asked first.

@@ -239,6 +239,7 @@ pub fn kind_of(provider: &ProviderSpec) -> &str {
         ProviderKind::Http(_) => "http",
         ProviderKind::Builtin(_) => "builtin",
         ProviderKind::OpenAi { .. } => "openai",
+        ProviderKind::Skill(_) => "skill",
         ProviderKind::Unknown(kind) => kind,
     }
 }

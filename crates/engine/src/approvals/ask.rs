@@ -181,7 +181,8 @@ impl Approvals {
             HeldState::Done | HeldState::Failed => return Err(already_run(&held)),
         }
         let mut incoming = waiting.again();
-        incoming.caller = match self.caller_of(&held).await {
+        let folder = incoming.caller.folder.clone();
+        incoming.caller = match self.caller_of(&held, folder).await {
             // The request still waits, so the headers that came with it are still available.
             Ok(caller) => {
                 let forwarded = incoming.caller.forwarded.clone();
@@ -222,7 +223,7 @@ fn waiting_progress(waited: u64, held: &HeldCall) -> RawJson {
 }
 
 /// The error for the caller when a person rejects the call.
-fn rejection(held: &HeldCall) -> DecisionFault {
+pub(super) fn rejection(held: &HeldCall) -> DecisionFault {
     let by = held.decided_by.as_deref().unwrap_or("an approver");
     DecisionFault::Rejected(match held.decision_note.as_deref().filter(|note| !note.is_empty()) {
         Some(reason) => format!("rejected by {by}: {reason}"),

@@ -139,8 +139,9 @@ impl Approvals {
         if held.state != HeldState::Approved || held.kind != HeldKind::Approval {
             return;
         }
-        if has_waiter {
-            // The waiting request claims the call at once, unless its client disconnects at this moment.
+        if has_waiter || self.store.is_shared() {
+            // The waiting request, here or on another gateway, claims the call at once, unless its client disconnects at
+            // this moment.
             self.run_unless_taken(held.id);
         } else {
             self.run_later(held.clone());

@@ -9,6 +9,7 @@ mod ask;
 mod claim;
 mod consents;
 mod decide;
+mod elsewhere;
 mod form;
 mod plans;
 mod rights;

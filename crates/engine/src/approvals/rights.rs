@@ -56,8 +56,14 @@ impl Approvals {
         self.deferred.reason(held.id)
     }
 
-    /// The caller of a held call with their current rights, if they may still use its tool.
-    pub(super) async fn caller_of(&self, held: &HeldCall) -> Result<Arc<Caller>, CannotRun> {
+    /// The caller of a held call with their current rights, if they may still use its tool. `folder` is the folder of
+    /// the client that waits for the call. It does not come from the server, whose name may belong to a server of
+    /// another folder by now; so a call of a folder's server fails if its client is gone.
+    pub(super) async fn caller_of(
+        &self,
+        held: &HeldCall,
+        folder: Option<Arc<str>>,
+    ) -> Result<Arc<Caller>, CannotRun> {
         let caller = match self.roster.rights(AbsentCaller::of_held(held)).await {
             Rights::Known(caller) => caller,
             Rights::Gone => return Err(CannotRun::Never(rights_gone(&held.exposed, &held.user))),
@@ -67,6 +73,7 @@ impl Approvals {
         if tools.is_empty() {
             return Err(self.later(held, format!("`{}` is not offered at the moment", held.exposed)));
         }
+        let caller = Arc::new(Caller { folder, ..Caller::clone(&caller) });
         match tools.iter().any(|tool| on_tool(&caller, tool) == Permission::Granted) {
             true => Ok(caller),
             false => Err(CannotRun::Never(rights_gone(&held.exposed, &held.user))),

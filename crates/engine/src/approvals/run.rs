@@ -23,7 +23,7 @@ impl Approvals {
     /// Runs an approved call as its original caller, with the rights that caller has now. If something is missing,
     /// the call stays approved and is tried again later.
     pub(super) async fn run_held(self: &Arc<Self>, held: HeldCall) -> Result<Answer, Problem> {
-        let caller = match self.caller_of(&held).await {
+        let caller = match self.caller_of(&held, None).await {
             Ok(caller) => self.check_server_of(&held).map(|()| caller),
             Err(not_now) => Err(not_now),
         };

@@ -31,6 +31,11 @@ impl WaitingRoom {
         DecisionWaiter { room: self.clone(), id, decision }
     }
 
+    /// The held calls whose decisions are awaited.
+    pub(super) fn awaited(&self) -> Vec<Uuid> {
+        self.waiting().keys().copied().collect()
+    }
+
     /// Notifies the requests that wait for this decision, and returns whether there was any.
     pub(super) fn notify(&self, held: &HeldCall) -> bool {
         let waiting = self.waiting().remove(&held.id).unwrap_or_default();

@@ -46,6 +46,8 @@ pub(crate) struct DispatchOptions {
     pub(crate) planned: ServesPlanStep,
     /// The caller's deadline, which comes before the tool's own.
     pub(crate) timeout: Option<Duration>,
+    /// How long the steps of a skill wait for a person's approval; `None` for the configured time.
+    pub(crate) approval_wait: Option<Duration>,
     /// Collects the failed attempts of the call.
     pub(crate) attempts: AttemptLog,
 }

@@ -16,6 +16,7 @@ use crate::own::OwnTools;
 use crate::routing::Routing;
 use crate::server_table::ServerTable;
 use crate::shared_state::SharedState;
+use crate::skills::Skills;
 use crate::terms::SharedTerms;
 use crate::trace::Tracing;
 use std::sync::{Arc, Mutex};
@@ -39,6 +40,7 @@ pub struct CallPipeline {
     pub(super) exposure: Arc<Exposure>,
     pub(super) own_tools: Arc<OwnTools>,
     pub(super) routing: Arc<Routing>,
+    pub(super) skills: Arc<Skills>,
     pub(super) files: Arc<CallerFiles>,
     pub(super) health: Arc<HealthMonitor>,
     pub(super) audit: Arc<AuditLog>,
@@ -70,6 +72,7 @@ pub(crate) struct PipelineParts {
     pub(crate) exposure: Arc<Exposure>,
     pub(crate) own_tools: Arc<OwnTools>,
     pub(crate) routing: Arc<Routing>,
+    pub(crate) skills: Arc<Skills>,
     pub(crate) files: Arc<CallerFiles>,
     pub(crate) health: Arc<HealthMonitor>,
     pub(crate) audit: Arc<AuditLog>,
@@ -105,6 +108,7 @@ impl CallPipeline {
             exposure: parts.exposure,
             own_tools: parts.own_tools,
             routing: parts.routing,
+            skills: parts.skills,
             files: parts.files,
             health: parts.health,
             audit: parts.audit,

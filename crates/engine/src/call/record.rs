@@ -8,6 +8,7 @@ use super::undelivered::Undelivered;
 use super::unrecorded::Disclosure;
 use crate::answer::Answer;
 use crate::approvals::ApprovedCall;
+use crate::call_metrics::MetricOutcome;
 use crate::dead_letters::{FailedCall, PersonApproval};
 use crate::files::FileGrant;
 use crate::health::{CallSample, ending_of, with_provider_id};
@@ -206,6 +207,7 @@ impl CallRecord {
             inner_approvals,
             planned,
             timeout: None,
+            approval_wait: None,
             attempts: self.attempts.clone(),
         }
     }
@@ -347,7 +349,7 @@ impl CallRecord {
         self.closed = true;
         let now = Instant::now();
         let took = now.saturating_duration_since(self.started);
-        self.pipeline.metrics.count(answer, took);
+        self.pipeline.metrics.count(MetricOutcome::of(answer), took, self.tool.as_deref());
         self.note_health(answer, now);
         let end = CallEnd::of(answer);
         self.emit_end(&end, took);
@@ -499,7 +501,7 @@ impl Drop for CallRecord {
         // The client disconnected or cancelled the call.
         self.closed = true;
         let took = self.started.elapsed();
-        self.pipeline.metrics.count_cancelled(took);
+        self.pipeline.metrics.count(MetricOutcome::Cancelled, took, self.tool.as_deref());
         let end = CallEnd {
             kind: OutcomeKind::Cancelled,
             code: None,

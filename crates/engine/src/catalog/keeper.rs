@@ -11,7 +11,7 @@ use super::discovery_cache::{self, CachedDiscovery};
 use super::{ChangeNotice, LiveCatalog, SurfaceCause};
 use crate::server_table::ManagedServer;
 use futures_util::future::join_all;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -20,9 +20,9 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use toolbooth_core::catalog::{
     AdmissionContext, Assembly, AssemblyInput, Catalog, CatalogParts, Discovery, ListKind, MAX_TOOLS, Naming,
-    NamingStyle, ServerCatalog, SetAside, Tool, admit_by, assemble,
+    NamingStyle, ServerCatalog, SetAside, SkillSet, Tool, admit_by, assemble,
 };
-use toolbooth_core::manifest::Manifest;
+use toolbooth_core::manifest::{Manifest, ManifestScope};
 use toolbooth_core::names::ServerName;
 use toolbooth_core::own_prompt::OwnPrompt;
 use toolbooth_core::server::ServerEntry;
@@ -45,6 +45,8 @@ pub(crate) enum CatalogUpdate {
     Manifests(Arc<[Manifest]>),
     /// The gateway's own prompts changed.
     OwnPrompts(Arc<[OwnPrompt]>),
+    /// The skills changed.
+    Skills(Arc<SkillSet>),
     /// A user's key for a server was set or deleted. The snapshot caches lists for callers with the same rights, and one
     /// that was made during the change may be wrong, so there is a new snapshot.
     KeysChanged,
@@ -72,6 +74,7 @@ impl CatalogUpdate {
             | Self::PublishNow
             | Self::OwnPrompts(_) => 0,
             Self::Manifests(entries) => entries.len(),
+            Self::Skills(skills) => skills.all().len(),
             Self::Batch(updates) => updates.iter().map(Self::size).sum(),
             Self::WithReply(update, _) => update.size(),
         }
@@ -143,6 +146,10 @@ pub(super) struct CatalogKeeper {
     manifests: Arc<[Manifest]>,
     /// The gateway's own prompts, and whether they were published.
     own_prompts: (Arc<[OwnPrompt]>, Publication),
+    /// The skills, and whether they were published.
+    skills: (Arc<SkillSet>, Publication),
+    /// The manifests, and after them the tools of skills.
+    entries: Arc<[Manifest]>,
     /// Whether there is a snapshot without lists from before the latest change of users' keys.
     key_views: Publication,
     /// The published parts: `base` with the manifests applied.
@@ -166,6 +173,8 @@ impl CatalogKeeper {
             cause: SurfaceCause::Configured,
             manifests: Arc::default(),
             own_prompts: (Arc::default(), Publication::Done),
+            skills: (Arc::default(), Publication::Done),
+            entries: Arc::default(),
             key_views: Publication::Done,
             parts: CatalogParts::new(),
             quarantined: BTreeMap::new(),
@@ -267,7 +276,15 @@ impl CatalogKeeper {
             }
             CatalogUpdate::KeysChanged => self.key_views = Publication::Due,
             CatalogUpdate::PublishNow => self.take_pending(),
-            CatalogUpdate::Manifests(entries) => self.manifests = entries,
+            CatalogUpdate::Manifests(entries) => {
+                self.manifests = entries;
+                self.collect_entries();
+            }
+            CatalogUpdate::Skills(skills) if skills.all() == self.skills.0.all() => {}
+            CatalogUpdate::Skills(skills) => {
+                self.skills = (skills, Publication::Due);
+                self.collect_entries();
+            }
             CatalogUpdate::OwnPrompts(prompts) if prompts == self.own_prompts.0 => {}
             CatalogUpdate::OwnPrompts(prompts) => self.own_prompts = (prompts, Publication::Due),
             CatalogUpdate::Cached { entry, cached: CachedDiscovery { discovery, suffixed } } => {
@@ -343,7 +360,7 @@ impl CatalogKeeper {
             }
             None => suffixed.iter().any(|name| name == own).then(|| {
                 let server = entry.name.as_str();
-                naming.suffixed(&naming.expose(server, own), server, own)
+                naming.suffixed(&naming.expose_tool(server, own), server, own)
             }),
         };
         // The limit applies to servers, not to the gateway's own tools and those of manifests.
@@ -379,6 +396,19 @@ impl CatalogKeeper {
         Some(part)
     }
 
+    /// Collects the entries that are assembled: the manifests, then the tools of skills.
+    fn collect_entries(&mut self) {
+        let named: HashSet<(&str, &ManifestScope)> =
+            self.manifests.iter().map(|entry| (entry.name.as_str(), &entry.scope)).collect();
+        let mut skills = self.skills.0.tools();
+        // Of two tools with one name, the one that the operator defines in a manifest is used.
+        skills.retain(|entry| !named.contains(&(entry.name.as_str(), &entry.scope)));
+        self.entries = match skills.is_empty() {
+            true => self.manifests.clone(),
+            false => self.manifests.iter().cloned().chain(skills).collect(),
+        };
+    }
+
     /// Takes a server's list without delay. A pending one is obsolete.
     fn take_now(&mut self, part: ServerCatalog) {
         self.pending.forget(&part.entry.name);
@@ -393,20 +423,26 @@ impl CatalogKeeper {
             Some(ManagedServer::Running { server, .. }) => Some(server.entry.clone()),
             _ => None,
         };
-        let Assembly { parts, entries } = assemble(AssemblyInput {
+        let Assembly { parts, mut entries } = assemble(AssemblyInput {
             base: &self.base,
-            manifests: &self.manifests,
+            manifests: &self.entries,
             naming: &catalog.options.naming,
             gate: &catalog.shared.terms.load().gate,
             configured: &configured,
             owner: &|name| self.owners.get(name).cloned(),
             earlier: &before,
         });
+        // Those of skills are not entries of the operator's manifests.
+        entries.truncate(self.manifests.len());
         catalog.set_manifest_entries(entries);
         let mut changed = changed_lists(&before, &parts);
         if std::mem::replace(&mut self.own_prompts.1, Publication::Done) == Publication::Due {
             changed.retain(|kind| *kind != ListKind::Prompts);
             changed.push(ListKind::Prompts);
+        }
+        if std::mem::replace(&mut self.skills.1, Publication::Done) == Publication::Due {
+            changed.retain(|kind| !matches!(kind, ListKind::Prompts | ListKind::Resources));
+            changed.extend([ListKind::Prompts, ListKind::Resources]);
         }
         let key_views = std::mem::replace(&mut self.key_views, Publication::Done);
         if changed.is_empty() && is_same(&before, &parts) && key_views == Publication::Done {
@@ -417,7 +453,8 @@ impl CatalogKeeper {
         self.parts = parts;
         self.revision += 1;
         let snapshot = Catalog::new(self.revision, self.parts.clone());
-        catalog.publish(snapshot.with_prompts(self.own_prompts.0.clone()));
+        let snapshot = snapshot.with_prompts(self.own_prompts.0.clone());
+        catalog.publish(snapshot.with_skills(self.skills.0.clone()));
         catalog.shared.events.emit_catalog(&before, &self.parts);
         if changed.contains(&ListKind::Tools) {
             catalog.surface_tally.count(self.cause);
@@ -478,7 +515,10 @@ fn record_of(
     let server = part.entry.name.clone();
     let entry_hash = discovery_cache::source_of(&part.entry);
     let naming = &catalog.options.naming;
-    let is_suffixed = |tool: &&Arc<Tool>| *tool.exposed != *naming.expose(server.as_str(), &tool.name);
+    let is_suffixed = |tool: &&Arc<Tool>| {
+        let plain = naming.expose_tool(server.as_str(), &tool.name);
+        *tool.exposed != *plain && *tool.exposed == *naming.suffixed(&plain, server.as_str(), &tool.name)
+    };
     let suffixed = part.tools.iter().filter(is_suffixed).map(|tool| &*tool.name);
     let payload = discovery_cache::write(discovery, suffixed).bytes().clone();
     let saved_at_ms = catalog.shared.clock.now_ms();

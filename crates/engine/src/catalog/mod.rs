@@ -22,7 +22,7 @@ pub(crate) use keeper::CatalogUpdate;
 pub use manifests::LoadedManifests;
 pub use pins::Comparison;
 pub use startup_wait::CatalogReadiness;
-pub(crate) use startup_wait::Knowledge;
+pub(crate) use startup_wait::{Knowledge, START_WAIT};
 pub use subscriptions::{SubscribeError, Subscriptions};
 pub use surface::{SurfaceCause, SurfaceTally};
 
@@ -35,9 +35,10 @@ use startup_wait::StartingServers;
 use std::sync::Arc;
 use tokio::sync::{broadcast, mpsc};
 use toolbooth_core::caller::Caller;
-use toolbooth_core::catalog::{Catalog, ListKind, Naming, Tool};
+use toolbooth_core::catalog::{Catalog, ListKind, Naming, SkillSet, Tool};
 use toolbooth_core::names::ServerName;
 use toolbooth_core::own_prompt::OwnPrompt;
+use toolbooth_core::skill::Skill;
 
 /// The number of change notices that a slow client may lag behind before it has to reload all lists.
 const CHANGE_BACKLOG: usize = 256;
@@ -130,6 +131,11 @@ impl LiveCatalog {
         self.update(CatalogUpdate::OwnPrompts(prompts.into())).await;
     }
 
+    /// Replaces the skills, and waits until the catalog contains them.
+    pub(crate) async fn set_skills(&self, skills: Vec<Arc<Skill>>) {
+        self.update(CatalogUpdate::Skills(Arc::new(SkillSet::new(skills)))).await;
+    }
+
     /// Publishes a new snapshot after a user's key for a server was set or deleted, and notifies clients.
     pub(crate) async fn follow_keys(&self) {
         self.update(CatalogUpdate::KeysChanged).await;
@@ -184,8 +190,18 @@ impl LiveCatalog {
         }
     }
 
-    /// The servers that may have a resource, best match first.
-    pub(crate) fn servers_of_resource(&self, uri: &str, caller: &Caller) -> Vec<ServerName> {
-        self.load().resource(uri, caller).iter().map(|server| server.entry.name.clone()).collect()
+    /// The servers that may have a resource, best match first; only the named one, if one is named.
+    pub(crate) fn servers_of_resource(
+        &self,
+        uri: &str,
+        only: Option<&ServerName>,
+        caller: &Caller,
+    ) -> Vec<ServerName> {
+        let catalog = self.load();
+        match only {
+            Some(server) if catalog.may_have_resource(server, uri, caller) => vec![server.clone()],
+            Some(_) => Vec::new(),
+            None => catalog.resource(uri, caller).iter().map(|server| server.entry.name.clone()).collect(),
+        }
     }
 }

@@ -1,13 +1,16 @@
 //! Quarantined tools: listing and releasing them.
 
 use super::{CatalogUpdate, LiveCatalog};
+use std::collections::BTreeSet;
 use toolbooth_core::audit::AuditEntry;
 use toolbooth_core::caller::{Admin, Caller};
 use toolbooth_core::catalog::Quarantined;
 use toolbooth_core::consent::Release;
 use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::json::ObjectWriter;
+use toolbooth_core::names::ServerName;
 use toolbooth_core::trace::hex;
+use toolbooth_store::StoreError;
 
 impl LiveCatalog {
     /// All quarantined tools, by server and name; for administrators.
@@ -54,6 +57,18 @@ impl LiveCatalog {
         let hint =
             format!("it is in quarantine ({}); `toolbooth tools release {exposed}` releases it", apart.why);
         Problem { hint: Some(hint), ..problem }
+    }
+
+    /// Reads the decisions again that another gateway has changed, and releases the tools that it has released.
+    pub(crate) async fn reload_decisions(&self) -> Result<(), StoreError> {
+        self.shared.decisions.reload(&*self.shared.store).await?;
+        let released =
+            self.quarantined().into_iter().filter(|apart| self.shared.decisions.is_released(&apart.tool));
+        let servers: BTreeSet<ServerName> = released.map(|apart| apart.tool.server.name.clone()).collect();
+        for server in servers {
+            self.update(CatalogUpdate::Released(server)).await;
+        }
+        Ok(())
     }
 
     /// Releases a tool's current definition from quarantine permanently. The tool is in the catalog when this

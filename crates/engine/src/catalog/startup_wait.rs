@@ -24,7 +24,7 @@ use toolbooth_upstream::Supervised;
 /// after 1.5 seconds; this leaves it as much time again. Not longer, because clients wait for their list: a slower
 /// server, such as one that downloads a package first, is announced by `list_changed`. Counted from the start, so
 /// that a slow server delays only the first requests.
-const START_WAIT: Duration = Duration::from_secs(3);
+pub(crate) const START_WAIT: Duration = Duration::from_secs(3);
 
 /// The servers whose first connection attempt has not ended.
 #[derive(Debug, Default)]
@@ -49,6 +49,8 @@ pub(crate) enum Knowledge {
     Nothing,
     /// The cached discovery of an earlier run.
     Cached,
+    /// It did not connect in the last run either, so lists do not wait for it again.
+    NoConnection,
 }
 
 impl StartingServers {
@@ -178,8 +180,17 @@ impl LiveCatalog {
     }
 
     /// Waits for a resource with this URI.
-    pub(crate) async fn wait_for_resource(&self, uri: &str, caller: &Caller) -> CatalogReadiness {
-        self.wait_unless(caller, || self.load().lists_resource(uri, caller)).await
+    pub(crate) async fn wait_for_resource(
+        &self,
+        uri: &str,
+        only: Option<&ServerName>,
+        caller: &Caller,
+    ) -> CatalogReadiness {
+        let known = || match only {
+            Some(server) => self.load().may_have_resource(server, uri, caller),
+            None => self.load().lists_resource(uri, caller),
+        };
+        self.wait_unless(caller, known).await
     }
 
     async fn wait_unless(&self, caller: &Caller, known: impl Fn() -> bool) -> CatalogReadiness {
@@ -199,11 +210,14 @@ mod tests {
     use toolbooth_core::server::Transport;
 
     fn starting_servers(groups: &[&str]) -> StartingServers {
+        starting_with(groups, Knowledge::Nothing)
+    }
+
+    fn starting_with(groups: &[&str], knowledge: Knowledge) -> StartingServers {
         let starting_servers = StartingServers::default();
         let name: ServerName = "slow".parse().expect("a name");
         let mut entry = ServerEntry::with_defaults(name.clone(), Transport::Bundled("slow".into()));
         entry.groups = groups.iter().map(|group| (*group).to_owned()).collect();
-        let knowledge = Knowledge::Nothing;
         let server = StartingServer { entry: Arc::new(entry), until: Instant::now() + START_WAIT, knowledge };
         starting_servers.change(|starting| drop(starting.insert(name, server)));
         starting_servers
@@ -225,6 +239,15 @@ mod tests {
             assert_eq!(starting_servers.wait_for_new(&guest(), || false).await, expected, "{groups:?}");
             assert!(start.elapsed() - waits < Duration::from_millis(10), "{groups:?}: {:?}", start.elapsed());
         }
+    }
+
+    // First use B12: a server that never connects delayed the lists of every start.
+    #[tokio::test(start_paused = true)]
+    async fn lists_wait_only_once_for_a_server_that_does_not_connect() {
+        let start = Instant::now();
+        let starting_servers = starting_with(&["users"], Knowledge::NoConnection);
+        assert_eq!(starting_servers.wait_for_new(&guest(), || false).await, CatalogReadiness::Ready);
+        assert!(start.elapsed() < Duration::from_millis(10), "{:?}", start.elapsed());
     }
 
     #[tokio::test(start_paused = true)]

@@ -100,10 +100,10 @@ impl Subscriptions {
         client: &ClientFacts,
         uri: &str,
     ) -> Result<(), SubscribeError> {
-        self.catalog.wait_for_resource(uri, caller).await;
+        self.catalog.wait_for_resource(uri, None, caller).await;
         let server = self
             .catalog
-            .servers_of_resource(uri, caller)
+            .servers_of_resource(uri, None, caller)
             .into_iter()
             .next()
             .ok_or(SubscribeError::Unknown)?;
@@ -130,7 +130,8 @@ impl Subscriptions {
     /// Ends one client's subscription.
     pub fn unsubscribe(self: &Arc<Self>, caller: &Caller, uri: &str) {
         self.remove_for(&caller.user);
-        let Some(server) = self.catalog.servers_of_resource(uri, caller).into_iter().next() else { return };
+        let servers = self.catalog.servers_of_resource(uri, None, caller);
+        let Some(server) = servers.into_iter().next() else { return };
         let key = (server.clone(), uri.to_owned());
         let last = {
             let mut active = self.active();

@@ -208,6 +208,11 @@ impl DeadLetters {
         let _ = self.runner.set(runner);
     }
 
+    /// Looks for due letters at the next opportunity: another gateway has changed some.
+    pub(crate) fn note_elsewhere(&self) {
+        self.note_due(Some(i64::MIN));
+    }
+
     fn note_due(&self, due_ms: Option<i64>) {
         if let Some(due_ms) = due_ms {
             self.next_due_ms.fetch_min(due_ms, Ordering::Relaxed);

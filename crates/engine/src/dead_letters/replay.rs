@@ -64,11 +64,16 @@ impl DeadLetters {
         }
     }
 
+    /// When a letter that failed now is replayed for the first time.
+    pub(crate) fn first_replay_ms(&self, now_ms: i64) -> i64 {
+        let first = self.terms.load().letters.schedule_seconds.first().copied().unwrap_or(60);
+        now_ms + i64::from(first) * 1000
+    }
+
     /// Releases letters whose replay was interrupted when the gateway ended.
     pub(crate) async fn take_over(&self) {
         let now = self.clock.now_ms();
-        let first = self.terms.load().letters.schedule_seconds.first().copied().unwrap_or(60);
-        match self.store.interrupted_letters(now, now + i64::from(first) * 1000).await {
+        match self.store.interrupted_letters(now, self.first_replay_ms(now)).await {
             Ok(found) if found.is_empty() => {}
             Ok(found) => {
                 tracing::warn!(

@@ -1,6 +1,6 @@
 //! Events about servers, the catalog, held calls and plans.
 
-use super::EventRing;
+use super::{EventRing, ORIGIN};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use toolbooth_core::catalog::{CatalogItem, ServerCatalog, Tool};
@@ -94,28 +94,27 @@ impl EventRing {
 
     /// Emits that a call was held or became a step of a plan.
     pub(crate) fn emit_held(&self, held: &HeldCall) {
-        let kind = match held.kind {
-            HeldKind::Approval => EventKind::CallHeld,
-            HeldKind::Plan => EventKind::PlanQueued,
-        };
-        self.emit(held_event(kind, held));
+        self.emit(new_held_event(held));
     }
 
     /// Emits the decision on a held call.
     pub(crate) fn emit_decided(&self, held: &HeldCall) {
-        let kind = match (held.kind, held.state) {
-            (HeldKind::Approval, HeldState::Approved) => EventKind::CallApproved,
-            (HeldKind::Approval, HeldState::Rejected) => EventKind::CallRejected,
-            (HeldKind::Plan, HeldState::Approved) => EventKind::PlanApproved,
-            (HeldKind::Plan, HeldState::Rejected) => EventKind::PlanRejected,
-            (_, HeldState::Expired) => EventKind::CallExpired,
-            (_, HeldState::Pending | HeldState::Done | HeldState::Failed) => return,
+        if let Some(event) = decided_event(held) {
+            self.emit(event);
+        }
+    }
+
+    /// Emits what another gateway did with a held call. That gateway has told the webhooks.
+    pub(crate) fn emit_held_elsewhere(&self, held: &HeldCall) {
+        let event = match held.state {
+            HeldState::Pending => Some(new_held_event(held)),
+            // Once it runs, followers have received the decision.
+            _ if held.claimed_ms.is_some() => None,
+            _ => decided_event(held),
         };
-        let event = held_event(kind, held);
-        self.emit(match held.decided_by.as_deref() {
-            Some(by) => event.with("by", by),
-            None => event,
-        });
+        if let Some(event) = event {
+            self.emit(event.with(ORIGIN, "another gateway"));
+        }
     }
 
     /// Emits that a step of a plan ran.
@@ -139,6 +138,30 @@ fn same_offer(before: &Arc<ServerCatalog>, after: &Arc<ServerCatalog>) -> bool {
             && same(&before.prompts, &after.prompts)
             && same(&before.resources, &after.resources)
             && same(&before.templates, &after.templates))
+}
+
+fn new_held_event(held: &HeldCall) -> Event {
+    let kind = match held.kind {
+        HeldKind::Approval => EventKind::CallHeld,
+        HeldKind::Plan => EventKind::PlanQueued,
+    };
+    held_event(kind, held)
+}
+
+fn decided_event(held: &HeldCall) -> Option<Event> {
+    let kind = match (held.kind, held.state) {
+        (HeldKind::Approval, HeldState::Approved) => EventKind::CallApproved,
+        (HeldKind::Approval, HeldState::Rejected) => EventKind::CallRejected,
+        (HeldKind::Plan, HeldState::Approved) => EventKind::PlanApproved,
+        (HeldKind::Plan, HeldState::Rejected) => EventKind::PlanRejected,
+        (_, HeldState::Expired) => EventKind::CallExpired,
+        (_, HeldState::Pending | HeldState::Done | HeldState::Failed) => return None,
+    };
+    let event = held_event(kind, held);
+    Some(match held.decided_by.as_deref() {
+        Some(by) => event.with("by", by),
+        None => event,
+    })
 }
 
 /// An event about a held call. The question is left out, because it may contain arguments.

@@ -20,6 +20,8 @@ use toolbooth_core::clock::Clock;
 use toolbooth_core::event::{Event, EventId, EventKinds};
 use webhooks::Webhooks;
 
+/// The fact that marks an event of another gateway on the same store.
+const ORIGIN: &str = "origin";
 /// The maximum number of events that are read under one lock.
 const READ_BATCH: usize = 256;
 

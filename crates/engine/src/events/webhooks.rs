@@ -3,7 +3,7 @@
 //! The ring is a webhook's queue: a slow one falls behind and finally loses the oldest events, which is counted and
 //! logged. Calls never wait for a webhook.
 
-use super::{EventRing, Follower, Since, StreamItem};
+use super::{EventRing, Follower, ORIGIN, Since, StreamItem};
 use bytes::{BufMut, Bytes, BytesMut};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -120,7 +120,8 @@ impl WebhookDelivery {
         }
     }
 
-    async fn deliver(&self, items: Vec<StreamItem>, stopped: &mut watch::Receiver<()>) -> Stopped {
+    async fn deliver(&self, mut items: Vec<StreamItem>, stopped: &mut watch::Receiver<()>) -> Stopped {
+        items.retain(|item| !is_elsewhere(item));
         for batch in items.chunks(MAX_BATCH) {
             if let Some(StreamItem::Gap { missed: Some(missed), .. }) = batch.first() {
                 self.note_lost(*missed, "it is too slow");
@@ -185,6 +186,16 @@ impl WebhookDelivery {
 enum Stopped {
     Yes,
     No,
+}
+
+/// Whether an event happened on another gateway, which posts it itself.
+fn is_elsewhere(item: &StreamItem) -> bool {
+    match item {
+        StreamItem::Event(_, event) => {
+            event.facts.as_ref().is_some_and(|facts| facts.iter().any(|(key, _)| *key == ORIGIN))
+        }
+        StreamItem::Gap { .. } => false,
+    }
 }
 
 /// The request body, `{"events":[…]}`, with the same JSON as streams.

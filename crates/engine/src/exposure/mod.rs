@@ -18,7 +18,7 @@ use toolbooth_core::caller::{Caller, ClientFacts};
 use toolbooth_core::catalog::{Catalog, ListBytes, ListKind, Tool};
 use toolbooth_core::event::{Event, EventKind};
 use toolbooth_core::exposure::{
-    self, Dialect, ListShape, Mode, ModeChoice, ModeCosts, OutputSchemas, choose, family, meta,
+    self, Dialect, ListHandling, ListShape, Mode, ModeChoice, ModeCosts, OutputSchemas, choose, family, meta,
 };
 use toolbooth_core::fault::{Fault, Problem};
 use toolbooth_wire::Era;
@@ -78,7 +78,7 @@ impl Exposure {
         let name = client.name();
         let view = catalog.view(caller);
         let ModeChoice { mode, .. } =
-            choose(&terms, &name, caller.persona_name(), || catalog.size_of(&view, caller, &terms));
+            choose(&terms, &name, caller.persona_name(), |most| catalog.size_of(&view, caller, &terms, most));
         let mut dialect = dialect_of(&name);
         if era == Era::Legacy {
             dialect.output = OutputSchemas::Objects;
@@ -97,7 +97,7 @@ impl Exposure {
 
     fn mode_in(&self, catalog: &Catalog, caller: &Caller, client: &str) -> ModeChoice {
         let terms = self.terms.load().exposure.clone();
-        let size = || catalog.size_of(&catalog.view(caller), caller, &terms);
+        let size = |most| catalog.size_of(&catalog.view(caller), caller, &terms, most);
         choose(&terms, client, caller.persona_name(), size)
     }
 
@@ -108,7 +108,10 @@ impl Exposure {
             choice: self.mode_in(&catalog, caller, client),
             family: family(client).map(|family| family.word),
             weights: ModeCosts::of(&catalog, caller, dialect_of(client), &terms),
-            budget: terms.tool_tokens,
+            budget: match family(client).map(|family| family.listing) {
+                Some(ListHandling::Program) => terms.sdk_tokens,
+                _ => terms.tool_tokens,
+            },
         }
     }
 

@@ -15,9 +15,7 @@ impl CallerFiles {
     /// Ends what an earlier process left open. Must run before the first upload.
     pub(crate) async fn take_over(self: &Arc<Self>) {
         let started_ms = self.clock.now_ms();
-        if let Err(error) =
-            self.store.end_grants(started_ms.saturating_add(milliseconds(self.terms().grace))).await
-        {
+        if let Err(error) = self.store.end_grants(self.grants_end_ms(started_ms)).await {
             tracing::error!("earlier file URLs could not be revoked: {error}");
         }
         match self.blobs.sweep_unfinished().await {
@@ -35,6 +33,11 @@ impl CallerFiles {
                 Err(error) => tracing::error!("blobs could not be listed: {error}"),
             }
         });
+    }
+
+    /// Until when file URLs of calls that have ended now are valid.
+    pub(crate) fn grants_end_ms(&self, now_ms: i64) -> i64 {
+        now_ms.saturating_add(milliseconds(self.terms().grace))
     }
 
     /// Deletes content without a row, and returns how many blobs there were.

@@ -4,7 +4,9 @@ use super::{OwnToolResult, OwnTools, text_block};
 use crate::search::SearchResults;
 use serde::Deserialize;
 use serde_json::json;
+use std::sync::Arc;
 use toolbooth_core::call::Sealed;
+use toolbooth_core::catalog::Tool;
 use toolbooth_core::exposure::{AnswerHit, LEAST_HITS, search_answer, signature};
 use toolbooth_core::fault::Fault;
 use toolbooth_core::json::RawJson;
@@ -46,14 +48,22 @@ impl OwnTools {
             found.iter().map(|hit| AnswerHit { tool: &hit.tool, score: hit.score }).collect();
         let answer = search_answer(&hits, &notes, terms.answer_tokens, least);
         found.truncate(answer.hits);
-        self.exposure.load(call.caller(), call.client(), found.iter().map(|hit| &hit.tool));
-        let names: Vec<&str> = found.iter().map(|hit| &*hit.tool.exposed).collect();
+        // A skill without a plan cannot be called, so it is not loaded.
+        let is_callable = |tool: &&Arc<Tool>| tool.skill().is_none_or(|skill| skill.is_tool());
+        let callable = || found.iter().map(|hit| &hit.tool).filter(is_callable);
+        self.exposure.load(call.caller(), call.client(), callable());
+        let names: Vec<&str> = callable().map(|tool| &*tool.exposed).collect();
         self.exposure.stats().loaded(call.caller(), call.client(), &names, weigh::tokens(&answer.text));
         let views: Vec<_> = found
             .iter()
             .map(|hit| {
-                json!({ "name": hit.tool.exposed, "server": hit.tool.server.name.as_str(),
-                    "score": hit.score, "signature": signature(&hit.tool, 12) })
+                let mut view = json!({ "name": hit.tool.exposed, "server": hit.tool.server.name.as_str(),
+                    "score": hit.score, "signature": signature(&hit.tool, 12) });
+                if let Some(skill) = hit.tool.skill() {
+                    view["kind"] = "skill".into();
+                    view["uri"] = skill.uri().into();
+                }
+                view
             })
             .collect();
         let about = json!({ "hits": views, "best_in_full": answer.has_definition, "notes": notes });

@@ -118,9 +118,10 @@ fn target_of(
     caller: &Caller,
 ) -> Result<ProviderTarget, Skip> {
     match &one.spec.kind {
-        ProviderKind::Http(_) | ProviderKind::OpenAi { .. } | ProviderKind::Unknown(_) => {
-            Ok(ProviderTarget::NoTool)
-        }
+        ProviderKind::Http(_)
+        | ProviderKind::OpenAi { .. }
+        | ProviderKind::Skill(_)
+        | ProviderKind::Unknown(_) => Ok(ProviderTarget::NoTool),
         ProviderKind::Builtin(name) => {
             // People write `demo.echo`; the full name is `mcp.demo.echo`.
             let found = [name.as_str(), &format!("mcp.{name}")].into_iter().find_map(|name| {

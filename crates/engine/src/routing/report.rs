@@ -67,6 +67,7 @@ impl Routing {
                 ProviderKind::Http(_) => "http".into(),
                 ProviderKind::Builtin(_) => "builtin".into(),
                 ProviderKind::OpenAi { .. } => "openai".into(),
+                ProviderKind::Skill(_) => "skill".into(),
                 ProviderKind::Unknown(word) => word.clone(),
             },
             priority: one.spec.priority,

@@ -3,6 +3,7 @@
 mod desired;
 mod refresh;
 mod reload;
+mod slow_start;
 mod user_keys;
 
 pub use desired::{DesiredServer, DesiredState};

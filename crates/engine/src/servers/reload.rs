@@ -1,11 +1,12 @@
 //! Reload: starts, restarts and stops servers as the configuration asks for.
 
 use super::desired::wanted_headers;
+use super::slow_start;
 use super::user_keys::load_keys;
 use super::{DesiredServer, DesiredState, Servers};
 use crate::catalog::{CachedDiscovery, CatalogUpdate, Knowledge, read_discovery, source_of};
 use crate::server_table::{ManagedServer, ServersByName};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use tokio::sync::MutexGuard;
 use toolbooth_core::json::RawJson;
@@ -30,8 +31,14 @@ pub struct ReloadReport {
     pub unchanged: usize,
 }
 
-/// Cached discoveries of servers that are about to start, by name.
-type KnownDiscoveries = HashMap<ServerName, (Option<Era>, CachedDiscovery)>;
+/// What the store knows of the servers that are about to start.
+#[derive(Default)]
+struct KnownDiscoveries {
+    /// Their cached discoveries.
+    cached: HashMap<ServerName, (Option<Era>, CachedDiscovery)>,
+    /// Servers that did not connect in the last run.
+    without_connection: HashSet<ServerName>,
+}
 
 /// The servers of a configuration, ready to be applied.
 pub struct PreparedServers<'a> {
@@ -71,6 +78,7 @@ impl Servers {
                     if *running == hash && matches!(state, DesiredState::Run(..)) =>
                 {
                     report.unchanged += 1;
+                    server.look_for_command().await;
                     after.insert(name, ManagedServer::Running { hash, server: server.clone() });
                     continue;
                 }
@@ -87,7 +95,7 @@ impl Servers {
                     after.insert(name, ManagedServer::Idle(state));
                 }
                 DesiredState::Run(entry, credential) => {
-                    let found = known.get(&name);
+                    let found = known.cached.get(&name);
                     match found {
                         Some((_, cached)) => {
                             let (entry, cached) = (entry.clone(), cached.clone());
@@ -113,8 +121,15 @@ impl Servers {
                     }
                     let server = Supervised::start(entry, hint, credential, start, &self.supervision);
                     if start == Start::AtOnce && !server.entry.lazy {
-                        let knowledge = if is_new { Knowledge::Nothing } else { Knowledge::Cached };
+                        let knowledge = match is_new {
+                            true if known.without_connection.contains(&name) => Knowledge::NoConnection,
+                            true => Knowledge::Nothing,
+                            false => Knowledge::Cached,
+                        };
                         self.catalog.add_starting(&server, knowledge);
+                        if knowledge == Knowledge::Nothing {
+                            slow_start::observe(&server, self.store.clone(), self.clock.clone());
+                        }
                     }
                     after.insert(name, ManagedServer::Running { hash, server });
                 }
@@ -147,9 +162,9 @@ impl Servers {
         let starting: Vec<&ServerName> =
             desired.iter().filter(|server| starts(server)).map(|server| &server.name).collect();
         if starting.is_empty() {
-            return Ok(HashMap::new());
+            return Ok(KnownDiscoveries::default());
         }
-        let mut known = HashMap::new();
+        let mut known = KnownDiscoveries::default();
         let mut stale = Vec::new();
         let expired_before = self.clock.now_ms() - DISCOVERY_RETENTION_MS;
         for record in self.store.discoveries().await? {
@@ -166,11 +181,15 @@ impl Servers {
                 }
                 _ => {}
             }
-            if starting.contains(&&record.server)
-                && let Ok(text) = RawJson::parse(record.payload)
+            if !starting.contains(&&record.server) {
+                continue;
+            }
+            if slow_start::is_without_connection(&record) {
+                known.without_connection.insert(record.server);
+            } else if let Ok(text) = RawJson::parse(record.payload)
                 && let Some(cached) = read_discovery(&text)
             {
-                known.insert(record.server, (Era::from_word(&record.era), cached));
+                known.cached.insert(record.server, (Era::from_word(&record.era), cached));
             }
         }
         for server in stale {

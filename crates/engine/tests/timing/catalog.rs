@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 use toolbooth_core::names::ServerName;
 use toolbooth_engine::CatalogReadiness;
+use toolbooth_store::{MemoryStore, Retention, Store};
 
 /// The debounce of a server's notifications, before its list is read.
 const DEBOUNCE_MS: u64 = 150;
@@ -137,4 +138,35 @@ async fn requests_wait_three_seconds_for_a_server_that_starts() {
             CatalogReadiness::Partial => assert_eq!((outcome.as_str(), took_ms), ("call.unknown-tool", 0)),
         }
     }
+}
+
+/// Ends a run, and returns what the next one finds in its store.
+async fn end(world: &World) -> Arc<MemoryStore> {
+    let next = Arc::new(MemoryStore::new(Retention::default()));
+    for record in world.engine.store().discoveries().await.expect("records") {
+        next.save_discovery(record).await.expect("saved");
+    }
+    world.engine.shut_down().await;
+    next
+}
+
+// First use B12: a server that never connected delayed the first list of every start by three seconds.
+#[tokio::test(start_paused = true)]
+async fn the_next_start_does_not_wait_for_a_server_that_did_not_connect() {
+    let peer = working();
+    *peer.start_delay.lock().unwrap() = Duration::from_secs(3600);
+    let first = Setup::with(&[&peer]).legacy().start().await;
+    sleep(Duration::from_secs(11)).await;
+    let mut store = end(&first).await;
+    for delay_s in [3600, 1] {
+        *peer.start_delay.lock().unwrap() = Duration::from_secs(delay_s);
+        let began = Instant::now();
+        let world = Setup::with(&[&peer]).legacy().store(&store).start().await;
+        assert_eq!(began.elapsed().as_millis(), 0, "{delay_s}");
+        sleep(Duration::from_secs(11)).await;
+        store = end(&world).await;
+    }
+    // It has connected, so its tools are known from the start on.
+    let world = Setup::with(&[&peer]).legacy().store(&store).start().await;
+    assert_eq!(tools(&world).len(), 1);
 }

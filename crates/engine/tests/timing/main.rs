@@ -10,6 +10,7 @@ mod catalog;
 mod dead_letters;
 mod deadlines;
 mod holds;
+mod jobs;
 mod limits;
 mod peer;
 mod providers;

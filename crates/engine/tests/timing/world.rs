@@ -63,6 +63,7 @@ pub struct Setup {
     pub files: FileStorage,
     pub entries: Vec<ServerEntry>,
     pub manifests: Vec<Manifest>,
+    pub store: Arc<MemoryStore>,
 }
 
 impl Setup {
@@ -81,7 +82,14 @@ impl Setup {
             files: FileStorage::in_memory(),
             entries: peers.iter().map(entry).collect(),
             manifests: Vec::new(),
+            store: Arc::new(MemoryStore::new(Retention::default())),
         }
+    }
+
+    /// The same, with the store of an earlier run.
+    pub fn store(mut self, store: &Arc<MemoryStore>) -> Self {
+        self.store = store.clone();
+        self
     }
 
     /// The same, with other entries.
@@ -135,7 +143,7 @@ impl Setup {
 
     /// Starts the engine, and waits until all servers that start at once are connected.
     pub async fn start(self) -> World {
-        let Self { terms, files, entries, manifests } = self;
+        let Self { terms, files, entries, manifests, store } = self;
         let clock = Arc::new(Clock::new(PausedTime(Instant::now())));
         let options = EngineOptions {
             clock,
@@ -161,7 +169,6 @@ impl Setup {
             state: DesiredState::Run(Arc::new(entry), ServerCredential::None),
         };
         let desired: Vec<DesiredServer> = entries.into_iter().map(desired).collect();
-        let store = Arc::new(MemoryStore::new(Retention::default()));
         let engine = Engine::start(options, terms, store, files, open_context, desired).await;
         let engine = engine.expect("it starts");
         let roster: Arc<dyn Roster> = Arc::new(EveryoneIsOwner);

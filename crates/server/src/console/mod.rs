@@ -1,12 +1,13 @@
 //! The web console: static files in the binary, served under `/console/`.
 //!
-//! The files are public and contain no data. The page calls the REST API like any other client and sends its token in
-//! the `Authorization` header, so there is no cookie that another site could use. `console/` contains the sources, and
-//! `npm run build` there writes `console/dist` with the table of files that is included here.
+//! The files are public and contain no data. The page calls the REST API like any other client, identified by the
+//! cookie of its session (`session`). `console/` contains the sources, and `npm run build` there writes `console/dist`
+//! with the table of files that is included here.
 
 mod headers;
+mod session;
 
-use crate::rest::{ProblemDocument, bad_method, not_found};
+use crate::rest::{ProblemDocument, RestState, bad_method, not_found};
 use axum::Router;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -51,13 +52,15 @@ const MAX_DEPTH: usize = 8;
 static TAGS: LazyLock<Vec<String>> = LazyLock::new(|| FILES.iter().map(|file| tag(file.content)).collect());
 
 /// The routes of the console. They are not part of the API and not in its description.
-pub fn routes() -> Router {
+pub fn routes(rest: RestState) -> Router {
     Router::new()
         .route("/", get(start))
         .route("/console", get(|| async { redirect("console/") }))
         .route("/console/", get(|uri: Uri| async move { page(&uri) }))
+        .route("/console/session", get(session::show).post(session::open).delete(session::close))
         .route("/console/{*path}", get(file))
         .method_not_allowed_fallback(bad_method)
+        .with_state(rest)
 }
 
 /// Leads browsers from `/` to the console. For other clients `/` does not exist.

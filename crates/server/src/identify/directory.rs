@@ -89,6 +89,7 @@ impl Directory {
             hiding_rules: self.hiding_rules.clone(),
             compliance_level: level.map(|name| self.levels.level(name)),
             session: None,
+            folder: None,
             kind: CallerKind::Guest,
             identified_by: claimed.identified_by,
             forwarded: ForwardedHeaders::default(),

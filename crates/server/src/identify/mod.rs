@@ -45,6 +45,10 @@ use toolbooth_engine::{AbsentCaller, Rights, SignInRecord};
 
 /// The header that selects a persona.
 pub static PERSONA_HEADER: HeaderName = HeaderName::from_static("x-toolbooth-persona");
+/// The header that names the folder in which a client of the owner works.
+pub static FOLDER_HEADER: HeaderName = HeaderName::from_static("toolbooth-folder");
+/// Maximum length of the name of a folder, in bytes.
+pub const MAX_FOLDER: usize = 4096;
 /// The header that sets the compliance level of the request.
 pub static COMPLIANCE_HEADER: HeaderName = HeaderName::from_static("x-toolbooth-compliance");
 /// How long a credential's caller is cached.
@@ -169,6 +173,16 @@ impl Authenticator {
         matches!(**self.mode.load(), IdentifyMode::Header(_))
     }
 
+    /// The name of the mode, as in `auth.mode`.
+    pub fn mode_name(&self) -> &'static str {
+        match **self.mode.load() {
+            IdentifyMode::Local(_) => "local",
+            IdentifyMode::Header(_) => "header",
+            IdentifyMode::Token => "token",
+            IdentifyMode::Jwt(_) => "jwt",
+        }
+    }
+
     /// Whether all connections come from one user or one proxy.
     pub fn is_undivided(&self) -> bool {
         matches!(**self.mode.load(), IdentifyMode::Local(_) | IdentifyMode::Header(_))
@@ -194,6 +208,11 @@ impl Authenticator {
         let before = self.directory.swap(Arc::new(directory));
         self.cache.forget();
         self.directory.load().difference(&before)
+    }
+
+    /// Drops all cached callers, because another gateway has changed tokens. Open streams check their callers again.
+    pub fn forget_callers(&self) {
+        self.cache.forget();
     }
 
     /// Revokes a user's credential: drops all cached callers and ends the user's open streams.
@@ -225,12 +244,13 @@ impl Authenticator {
         };
         if let Some(caller) = everything {
             let directory = self.directory.load();
-            return match view {
+            let granted = match view {
                 RequestedView { persona: None, level: None } if directory.hiding_rules.is_none() => {
                     Ok(caller.clone())
                 }
                 view => directory.grant_owner(caller, view.persona, view.level),
             };
+            return granted.map(|caller| in_folder(caller, request));
         }
         let address = match request {
             IdentifyRequest::Http { via: Ingress::Network(address), .. } => Some(address),
@@ -406,6 +426,16 @@ impl<'a> RequestedView<'a> {
         };
         let level = one(headers, &COMPLIANCE_HEADER).map_err(|()| Unidentified::Refused)?;
         Ok(Self { persona, level })
+    }
+}
+
+/// The owner with the folder that the client works in. Other callers cannot choose one.
+fn in_folder(caller: Arc<Caller>, request: IdentifyRequest<'_>) -> Arc<Caller> {
+    let IdentifyRequest::Http { headers, .. } = request else { return caller };
+    let named = headers.get(&FOLDER_HEADER).and_then(|folder| folder.to_str().ok());
+    match named.filter(|folder| (1..=MAX_FOLDER).contains(&folder.len())) {
+        Some(folder) => Arc::new(Caller { folder: Some(folder.into()), ..Caller::clone(&caller) }),
+        None => caller,
     }
 }
 

@@ -13,6 +13,7 @@ use std::time::Duration;
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::time::{Instant, sleep_until};
+use toolbooth_core::caller::Caller;
 use toolbooth_core::catalog::{Catalog, ListKind, ServerCatalog};
 use toolbooth_core::json::{ObjectWriter, RawJson, with_members};
 use toolbooth_core::permission::{ServerVisibility, extent};
@@ -256,6 +257,13 @@ impl ChangeStream {
         if caller.user != self.client.caller.user {
             return None;
         }
+        // The folder of a connection does not change.
+        let caller = match (&self.credentials, &self.client.caller.folder) {
+            (StreamCredentials::Socket, Some(folder)) => {
+                Arc::new(Caller { folder: Some(folder.clone()), ..Caller::clone(&caller) })
+            }
+            _ => caller,
+        };
         self.client.caller = match &self.client.session {
             Some(session) => session.caller_now(&caller),
             None => caller,

@@ -13,9 +13,10 @@ use super::long::joined;
 use super::methods::{self, MethodOutcome};
 use super::running_request::{FinalAnswer, RequestStep};
 use super::session::LegacySession;
-use crate::identify::IdentifyRequest;
+use crate::identify::{IdentifyRequest, MAX_FOLDER};
 use bytes::Bytes;
 use std::collections::HashMap;
+use std::path::Path;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
@@ -39,6 +40,8 @@ struct LineConnection {
     session: Mutex<Option<Arc<LegacySession>>>,
     /// The persona the client asked for before its first message.
     persona: OnceLock<String>,
+    /// The folder the client works in, as it said before its first message.
+    folder: OnceLock<Arc<str>>,
     /// Running modern requests, for cancellation.
     running: Mutex<HashMap<Id, Cancel>>,
 }
@@ -56,6 +59,7 @@ where
         out,
         session: Mutex::default(),
         persona: OnceLock::new(),
+        folder: OnceLock::new(),
         running: Mutex::default(),
     });
     let mut lines = LineReader::new(read, door.body_limit);
@@ -64,7 +68,9 @@ where
     while let Ok(Some(frame)) = lines.next().await {
         while tasks.try_join_next().is_some() {}
         match frame {
-            LineFrame::Line(line) if std::mem::take(&mut first) && connection.read_preamble(&line) => {}
+            LineFrame::Line(line) if std::mem::take(&mut first) && connection.read_preamble(&line) => {
+                connection.open_folder().await;
+            }
             LineFrame::Line(line) => connection.receive(line, &mut tasks).await,
             LineFrame::TooLong { limit, .. } => {
                 let error = RpcError::new(
@@ -78,6 +84,9 @@ where
     }
     // The client has disconnected: cancel its running requests, down to the servers.
     tasks.shutdown().await;
+    if let (Some(folder), Some(folders)) = (connection.folder.get(), door.folders.get()) {
+        folders.close(Path::new(&**folder));
+    }
     let session = connection.session.lock().unwrap_or_else(PoisonError::into_inner).take();
     if let Some(session) = session {
         forget(&door, &session);
@@ -202,18 +211,39 @@ impl LineConnection {
             toolbooth: PreambleOptions,
         }
         #[derive(serde::Deserialize)]
+        #[serde(deny_unknown_fields)]
         struct PreambleOptions {
-            persona: String,
+            persona: Option<String>,
+            folder: Option<String>,
         }
         let Ok(ConnectionPreamble { toolbooth }) = serde_json::from_slice(line) else { return false };
-        self.persona.set(toolbooth.persona).is_ok()
+        let PreambleOptions { persona, folder } = toolbooth;
+        if let Some(persona) = persona {
+            let _ = self.persona.set(persona);
+        }
+        if let Some(folder) = folder.filter(|folder| (1..=MAX_FOLDER).contains(&folder.len())) {
+            let _ = self.folder.set(folder.into());
+        }
+        true
+    }
+
+    /// Makes the servers of the client's folder available to it.
+    async fn open_folder(&self) {
+        if let (Some(folder), Some(folders)) = (self.folder.get(), self.door.folders.get()) {
+            folders.open(Path::new(&**folder)).await;
+        }
     }
 
     /// Identifies the peer of the socket with the current configuration.
     async fn caller(&self) -> Result<Arc<Caller>, RpcError> {
         let request = IdentifyRequest::Socket { persona: self.persona.get().map(String::as_str) };
         let identified = self.door.identify(request).await;
-        identified.map_err(|unidentified| RpcError::new(INVALID_PARAMS, unidentified.to_string()))
+        let caller =
+            identified.map_err(|unidentified| RpcError::new(INVALID_PARAMS, unidentified.to_string()))?;
+        Ok(match self.folder.get() {
+            Some(folder) => Arc::new(Caller { folder: Some(folder.clone()), ..Caller::clone(&caller) }),
+            None => caller,
+        })
     }
 
     async fn client(&self, meta: &RequestMeta) -> Result<McpClient, RpcError> {

@@ -246,18 +246,42 @@ async fn take_round(
             Ok(RoundStart::New(Round { input_responses: responses, request_state }))
         }
         StateTarget::Parked(handle) => {
-            let mut parked = door.engine.parking().take(&handle).ok_or_else(refused)?;
-            let questions = std::mem::take(&mut parked.questions);
-            for (key, question) in questions {
-                match responses.as_ref().and_then(|responses| responses.member(&key)) {
-                    Some(answer) => drop(question.reply.send(Ok(answer))),
-                    // Unanswered questions are asked again.
-                    None => parked.questions.push((key, question)),
+            let parked = door.engine.parking().take(&handle).ok_or_else(refused)?;
+            Ok(RoundStart::Resumed(answered(parked, responses.as_ref())))
+        }
+        StateTarget::Approval { handle, held, key } => {
+            if let Some(parked) = door.engine.parking().take(&handle) {
+                return Ok(RoundStart::Resumed(answered(parked, responses.as_ref())));
+            }
+            // Another gateway on the same store has asked, or this one before a restart. The decision is stored, and the
+            // call is made again.
+            if let Some(answer) = responses.as_ref().and_then(|responses| responses.member(&key)) {
+                let deciding = door.engine.approvals().answer_elsewhere(&client.caller, held, answer);
+                if let Err(problem) = Box::pin(deciding).await {
+                    return Ok(RoundStart::Resumed(failed(problem)));
                 }
             }
-            Ok(RoundStart::Resumed(parked))
+            Ok(RoundStart::New(Round::default()))
         }
     }
+}
+
+/// A call that has already failed.
+fn failed(problem: Problem) -> ParkedCall {
+    let ongoing = OngoingCall { work: Box::pin(async move { Err(problem) }), events: CallLink::new().1 };
+    ParkedCall { ongoing, questions: Vec::new() }
+}
+
+/// A parked call with the client's answers to its questions. Unanswered questions are asked again.
+fn answered(mut parked: ParkedCall, responses: Option<&RawJson>) -> ParkedCall {
+    let questions = std::mem::take(&mut parked.questions);
+    for (key, question) in questions {
+        match responses.and_then(|responses| responses.member(&key)) {
+            Some(answer) => drop(question.reply.send(Ok(answer))),
+            None => parked.questions.push((key, question)),
+        }
+    }
+    parked
 }
 
 fn resume(
@@ -305,6 +329,7 @@ async fn inquire(
         } else {
             QuestionHandling::DuringCall
         },
+        only: None,
     };
     let (link, events) = CallLink::new();
     let inquiries = door.engine.inquiries().clone();

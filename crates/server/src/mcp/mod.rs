@@ -4,6 +4,7 @@ mod batch;
 pub mod cancel;
 pub mod change_stream;
 pub mod client;
+pub mod folder_servers;
 pub mod http;
 pub mod lines;
 mod long;
@@ -15,12 +16,13 @@ pub mod streams;
 pub mod trace;
 pub mod translate;
 
+use self::folder_servers::FolderServers;
 use crate::connections::{ConnectionLimits, ConnectionSharing, Connections};
 use crate::guard::RequestGuard;
 use crate::identify::{Authenticator, IdentifyRequest, Unidentified};
 use session::{Sessions, UserCount};
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use streams::Streams;
 use tokio_util::sync::CancellationToken;
@@ -52,6 +54,8 @@ pub struct Door {
     pub keep_alive: Duration,
     /// Is cancelled when the gateway stops; open streams end then.
     pub stop: CancellationToken,
+    /// The servers of the folders that local clients work in; set once, if the gateway has any.
+    pub folders: OnceLock<Arc<dyn FolderServers>>,
 }
 
 impl Door {

@@ -329,11 +329,16 @@ impl RunningRequest {
             requests.raw(key, &request.finish());
         }
         let engine = &self.door.engine;
+        let approval = engine.is_shared().then(|| approval_in(&questions)).flatten();
         let Some(handle) = engine.parking().park(&self.client.caller.user, ParkedCall { ongoing, questions })
         else {
             return internal("too many calls are waiting for their clients");
         };
-        match engine.states().seal(StateTarget::Parked(handle), binding) {
+        let target = match approval {
+            Some((held, key)) => StateTarget::Approval { handle, held, key },
+            None => StateTarget::Parked(handle),
+        };
+        match engine.states().seal(target, binding) {
             Some(state) => FinalAnswer::Result(input_required(Some(&requests.finish()), &state)),
             None => internal("the system has no randomness for a request state"),
         }
@@ -398,6 +403,14 @@ fn is_visit(question: &ClientQuestion) -> bool {
     let mode = question.params.as_ref().and_then(|params| params.member("mode"));
     question.method == "elicitation/create"
         && mode.is_some_and(|mode| mode.string().as_deref() == Some("url"))
+}
+
+/// The held call and the key of the question, if it is the only one and the gateway's own about a held call. Servers cannot
+/// set this member of `_meta`: it is removed from their questions.
+fn approval_in(questions: &[(String, ClientQuestion)]) -> Option<(Uuid, String)> {
+    let [(key, question)] = questions else { return None };
+    let held = question.params.as_ref()?.at(&["_meta", "toolbooth/held"])?;
+    Some((held.string()?.parse().ok()?, key.clone()))
 }
 
 /// Removes the visit id, which the modern era does not have.

@@ -1,10 +1,10 @@
 //! The gateway over REST: health, readiness, the caller's identity, and OAuth metadata.
 
-use super::auth::{RequestIngress, RestCaller};
+use super::auth::{self, RequestIngress, RestCaller};
 use super::extract::{NoQuery, PathParam};
 use super::problem::{ProblemDocument, not_found};
 use super::{ConfigView, RestState};
-use crate::identify::IdentifyRequest;
+use crate::console_sessions::SessionUse;
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
@@ -65,13 +65,17 @@ pub struct ReadyView {
 }
 
 /// Reports that the gateway is ready. Administrators also get the state of servers and calls.
-#[utoipa::path(get, path = "/ready", responses((status = 200, description = "The gateway is ready.", body = ReadyView)))]
+#[utoipa::path(get, path = "/ready", responses(
+    (status = 200, description = "The gateway is ready.", body = ReadyView),
+    (status = 503, description = "`store.unreachable`: the database does not answer, so calls cannot be recorded."),
+))]
 pub async fn ready(
     State(rest): State<RestState>,
     RequestIngress(via): RequestIngress,
     headers: HeaderMap,
     _: NoQuery,
-) -> Json<ReadyView> {
+) -> Result<Json<ReadyView>, ProblemDocument> {
+    rest.door.engine.check_store().await?;
     let ready = ReadyView {
         status: "ready",
         revision: None,
@@ -80,10 +84,9 @@ pub async fn ready(
         calls: None,
         config: None,
     };
-    let request = IdentifyRequest::Http { headers: &headers, persona: None, via };
-    match rest.door.identify(request).await {
+    match auth::identify(&rest, (&headers, via), SessionUse::Read).await {
         Ok(caller) if caller.admin == Admin::Yes => {}
-        _ => return Json(ready),
+        _ => return Ok(Json(ready)),
     }
     let engine = &rest.door.engine;
     let mut states: BTreeMap<&'static str, usize> = BTreeMap::new();
@@ -92,14 +95,14 @@ pub async fn ready(
     }
     let CallMetricsReport { done, tool_errors, refused, failed, cancelled, held, microseconds } =
         engine.calls().metrics().report();
-    Json(ReadyView {
+    Ok(Json(ReadyView {
         revision: Some(engine.catalog().load().revision),
         servers: Some(states),
         sessions: Some(rest.door.sessions.len()),
         calls: Some(CallsView { done, tool_errors, refused, failed, cancelled, held, microseconds }),
         config: Some(rest.config.view().clone()),
         ..ready
-    })
+    }))
 }
 
 /// The groups of a caller.

@@ -2,15 +2,16 @@
 
 use super::RestState;
 use super::problem::ProblemDocument;
+use crate::console_sessions::SessionUse;
 use crate::identify::{IdentifyRequest, Unidentified, with_forwarded_headers, with_session};
 use crate::peer::Ingress;
 use crate::peer_info::{PeerInfo, attempt};
 use axum::extract::{FromRequestParts, Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use http::header::CONNECTION;
+use http::header::{AUTHORIZATION, CONNECTION};
 use http::request::Parts;
-use http::{HeaderMap, HeaderValue};
+use http::{HeaderMap, HeaderValue, StatusCode};
 use std::convert::Infallible;
 use std::sync::Arc;
 use toolbooth_core::caller::{Admin, Caller};
@@ -22,12 +23,59 @@ pub struct RestCaller(pub Arc<Caller>);
 /// Extracts the caller of a request and requires an administrator.
 pub struct AdminCaller(pub Arc<Caller>);
 
+/// Identifies the caller by the credential of the request, or by the session of the browser that sent it.
+pub async fn identify(
+    rest: &RestState,
+    (headers, via): (&HeaderMap, Ingress),
+    session_use: SessionUse,
+) -> Result<Arc<Caller>, RequestRefusal> {
+    let authenticator = &rest.door.authenticator;
+    // In `local` mode there is nothing to steal. A token in the request takes precedence over a cookie; a proxy may
+    // send an `Authorization` header of its own.
+    let uses_session = !authenticator.is_local()
+        && via != Ingress::Control
+        && (authenticator.is_proxied() || !headers.contains_key(AUTHORIZATION));
+    let session = if uses_session { rest.console_sessions.of_request(headers, session_use) } else { None };
+    let Some(session) = session else {
+        let request = IdentifyRequest::Http { headers, persona: None, via };
+        return rest.door.identify(request).await.map_err(RequestRefusal::Unidentified);
+    };
+    session.check_csrf(headers, session_use).map_err(RequestRefusal::Forged)?;
+    let with_credential = session.identified(headers);
+    let request = IdentifyRequest::Http { headers: &with_credential, persona: None, via };
+    let identified = match rest.door.identify(request).await {
+        // The proxy now names another user.
+        Ok(caller) if caller.user != session.user => Err(Unidentified::Missing),
+        identified => identified,
+    };
+    if matches!(identified, Err(Unidentified::Refused | Unidentified::Missing)) {
+        rest.console_sessions.close(headers);
+    }
+    identified.map_err(RequestRefusal::Unidentified)
+}
+
+/// Why a request has no caller.
+#[derive(Debug)]
+pub enum RequestRefusal {
+    /// The caller could not be identified.
+    Unidentified(Unidentified),
+    /// The request of a browser session lacks the CSRF token.
+    Forged(Problem),
+}
+
+/// Records a refused credential and returns the response to its request.
+pub fn refuse(rest: &RestState, unidentified: &Unidentified, request: &Parts) -> Response {
+    let peer = request.extensions.get::<PeerInfo>();
+    let source = peer.map(PeerInfo::source).unwrap_or_default();
+    rest.door.note_refusal(unidentified, &source, &attempt(&request.method, request.uri.path()));
+    unauthorized(rest, unidentified, &request.headers, request.uri.path())
+}
+
 /// Middleware that identifies the caller before the handler runs.
 pub async fn identified(State(rest): State<RestState>, mut request: Request, next: Next) -> Response {
     let peer = request.extensions().get::<PeerInfo>().cloned();
     let via = peer.as_ref().map(PeerInfo::via).unwrap_or_default();
-    let asked = IdentifyRequest::Http { headers: request.headers(), persona: None, via };
-    let identified = rest.door.identify(asked).await;
+    let identified = identify(&rest, (request.headers(), via), SessionUse::of(request.method())).await;
     if let (Ok(caller), Some(peer)) = (&identified, &peer)
         && let Err(problem) = peer.assign_to(caller)
     {
@@ -45,10 +93,11 @@ pub async fn identified(State(rest): State<RestState>, mut request: Request, nex
             }
             Err(problem) => ProblemDocument::from(problem).into_response(),
         },
-        Err(unidentified) => {
-            let source = peer.as_ref().map(PeerInfo::source).unwrap_or_default();
-            rest.door.note_refusal(&unidentified, &source, &attempt(request.method(), request.uri().path()));
-            unauthorized(&rest, &unidentified, request.headers(), request.uri().path())
+        Err(RequestRefusal::Unidentified(unidentified)) => {
+            refuse(&rest, &unidentified, &request.into_parts().0)
+        }
+        Err(RequestRefusal::Forged(problem)) => {
+            ProblemDocument(StatusCode::FORBIDDEN, problem).into_response()
         }
     }
 }
@@ -80,12 +129,7 @@ pub async fn administrators_only(request: Request, next: Next) -> Response {
 }
 
 /// The response to a request that could not be identified.
-pub fn unauthorized(
-    rest: &RestState,
-    unidentified: &Unidentified,
-    headers: &HeaderMap,
-    path: &str,
-) -> Response {
+fn unauthorized(rest: &RestState, unidentified: &Unidentified, headers: &HeaderMap, path: &str) -> Response {
     let document = ProblemDocument(unidentified.status(), Problem::of(unidentified));
     let mut response = document.into_response();
     unidentified.set_response_headers(

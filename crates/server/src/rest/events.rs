@@ -4,11 +4,10 @@
 //! this caller may see.
 
 use super::RestState;
-use super::auth::{RequestIngress, RestCaller};
+use super::auth::{self, RequestIngress, RestCaller};
 use super::extract::bad_query;
 use super::problem::ProblemDocument;
-use crate::identify::IdentifyRequest;
-use crate::mcp::Door;
+use crate::console_sessions::SessionUse;
 use crate::peer::Ingress;
 use axum::Json;
 use axum::body::Body;
@@ -26,7 +25,7 @@ use std::time::Duration;
 use tokio::sync::broadcast;
 use tokio::time::{Instant, sleep_until, timeout};
 use toolbooth_core::caller::Caller;
-use toolbooth_core::event::{EventId, EventKinds};
+use toolbooth_core::event::{Event, EventId, EventKinds, FactValue};
 use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::json::RawJson;
 use toolbooth_engine::events::{Follower, Since, StreamItem};
@@ -127,6 +126,58 @@ pub async fn follow(
     headers: HeaderMap,
 ) -> Result<Response, ProblemDocument> {
     let query = EventQuery::read(query.as_deref(), &headers)?;
+    open_stream(&rest, caller, via, headers, query, None)
+}
+
+/// A request for the events of one job.
+pub(super) struct JobEvents {
+    pub(super) caller: Arc<Caller>,
+    pub(super) via: Ingress,
+    /// The name of the job.
+    pub(super) name: String,
+}
+
+/// Streams the events of a job as they happen.
+pub(super) fn follow_job(
+    rest: &RestState,
+    request: JobEvents,
+    query: Option<&str>,
+    headers: HeaderMap,
+) -> Result<Response, ProblemDocument> {
+    let JobEvents { caller, via, name } = request;
+    let mut query = EventQuery::read(query, &headers)?;
+    query.kinds = EventKinds::of(["job.*"]).map_err(|fault| Problem::of(&fault))?;
+    open_stream(rest, caller, via, headers, query, Some(name))
+}
+
+/// The latest events of a job, oldest first.
+pub(super) fn of_job(rest: &RestState, caller: &Caller, name: &str) -> Vec<serde_json::Value> {
+    let engine = &rest.door.engine;
+    let found = engine.events().latest(Since::Oldest, DEFAULT_LIMIT, |event| {
+        is_about(event, name) && engine.catalog().may_see_event(caller, event)
+    });
+    let events = found.iter().map(|(id, event)| event.json(*id).read().unwrap_or_default());
+    events.collect()
+}
+
+/// Whether an event is about a job.
+fn is_about(event: &Event, job: &str) -> bool {
+    event.kind.as_str().starts_with("job.")
+        && event
+            .facts
+            .iter()
+            .flat_map(|facts| facts.iter())
+            .any(|(key, value)| *key == "job" && matches!(value, FactValue::Text(text) if **text == *job))
+}
+
+fn open_stream(
+    rest: &RestState,
+    caller: Arc<Caller>,
+    via: Ingress,
+    headers: HeaderMap,
+    query: EventQuery,
+    job: Option<String>,
+) -> Result<Response, ProblemDocument> {
     let since = query.since.map_or(Since::Now, Since::After);
     // Subscribed before the stream opens, so that a revocation in between is not missed.
     let revoked = rest.door.authenticator.revoked();
@@ -134,7 +185,7 @@ pub async fn follow(
     let follower = follower.map_err(|fault| Problem::of(&fault))?;
     let first = keep_alive(&follower);
     let stream = EventStream {
-        door: rest.door.clone(),
+        rest: rest.clone(),
         headers,
         via,
         caller,
@@ -143,6 +194,7 @@ pub async fn follow(
         recheck_at: Instant::now() + RECHECK_INTERVAL,
         received: Vec::new(),
         pending: VecDeque::from([first]),
+        job,
     };
     let mut response = Response::new(Body::from_stream(stream.chunks()));
     let headers = response.headers_mut();
@@ -204,7 +256,7 @@ fn keep_alive(follower: &Follower) -> Bytes {
 
 /// A stream of events for one caller.
 struct EventStream {
-    door: Arc<Door>,
+    rest: RestState,
     /// The headers of the request. The caller is identified again, because rights change.
     headers: HeaderMap,
     via: Ingress,
@@ -215,12 +267,14 @@ struct EventStream {
     /// Events that were received and not yet filtered by the caller's rights.
     received: Vec<StreamItem>,
     pending: VecDeque<Bytes>,
+    /// The job whose events are wanted; all if absent.
+    job: Option<String>,
 }
 
 impl EventStream {
     fn chunks(self) -> impl Stream<Item = io::Result<Bytes>> + Send {
         futures_util::stream::unfold(self, |mut stream| async move {
-            let interval = stream.door.keep_alive;
+            let interval = stream.rest.door.keep_alive;
             match timeout(interval, stream.next()).await {
                 Ok(chunk) => chunk.map(|chunk| (Ok(chunk), stream)),
                 // The position is already past received events that were not sent, so it must not be sent.
@@ -243,7 +297,7 @@ impl EventStream {
                 received = self.follower.next(), if self.received.is_empty() => self.received = received,
                 () = std::future::ready(()), if !self.received.is_empty() => {}
                 () = sleep_until(self.recheck_at) => {}
-                () = self.door.stop.cancelled() => return None,
+                () = self.rest.door.stop.cancelled() => return None,
                 // The client has to connect again, with a credential that is still valid.
                 user = self.revoked.recv() => match user {
                     Ok(user) if *user != *self.caller.user => continue,
@@ -252,8 +306,14 @@ impl EventStream {
             }
             // Received events stay in `received`, because the caller may drop this future at any await.
             self.identify_again().await?;
-            let (catalog, caller) = (self.door.engine.catalog(), &self.caller);
+            let (catalog, caller) = (self.rest.door.engine.catalog(), &self.caller);
+            let job = self.job.as_deref();
+            let is_wanted = |item: &StreamItem| match (job, item) {
+                (Some(job), StreamItem::Event(_, event)) => is_about(event, job),
+                _ => true,
+            };
             let visible = self.received.drain(..).filter_map(|item| catalog.visible_item(caller, item));
+            let visible = visible.filter(is_wanted);
             self.pending.extend(
                 visible.map(|item| write_event(item.json().as_bytes(), Some(&item.id().to_string()))),
             );
@@ -263,8 +323,8 @@ impl EventStream {
     /// Identifies the caller again with current rights; `None` if the stream has to end.
     async fn identify_again(&mut self) -> Option<()> {
         self.recheck_at = Instant::now() + RECHECK_INTERVAL;
-        let request = IdentifyRequest::Http { headers: &self.headers, persona: None, via: self.via };
-        let caller = self.door.identify(request).await.ok()?;
+        let identified = auth::identify(&self.rest, (&self.headers, self.via), SessionUse::Recheck).await;
+        let caller = identified.ok()?;
         if caller.user != self.caller.user {
             return None;
         }

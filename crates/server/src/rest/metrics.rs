@@ -3,13 +3,15 @@
 use super::RestState;
 use super::auth::AdminCaller;
 use super::extract::NoQuery;
+use crate::access_log::AccessLog;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::header::CONTENT_TYPE;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::Duration;
-use toolbooth_engine::call_metrics::{BUCKETS_MS, CallMetrics};
+use toolbooth_engine::call_metrics::{BUCKETS_MS, CallMetrics, ServerCallReport};
+use toolbooth_engine::log_limit;
 use toolbooth_engine::trace::Tracing;
 use toolbooth_engine::{EventRing, LiveCatalog, Servers};
 use toolbooth_upstream::ServerState;
@@ -31,10 +33,12 @@ pub async fn metrics(State(rest): State<RestState>, _: AdminCaller, _: NoQuery) 
     let held = engine.approvals().pending_count().await;
     let mut page = MetricsPage::default();
     calls(&mut page, engine.calls().metrics());
+    tools(&mut page, &engine.calls().metrics().tools().report());
     servers(&mut page, engine.servers(), engine.catalog());
     page.gauge("toolbooth_held_calls", "Calls that wait for a decision.", held as f64);
     page.gauge("toolbooth_sessions", "Open legacy sessions.", rest.door.sessions.len() as f64);
     events(&mut page, engine.events(), engine.tracing());
+    logs(&mut page, rest.access_log.as_deref());
     process(&mut page, engine.uptime());
     ([(CONTENT_TYPE, TEXT)], page.0).into_response()
 }
@@ -52,21 +56,39 @@ fn calls(page: &mut MetricsPage, tally: &CallMetrics) {
     for (_, histogram) in tally.by_outcome() {
         sum.iter_mut().zip(histogram).for_each(|(sum, count)| *sum += count);
     }
-    let mut so_far = 0;
-    let bucket = format!("{name}_bucket");
-    for (at, count) in sum.iter().enumerate() {
-        so_far += count;
-        let bound =
-            BUCKETS_MS.get(at).map_or_else(|| "+Inf".to_owned(), |ms| format!("{}", *ms as f64 / 1e3));
-        page.line(&bucket, &[("le", &bound)], so_far as f64);
-    }
-    page.line(&format!("{name}_sum"), &[], tally.report().microseconds as f64 / 1e6);
-    page.line(&format!("{name}_count"), &[], so_far as f64);
+    page.histogram(name, &[], &sum, tally.report().microseconds);
     page.counter(
         "toolbooth_unrecorded_calls_total",
         "Calls whose end could not be recorded.",
         tally.unrecorded() as f64,
     );
+}
+
+/// Calls by server and tool. The engine limits the number of both.
+fn tools(page: &mut MetricsPage, servers: &[ServerCallReport]) {
+    let name = "toolbooth_server_call_duration_seconds";
+    page.head(name, "histogram", "Duration of calls by server, from request to answer.");
+    for server in servers {
+        page.histogram(name, &[("server", &server.server)], &server.durations, server.microseconds);
+    }
+    let name = "toolbooth_tool_calls_total";
+    page.head(name, "counter", "Finished calls by server, tool and outcome.");
+    for server in servers {
+        for tool in &server.tools {
+            for (outcome, count) in &tool.outcomes {
+                let labels = [("server", &*server.server), ("tool", &*tool.tool), ("outcome", *outcome)];
+                page.line(name, &labels, *count as f64);
+            }
+        }
+    }
+    let name = "toolbooth_tool_call_seconds_total";
+    page.head(name, "counter", "Duration of all calls of a tool together.");
+    for server in servers {
+        for tool in &server.tools {
+            let labels = [("server", &*server.server), ("tool", &*tool.tool)];
+            page.line(name, &labels, tool.microseconds as f64 / 1e6);
+        }
+    }
 }
 
 fn servers(page: &mut MetricsPage, servers: &Servers, catalog: &LiveCatalog) {
@@ -123,6 +145,26 @@ fn events(page: &mut MetricsPage, events: &EventRing, tracing: &Tracing) {
     page.counter("toolbooth_spans_total", "Spans sent to the collector.", tracing.report().sent as f64);
 }
 
+fn logs(page: &mut MetricsPage, access_log: Option<&AccessLog>) {
+    if let Some(log) = access_log {
+        page.counter(
+            "toolbooth_access_log_lines_total",
+            "Lines written to the access log.",
+            log.written() as f64,
+        );
+        page.counter(
+            "toolbooth_access_log_dropped_total",
+            "Requests without a line in the access log.",
+            log.dropped() as f64,
+        );
+    }
+    page.counter(
+        "toolbooth_log_suppressed_total",
+        "Log lines that were left out because they repeat others.",
+        log_limit::suppressed() as f64,
+    );
+}
+
 fn process(page: &mut MetricsPage, uptime: Duration) {
     page.head("toolbooth_build_info", "gauge", "Version of the gateway.");
     page.line("toolbooth_build_info", &[("version", env!("CARGO_PKG_VERSION"))], 1.0);
@@ -156,6 +198,21 @@ impl MetricsPage {
         }
         self.0.push_str(if labels.is_empty() { "" } else { "}" });
         let _ = writeln!(self.0, " {value}");
+    }
+
+    /// The lines of one histogram, with counts by duration bucket.
+    fn histogram(&mut self, name: &str, labels: &[(&str, &str)], counts: &[u64], microseconds: u64) {
+        let bucket = format!("{name}_bucket");
+        let mut so_far = 0;
+        for (at, count) in counts.iter().enumerate() {
+            so_far += count;
+            let bound =
+                BUCKETS_MS.get(at).map_or_else(|| "+Inf".to_owned(), |ms| format!("{}", *ms as f64 / 1e3));
+            let labels: Vec<(&str, &str)> = labels.iter().copied().chain([("le", &*bound)]).collect();
+            self.line(&bucket, &labels, so_far as f64);
+        }
+        self.line(&format!("{name}_sum"), labels, microseconds as f64 / 1e6);
+        self.line(&format!("{name}_count"), labels, so_far as f64);
     }
 
     fn gauge(&mut self, name: &str, help: &str, value: f64) {

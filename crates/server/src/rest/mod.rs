@@ -10,6 +10,7 @@ mod approvals;
 mod audit;
 mod auth;
 mod calls;
+mod configuration;
 mod consents;
 mod dead_letters;
 mod detail;
@@ -20,24 +21,36 @@ mod exposure;
 mod extract;
 mod files;
 mod item_request;
+mod job_requests;
+mod job_runs;
+mod job_view;
+mod jobs;
 mod manifests;
 mod metrics;
 mod openapi;
 mod pages;
 mod plans;
 mod problem;
+mod prompts;
 mod registry;
+mod resources;
+mod server_output;
 mod servers;
 mod sign_in;
+mod skills;
 mod stats;
+mod tasks;
 mod terms;
 mod tokens;
 mod tools;
 mod user_keys;
 
+use crate::access_log::AccessLog;
+use crate::console_sessions::ConsoleSessions;
 use crate::mcp::Door;
 use axum::Router;
 use axum::middleware;
+use calls::RunningCalls;
 use endpoint::{Access, Endpoint, endpoints, routes};
 use serde::Serialize;
 use std::future::Future;
@@ -46,6 +59,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use toolbooth_core::fault::Problem;
 use utoipa::ToSchema;
 
+pub(crate) use auth::refuse;
+pub use configuration::{OverriddenView, SettingView};
+pub(crate) use extract::{JsonBody, NoQuery, body};
 pub(crate) use problem::{ProblemDocument, bad_method, not_found};
 pub use servers::ServerView;
 pub use tools::ToolView;
@@ -89,11 +105,20 @@ pub struct RestState {
     config: Arc<ConfigStatus>,
     /// A random id of this run of the gateway.
     run_id: Arc<str>,
+    /// The sessions of browsers that use the console.
+    pub(crate) console_sessions: Arc<ConsoleSessions>,
+    /// Calls over REST that have not ended.
+    running_calls: Arc<RunningCalls>,
+    /// The log of requests, if it is configured.
+    access_log: Option<Arc<AccessLog>>,
 }
 
 /// The configuration files in use, and the result of the latest reload.
 #[derive(Debug, Default)]
-pub struct ConfigStatus(Mutex<ConfigView>);
+pub struct ConfigStatus {
+    view: Mutex<ConfigView>,
+    settings: Mutex<Arc<[SettingView]>>,
+}
 
 /// The configuration files in use, and the result of the latest reload.
 #[derive(Debug, Clone, Default, Serialize, ToSchema)]
@@ -122,6 +147,15 @@ impl ConfigStatus {
         *self.view() = ConfigView { files, ..ConfigView::default() };
     }
 
+    /// Sets the settings that `GET /config` shows.
+    pub fn set_settings(&self, settings: Vec<SettingView>) {
+        *self.settings.lock().unwrap_or_else(PoisonError::into_inner) = settings.into();
+    }
+
+    fn settings(&self) -> Arc<[SettingView]> {
+        self.settings.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// Records settings that take effect only after a restart.
     pub fn needs_restart(&self, settings: Vec<String>) {
         self.view().restart_needed = settings;
@@ -135,21 +169,29 @@ impl ConfigStatus {
 
     fn view(&self) -> MutexGuard<'_, ConfigView> {
         // The view is replaced as a whole, so a panic cannot leave it half updated.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.view.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl RestState {
     /// The state for one run of a gateway.
     pub fn new(door: Arc<Door>, reload: Reload) -> Self {
+        let run_id = uuid::Uuid::new_v4().to_string().into();
+        let (console_sessions, running_calls) = Default::default();
         let config = Arc::default();
-        Self { door, reload, config, run_id: uuid::Uuid::new_v4().to_string().into() }
+        Self { door, reload, config, run_id, console_sessions, running_calls, access_log: None }
     }
 
     /// Sets the configuration status that administrators can see.
     #[must_use]
     pub fn reporting(self, config: Arc<ConfigStatus>) -> Self {
         Self { config, ..self }
+    }
+
+    /// Sets the access log whose counts the metrics show.
+    #[must_use]
+    pub fn counting(self, access_log: Option<Arc<AccessLog>>) -> Self {
+        Self { access_log, ..self }
     }
 }
 
@@ -164,6 +206,7 @@ const OPEN: &[Endpoint] = endpoints![
     pages::docs_file,
     files::download,
     files::download_named,
+    job_requests::start,
 ];
 
 /// Endpoints for identified callers. A handler needs a line here and `#[utoipa::path]`.
@@ -184,9 +227,19 @@ const KNOWN: &[Endpoint] = endpoints![
     calls::batch,
     calls::answer,
     calls::list,
+    calls::running,
     calls::show,
+    calls::cancel,
     registry::show,
     registry::personas,
+    prompts::list,
+    prompts::get,
+    resources::read,
+    skills::list,
+    skills::changes,
+    skills::show,
+    skills::validate,
+    skills::run,
     stats::stats,
     approvals::list,
     approvals::show,
@@ -204,6 +257,26 @@ const KNOWN: &[Endpoint] = endpoints![
     dead_letters::show,
     dead_letters::replay,
     dead_letters::give_up,
+    jobs::list,
+    jobs::create,
+    jobs::show,
+    jobs::patch,
+    jobs::transition,
+    jobs::pause,
+    jobs::resume,
+    jobs::run,
+    jobs::rerun,
+    jobs::follow,
+    job_runs::list,
+    job_runs::show,
+    job_runs::decide,
+    job_runs::confirm,
+    tasks::list,
+    tasks::create,
+    tasks::search,
+    tasks::show,
+    tasks::patch,
+    tasks::transition,
     files::list,
     files::put,
     files::show,
@@ -232,6 +305,7 @@ const ADMINISTRATORS: &[Endpoint] = endpoints![
     tools::quarantined,
     registry::refresh,
     audit::verify,
+    configuration::settings,
     manifests::list,
     metrics::metrics,
 ];

@@ -39,6 +39,8 @@ impl From<Problem> for ProblemDocument {
                 "call.unknown-tool"
                 | "call.unknown"
                 | "call.no-question"
+                | "prompt.unknown"
+                | "resource.unknown"
                 | "server.unknown"
                 | "token.unknown"
                 | "tool.unknown"
@@ -47,9 +49,14 @@ impl From<Problem> for ProblemDocument {
                 | "approval.unknown"
                 | "plan.unknown"
                 | "plan.no-such-step"
+                | "skill.unknown"
                 | "consent.unknown"
                 | "file.unknown"
                 | "dead-letter.unknown"
+                | "job.unknown"
+                | "job.unknown-run"
+                | "job.unknown-criterion"
+                | "task.unknown"
                 | "stats.unknown-client",
                 _,
             ) => StatusCode::NOT_FOUND,
@@ -59,7 +66,9 @@ impl From<Problem> for ProblemDocument {
             ("call.rejected" | "call.approval-timeout" | "approval.not-yours" | "call.rights-gone", _) => {
                 StatusCode::FORBIDDEN
             }
-            ("call.already-decided" | "call.answer-too-late" | "call.already-run", _) => StatusCode::CONFLICT,
+            ("call.already-decided" | "call.answer-too-late" | "call.already-run" | "call.cancelled", _) => {
+                StatusCode::CONFLICT
+            }
             (
                 "dead-letter.retrying"
                 | "dead-letter.over"
@@ -67,6 +76,22 @@ impl From<Problem> for ProblemDocument {
                 | "dead-letter.no-copy",
                 _,
             ) => StatusCode::CONFLICT,
+            (
+                "job.taken"
+                | "job.bad-transition"
+                | "job.changed"
+                | "job.no-schedule"
+                | "job.in-manifest"
+                | "job.running"
+                | "job.not-held"
+                | "job.not-ready"
+                | "task.bad-transition"
+                | "task.dependency-open",
+                _,
+            ) => StatusCode::CONFLICT,
+            ("job.bad-signature", _) => StatusCode::UNAUTHORIZED,
+            ("job.not-owner", _) => StatusCode::FORBIDDEN,
+            ("job.busy", _) => StatusCode::SERVICE_UNAVAILABLE,
             ("file.too-large" | "request.too-large", _) => StatusCode::PAYLOAD_TOO_LARGE,
             ("request.encoded-body" | "request.not-json", _) => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             ("request.too-slow", _) => StatusCode::REQUEST_TIMEOUT,
@@ -75,6 +100,7 @@ impl From<Problem> for ProblemDocument {
             ("files.quota" | "tool.changed-again", _) => StatusCode::CONFLICT,
             ("events.too-many-streams", _) => StatusCode::TOO_MANY_REQUESTS,
             ("blobs.full", _) => StatusCode::INSUFFICIENT_STORAGE,
+            ("store.unreachable", _) => StatusCode::SERVICE_UNAVAILABLE,
             ("call.timeout", _) => StatusCode::GATEWAY_TIMEOUT,
             ("call.over-rate" | "call.too-many-held" | "call.too-many-questions", _) => {
                 StatusCode::TOO_MANY_REQUESTS

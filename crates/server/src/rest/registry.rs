@@ -1,9 +1,13 @@
 //! The registry over REST: everything that a caller may use in one response, and refreshing it.
 
 use super::auth::{AdminCaller, RestCaller};
-use super::extract::{NoQuery, QueryParams, bad_query};
+use super::extract::{NoQuery, QueryParams};
+use super::job_view::JobView;
+use super::jobs;
 use super::problem::ProblemDocument;
 use super::servers::{self, ServerView};
+use super::skills::{self, SkillView};
+use super::tasks::{self, TaskView};
 use super::tools::{self, ToolListQuery, ToolPageView};
 use super::{ReloadCause, RestState};
 use axum::Json;
@@ -12,13 +16,9 @@ use http::Uri;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use toolbooth_core::caller::Caller;
-use toolbooth_core::fault::Problem;
 use toolbooth_engine::servers::RefreshScope;
 use toolbooth_upstream::StateReport;
 use utoipa::{IntoParams, ToSchema};
-
-/// Maximum number of tools in the response; `/tools` has pages.
-const MOST_TOOLS: &str = "limit=1000";
 
 /// Everything that a caller may use.
 #[derive(Debug, Serialize, ToSchema)]
@@ -26,12 +26,12 @@ pub struct RegistryView {
     /// Tools in the summary view, at most 1000.
     #[serde(flatten)]
     tools: ToolPageView,
-    /// Skills; always empty.
-    skills: Vec<Value>,
-    /// Jobs; always empty.
-    jobs: Vec<Value>,
-    /// Tasks; always empty.
-    tasks: Vec<Value>,
+    /// Skills.
+    skills: Vec<SkillView>,
+    /// Jobs, at most 500.
+    jobs: Vec<JobView>,
+    /// Tasks, at most 500.
+    tasks: Vec<TaskView>,
     personas: Vec<PersonaView>,
     servers: Vec<ServerView>,
 }
@@ -84,31 +84,18 @@ pub async fn show(
     RestCaller(caller): RestCaller,
     uri: Uri,
 ) -> Result<Json<RegistryView>, ProblemDocument> {
-    let query = persona_query(uri.query().unwrap_or_default())?;
+    let query = ToolListQuery::of_personas(uri.query().unwrap_or_default())?;
     let callers = tools::views(&rest, &caller, &query.personas)?;
     rest.door.engine.catalog().wait_for_servers(&caller).await;
     let catalog = rest.door.engine.catalog().snapshot();
     Ok(Json(RegistryView {
         tools: tools::page(&rest, &catalog, &callers, &query).await,
-        skills: Vec::new(),
-        jobs: Vec::new(),
-        tasks: Vec::new(),
+        skills: skills::views(&rest, &callers, &query),
+        jobs: jobs::all(&rest, &callers, &query).await?,
+        tasks: tasks::all(&rest, &callers, &query).await?,
         personas: personas_of(&rest, &caller),
         servers: servers::all(&rest, &caller),
     }))
-}
-
-/// Reads the query of the registry, which has only personas, as that of a list of all tools.
-fn persona_query(query: &str) -> Result<ToolListQuery, Problem> {
-    let mut names = url::form_urlencoded::parse(query.as_bytes()).map(|(name, _)| name);
-    if let Some(name) = names.find(|name| name != "persona") {
-        let name: String = name.chars().take(64).collect();
-        return Err(bad_query(format!("unknown query parameter `{name}`; expected `persona`")));
-    }
-    match query.is_empty() {
-        true => ToolListQuery::read(MOST_TOOLS),
-        false => ToolListQuery::read(&format!("{MOST_TOOLS}&{query}")),
-    }
 }
 
 /// Lists the personas that the caller may select.

@@ -3,6 +3,7 @@
 use super::auth::{AdminCaller, RestCaller};
 use super::extract::{NoQuery, PathParam};
 use super::problem::{ProblemDocument, unknown_server};
+use super::server_output::output_hint;
 use super::{ReloadCause, RestState};
 use axum::Json;
 use axum::extract::State;
@@ -257,35 +258,6 @@ fn hint_of(state: &ServerState) -> Option<String> {
         ServerState::NeedsTrust => Some("run `toolbooth trust` to review and trust it".into()),
         _ => None,
     }
-}
-
-/// A hint with the last line that a failed process wrote, which usually has the reason.
-fn output_hint(server: &Supervised, state: &ServerState) -> Option<String> {
-    let code = state.problem()?.code;
-    let with_output = [
-        "server.lost",
-        "server.start-failed",
-        "server.start-timeout",
-        "server.bad-answer",
-        "server.unreachable",
-        "server.flood",
-        "call.timeout",
-    ];
-    if !with_output.contains(&code)
-        || !matches!(server.entry.transport, Transport::Stdio { .. } | Transport::Bundled(_))
-    {
-        return None;
-    }
-    let name = &server.entry.name;
-    Some(match server.stderr.lines().iter().rev().find(|line| !line.trim().is_empty()) {
-        Some(line) => {
-            let line: String = line.trim().chars().take(200).collect();
-            format!("its last output was: {line}; `toolbooth servers logs {name}` shows more")
-        }
-        // It may only need more time.
-        None if code == "server.start-timeout" => return None,
-        None => "it wrote nothing to standard error; run its command by hand to see what it does".into(),
-    })
 }
 
 fn target_of(transport: &Transport) -> (&'static str, String) {

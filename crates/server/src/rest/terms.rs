@@ -7,7 +7,7 @@ use toolbooth_core::caller::{Admin, Caller};
 use toolbooth_core::catalog::{Backing, Tool};
 use toolbooth_core::effects::Effect;
 use toolbooth_core::manifest::{
-    AuthHints, Cost, CredentialNeed, CredentialVariable, ProviderKind, ProviderSpec, SafetyLevel,
+    AuthHints, Cost, CredentialNeed, CredentialVariable, Parallel, ProviderKind, ProviderSpec, SafetyLevel,
 };
 use toolbooth_core::permission::on_backing;
 use toolbooth_core::registry::owner_of;
@@ -29,10 +29,19 @@ pub struct TermsView {
     effect: Effect,
     /// The call timeout, in seconds.
     default_timeout: f64,
-    /// Whether calls may run concurrently.
+    /// Whether a file confirms that calls may run concurrently. Calls of a tool without this setting do so too; see
+    /// `one_at_a_time`.
     allow_parallel: bool,
-    /// Whether the first use needs a person's consent.
+    /// Whether the gateway makes one call at a time; absent if not.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[schema(required = false)]
+    one_at_a_time: bool,
+    /// Whether the first use needs a person's consent. The client may be the one to ask; see `asks_consent`.
     requires_consent: bool,
+    /// Whether the gateway asks for consent before the first use; absent if not.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[schema(required = false)]
+    asks_consent: bool,
     /// Whether every call needs an approval.
     requires_approval: bool,
     /// Whether calls carry an idempotency key.
@@ -107,7 +116,9 @@ impl TermsView {
             effect: tool.effect(),
             default_timeout: terms.timeout.as_secs_f64(),
             allow_parallel: terms.parallel.is_shown_as_allowed(),
+            one_at_a_time: terms.parallel == Parallel::OneAtATime,
             requires_consent: terms.requires_consent.is_required(),
+            asks_consent: engine.terms().policies.iter().any(|policy| policy.asks_consent(tool)),
             requires_approval: tool.needs_approval || tool.asks().is_some(),
             idempotency_key: terms.idempotency_key,
             capabilities: terms.capabilities.clone(),
@@ -205,6 +216,10 @@ fn provider(spec: &ProviderSpec, of_tool: Option<&AuthHints>, is_set: &dyn Fn(&s
         ProviderKind::OpenAi { model, .. } => {
             view["model"] = model.as_deref().into();
             "openai"
+        }
+        ProviderKind::Skill(skill) => {
+            view["skill"] = skill.name.as_str().into();
+            "skill"
         }
         ProviderKind::Unknown(name) => name,
     });

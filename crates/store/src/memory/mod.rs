@@ -5,6 +5,7 @@ mod consents;
 mod files;
 mod health;
 mod held;
+mod jobs;
 mod letters;
 mod sign_ins;
 mod tokens;
@@ -21,6 +22,7 @@ use consents::ConsentTable;
 use files::FileTable;
 use health::HealthTable;
 use held::HeldTable;
+use jobs::WorkTable;
 use letters::LetterTable;
 use sign_ins::SignInTable;
 use std::collections::hash_map::Entry;
@@ -60,6 +62,7 @@ struct MemoryState {
     tokens: TokenTable,
     held: HeldTable,
     letters: LetterTable,
+    work: WorkTable,
     health: HealthTable,
     sign_ins: SignInTable,
     consents: ConsentTable,
@@ -492,6 +495,7 @@ impl Store for MemoryStore {
             state.sign_ins.purge(now_ms);
             state.held.purge(horizon_ms);
             state.letters.purge(now_ms);
+            state.work.purge(now_ms);
             state.health.purge(now_ms);
             state.consents.purge(now_ms);
             state.files.purge(now_ms);

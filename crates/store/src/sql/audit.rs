@@ -24,9 +24,8 @@ pub(crate) const AUDIT_LAST: &str = "SELECT seq, position, hash FROM audit ORDER
 
 pub(crate) const AUDIT_END: &str = "SELECT seq, position, hash FROM audit_ends WHERE name = $1";
 
-// Unnumbered, because it may follow `ADD_AUDIT` in one statement.
 pub(crate) const SET_AUDIT_END: &str = "\
-    INSERT INTO audit_ends (name, seq, position, hash) VALUES (?, ?, ?, ?) \
+    INSERT INTO audit_ends (name, seq, position, hash) VALUES ($1, $2, $3, $4) \
     ON CONFLICT (name) DO UPDATE SET seq = excluded.seq, position = excluded.position, hash = excluded.hash";
 
 pub(crate) const OLDEST_AUDIT: &str = "SELECT seq, position, hash, at_ms FROM audit ORDER BY seq LIMIT $1";

@@ -27,8 +27,7 @@ pub(crate) const LAST_VERSION: &str = "\
     SELECT max(version) FROM files WHERE user_name = $1 AND name = $2 \
     AND coalesce(session, '') = coalesce($3, '')";
 
-pub(crate) const USER_FILES: &str =
-    "SELECT count(*) AS files, coalesce(sum(size_bytes), 0) AS bytes FROM files WHERE user_name = $1";
+pub(crate) const USER_FILES: &str = "SELECT count(*) AS files, CAST(coalesce(sum(size_bytes), 0) AS BIGINT) AS bytes FROM files WHERE user_name = $1";
 
 pub(crate) const FILES_BEFORE: &str = "SELECT id FROM files WHERE created_ms < $1 ORDER BY seq LIMIT $2";
 
@@ -47,7 +46,8 @@ pub(crate) const OPEN_GRANT: &str = "\
 pub(crate) const END_GRANT: &str =
     "UPDATE file_grants SET until_ms = $2 WHERE call_id = $1 AND until_ms > $2";
 
-pub(crate) const END_GRANTS: &str = "UPDATE file_grants SET until_ms = $1 WHERE until_ms > $1";
+// The caller appends the time and the conditions.
+pub(crate) const END_GRANTS: &str = "UPDATE file_grants SET until_ms = ";
 
 pub(crate) const GRANT: &str = "SELECT until_ms FROM file_grants WHERE call_id = $1";
 

@@ -28,10 +28,10 @@ pub(crate) const HELD_CALLS: &str = select_held!("NULL", " WHERE true");
 pub(crate) const OVERDUE: &str =
     select_held!("NULL", " WHERE state = 'pending' AND expires_ms <= $1 ORDER BY seq LIMIT $2");
 
+// The caller appends the scope, order and limit.
 pub(crate) const RUNNING: &str = select_held!(
     "NULL",
-    " WHERE state IN ('pending', 'approved') AND state = 'approved' AND claimed_ms IS NOT NULL \
-    ORDER BY seq LIMIT $1"
+    " WHERE state IN ('pending', 'approved') AND state = 'approved' AND claimed_ms IS NOT NULL"
 );
 
 pub(crate) const CHANGE_HELD: &str = "\

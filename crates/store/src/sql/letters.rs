@@ -31,8 +31,8 @@ pub(crate) const DUE_LETTERS: &str =
 pub(crate) const NEXT_LETTER: &str =
     "SELECT min(next_retry_ms) AS next_ms FROM dead_letters WHERE next_retry_ms IS NOT NULL";
 
-pub(crate) const RETRYING_LETTERS: &str =
-    select_letters!("sealed", " WHERE state = 'retrying' ORDER BY seq LIMIT $1");
+// The caller appends the scope, order and limit.
+pub(crate) const RETRYING_LETTERS: &str = select_letters!("sealed", " WHERE state = 'retrying'");
 
 pub(crate) const OPEN_LETTERS: &str = "\
     SELECT count(*), count(*) FILTER (WHERE user_name = $1) FROM dead_letters \

@@ -6,6 +6,7 @@ pub(crate) mod discoveries;
 pub(crate) mod files;
 pub(crate) mod health;
 pub(crate) mod held;
+pub(crate) mod jobs;
 pub(crate) mod letters;
 pub(crate) mod sign_ins;
 pub(crate) mod tokens;
@@ -31,20 +32,28 @@ pub(crate) const RECENT_CALLS: &str = "\
     SELECT call_id, started_at_ms, user_name, server, tool, arguments_sha256, side_effect, \
     outcome, ended_at_ms, error_code, duration_ms FROM calls ORDER BY seq DESC LIMIT $1";
 
-// The same calls that `OPEN_CALLS` finds with the same limit.
-pub(crate) const CLOSE_INTERRUPTED: &str = "\
-    UPDATE calls SET outcome = 'unknown', ended_at_ms = $1, duration_ms = 0 \
-    WHERE seq IN (SELECT seq FROM calls WHERE outcome IS NULL ORDER BY seq LIMIT $2)";
+// The caller appends the scope, order and limit.
+pub(crate) const INTERRUPTED_CALLS: &str = "\
+    SELECT call_id, started_at_ms, user_name, server, tool, arguments_sha256, side_effect, \
+    outcome, ended_at_ms, error_code, duration_ms FROM calls WHERE outcome IS NULL";
+
+// The caller appends the time, and then the calls that `INTERRUPTED_CALLS` finds with the same scope and limit.
+pub(crate) const CLOSE_INTERRUPTED: &str =
+    "UPDATE calls SET outcome = 'unknown', duration_ms = 0, ended_at_ms = ";
+
+pub(crate) const FORGET_INTENT: &str = "DELETE FROM calls WHERE call_id = $1 AND outcome IS NULL";
 
 pub(crate) const MARK: &str = "SELECT value FROM marks WHERE name = $1";
 
 pub(crate) const RAISE_MARK: &str = "\
     INSERT INTO marks (name, value) VALUES ($1, $2) \
-    ON CONFLICT (name) DO UPDATE SET value = max(marks.value, excluded.value)";
+    ON CONFLICT (name) DO UPDATE SET value = \
+    CASE WHEN excluded.value > marks.value THEN excluded.value ELSE marks.value END";
 
 pub(crate) const RAISE_CLOCK: &str = "\
     INSERT INTO marks (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = \
-    CASE WHEN marks.value - excluded.value > $3 THEN excluded.value ELSE max(marks.value, excluded.value) END";
+    CASE WHEN marks.value - excluded.value > $3 OR excluded.value > marks.value THEN excluded.value \
+    ELSE marks.value END";
 
 pub(crate) const SECRETS: &str = "SELECT name, value FROM secrets";
 

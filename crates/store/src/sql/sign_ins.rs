@@ -7,7 +7,7 @@ pub(crate) const SAVE_SIGN_IN: &str = "\
 
 pub(crate) const TRIM_SIGN_INS: &str = "\
     DELETE FROM sign_ins WHERE user_name IN \
-    (SELECT user_name FROM sign_ins ORDER BY until_ms DESC LIMIT -1 OFFSET $1)";
+    (SELECT user_name FROM sign_ins ORDER BY until_ms DESC LIMIT 1000000000 OFFSET $1)";
 
 pub(crate) const SIGN_IN: &str =
     "SELECT user_name, issuer, groups, persona, level, until_ms FROM sign_ins WHERE user_name = $1";

@@ -18,7 +18,7 @@ const APPLICATION_ID: i64 = 0x5442_7468;
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 /// All migrations; a new one is a line here and a new file. A released file is never edited, not even its comments:
 /// every database holds its checksum. That is why `0011` repeats the columns of `0003`.
-const MIGRATIONS: [(i64, &str, &str); 12] = [
+const MIGRATIONS: [(i64, &str, &str); 13] = [
     (1, "first", include_str!("../../migrations/sqlite/0001_first.sql")),
     (2, "tokens", include_str!("../../migrations/sqlite/0002_tokens.sql")),
     (3, "held", include_str!("../../migrations/sqlite/0003_held.sql")),
@@ -31,6 +31,7 @@ const MIGRATIONS: [(i64, &str, &str); 12] = [
     (10, "marks", include_str!("../../migrations/sqlite/0010_marks.sql")),
     (11, "identified", include_str!("../../migrations/sqlite/0011_identified.sql")),
     (12, "call_records", include_str!("../../migrations/sqlite/0012_call_records.sql")),
+    (13, "work", include_str!("../../migrations/sqlite/0013_work.sql")),
 ];
 
 /// A database file that this process has locked.
@@ -47,6 +48,13 @@ impl DatabaseFile {
         let lock = Lock::claim(&path)?;
         make_private(&path).map_err(|error| StoreError::Open { path: path.clone(), reason: error.kind() })?;
         Ok((Self { path: path.into() }, lock))
+    }
+
+    /// An existing file, which another process may have locked.
+    pub(super) fn existing(path: &Path) -> Result<Self, StoreError> {
+        let found = path.canonicalize();
+        let path = found.map_err(|error| StoreError::Open { path: path.to_owned(), reason: error.kind() })?;
+        Ok(Self { path: path.into() })
     }
 
     pub(super) fn path(&self) -> &Path {

@@ -8,6 +8,7 @@
 //! and synced, it is renamed, and the fingerprint is committed. After a crash between two steps the next start
 //! continues: it removes a temporary file, and commits the fingerprint of a key without one before the key is used.
 
+use crate::hex::{hex, unhex};
 use crate::{KeyFileError, StoreError, limits, sql};
 use nix::fcntl::OFlag;
 use sha2::{Digest, Sha256};
@@ -69,6 +70,11 @@ impl KeyFile {
         // A killed process may have left it. A key that is only in this file was never used.
         let _ = fs::remove_file(file.draft());
         Ok(file)
+    }
+
+    /// The keys of a database that a gateway may be using.
+    pub(super) fn load(database: &Path) -> Result<Vec<(String, Vec<u8>)>, StoreError> {
+        Ok(Self::read(with_suffix(database, ".keys"))?.keys.into_iter().collect())
     }
 
     async fn move_keys(
@@ -213,19 +219,6 @@ fn parse(text: &str) -> Option<BTreeMap<String, Vec<u8>>> {
         Some((String::from_utf8(unhex(name)?).ok()?, unhex(key)?))
     };
     lines.map(line).collect()
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn unhex(text: &str) -> Option<Vec<u8>> {
-    let (pairs, rest) = text.as_bytes().as_chunks::<2>();
-    if !rest.is_empty() {
-        return None;
-    }
-    let digit = |byte: u8| char::from(byte).to_digit(16).map(|digit| digit as u8);
-    pairs.iter().map(|[high, low]| Some(digit(*high)? << 4 | digit(*low)?)).collect()
 }
 
 fn with_suffix(path: &Path, ending: &str) -> PathBuf {

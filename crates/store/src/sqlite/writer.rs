@@ -4,16 +4,16 @@
 //! queue, so a change is never delayed to make a group larger. Audit entries without a waiting caller are the
 //! exception: they are already in the spool, and wait there for up to 100 ms to be written in a batch.
 
-use super::audit::AuditAppender;
-use super::change::{ChangeEffect, ChangeResult, StoreChange};
-use super::changes::{write, write_intent};
 use super::file::{DatabaseFile, discard};
 use super::keys::KeyFile;
 use super::lock::Lock;
-use super::marks;
+use super::rows::audit::AuditAppender;
+use super::rows::change::{ChangeEffect, ChangeResult, StoreChange};
+use super::rows::changes::{write, write_intent};
+use super::rows::marks;
 use super::spool::{NumberedEntry, Spool, SpoolLeftover};
 use crate::records::Intent;
-use crate::{DatabaseFailure, StoreError};
+use crate::{DatabaseFailure, StoreError, sql};
 use sqlx::{Connection, SqliteConnection};
 use std::io;
 use std::sync::Arc;
@@ -31,6 +31,8 @@ const GROUP: usize = 2_048;
 const BATCH: usize = 1_000;
 /// The longest time that spooled audit entries wait for a batch.
 const BATCH_DELAY: Duration = Duration::from_millis(100);
+/// The mark with the number of the last spool entry that is in the audit.
+const SPOOL_MARK: &str = "spool";
 /// The most audit entries that are queued for a retry after a commit failed.
 const BACKLOG: usize = 10_000;
 
@@ -169,7 +171,7 @@ impl WriterConnection {
 
     async fn import(&mut self, left: SpoolLeftover) -> Result<u64, sqlx::Error> {
         let SpoolLeftover { notes, open, last, gaps } = left;
-        let mark = u64::try_from(marks::read(&mut self.connection, marks::SPOOL).await?).unwrap_or(0);
+        let mark = u64::try_from(marks::read(&mut self.connection, SPOOL_MARK).await?).unwrap_or(0);
         let last = last.max(mark);
         let notes: Vec<NumberedEntry> = notes.into_iter().filter(|note| note.number > mark).collect();
         if notes.is_empty() && open.is_empty() && gaps.is_empty() {
@@ -182,7 +184,7 @@ impl WriterConnection {
         }
         let entries: Vec<AuditEntry> = notes.into_iter().map(|note| note.entry).chain(gaps).collect();
         self.appender.add(&mut group, &entries).await?;
-        marks::raise(&mut group, marks::SPOOL, last as i64).await?;
+        raise_spool_mark(&mut group, last).await?;
         group.commit().await?;
         Ok(last)
     }
@@ -400,7 +402,7 @@ async fn write_group(
     }
     appender.add(&mut group, &notes).await?;
     if last > 0 {
-        marks::raise(&mut group, marks::SPOOL, last as i64).await?;
+        raise_spool_mark(&mut group, last).await?;
     }
     group.commit().await?;
     Ok((verdicts, last))
@@ -411,7 +413,13 @@ async fn write_backlog(ready: &mut WriterConnection, notes: &[NumberedEntry]) ->
     let last = notes.last().map_or(0, |note| note.number);
     let mut group = ready.connection.begin_with("BEGIN IMMEDIATE").await?;
     ready.appender.add(&mut group, &entries).await?;
-    marks::raise(&mut group, marks::SPOOL, last as i64).await?;
+    raise_spool_mark(&mut group, last).await?;
     group.commit().await?;
     Ok(last)
+}
+
+/// Stores the number of the last spool entry that is in the audit.
+async fn raise_spool_mark(connection: &mut SqliteConnection, last: u64) -> Result<(), sqlx::Error> {
+    sqlx::query(sql::RAISE_MARK).bind(SPOOL_MARK).bind(last as i64).execute(connection).await?;
+    Ok(())
 }

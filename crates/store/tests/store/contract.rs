@@ -5,6 +5,7 @@ use crate::consents::*;
 use crate::file_rows::*;
 use crate::health::*;
 use crate::held::*;
+use crate::jobs::*;
 use crate::letters::*;
 use crate::sample::{discovery, intent, outcome, server};
 use crate::tokens::*;
@@ -44,6 +45,15 @@ macro_rules! contract {
                 let folder = tempfile::tempdir().expect("a folder");
                 let url = crate::sample::url(&folder.path().join("toolbooth.db"));
                 let store = super::open_with(&url, super::RETENTION).await.expect("opens");
+                super::$promise(store.clone()).await;
+                store.close().await;
+            })*
+        }
+        mod postgres {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $promise() {
+                let Some(schema) = crate::postgres::Schema::create().await else { return };
+                let store = super::open_with(&schema.url(), super::RETENTION).await.expect("opens");
                 super::$promise(store.clone()).await;
                 store.close().await;
             })*
@@ -107,6 +117,11 @@ contract! {
     due_letters_are_sorted_by_time
     interrupted_replays_are_found_again
     letters_are_limited_and_purged
+    work_is_added_changed_and_removed
+    changes_of_work_are_made_together_or_not_at_all
+    work_is_claimed_once
+    work_is_listed_by_page_and_by_due_time
+    ended_work_is_purged
     windows_are_replaced_and_purged
     invalid_windows_are_refused_and_none_is_written
     an_empty_audit_is_good

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 use toolbooth_core::fault::Problem;
-use toolbooth_store::{NonceUse, OutcomeKind, Store, StoreUrl, open};
+use toolbooth_store::{NonceUse, OutcomeKind, Store, open};
 
 async fn opened(path: &Path) -> Arc<dyn Store> {
     let url = url(path);
@@ -216,7 +216,7 @@ async fn an_interrupted_migration_is_completed() {
     std::fs::write(&path, b"").expect("written");
     opened(&path).await.close().await;
     let cases = [
-        "DROP TABLE sign_ins; DROP TABLE marks; DROP TABLE releases; DROP TABLE dead_letters; DROP TABLE health; DROP TABLE files; DROP TABLE file_grants; DROP TABLE audit; DROP TABLE audit_ends; DROP TABLE held; DROP TABLE plans; DROP TABLE consents; DROP TABLE pins; DROP TABLE tokens; DROP TABLE nonces; DROP TABLE secrets; DROP TABLE calls; DROP TABLE discoveries; DROP TABLE discovery_pieces; \
+        "DROP TABLE work; DROP TABLE sign_ins; DROP TABLE marks; DROP TABLE releases; DROP TABLE dead_letters; DROP TABLE health; DROP TABLE files; DROP TABLE file_grants; DROP TABLE audit; DROP TABLE audit_ends; DROP TABLE held; DROP TABLE plans; DROP TABLE consents; DROP TABLE pins; DROP TABLE tokens; DROP TABLE nonces; DROP TABLE secrets; DROP TABLE calls; DROP TABLE discoveries; DROP TABLE discovery_pieces; \
         DELETE FROM _sqlx_migrations",
     ];
     for undone in cases {
@@ -265,19 +265,6 @@ async fn other_rows_are_read_if_one_is_unreadable() {
     let store = opened(&path).await;
     assert_eq!(store.discoveries().await.expect("read"), [discovery("mail", "catalog")]);
     store.close().await;
-}
-
-#[tokio::test]
-async fn postgres_is_not_built_yet() {
-    let url: StoreUrl = "postgres://ann:hunter2@db/toolbooth".parse().expect("a URL");
-    let problem = match open(&url).await {
-        Ok(_) => panic!("the store opened"),
-        Err(error) => Problem::of(&error),
-    };
-    assert_eq!(
-        (problem.code, problem.message.as_str()),
-        ("store.not-built", "this build has no PostgreSQL store")
-    );
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! The store's tests: the contract of every backend, and tests of the SQLite backend.
+//! The store's tests: the contract of every backend, and tests of single backends.
 
 #![allow(clippy::disallowed_methods, reason = "measures real time")]
 
@@ -13,10 +13,13 @@ mod file_rows;
 mod files;
 mod health;
 mod held;
+mod jobs;
 mod keys;
 mod letters;
+mod postgres;
 mod power_cut;
 mod sample;
 mod speed;
 mod tamper;
 mod tokens;
+mod transfer;

@@ -117,6 +117,34 @@ async fn hidden_tools_are_indistinguishable_from_unknown_tools() {
     }
 }
 
+/// A server must not answer for a resource of another one, such as the app of a tool.
+#[tokio::test]
+async fn a_resource_can_be_read_from_one_server_alone() {
+    let known = TokenUsers::start().await;
+    let cases = [
+        (&known.bob, json!(null), 200),
+        (&known.bob, json!("vault"), 200),
+        (&known.bob, json!("open"), 404),
+        (&known.bob, json!("nowhere"), 404),
+        (&known.cat, json!("vault"), 404),
+        (&known.bob, json!("not a name"), 400),
+        (&known.bob, json!(""), 400),
+        (&known.bob, json!(7), 400),
+    ];
+    let mut unknown = Vec::new();
+    for (token, server, expected) in cases {
+        let http = Http::new(known.gateway.address).sending(&bearer(token));
+        let body = json!({ "uri": "test://static-text", "server": server }).to_string();
+        let (status, answer) = http.post_json("/resources/read", &body).await;
+        assert_eq!(status, expected, "{server}: {answer}");
+        if status == 404 {
+            unknown.push((answer["code"].clone(), answer["title"].clone()));
+        }
+    }
+    assert_eq!(unknown[0].0, "resource.unknown");
+    assert!(unknown.iter().all(|answer| *answer == unknown[0]), "hidden servers look unknown: {unknown:?}");
+}
+
 #[tokio::test]
 async fn requests_without_a_credential_get_only_the_sign_in_metadata() {
     let known = TokenUsers::start().await;

@@ -56,6 +56,12 @@ async fn auto_mode_depends_on_the_client_and_the_catalog_size() {
         assert_eq!(explained["mode"], mode, "{explained}");
         assert_eq!(explained["tools"], count, "{explained}");
         assert!(explained["reason"].as_str().unwrap().contains("exposure.tool_tokens"), "{explained}");
+        if mode == "summary" {
+            // The name of the Python SDK, for programs that set none.
+            let explained = gateway.http().get_json("/exposure?client=mcp").await;
+            assert_eq!(explained["mode"], "full", "{explained}");
+            assert!(explained["reason"].as_str().unwrap().contains("exposure.sdk_tokens"), "{explained}");
+        }
         for era in ERAS {
             let tools = listed(&TestClient::named("some-client", era, gateway.address).await).await;
             let schema = &tools.iter().find(|tool| tool["name"] == "srv_tool_0003");

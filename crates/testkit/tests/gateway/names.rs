@@ -117,6 +117,59 @@ async fn rule_applies_to_every_form_of_a_name() {
     }
 }
 
+/// First use: names repeated their server, as in `bank_bank_pay`. Old spellings stay accepted, and a rule with either
+/// spelling applies.
+#[tokio::test]
+async fn repeated_server_name_is_left_out_and_both_spellings_work() {
+    let bank = bank(&["bank_pay", "bank_close", "bank_read", "read", "bank_old"]).await;
+    let rules = json!([
+        { "tools": "bank_bank_close", "effect": "deny" },
+        { "tools": "mcp.bank.old", "effect": "deny" },
+    ]);
+    let home = Home::with_settings(json!({ "policy": { "rules": rules } }), &[("bank", bank.entry())]);
+    let gateway = home.start().await;
+    gateway.connected(&["bank"]).await;
+    let client = client(&gateway).await;
+    let mut names = client.names("tools/list", "tools").await;
+    names.retain(|name| name.starts_with("bank"));
+    names.sort();
+    assert_eq!(names, ["bank_bank_read", "bank_close", "bank_old", "bank_pay", "bank_read"]);
+    let spellings = [
+        "bank_pay",
+        "bank_bank_pay",
+        "mcp.bank.bank_pay",
+        "mcp__bank__bank_pay",
+        "mcp.bank.pay",
+        "bank__pay",
+    ];
+    for name in spellings {
+        let before = bank.seen("tools/call").len();
+        let told = client.call(name, json!({})).await;
+        assert!(!told.is_error() && told.code().is_none(), "{name}: {}", told.answer);
+        assert_eq!(bank.seen("tools/call").len(), before + 1, "{name}");
+    }
+    let refused = [
+        "bank_close",
+        "bank_bank_close",
+        "mcp.bank.bank_close",
+        "mcp.bank.close",
+        "bank_old",
+        "bank_bank_old",
+    ];
+    let before = bank.seen("tools/call").len();
+    for name in refused {
+        let told = client.call(name, json!({})).await;
+        assert!(told.is_error() && told.fault() == "call.refused", "{name}: {}", told.answer);
+    }
+    assert_eq!(bank.seen("tools/call").len(), before);
+    // A canonical id leads to the tool with that own name.
+    let told = client.call("mcp.bank.read", json!({})).await;
+    assert!(!told.is_error() && told.code().is_none(), "{}", told.answer);
+    let seen = bank.seen("tools/call");
+    let request: Value = serde_json::from_str(&seen.last().unwrap().body).unwrap();
+    assert_eq!(request["params"]["name"], "read");
+}
+
 /// Runs a command in a project folder.
 fn in_folder(home: &Home, words: &[&str]) -> Command {
     let folder = home.path("project");

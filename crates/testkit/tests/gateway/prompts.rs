@@ -1,6 +1,6 @@
 //! Prompts of the gateway's own: the operator's prompts and those of personas.
 
-use crate::callers::ERAS;
+use crate::callers::{ERAS, http_as};
 use crate::token_users::{bearer, make_token};
 use serde_json::{Value, json};
 use toolbooth_testkit::world::home::{fixture_on_stdio, hostile};
@@ -110,5 +110,28 @@ async fn own_prompts_stand_beside_those_of_servers_and_change_on_reload() {
         assert!(changed.await.is_some(), "{era:?}");
         let names = client.names("prompts/list", "prompts").await;
         assert!(names.contains(&format!("new_{era:?}")), "{names:?}");
+    }
+}
+
+#[tokio::test]
+async fn prompts_are_listed_and_filled_in_over_rest() {
+    let users = start(fixture_on_stdio("both")).await;
+    let names = async |token: &str| -> Vec<String> {
+        let list = http_as(&users.gateway, token).get_json("/prompts").await;
+        let prompts = list["prompts"].as_array().unwrap_or_else(|| panic!("{list}"));
+        prompts.iter().map(|prompt| prompt["name"].as_str().unwrap_or_default().to_owned()).collect()
+    };
+    assert!(names(&users.ann).await.contains(&"salaries".to_owned()));
+    let of_bob = names(&users.bob).await;
+    assert!(of_bob.contains(&"weekly".to_owned()) && !of_bob.contains(&"salaries".to_owned()), "{of_bob:?}");
+    let bob = http_as(&users.gateway, &users.bob);
+    let (status, answer) = bob.post_json("/prompts/weekly", "").await;
+    assert_eq!(
+        (status, &answer["prompt"]["messages"][0]["content"]["text"]),
+        (200, &json!("Write the report."))
+    );
+    for name in ["salaries", "nonsense"] {
+        let (status, refused) = bob.post_json(&format!("/prompts/{name}"), "{}").await;
+        assert_eq!((status, &refused["code"]), (404, &json!("prompt.unknown")), "{name}");
     }
 }

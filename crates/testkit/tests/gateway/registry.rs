@@ -241,6 +241,33 @@ async fn tool_details_show_its_terms_and_no_secret() {
     assert_eq!(whole["servers"].as_array().map(Vec::len), Some(1), "cat does not see servers of personas");
 }
 
+/// First use B17: tools were shown as asked about and as not parallel, while no person was asked and calls overlapped.
+#[tokio::test]
+async fn details_tell_labels_from_what_the_gateway_does() {
+    let upstream = ScriptedServer::start(TestEra::Modern).await;
+    upstream.list(tools(&["plain", "single", "asked"]));
+    let mut entry = upstream.entry();
+    entry["tools"] = json!({ "overrides": {
+        "single": { "allow_parallel": false }, "asked": { "requires_consent": true },
+    } });
+    let home = Home::new(&[]);
+    let (root, _) = make_token(&home, None, "root", &["--groups", "admin"]);
+    for (consent, asked) in [("client", &["asked"][..]), ("gateway", &["asked", "plain", "single"])] {
+        let settings = json!({ "auth": { "mode": "token" }, "policy": { "consent": consent } });
+        home.configure(settings, &[("srv", entry.clone())]);
+        let mut gateway = home.start().await;
+        gateway.headers = bearer(&root);
+        gateway.connected(&["srv"]).await;
+        for name in ["plain", "single", "asked"] {
+            let tool = gateway.http().get_json(&format!("/tools/srv_{name}")).await;
+            assert_eq!(tool["requires_consent"], true, "{tool}");
+            assert_eq!(tool["asks_consent"] == true, asked.contains(&name), "{consent} {tool}");
+            assert_eq!(tool["one_at_a_time"] == true, name == "single", "{tool}");
+        }
+        gateway.stop().await;
+    }
+}
+
 #[tokio::test]
 async fn page_is_sent_again_only_if_the_catalog_changed() {
     let registry = RegistrySetup::open().await;

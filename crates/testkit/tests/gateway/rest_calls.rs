@@ -5,7 +5,7 @@ use crate::token_users::TokenUsers;
 use ::http::Method;
 use serde_json::{Value, json};
 use toolbooth_testkit::world::home::fixture_on_stdio;
-use toolbooth_testkit::world::{Gateway, Home};
+use toolbooth_testkit::world::{Gateway, Home, TEST_TIMEOUT, poll};
 
 async fn gateway(era: &str) -> (Home, Gateway) {
     let home = Home::with_settings(json!({}), &[("srv", fixture_on_stdio(era))]);
@@ -122,4 +122,49 @@ async fn record_of_a_call_is_for_its_user_and_administrators() {
     let first = root.get_json("/calls?limit=1").await;
     let next = format!("/calls?limit=1&before={}", first["next_before"]);
     assert_eq!(users(&root.get_json(&next).await), ["ann"]);
+}
+
+#[tokio::test]
+async fn running_call_is_listed_and_cancelled() {
+    let (_home, gateway) = gateway("both").await;
+    let http = gateway.http();
+    let slow = tokio::spawn({
+        let http = http.clone();
+        async move { http.post_json("/tools/srv_slow/call", r#"{"arguments":{"ms":60000}}"#).await }
+    });
+    let listed = poll(TEST_TIMEOUT, || async {
+        let running = http.get_json("/calls/running").await;
+        running["calls"].as_array()?.first().cloned()
+    });
+    let call = listed.await.expect("a running call");
+    assert_eq!((&call["tool"], &call["state"]), (&json!("srv_slow"), &json!("running")), "{call}");
+    let path = format!("/calls/{}/cancel", call["id"].as_str().expect("an id"));
+    let (status, cancelled) = http.post_json(&path, "").await;
+    assert_eq!((status, &cancelled["state"]), (202, &json!("cancelling")));
+    let (status, problem) = slow.await.expect("an answer");
+    assert_eq!((status, &problem["code"]), (409, &json!("call.cancelled")), "{problem}");
+    let recorded = poll(TEST_TIMEOUT, || async {
+        let newest = http.get_json("/calls?limit=1").await["calls"][0].clone();
+        (newest["outcome"] == "cancelled").then_some(())
+    });
+    assert!(recorded.await.is_some(), "the cancellation is recorded");
+    let (status, gone) = http.post_json(&path, "").await;
+    assert_eq!((status, &gone["code"]), (404, &json!("call.unknown")));
+}
+
+#[tokio::test]
+async fn open_question_is_listed_until_its_call_is_cancelled() {
+    let (_home, gateway) = gateway("legacy").await;
+    let http = gateway.http();
+    let (status, asked) = http.post_json("/tools/srv_ask_name/call", "{}").await;
+    assert_eq!(status, 202, "{asked}");
+    let running = http.get_json("/calls/running").await;
+    let call = &running["calls"][0];
+    assert_eq!((&call["id"], &call["state"]), (&asked["call"], &json!("asks")), "{running}");
+    assert_eq!(call["question"]["schema"]["required"], json!(["name"]));
+    let id = asked["call"].as_str().expect("an id");
+    assert_eq!(http.post_json(&format!("/calls/{id}/cancel"), "").await.0, 202);
+    let (status, gone) = http.post_json(&format!("/calls/{id}/answer"), r#"{"action":"decline"}"#).await;
+    assert_eq!((status, &gone["code"]), (404, &json!("call.no-question")));
+    assert_eq!(http.get_json("/calls/running").await["calls"], json!([]));
 }

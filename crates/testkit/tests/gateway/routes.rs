@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use toolbooth_testkit::world::Http;
 
 /// Routes that need no credential.
-const OPEN: [&str; 9] = [
+const OPEN: [&str; 10] = [
     "GET /.well-known/oauth-protected-resource",
     "GET /.well-known/oauth-protected-resource/{path}",
     "GET /docs",
@@ -17,6 +17,7 @@ const OPEN: [&str; 9] = [
     "GET /health",
     "GET /openapi.json",
     "GET /ready",
+    "POST /job-requests/{id}",
 ];
 
 /// The routes of the gateway's own document: method, path, who may call.

@@ -134,6 +134,13 @@ async fn metrics_count_calls_without_user_names() {
     assert_eq!(grown("toolbooth_call_duration_seconds_bucket{le=\"+Inf\"}"), 3.0);
     assert_eq!(grown("toolbooth_call_duration_seconds_bucket{le=\"120\"}"), 3.0);
     assert!(grown("toolbooth_call_duration_seconds_sum") > 0.0);
+    assert_eq!(after["toolbooth_tool_calls_total{server=\"desk\",tool=\"ok\",outcome=\"done\"}"], 1.0);
+    assert_eq!(after["toolbooth_tool_calls_total{server=\"open\",tool=\"ok\",outcome=\"done\"}"], 1.0);
+    assert!(after["toolbooth_tool_call_seconds_total{server=\"desk\",tool=\"ok\"}"] > 0.0);
+    let histogram = "toolbooth_server_call_duration_seconds";
+    assert_eq!(after[&format!("{histogram}_count{{server=\"desk\"}}")], 1.0);
+    assert_eq!(after[&format!("{histogram}_bucket{{server=\"desk\",le=\"+Inf\"}}")], 1.0);
+    assert!(!after.keys().any(|name| name.contains("nothing")), "an unknown tool has no label: {after:?}");
     assert_eq!(after["toolbooth_servers{state=\"connected\"}"], 3.0);
     assert_eq!(after["toolbooth_server_connected{server=\"vault\"}"], 1.0);
     assert!(after["toolbooth_catalog_tools{server=\"vault\"}"] > 1.0);

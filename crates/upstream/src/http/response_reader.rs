@@ -3,6 +3,7 @@
 use super::incoming_body::IncomingBody;
 use super::peer::HttpPeer;
 use super::response_head::{BodyKind, ResponseHead};
+use crate::answer_memory;
 use crate::duplex::note_unsolicited;
 use crate::error::{SentStatus, UpstreamError};
 use crate::link::CallLink;
@@ -83,6 +84,7 @@ impl ResponseReader {
     }
 
     async fn gather_after(&mut self, mut gathered: BytesMut) -> Result<Bytes, UpstreamError> {
+        let mut memory = None;
         if self.length.is_some_and(|length| length > self.limit as u64) {
             return Err(self.too_large());
         }
@@ -92,6 +94,7 @@ impl ResponseReader {
             if self.body.is_ended() {
                 return Ok(first);
             }
+            memory = answer_memory::reserve(self.known_length()).await;
             let expected = self.length.unwrap_or(first.len() as u64 * 2).min(self.limit as u64);
             gathered.reserve(usize::try_from(expected).unwrap_or(first.len()));
             gathered.extend_from_slice(&first);
@@ -101,8 +104,17 @@ impl ResponseReader {
                 return Err(self.too_large());
             }
             gathered.extend_from_slice(&chunk);
+            if memory.is_none() && answer_memory::is_large(gathered.len()) {
+                // Its length is unknown, and memory is reserved only once.
+                memory = answer_memory::reserve(self.limit).await;
+            }
         }
-        Ok(gathered.freeze())
+        Ok(answer_memory::holding(gathered.freeze(), memory.as_ref()))
+    }
+
+    /// The length of the body, if the server gave it; otherwise 0.
+    fn known_length(&self) -> usize {
+        self.length.and_then(|length| usize::try_from(length).ok()).unwrap_or(0)
     }
 
     /// Reads the next message of an event stream. An unusable answer to the request `awaited` is an error,
@@ -179,11 +191,12 @@ impl ResponseReader {
 
     /// Reads a long response to its end without copying its chunks together if it is plain.
     async fn gather_pieces(&mut self, mut reader: AnswerReader) -> Result<LongAnswer, UpstreamError> {
+        let memory = answer_memory::reserve(self.known_length()).await;
         while let Some(piece) = self.next_chunk().await? {
             if reader.length() + piece.len() > self.limit {
                 return Err(self.too_large());
             }
-            reader.push(piece);
+            reader.push(answer_memory::holding(piece, memory.as_ref()));
         }
         Ok(reader.finish())
     }

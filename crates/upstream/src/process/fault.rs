@@ -65,6 +65,13 @@ pub enum LaunchError {
     },
 }
 
+impl LaunchError {
+    /// Whether the command or its interpreter does not exist.
+    pub fn is_missing_command(&self) -> bool {
+        matches!(self, Self::CommandNotFound { .. } | Self::InterpreterNotFound { .. })
+    }
+}
+
 impl Fault for LaunchError {
     fn code(&self) -> &'static str {
         match self {

@@ -84,6 +84,12 @@ impl Launch {
         }
     }
 
+    /// Whether the command exists now. Starts nothing.
+    pub fn finds_command(self) -> bool {
+        let missing = self.check().err();
+        !missing.is_some_and(|error| error.is_missing_command())
+    }
+
     /// Starts the process. Must be called within a tokio runtime.
     pub fn spawn(self) -> Result<ServerProcess, LaunchError> {
         platform::start(self.check()?)

@@ -1,6 +1,7 @@
 //! Servers on WebSockets and on the older HTTP+SSE transport, on this machine.
 #![allow(clippy::unwrap_used)]
 
+mod missing_command;
 mod real;
 mod sockets;
 mod streams;

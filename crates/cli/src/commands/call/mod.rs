@@ -187,6 +187,11 @@ impl CallArguments {
         }
     }
 
+    /// A call with arguments as they are written on the command line.
+    pub fn of_words(tool: String, pairs: Vec<String>, args: Option<String>) -> Self {
+        Self { tool: Some(tool), pairs, args, ..Self::of_object("", String::new()) }
+    }
+
     /// Sets the session if the arguments have none.
     pub fn session_or(mut self, session: Option<&str>) -> Self {
         self.session = self.session.or_else(|| session.map(str::to_owned));

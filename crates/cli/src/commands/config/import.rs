@@ -8,9 +8,8 @@ use crate::render::{self, plain};
 use clap::Args;
 use serde_json::json;
 use toolbooth_config::Sources;
-use toolbooth_config::import::{
-    ImportClient, ImportError, ImportFrom, ImportPlan, plan as make_plan, undo as take_back,
-};
+use toolbooth_config::clients::ClientId;
+use toolbooth_config::import::{ImportError, ImportFrom, ImportPlan, plan as make_plan, undo as take_back};
 use toolbooth_core::fault::Problem;
 
 /// Arguments of `toolbooth config import`.
@@ -19,7 +18,7 @@ use toolbooth_core::fault::Problem;
     after_help = "The other client's files are never changed. Secrets are written to a separate file with mode 600."
 )]
 pub struct ImportArguments {
-    /// claude-desktop, claude-code, cursor, vscode, codex, goose, or a file; without it, lists what can be imported.
+    /// Name of a client such as cursor, or a file; without it, lists what can be imported.
     #[arg(value_name = "CLIENT|FILE", conflicts_with = "undo")]
     from: Option<String>,
     /// Write the files.
@@ -87,8 +86,7 @@ fn show(global: &GlobalOptions, plan: &ImportPlan) -> CommandResult {
 
 /// Lists the servers of every client.
 fn survey(global: &GlobalOptions, sources: &Sources) -> CommandResult {
-    let plans: Vec<(ImportClient, Result<ImportPlan, ImportError>)> = ImportClient::ALL
-        .into_iter()
+    let plans: Vec<(ClientId, Result<ImportPlan, ImportError>)> = ClientId::all()
         .map(|client| (client, make_plan(sources, &ImportFrom::Client(client))))
         .filter(|(_, plan)| !matches!(plan, Err(ImportError::NothingFound { .. })))
         .collect();
@@ -101,7 +99,7 @@ fn survey(global: &GlobalOptions, sources: &Sources) -> CommandResult {
         return Ok(Exit::Ok);
     }
     if plans.is_empty() {
-        let known: Vec<&str> = ImportClient::ALL.into_iter().map(ImportClient::as_str).collect();
+        let known: Vec<&str> = ClientId::all().map(ClientId::as_str).collect();
         render::print(&format!("No other client has servers here (looked for {}).\n", known.join(", ")));
         return Ok(Exit::Ok);
     }

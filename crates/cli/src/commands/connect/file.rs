@@ -1,11 +1,11 @@
 //! A client's configuration file: read, replaced atomically, with a backup beside it.
 
-use super::client::ClientApp;
 use crate::failure::{CommandFailure, FaultReport};
 use crate::render;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use toolbooth_config::Sources;
+use toolbooth_config::clients::ClientId;
 
 /// The largest accepted file.
 const MAX_BYTES: u64 = 64 * 1024 * 1024;
@@ -23,8 +23,8 @@ pub struct ClientFile {
 
 impl ClientFile {
     /// The file of a client, which need not exist.
-    pub fn of(app: ClientApp, sources: &Sources) -> Result<Self, CommandFailure> {
-        let Some(path) = app.file(sources) else {
+    pub fn of(client: ClientId, sources: &Sources) -> Result<Self, CommandFailure> {
+        let Some(path) = client.default_file(sources) else {
             return Err(CommandFailure::misuse(
                 "connect.no-home",
                 "there is no home folder",
@@ -35,7 +35,7 @@ impl ClientFile {
         let path = path.canonicalize().unwrap_or(path);
         let mut backup = path.clone().into_os_string();
         backup.push(BACKUP);
-        Ok(Self { path, backup: backup.into(), title: app.title() })
+        Ok(Self { path, backup: backup.into(), title: client.title() })
     }
 
     /// Reads the file; `None` if it does not exist.

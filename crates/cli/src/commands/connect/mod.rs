@@ -1,7 +1,5 @@
 //! `toolbooth connect CLIENT`: adds the gateway to a client's configuration, with undo.
 
-mod client;
-mod document;
 mod file;
 
 use crate::exit::Exit;
@@ -11,14 +9,14 @@ use crate::global_options::GlobalOptions;
 use crate::remote_gateway::RemoteGateway;
 use crate::render;
 use clap::Args;
-use client::{ClientApp, ClientEntry};
-use document::ClientDocument;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use file::ClientFile;
 use serde_json::json;
+use std::path::PathBuf;
 use toolbooth_config::Sources;
-
-/// The name of the gateway's entry in a client's configuration.
-const NAME: &str = "toolbooth";
+use toolbooth_config::clients::{
+    ClientDocument, ClientId, GATEWAY_NAME as NAME, GatewayEntry, rewire, sample,
+};
 
 /// Arguments of `toolbooth connect`.
 #[derive(Debug, Args)]
@@ -26,15 +24,22 @@ const NAME: &str = "toolbooth";
     after_help = "The client starts `toolbooth stdio`, which connects to the gateway or starts one; with --url it uses that URL instead."
 )]
 pub struct ConnectArguments {
-    /// claude-code, cursor, vscode, claude-desktop or codex.
-    #[arg(value_enum, hide_possible_values = true)]
-    client: ClientApp,
+    /// claude-desktop, claude-code, cursor, vscode, codex, gemini, windsurf, zed, opencode, cline, roo, copilot, continue,
+    /// goose, lm-studio, amazon-q, kiro, warp, jetbrains or qwen.
+    #[arg(value_parser = client_parser(), hide_possible_values = true)]
+    client: ClientId,
     /// Show the changes without writing them.
     #[arg(long)]
     dry_run: bool,
     /// Undo the change.
     #[arg(long)]
     undo: bool,
+}
+
+/// Parses the name of a client.
+pub fn client_parser() -> impl TypedValueParser<Value = ClientId> {
+    let names = ClientId::all().map(ClientId::as_str);
+    PossibleValuesParser::new(names).try_map(|name| ClientId::named(&name).ok_or("there is no such client"))
 }
 
 /// Runs `toolbooth connect`.
@@ -46,10 +51,11 @@ pub fn run(global: &GlobalOptions, arguments: &ConnectArguments) -> CommandResul
     }
     let entry = entry(global, &sources, arguments.client)?;
     let before = file.read()?;
-    let mut document = ClientDocument::parse(arguments.client, before.as_deref().unwrap_or_default())
-        .map_err(|why| file.unreadable(&why))?;
-    let known = document.put(NAME, &entry).map_err(|why| file.unreadable(&why))?;
-    let after = document.text();
+    let text = before.as_deref().unwrap_or_default();
+    let document = ClientDocument::parse(arguments.client, text).map_err(|why| file.unreadable(&why))?;
+    let known =
+        document.get(NAME).is_some() && document.get(NAME) == arguments.client.spec().entry(NAME, &entry);
+    let after = rewire(arguments.client, text, &entry, &[]).map_err(|why| file.unreadable(&why))?;
     let report = json!({
         "client": arguments.client.as_str(), "file": file.path, "entry": entry, "changed": !known, "written": !known && !arguments.dry_run,
     });
@@ -69,13 +75,11 @@ pub fn run(global: &GlobalOptions, arguments: &ConnectArguments) -> CommandResul
 fn entry(
     global: &GlobalOptions,
     sources: &Sources,
-    client: ClientApp,
-) -> Result<ClientEntry, CommandFailure> {
-    let Some(url) = &global.url else {
-        return Ok(ClientEntry::Stdio { command: program(), args: stdio_arguments(global, sources) });
-    };
-    if client == ClientApp::ClaudeDesktop {
-        let message = "the configuration file of Claude Desktop does not support URLs";
+    client: ClientId,
+) -> Result<GatewayEntry, CommandFailure> {
+    let Some(url) = &global.url else { return Ok(stdio_entry(global, sources)) };
+    if client.spec().form.http.is_none() {
+        let message = format!("the configuration file of {} does not support URLs", client.title());
         return Err(CommandFailure::misuse(
             "connect.no-url",
             message,
@@ -83,12 +87,29 @@ fn entry(
         ));
     }
     let gateway = RemoteGateway::at(url)?;
-    Ok(ClientEntry::Http { url: format!("{}/mcp", gateway.url) })
+    Ok(GatewayEntry::Http { url: format!("{}/mcp", gateway.url) })
 }
 
-/// The absolute path of this program.
+/// The entry of a client that starts `toolbooth stdio`.
+pub fn stdio_entry(global: &GlobalOptions, sources: &Sources) -> GatewayEntry {
+    GatewayEntry::Stdio { command: program(), args: stdio_arguments(global, sources) }
+}
+
+/// The absolute path of this program, as the user started it: a package manager replaces the file behind a link at an
+/// update, and then only the link stays valid.
 pub fn program() -> String {
-    std::env::current_exe().map_or_else(|_| NAME.to_owned(), |path| path.display().to_string())
+    let Ok(running) = std::env::current_exe() else { return NAME.to_owned() };
+    let started = std::env::args_os().next().map(PathBuf::from).and_then(|word| {
+        if word.components().count() > 1 {
+            return std::path::absolute(word).ok();
+        }
+        let path = std::env::var_os("PATH")?;
+        std::env::split_paths(&path)
+            .map(|folder| folder.join(&word))
+            .find(|file| file.is_absolute() && file.is_file())
+    });
+    let is_this = |file: &PathBuf| file.canonicalize().ok() == running.canonicalize().ok();
+    started.filter(is_this).unwrap_or(running).display().to_string()
 }
 
 /// The configuration files of this command line, as absolute paths: a client may start us in any folder.
@@ -111,6 +132,9 @@ pub fn stdio_arguments(global: &GlobalOptions, sources: &Sources) -> Vec<String>
     for pair in &global.set {
         arguments.extend(["--set".to_owned(), pair.clone()]);
     }
+    if let Some(persona) = &global.persona {
+        arguments.extend(["--persona".to_owned(), persona.clone()]);
+    }
     arguments.push("stdio".to_owned());
     arguments
 }
@@ -118,7 +142,7 @@ pub fn stdio_arguments(global: &GlobalOptions, sources: &Sources) -> Vec<String>
 fn describe(
     arguments: &ConnectArguments,
     file: &ClientFile,
-    entry: &ClientEntry,
+    entry: &GatewayEntry,
     known: bool,
     existed: bool,
 ) -> String {
@@ -127,7 +151,7 @@ fn describe(
         return format!("{title} is already connected: {path}\n");
     }
     if arguments.dry_run {
-        let shown = ClientDocument::sample(arguments.client, NAME, entry);
+        let shown = sample(arguments.client, entry);
         let shown: String = shown.lines().map(|line| format!("  {line}\n")).collect();
         let verb = if existed { "would be added to" } else { "would be written to" };
         return format!("This {verb} {path}:\n\n{}", render::plain(&shown));
@@ -140,18 +164,18 @@ fn describe(
 }
 
 fn undo(global: &GlobalOptions, arguments: &ConnectArguments, file: &ClientFile) -> CommandResult {
-    let parse = |text: &str| ClientDocument::parse(arguments.client, text);
+    let client = arguments.client;
     let text = file.read()?.unwrap_or_default();
-    let mut document = parse(&text).map_err(|why| file.unreadable(&why))?;
-    let kept = file.read_backup().filter(|text| parse(text).is_ok()).unwrap_or_default();
-    let earlier = parse(&kept).ok().filter(|_| !kept.is_empty());
+    let mut document = ClientDocument::parse(client, &text).map_err(|why| file.unreadable(&why))?;
+    let kept = file.read_backup().filter(|text| ClientDocument::parse(client, text).is_ok());
+    let earlier = kept.as_deref().and_then(|text| ClientDocument::parse(client, text).ok());
     // If nothing else has changed since, the backup is restored byte for byte.
     let untouched =
-        parse(&kept).is_ok_and(|kept| kept.text_with(NAME, &document).is_some_and(|made| made == text));
-    let was_there = document.remove(NAME, earlier.as_ref());
+        kept.as_deref().is_some_and(|kept| with_entry_of(client, kept, &document) == Some(text.clone()));
+    let was_there = document.disconnect(earlier.as_ref()).map_err(|why| file.unreadable(&why))?;
     if was_there && !arguments.dry_run {
-        match earlier {
-            Some(_) if untouched => file.write(&kept)?,
+        match &kept {
+            Some(kept) if untouched => file.write(kept)?,
             None if document.is_empty() => file.remove()?,
             _ => file.write(&document.text())?,
         }
@@ -159,15 +183,22 @@ fn undo(global: &GlobalOptions, arguments: &ConnectArguments, file: &ClientFile)
     }
     if global.json {
         render::print_json(&json!({
-            "client": arguments.client.as_str(), "file": file.path, "changed": was_there, "written": was_there && !arguments.dry_run,
+            "client": client.as_str(), "file": file.path, "changed": was_there, "written": was_there && !arguments.dry_run,
         }));
         return Ok(Exit::Ok);
     }
-    let (title, path) = (arguments.client.title(), render::path(&file.path));
+    let (title, path) = (client.title(), render::path(&file.path));
     render::print(&match (was_there, arguments.dry_run) {
         (false, _) => format!("{title} is not connected; there is nothing to undo in {path}.\n"),
         (true, true) => format!("The entry `{NAME}` would be removed from {path}.\n"),
         (true, false) => format!("{title} is disconnected.\n  wrote   {path}\n"),
     });
     Ok(Exit::Ok)
+}
+
+/// An earlier text of a file with the gateway's entry of a later one.
+fn with_entry_of(client: ClientId, earlier: &str, later: &ClientDocument) -> Option<String> {
+    let mut document = ClientDocument::parse(client, earlier).ok()?;
+    document.put(NAME, &later.get(NAME)?).ok()?;
+    Some(document.text())
 }

@@ -5,7 +5,8 @@ use crate::gateway_record::GatewayRecord;
 use crate::global_options::GlobalOptions;
 use crate::render::{self, Paint, Tone};
 use std::path::{Path, PathBuf};
-use toolbooth_config::{LoadedConfig, Sources};
+use toolbooth_config::settings::AuthMode;
+use toolbooth_config::{LoadedConfig, Settings, Sources};
 use toolbooth_core::names::ServerName;
 use toolbooth_engine::Servers;
 
@@ -83,9 +84,10 @@ pub fn text(
     loaded: &LoadedConfig,
     invocation: &Invocation,
 ) -> String {
-    let url = &record.url;
+    let url = loaded.settings.public_url.as_deref().unwrap_or(&record.url).trim_end_matches('/');
     let paint = Paint::stdout();
-    let title = format!("Toolbooth {} is listening on {url}", record.version);
+    let title = title(record, &loaded.settings);
+    let access = ClientAccess::of(loaded.settings.auth.mode);
     let servers = servers.all();
     let names: Vec<&str> = servers.keys().map(ServerName::as_str).collect();
     let count = render::count(names.len(), "server");
@@ -102,17 +104,64 @@ pub fn text(
     format!(
         "{}\n\n  Console       {url}/console/\n  MCP endpoint  {url}/mcp\n\nConnect a client:\n\
          \x20 {}       or cursor, vscode, codex, claude-desktop\n\
-         \x20 claude mcp add --transport http toolbooth {url}/mcp\n\
-         \x20 {{\"mcpServers\": {{\"toolbooth\": {{\"url\": \"{url}/mcp\"}}}}}}\n\
-         \x20 {}\n\n\
+         \x20 claude mcp add --scope user --transport http toolbooth {url}/mcp{}\n\
+         \x20 {{\"mcpServers\": {{\"toolbooth\": {{\"url\": \"{url}/mcp\"{}}}}}}}\n\
+         \x20 {}\n{}\n\
          {servers}\n`{}` shows their state, `{}` lists their tools.\n{}",
         paint.tone(Tone::Strong, &title),
         render::plain(&invocation.command("connect claude-code")),
+        access.argument,
+        access.member,
         render::plain(&invocation.entry()),
+        access.note,
         render::plain(&invocation.command("servers")),
         render::plain(&invocation.command("tools list")),
         held(loaded),
     )
+}
+
+/// The first line. A gateway on all addresses is also reached from other machines.
+fn title(record: &GatewayRecord, settings: &Settings) -> String {
+    let GatewayRecord { version, url, .. } = record;
+    let all = if settings.listen.0.ip().is_unspecified() {
+        ", and on all other addresses of this machine"
+    } else {
+        ""
+    };
+    format!("Toolbooth {version} is listening on {url}{all}")
+}
+
+/// What a client adds to its requests over HTTP, so that the gateway knows its user.
+struct ClientAccess {
+    /// Added to a command line.
+    argument: &'static str,
+    /// Added to a JSON entry.
+    member: &'static str,
+    /// The origin of the value.
+    note: &'static str,
+}
+
+impl ClientAccess {
+    fn of(mode: AuthMode) -> Self {
+        let (argument, member) = (
+            " --header \"Authorization: Bearer TOKEN\"",
+            ", \"headers\": {\"Authorization\": \"Bearer TOKEN\"}",
+        );
+        match mode {
+            AuthMode::Local => Self { argument: "", member: "", note: "" },
+            AuthMode::Token => {
+                Self { argument, member, note: "`toolbooth tokens create --user NAME` creates a TOKEN.\n" }
+            }
+            AuthMode::Jwt => {
+                Self { argument, member, note: "TOKEN is an access token of your identity provider.\n" }
+            }
+            AuthMode::Header => Self {
+                argument: "",
+                member: "",
+                note: "Over HTTP, clients connect to your proxy, which adds the headers of the user.\n",
+            },
+        }
+    }
 }
 
 /// Says which calls will be held, and how to change that.
@@ -148,6 +197,30 @@ fn user_file() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    // First use B11: on 0.0.0.0 the greeting printed that address, to which no client can connect.
+    #[test]
+    fn a_gateway_on_all_addresses_is_reached_at_one() {
+        let record = GatewayRecord {
+            url: "http://127.0.0.1:80".into(),
+            pid: 1,
+            started: None,
+            socket: PathBuf::new(),
+            control: None,
+            version: "1".into(),
+            named: Vec::new(),
+            linger_seconds: None,
+            started_in: None,
+        };
+        let mut settings = Settings::default();
+        assert_eq!(title(&record, &settings), "Toolbooth 1 is listening on http://127.0.0.1:80");
+        settings.listen.0 = "0.0.0.0:80".parse().expect("an address");
+        assert_eq!(
+            title(&record, &settings),
+            "Toolbooth 1 is listening on http://127.0.0.1:80, and on all other addresses of this machine"
+        );
+        assert!(ClientAccess::of(AuthMode::Token).argument.contains("Authorization: Bearer"));
+    }
 
     #[test]
     fn commands_can_be_copied_and_contain_no_secret() {

@@ -1,11 +1,14 @@
 //! The gateway's log on standard error: short lines on a terminal, otherwise JSON.
 
+use super::log_limiter::LogLimiter;
 use crate::render::Paint;
 use std::io::{IsTerminal, Write};
 use std::time::{SystemTime, UNIX_EPOCH};
 use toolbooth_core::lint::revealed;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::FormatTime;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 /// Installs the log subscriber.
 pub(super) fn start() {
@@ -15,9 +18,10 @@ pub(super) fn start() {
         .with_ansi(Paint::stderr() == Paint::Always)
         .with_target(false);
     if std::io::stderr().is_terminal() {
-        builder.compact().with_timer(TimeOfDay).with_writer(|| OneLine(std::io::stderr())).init();
+        let lines = builder.compact().with_timer(TimeOfDay).with_writer(|| OneLine(std::io::stderr()));
+        lines.finish().with(LogLimiter).init();
     } else {
-        builder.json().with_writer(std::io::stderr).init();
+        builder.json().with_writer(std::io::stderr).finish().with(LogLimiter).init();
     }
 }
 

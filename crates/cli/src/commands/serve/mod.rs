@@ -1,21 +1,28 @@
 //! `toolbooth serve`: runs the gateway.
 
+mod client_folders;
 mod greeting;
 mod local_sockets;
+mod log_limiter;
 mod logging;
 pub mod reloading;
+mod replicas;
+mod shown_settings;
 
-use super::{in_runtime, trust};
+use super::{client_views, in_runtime, trust};
 use crate::callers;
 use crate::exit::Exit;
 use crate::exporters::Exporters;
 use crate::failure::{CommandFailure, CommandResult};
+use crate::file_storage;
 use crate::gateway;
 use crate::gateway_record::{self, GatewayRecord};
 use crate::global_options::GlobalOptions;
+use crate::remote_gateway::RemoteGateway;
 use crate::render::{self, Paint};
 use crate::running_gateway::find_running;
 use clap::Args;
+use shown_settings::shown_settings;
 use std::io::IsTerminal;
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,6 +32,7 @@ use toolbooth_config::{LoadedConfig, Settings, Sources};
 use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_engine::clock::system_clock;
 use toolbooth_engine::{Roster, audit_trust};
+use toolbooth_server::access_log::AccessLog;
 use toolbooth_server::mcp::Door;
 use toolbooth_server::rest::{self, ConfigStatus, Reload, ReloadCause, RestState};
 use toolbooth_server::{Doors, ServeOptions, console, listen};
@@ -35,7 +43,7 @@ use toolbooth_store::Store;
 pub struct ServeArguments {
     /// Address to listen on: HOST:PORT, or a port.
     #[arg(long, value_name = "ADDRESS")]
-    listen: Option<String>,
+    pub listen: Option<String>,
     /// Trust the servers of the project folder from now on.
     #[arg(long)]
     trust: bool,
@@ -59,7 +67,8 @@ pub fn run(global: &GlobalOptions, arguments: &ServeArguments) -> CommandResult 
     in_runtime(serve(sources, loaded, arguments.linger.map(Duration::from_secs), invocation))
 }
 
-fn load(sources: &mut Sources, arguments: &ServeArguments) -> Result<LoadedConfig, CommandFailure> {
+/// Loads the configuration for a gateway, asks for missing trust, and reports findings.
+pub fn load(sources: &mut Sources, arguments: &ServeArguments) -> Result<LoadedConfig, CommandFailure> {
     let load = |sources: &mut Sources| {
         toolbooth_config::load_with_trust(sources).map_err(|failure| CommandFailure::config(&failure))
     };
@@ -111,6 +120,7 @@ async fn serve(
     // With a handler, a file over the size limit fails the write instead of killing the process.
     let _file_size = tokio::signal::unix::signal(SignalKind::from_raw(nix::libc::SIGXFSZ));
     let store = claim_store(&settings).await?;
+    let access_log = open_access_log(&settings)?;
     let (clock, trusted) = (system_clock(), sources.trust.entries());
     if let Err(problem) = audit_trust(&clock, &*store, &callers::operator(), &trusted).await {
         tracing::error!("the trusted entries were not recorded in the audit: {}", problem.message);
@@ -125,37 +135,69 @@ async fn serve(
     exporters.install(engine.events(), engine.tracing());
     engine.take_over().await;
     let mut record = GatewayRecord {
-        url: format!("http://{address}"),
+        url: file_storage::reached_at(address),
         pid: std::process::id(),
         started: gateway_record::start_of(std::process::id()),
         socket: gateway_record::socket_path(&settings.data_dir),
         control: Some(gateway_record::control_path(&settings.data_dir)),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         named: gateway::named(&sources),
+        linger_seconds: linger.map(|linger| linger.as_secs()),
+        started_in: Some(sources.cwd.clone()),
     };
     let watched = reloading::WatchedFiles::new(&loaded.files);
     let status = Arc::new(ConfigStatus::default());
     status.read_from(reloading::read_files(&loaded));
+    status.set_settings(shown_settings(&loaded));
     let active_config = reloading::ActiveConfig::at_start(sources, &loaded, address);
+    let folders = active_config.folders().clone();
     let reload = reloading::reloader(door.clone(), active_config, watched.clone(), status.clone());
-    let rest = RestState::new(door.clone(), reload.clone()).reporting(status);
+    folders.set_reload(reload.clone());
+    let _ = door.folders.set(folders);
+    let rest = RestState::new(door.clone(), reload.clone()).reporting(status).counting(access_log.clone());
     let doors = Doors {
         door: door.clone(),
-        rest: rest::router(rest).merge(console::routes()),
+        rest: rest::router(rest.clone()).merge(console::routes(rest)),
         connections: door.connections.clone(),
+        access_log: access_log.clone(),
     };
     let control = local_sockets::open_control(&mut record, &settings.data_dir);
     let present = local_sockets::open(&record, &settings.data_dir, &door, &stop, linger);
     render::print(&greeting::text(&record, engine.servers(), &loaded, &invocation));
+    if std::io::stdout().is_terminal() {
+        tokio::spawn(print_client_views(record.clone()));
+    }
     tokio::spawn(watched.follow(reload.clone()));
+    tokio::spawn(replicas::follow(door.clone(), stop.clone()));
     tokio::spawn(run_maintenance(door, stop.clone()));
+    tokio::spawn(log_limiter::report_left_out());
     tokio::spawn(handle_signals(stop.clone(), reload));
     listen::serve(listener, control, doors, stop, serve_options(settings.drain_seconds)).await;
     if present {
         record.withdraw(&settings.data_dir);
     }
     engine.shut_down().await;
+    if let Some(log) = access_log {
+        log.flush();
+    }
     Ok(Exit::Ok)
+}
+
+/// Opens the access log, if one is configured. A relative path starts at the data directory, which the store created.
+fn open_access_log(settings: &Settings) -> Result<Option<Arc<AccessLog>>, CommandFailure> {
+    let access_log = &settings.access_log;
+    let Some(path) = &access_log.path else { return Ok(None) };
+    let opened = AccessLog::open(&settings.data_dir.join(path), access_log.max_bytes);
+    opened.map(Some).map_err(|error| CommandFailure::failed(Problem::of(&error)))
+}
+
+/// Prints what clients will see, as soon as the servers have listed their tools.
+async fn print_client_views(record: GatewayRecord) {
+    let Ok(mut remote) = RemoteGateway::at(&record.url) else { return };
+    remote.set_control(record.control);
+    if let Ok(views) = client_views::ask_remote(&remote).await {
+        render::print(&format!("\n{}", client_views::draw(&views)));
+    }
 }
 
 /// Uses half of the cores for requests and leaves the other half to the servers.
@@ -187,6 +229,7 @@ async fn claim_store(settings: &Settings) -> Result<Arc<dyn Store>, CommandFailu
 /// Runs the periodic maintenance tasks.
 async fn run_maintenance(door: Arc<Door>, stop: CancellationToken) {
     let mut every_10_seconds = tokio::time::interval(Duration::from_secs(10));
+    let mut every_second = tokio::time::interval(Duration::from_secs(1));
     let mut every_3_seconds = tokio::time::interval(Duration::from_secs(3));
     let mut every_minute = tokio::time::interval(Duration::from_secs(60));
     let mut every_10_minutes = tokio::time::interval(Duration::from_secs(600));
@@ -199,6 +242,7 @@ async fn run_maintenance(door: Arc<Door>, stop: CancellationToken) {
                 door.engine.dead_letters().replay_due().await;
                 door.engine.approvals().run_deferred().await;
             }
+            _ = every_second.tick() => door.engine.jobs().run_due().await,
             _ = every_3_seconds.tick() => door.engine.health().save().await,
             _ = every_minute.tick() => door.engine.save_clock().await,
             _ = every_10_minutes.tick() => door.engine.purge().await,

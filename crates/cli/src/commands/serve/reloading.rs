@@ -1,11 +1,13 @@
 //! Reloads the configuration: on request, on a signal, and when a file changes.
 
+use super::client_folders::ClientFolders;
+use super::shown_settings::shown_settings;
 use crate::exporters::Exporters;
 use crate::{callers, file_storage, gateway, setting_changes, terms};
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use tokio::sync::{Mutex, mpsc};
 use toolbooth_config::settings::{AuthMode, LocalUsersSetting};
 use toolbooth_config::watch::{FileWatch, watch};
@@ -22,6 +24,8 @@ use toolbooth_server::rest::{ConfigStatus, Reload, ReloadCause};
 #[derive(Clone)]
 pub struct WatchedFiles {
     watch: Option<Arc<FileWatch>>,
+    /// The files that are watched now.
+    files: Arc<std::sync::Mutex<Vec<PathBuf>>>,
     changes: Arc<Mutex<mpsc::Receiver<()>>>,
 }
 
@@ -33,13 +37,32 @@ impl WatchedFiles {
         if let Err(error) = &watch {
             tracing::warn!("files cannot be watched here ({error}); use `toolbooth reload` after changes");
         }
-        Self { watch: watch.ok().map(Arc::new), changes: Arc::new(Mutex::new(changes)) }
+        Self {
+            watch: watch.ok().map(Arc::new),
+            files: Arc::new(std::sync::Mutex::new(files.to_vec())),
+            changes: Arc::new(Mutex::new(changes)),
+        }
     }
 
     fn set(&self, files: Vec<PathBuf>) {
+        let mut current = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        // A changed list counts as a change of the files.
+        if *current == files {
+            return;
+        }
+        current.clone_from(&files);
         if let Some(watch) = &self.watch {
             watch.set_files(files);
         }
+    }
+
+    /// Also watches the files of a load that failed. Such a load ends before it has found all files, so the files of
+    /// the configuration in force stay in the list.
+    fn add(&self, files: Vec<PathBuf>) {
+        let mut all = self.files.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let new: Vec<PathBuf> = files.into_iter().filter(|file| !all.contains(file)).collect();
+        all.extend(new);
+        self.set(all);
     }
 
     /// Reloads the configuration whenever a file changes.
@@ -64,6 +87,7 @@ pub struct ActiveConfig {
     /// The address it listens on, which a reload cannot change.
     address: SocketAddr,
     servers: ServerOrigin,
+    folders: Arc<ClientFolders>,
 }
 
 /// The origin of the servers.
@@ -91,7 +115,13 @@ impl ActiveConfig {
             } else {
                 ServerOrigin::Configured
             },
+            folders: ClientFolders::new(),
         }
+    }
+
+    /// The folders that clients work in, whose servers are added.
+    pub fn folders(&self) -> &Arc<ClientFolders> {
+        &self.folders
     }
 
     /// The reason why a reload must not apply a new configuration, if there is one.
@@ -229,7 +259,7 @@ async fn apply(
     cause: &ReloadCause,
 ) -> Result<serde_json::Value, Problem> {
     let loaded = toolbooth_config::load_with_trust(&mut active.sources).map_err(|failure: LoadFailure| {
-        watched.set(failure.files.clone());
+        watched.add(failure.files.clone());
         Problem::of(&failure)
     })?;
     watched.set(loaded.files.clone());
@@ -248,11 +278,14 @@ async fn apply(
     let directory = callers::directory(&loaded, callers::http())?;
     let exporters = Exporters::of(settings)?;
     let engine = &door.engine;
-    let plans = match (loaded.is_empty_of_servers(), active.servers) {
+    let vaults = gateway::vaults(settings, engine.store(), engine.clock());
+    let mut plans = match (loaded.is_empty_of_servers(), active.servers) {
         // Bundled servers are for a configuration without servers; removing all servers does not start them.
         (true, ServerOrigin::Configured) => Vec::new(),
-        _ => gateway::plans(&loaded, &gateway::vaults(settings, engine.store(), engine.clock())),
+        _ => gateway::plans(&loaded, &vaults),
     };
+    let taken: Vec<_> = plans.iter().map(|plan| plan.name.clone()).collect();
+    plans.extend(active.folders.servers(&active.sources, &loaded, &vaults, taken));
     let prepared = engine.servers().prepare(plans).await.map_err(|error| Problem::of(&error))?;
     // Rules come first: a new server must not be called under the old rules.
     if settings.auth != active.settings.auth {
@@ -265,6 +298,8 @@ async fn apply(
     engine.own_tools().offer().await;
     let applied = engine.servers().apply(prepared).await;
     engine.catalog().set_manifests(gateway::manifests(&loaded)).await;
+    engine.skills().set(loaded.skills.clone()).await;
+    engine.jobs().set_manifests(gateway::work_manifests(&loaded)).await;
     engine.catalog().set_own_prompts(callers::own_prompts(settings)).await;
     exporters.install(engine.events(), engine.tracing());
     if difference == DirectoryChange::Some || settings.auth != active.settings.auth {
@@ -274,6 +309,7 @@ async fn apply(
     let restart = setting_changes::waiting_for_restart(&active.started, settings);
     active.replace_by(&loaded);
     status.read_from(read_files(&loaded));
+    status.set_settings(shown_settings(&loaded));
     report_restart(door, status, &restart);
     let findings: Vec<String> = loaded.findings.iter().map(toolbooth_config::render).collect();
     Ok(serde_json::json!({
@@ -340,5 +376,25 @@ pub async fn now(reload: &Reload, cause: ReloadCause) {
                 problem.sentence()
             );
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // First use B16: a failed load ended before it had found all files, the shorter list counted as a change, and the
+    // error was reported twice.
+    #[test]
+    fn a_failed_load_keeps_the_watched_files() {
+        let files = |names: &[&str]| -> Vec<PathBuf> { names.iter().map(PathBuf::from).collect() };
+        let watched = WatchedFiles::new(&files(&["/nowhere/a.toml", "/nowhere/tools"]));
+        let now = || watched.files.lock().expect("not poisoned").clone();
+        watched.add(files(&["/nowhere/a.toml"]));
+        assert_eq!(now(), files(&["/nowhere/a.toml", "/nowhere/tools"]));
+        watched.add(files(&["/nowhere/b.toml"]));
+        assert_eq!(now(), files(&["/nowhere/a.toml", "/nowhere/tools", "/nowhere/b.toml"]));
+        watched.set(files(&["/nowhere/a.toml"]));
+        assert_eq!(now(), files(&["/nowhere/a.toml"]));
     }
 }

@@ -57,11 +57,11 @@ pub async fn run(
         for hit in list("hits") {
             let text = |key: &str| hit[key].as_str().unwrap_or_default();
             let score = format!("{:.2}", hit["score"].as_f64().unwrap_or_default());
-            table.row([
-                TableCell::toned(text("name"), Tone::Strong),
-                score.into(),
-                text("description").into(),
-            ]);
+            let about = match text("kind") {
+                "skill" => format!("skill: {}", text("description")),
+                _ => text("description").to_owned(),
+            };
+            table.row([TableCell::toned(text("name"), Tone::Strong), score.into(), about.into()]);
         }
         render::print(&table.draw(Paint::stdout()));
     }

@@ -4,6 +4,7 @@ use super::{Policy, Verdict};
 use crate::answerer::ConsentTerm;
 use crate::call::draft::Draft;
 use crate::call::situation::Consented;
+use crate::catalog::Tool;
 use crate::held::Answerer;
 
 /// Asks before the first call of a tool that `requires_consent`.
@@ -16,23 +17,20 @@ pub enum RequireConsent {
     Every,
 }
 
-impl RequireConsent {
-    /// Whether a tool's first call is asked about.
-    fn asks(self, draft: &Draft) -> bool {
-        match draft.tool.terms.requires_consent {
-            ConsentTerm::NotRequired => false,
-            ConsentTerm::Written => true,
-            ConsentTerm::ByDefault => self == Self::Every && !draft.tool.effect().is_known_read(),
-        }
-    }
-}
-
 impl Policy for RequireConsent {
     fn judge(&self, draft: &Draft) -> Verdict {
-        if draft.situation.consent == Consented::Yes || !self.asks(draft) {
+        if draft.situation.consent == Consented::Yes || !self.asks_consent(&draft.tool) {
             return Verdict::Run;
         }
         let reason = format!("`{}` needs your consent before its first use", draft.tool.exposed);
         Verdict::Ask { reason, answerer: Answerer::CallerOrApprover }
+    }
+
+    fn asks_consent(&self, tool: &Tool) -> bool {
+        match tool.terms.requires_consent {
+            ConsentTerm::NotRequired => false,
+            ConsentTerm::Written => true,
+            ConsentTerm::ByDefault => *self == Self::Every && !tool.effect().is_known_read(),
+        }
     }
 }

@@ -20,6 +20,7 @@ use super::draft::Draft;
 use super::fault::CallFault;
 use super::resolve::IncomingCall;
 use super::situation::ServesPlanStep;
+use crate::catalog::Tool;
 use crate::held::Answerer;
 
 /// Judges calls. A pure function: it has no error case that could let a call run.
@@ -30,6 +31,11 @@ pub trait Policy: Send + Sync {
     /// Passes every verdict on one call to `report`: more than one if the policy consists of independent parts.
     fn judge_each(&self, draft: &Draft, report: &mut dyn FnMut(Verdict)) {
         report(self.judge(draft));
+    }
+
+    /// Whether the policy asks for consent before the first call of a tool.
+    fn asks_consent(&self, _tool: &Tool) -> bool {
+        false
     }
 }
 

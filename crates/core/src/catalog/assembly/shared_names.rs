@@ -99,7 +99,7 @@ fn hashed_from(tool: &Tool, naming: &Naming) -> Option<String> {
         return None;
     }
     let server = tool.server.name.as_str();
-    let plain = naming.expose(server, &tool.name);
+    let plain = naming.expose_tool(server, &tool.name);
     let is_hashed = *tool.exposed != *plain && *tool.exposed == *naming.suffixed(&plain, server, &tool.name);
     // No caller sees a server's tool under the name of one of the gateway's own.
     (is_hashed && reserved(&plain).is_none()).then_some(plain)

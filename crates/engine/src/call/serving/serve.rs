@@ -78,6 +78,10 @@ impl CallPipeline {
                     Box::pin(self.ask_model(call, &given, model.as_deref(), prompt.as_deref())).await?;
                 value::of_text(text)
             }
+            (_, ProviderKind::Skill(skill), _) => {
+                let serving = self.skills.serve(skill, call, options.ids.call, options.approval_wait, link);
+                Box::pin(serving).await.map_err(ProviderFault::Other)?
+            }
             (_, _, Some(Err(error))) => return Err(ProviderFault::Useless(error.to_string())),
             _ => return Err(ProviderFault::Useless("this gateway does not know the provider's kind".into())),
         };

@@ -3,10 +3,12 @@
 mod batch;
 mod questions;
 mod records;
+mod running;
 
 pub use batch::{__path_batch, batch};
 pub use questions::{__path_answer, answer};
 pub use records::{__path_list, __path_show, list, show};
+pub use running::{__path_cancel, __path_running, RunningCalls, cancel, running};
 
 use super::RestState;
 use super::auth::{RestCaller, with_persona};
@@ -62,7 +64,7 @@ pub struct CallBody {
 
 impl CallBody {
     /// Checks what can be said of the call without its tool.
-    fn check(&self) -> Result<(), Problem> {
+    pub(super) fn check(&self) -> Result<(), Problem> {
         if self.arguments.as_ref().is_some_and(|arguments| !arguments.is_object()) {
             return Err(extract::bad_body("`arguments` must be an object".into(), EXAMPLE));
         }
@@ -73,6 +75,11 @@ impl CallBody {
             return Err(extract::bad_body("`timeout_ms` must be at least 1".into(), EXAMPLE));
         }
         self.session.as_deref().map_or(Ok(()), extract::check_session)
+    }
+
+    /// The persona for the call.
+    pub(super) fn persona(&self) -> Option<&str> {
+        self.persona.as_deref()
     }
 }
 
@@ -143,7 +150,7 @@ impl IntoResponse for CallAnswerView {
 }
 
 /// An example of a valid body.
-const EXAMPLE: &str = "send {\"arguments\": {…}}";
+pub(super) const EXAMPLE: &str = "send {\"arguments\": {…}}";
 /// Maximum of `wait`, in seconds.
 const MAX_WAIT: u64 = 600;
 
@@ -162,7 +169,7 @@ const MAX_WAIT: u64 = 600;
         (status = 400, description = "The arguments do not match the schema, the name matches several tools, or the server needs the caller's own key."),
         (status = 403, description = "A policy or a person refused the call."),
         (status = 404, description = "`call.unknown-tool`."),
-        (status = 409, description = "The held call was already decided."),
+        (status = 409, description = "The held call was already decided, or the call was cancelled: `call.cancelled`."),
         (status = 502, description = "The server failed."),
         (status = 429, description = "`call.over-rate`."),
         (status = 503, description = "No provider is available, or too many calls are waiting."),
@@ -184,7 +191,7 @@ pub async fn call(
 
 /// Whether the caller can be asked questions of the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum ServerQuestions {
+pub(super) enum ServerQuestions {
     /// The answer to the request is the question.
     Asked,
     /// They are refused.
@@ -192,7 +199,7 @@ enum ServerQuestions {
 }
 
 /// Makes a call, whose body was checked.
-async fn run(
+pub(super) async fn run(
     rest: &RestState,
     caller: Arc<Caller>,
     name: String,
@@ -228,7 +235,16 @@ async fn run(
     };
     let (link, events) = CallLink::new();
     let calls = rest.door.engine.calls().clone();
-    let work = Box::pin(async move { pin!(calls.call(request, &link)).await });
+    let at_ms = rest.door.engine.clock().now_ms();
+    let entry = rest.running_calls.begin(id, &request.incoming.caller, &request.incoming.name, at_ms);
+    let work = Box::pin(async move {
+        let call = pin!(calls.call(request, &link));
+        tokio::select! {
+            biased;
+            () = entry.cancelled() => Err(running::cancelled(id)),
+            answer = call => answer,
+        }
+    });
     let answer = questions::follow(rest, &user, id, OngoingCall { work, events }).await;
     answer.map_err(|problem| {
         let problem = match &asked_for {

@@ -51,7 +51,7 @@ pub struct QuestionView {
 }
 
 /// The question of a server.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, ToSchema)]
 pub struct ServerQuestionView {
     /// The server that asks.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -61,6 +61,14 @@ pub struct ServerQuestionView {
     /// The JSON Schema of the answer's `content`.
     #[schema(value_type = Object)]
     schema: RawJson,
+}
+
+#[cfg(test)]
+impl ServerQuestionView {
+    /// A question without fields.
+    pub(super) fn for_tests() -> Self {
+        Self { server: None, message: "Who comes?".into(), schema: RawJson::empty_object() }
+    }
 }
 
 impl QuestionView {
@@ -108,6 +116,7 @@ pub(super) async fn follow(
             continue;
         };
         let parked = ParkedCall { ongoing, questions: vec![(String::new(), question)] };
+        rest.running_calls.set_question(id, Some(view.question.clone()));
         return match rest.door.engine.parking().park_as(handle(id), user, parked) {
             Some(_) => Ok(CallAnswerView::Asked(view)),
             None => Err(Problem {
@@ -121,7 +130,7 @@ pub(super) async fn follow(
 }
 
 /// The handle of a call that waits for an answer over REST. Handles of MCP requests have no prefix.
-fn handle(id: Uuid) -> String {
+pub(super) fn handle(id: Uuid) -> String {
     format!("call:{id}")
 }
 
@@ -161,6 +170,7 @@ pub struct AnswerBody {
         (status = 202, description = "The server asks another question.", body = CallAnswerView),
         (status = 400, description = "`call.bad-answer`: the answer does not match the schema of the question."),
         (status = 404, description = "`call.no-question`."),
+        (status = 409, description = "`call.cancelled`."),
         (status = 502, description = "The server failed."),
         (status = 504, description = "`call.timeout`."),
     )
@@ -180,7 +190,10 @@ pub async fn answer(
     let Some((key, question)) = questions.pop() else { return Err(no_question(id).into()) };
     match reply(answer, &question) {
         // The call may have ended meanwhile; its answer says so.
-        Ok(reply) => drop(question.reply.send(Ok(reply))),
+        Ok(reply) => {
+            rest.running_calls.set_question(id, None);
+            let _ = question.reply.send(Ok(reply));
+        }
         Err(problem) => {
             // The question stays open.
             questions.push((key, question));

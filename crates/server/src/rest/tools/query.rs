@@ -15,6 +15,8 @@ use utoipa::IntoParams;
 const DEFAULT_PAGE: usize = 100;
 /// Maximum number of tools per page.
 const MAX_PAGE: usize = 1000;
+/// The query for as many tools as a page may have; `/tools` has further pages.
+const MOST_TOOLS: &str = "limit=1000";
 /// Maximum number of parameters in a query.
 const MAX_PARAMETERS: usize = 100;
 /// Values of `persona` that exclude shared tools.
@@ -148,6 +150,19 @@ impl ToolListQuery {
         self.query.success.is_some()
             || matches!(self.query.order.0, ToolOrder::Calls | ToolOrder::SuccessRate)
             || self.detail == Detail::Full
+    }
+
+    /// Parses a query that has only personas, as that of a list of all tools.
+    pub fn of_personas(query: &str) -> Result<Self, Problem> {
+        let mut names = url::form_urlencoded::parse(query.as_bytes()).map(|(name, _)| name);
+        if let Some(name) = names.find(|name| name != "persona") {
+            let name: String = name.chars().take(64).collect();
+            return Err(bad_query(format!("unknown query parameter `{name}`; expected `persona`")));
+        }
+        match query.is_empty() {
+            true => Self::read(MOST_TOOLS),
+            false => Self::read(&format!("{MOST_TOOLS}&{query}")),
+        }
     }
 
     /// Parses a query string.

@@ -44,15 +44,20 @@ pub struct SearchView {
     notes: Vec<NoteView>,
 }
 
-/// A tool that matches.
+/// A tool or skill that matches.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct HitView {
-    /// The name of the tool for clients.
+    /// `tool` or `skill`. A skill with a plan is a tool and can be called by its name.
+    kind: &'static str,
+    /// The name of the tool for clients, or of a skill without a plan.
     name: String,
     /// The canonical id.
     id: String,
     /// The server of the tool.
     server: String,
+    /// The URI of the instructions, for a skill.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    uri: Option<String>,
     /// The description of the tool.
     #[serde(skip_serializing_if = "Option::is_none")]
     description: Option<String>,
@@ -76,9 +81,15 @@ pub struct NoteView {
 
 impl From<Hit> for HitView {
     fn from(Hit { tool, score, matched }: Hit) -> Self {
+        let skill = tool.skill();
         Self {
+            kind: if skill.is_some() { "skill" } else { "tool" },
             name: tool.exposed.to_string(),
-            id: tool.canonical(),
+            id: match skill.filter(|skill| !skill.is_tool()) {
+                Some(skill) => format!("skill.{}", skill.name),
+                None => tool.canonical(),
+            },
+            uri: skill.map(|skill| skill.uri()),
             server: tool.server.name.to_string(),
             description: tool.description(),
             score: (score * 1000.0).round() / 1000.0,

@@ -1,0 +1,409 @@
+//! `toolbooth jobs`: lists, schedules, runs and cancels jobs, and shows their history.
+
+use super::{on_gateway, print_entries};
+use crate::embedded_gateway::ServerSelection;
+use crate::exit::Exit;
+use crate::failure::{CommandFailure, CommandResult};
+use crate::gateway_handle::{GatewayHandle, read};
+use crate::global_options::GlobalOptions;
+use crate::remote_gateway::segment;
+use crate::render::{self, Paint, Table, TableCell, Tone, ago, line, moment};
+use clap::{Args, Subcommand, ValueEnum};
+use serde_json::{Map, Value, json};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How often a command that waits looks at the run.
+const POLL: Duration = Duration::from_millis(200);
+/// The maximum size of a definition.
+const MAX_DEFINITION: u64 = 1 << 20;
+
+/// Arguments of `toolbooth jobs`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Jobs run as the user who scheduled or created them, while a gateway is running.
+For example:
+  toolbooth jobs
+  toolbooth jobs schedule DailyBriefing
+  toolbooth jobs next DailyBriefing --count 3
+  toolbooth jobs run DailyBriefing --arguments '{\"subject\": \"tides\"}'")]
+pub struct JobsArguments {
+    #[command(subcommand)]
+    action: Option<JobsAction>,
+}
+
+#[derive(Debug, Subcommand)]
+enum JobsAction {
+    /// List jobs (the default).
+    List(JobListArguments),
+    /// Show a job: what it needs, its schedule and its last runs.
+    Show { name: String },
+    /// Create a job from a JSON file, or from standard input with -.
+    Create { file: PathBuf },
+    /// Schedule a job: it runs when it is due.
+    Schedule { name: String },
+    /// Run a job now, and wait for it.
+    Run(JobRunArguments),
+    /// Pause the schedule of a job.
+    Pause { name: String },
+    /// Resume the schedule of a job.
+    Resume { name: String },
+    /// Cancel a job: its run and its schedule.
+    Cancel { name: String },
+    /// List the runs of a job.
+    History {
+        name: String,
+        /// Maximum number of runs.
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=200))]
+        limit: Option<u32>,
+    },
+    /// Show the next times of a job.
+    Next {
+        name: String,
+        /// Number of times.
+        #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
+        count: u32,
+    },
+    /// Continue a held run: repeat its interrupted steps, or skip them.
+    Decide {
+        name: String,
+        /// Id of the run.
+        run: String,
+        decision: RunDecision,
+    },
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum RunDecision {
+    /// Call the tools again.
+    Repeat,
+    /// Go on without the steps.
+    Skip,
+}
+
+#[derive(Debug, Clone, Default, Args)]
+struct JobListArguments {
+    /// List jobs in these states, separated by commas.
+    #[arg(long, value_name = "STATES")]
+    status: Option<String>,
+    /// List jobs of this user.
+    #[arg(long, value_name = "NAME")]
+    owner: Option<String>,
+}
+
+#[derive(Debug, Clone, Args)]
+struct JobRunArguments {
+    name: String,
+    /// Values for the steps, as a JSON object.
+    #[arg(long, value_name = "JSON")]
+    arguments: Option<String>,
+    /// Run it even if it has ended before.
+    #[arg(long)]
+    again: bool,
+    /// Do not wait for the end of the run.
+    #[arg(long)]
+    no_wait: bool,
+}
+
+/// Runs `toolbooth jobs`.
+pub fn run(global: &GlobalOptions, arguments: JobsArguments) -> CommandResult {
+    on_gateway(GatewayHandle::open_persistent(global), async |gateway| {
+        within(gateway, global, arguments).await
+    })
+}
+
+/// Runs the command on an open gateway.
+pub async fn within(
+    gateway: &GatewayHandle,
+    global: &GlobalOptions,
+    arguments: JobsArguments,
+) -> CommandResult {
+    match arguments.action.unwrap_or(JobsAction::List(JobListArguments::default())) {
+        JobsAction::List(filter) => list(gateway, global, &filter).await,
+        JobsAction::Show { name } => show(gateway, global, &name).await,
+        JobsAction::Create { file } => create(gateway, global, &file).await,
+        JobsAction::Schedule { name } => {
+            change(gateway, global, &name, "transition", Some(json!({ "target_status": "scheduled" }))).await
+        }
+        JobsAction::Run(arguments) => start(gateway, global, &arguments).await,
+        JobsAction::Pause { name } => change(gateway, global, &name, "schedule/pause", None).await,
+        JobsAction::Resume { name } => change(gateway, global, &name, "schedule/resume", None).await,
+        JobsAction::Cancel { name } => {
+            change(gateway, global, &name, "transition", Some(json!({ "target_status": "cancelled" }))).await
+        }
+        JobsAction::History { name, limit } => history(gateway, global, &name, limit).await,
+        JobsAction::Next { name, count } => next(gateway, global, &name, count).await,
+        JobsAction::Decide { name, run, decision } => decide(gateway, global, &name, &run, decision).await,
+    }
+}
+
+async fn list(gateway: &GatewayHandle, global: &GlobalOptions, filter: &JobListArguments) -> CommandResult {
+    let mut path = "/jobs?limit=500".to_owned();
+    for (key, value) in [("status", &filter.status), ("owner", &filter.owner)] {
+        if let Some(value) = value {
+            path.push_str(&format!("&{key}={}", segment(value)));
+        }
+    }
+    let answer = gateway.get(&path).await?;
+    print_entries(global, &answer, "jobs", "There are no jobs.\n", table);
+    Ok(Exit::Ok)
+}
+
+fn state_cell(job: &Value) -> TableCell {
+    match (job["status"].as_str().unwrap_or_default(), job["paused"] == true) {
+        (_, true) => TableCell::toned("paused", Tone::Warn),
+        (word @ ("running" | "succeeded"), _) => TableCell::toned(word, Tone::Good),
+        ("failed", _) => TableCell::toned("failed", Tone::Bad),
+        (word, _) => word.into(),
+    }
+}
+
+/// A table of jobs.
+fn table(jobs: &[Value]) -> String {
+    let mut table = Table::new(&["JOB", "STATUS", "NEXT RUN", "OWNER", "RUNS", "READY", "SUMMARY"]);
+    for job in jobs {
+        let text = |key: &str| job[key].as_str().unwrap_or_default();
+        let next = job["next_run_at"].as_i64().map(moment).unwrap_or_default();
+        let runs = job["health"]["job"]["runs"].as_u64().unwrap_or(0);
+        let ready = match job["ready"] == true {
+            true => TableCell::from("yes"),
+            false => TableCell::toned("no", Tone::Warn),
+        };
+        table.row([
+            TableCell::toned(text("name"), Tone::Strong),
+            state_cell(job),
+            next.into(),
+            text("owner").into(),
+            runs.to_string().into(),
+            ready,
+            text("summary").into(),
+        ]);
+    }
+    table.draw(Paint::stdout())
+}
+
+async fn show(gateway: &GatewayHandle, global: &GlobalOptions, name: &str) -> CommandResult {
+    let job = gateway.get(&format!("/jobs/{}?include=schedule,runs", segment(name))).await?;
+    match global.json {
+        true => render::print_json(&job),
+        false => render::print(&page(&job)),
+    }
+    Ok(Exit::Ok)
+}
+
+/// The page of one job.
+fn page(job: &Value) -> String {
+    let paint = Paint::stdout();
+    let text = |key: &str| job[key].as_str().map(line).unwrap_or_default();
+    let list = |key: &str| {
+        let names = job[key].as_array().map(Vec::as_slice).unwrap_or_default();
+        names.iter().filter_map(Value::as_str).map(line).collect::<Vec<_>>().join(", ")
+    };
+    let mut out = format!("{}\n\n{}\n\n", paint.tone(Tone::Strong, &text("name")), text("summary"));
+    let mut row = |name: &str, value: String| {
+        if !value.is_empty() {
+            out.push_str(&format!("  {:<14}{value}\n", paint.tone(Tone::Dim, name)));
+        }
+    };
+    row("status", text("status"));
+    row("owner", text("owner"));
+    row("personas", list("personas"));
+    row("skills", list("required_skills"));
+    row("tools", list("required_tools"));
+    row("capabilities", list("capability_requirements"));
+    row("next run", job["next_run_at"].as_i64().map(moment).unwrap_or_default());
+    row("time zone", job["schedule"]["timezone"].as_str().map(line).unwrap_or_default());
+    let health = &job["health"]["job"];
+    if let (Some(runs), Some(rate)) = (health["runs"].as_u64(), health["success_rate"].as_f64()) {
+        row("health", format!("{:.0} % of {} succeeded", rate * 100.0, render::count(runs as usize, "run")));
+    }
+    for reason in job["reasons"].as_array().map(Vec::as_slice).unwrap_or_default() {
+        let reason = line(reason.as_str().unwrap_or_default());
+        out.push_str(&format!("\n{}\n", paint.tone(Tone::Warn, &format!("Not ready: {reason}."))));
+    }
+    let runs = job["runs"].as_array().map(Vec::as_slice).unwrap_or_default();
+    if !runs.is_empty() {
+        out.push_str(&format!("\n{}", run_table(runs)));
+    }
+    out
+}
+
+async fn create(gateway: &GatewayHandle, global: &GlobalOptions, file: &Path) -> CommandResult {
+    let text = read_definition(file)?;
+    let job = read(&gateway.post("creating the job", "/jobs", Some(text.into())).await?)?;
+    print_job(global, &job, "Created");
+    Ok(Exit::Ok)
+}
+
+/// Reads a file, or standard input for `-`.
+pub(super) fn read_definition(file: &Path) -> Result<String, CommandFailure> {
+    let mut text = String::new();
+    let done = match file == Path::new("-") {
+        true => std::io::stdin().lock().take(MAX_DEFINITION).read_to_string(&mut text),
+        false => {
+            std::fs::File::open(file).and_then(|file| file.take(MAX_DEFINITION).read_to_string(&mut text))
+        }
+    };
+    done.map_err(|error| {
+        let shown = render::path(file);
+        CommandFailure::misuse("job.bad-file", format!("{shown} cannot be read: {error}"), None)
+    })?;
+    Ok(text)
+}
+
+fn print_job(global: &GlobalOptions, job: &Value, act: &str) {
+    if global.json {
+        return render::print_json(job);
+    }
+    let name = job["name"].as_str().map(line).unwrap_or_default();
+    let status = job["status"].as_str().map(line).unwrap_or_default();
+    let next = match job["next_run_at"].as_i64() {
+        Some(at) => format!(" It is due at {}.", moment(at)),
+        None => String::new(),
+    };
+    render::print(&format!("{act} {name}: it is {status}.{next}\n"));
+}
+
+async fn change(
+    gateway: &GatewayHandle,
+    global: &GlobalOptions,
+    name: &str,
+    act: &str,
+    body: Option<Value>,
+) -> CommandResult {
+    let path = format!("/jobs/{}/{act}", segment(name));
+    let body = body.map(|body| body.to_string().into());
+    let job = read(&gateway.post("changing the job", &path, body).await?)?;
+    print_job(global, &job, if job["paused"] == true { "Paused" } else { "Changed" });
+    Ok(Exit::Ok)
+}
+
+async fn start(
+    gateway: &GatewayHandle,
+    global: &GlobalOptions,
+    arguments: &JobRunArguments,
+) -> CommandResult {
+    let values: Map<String, Value> = match &arguments.arguments {
+        None => Map::new(),
+        Some(text) => serde_json::from_str(text).map_err(|error| {
+            CommandFailure::misuse(
+                "job.bad-arguments",
+                format!("--arguments is not a JSON object: {error}"),
+                None,
+            )
+        })?,
+    };
+    gateway.connect(ServerSelection::All).await;
+    let name = segment(&arguments.name);
+    let act = if arguments.again { "rerun" } else { "run" };
+    let body = json!({ "arguments": values }).to_string();
+    let path = format!("/jobs/{name}/{act}");
+    let mut run = read(&gateway.post("running the job", &path, Some(body.into())).await?)?;
+    let id = run["id"].as_str().unwrap_or_default().to_owned();
+    while !arguments.no_wait && matches!(run["status"].as_str(), Some("pending" | "running")) {
+        tokio::time::sleep(POLL).await;
+        run = gateway.get(&format!("/jobs/{name}/runs/{}", segment(&id))).await?;
+    }
+    print_run(global, &run);
+    Ok(match run["status"].as_str() {
+        Some("waiting" | "held") => Exit::Held,
+        Some("failed" | "cancelled") => Exit::Failed,
+        _ => Exit::Ok,
+    })
+}
+
+fn print_run(global: &GlobalOptions, run: &Value) {
+    if global.json {
+        return render::print_json(run);
+    }
+    let text = |key: &str| run[key].as_str().map(line).unwrap_or_default();
+    render::print(&format!("Run {} of {} is {}.\n", text("id"), text("job"), text("status")));
+    for part in run["parts"].as_array().map(Vec::as_slice).unwrap_or_default() {
+        for step in part["steps"].as_array().map(Vec::as_slice).unwrap_or_default() {
+            let text = |key: &str| step[key].as_str().map(line).unwrap_or_default();
+            let why =
+                step["error"]["message"].as_str().map(|why| format!(": {}", line(why))).unwrap_or_default();
+            render::print(&format!("  {}  {}  {}{why}\n", text("status"), text("id"), text("tool")));
+        }
+    }
+    if let Some(message) = run["error"]["message"].as_str() {
+        render::complain(&format!("{}\n", line(message)));
+    }
+    if let Some(hint) = run["error"]["hint"].as_str() {
+        render::complain(&format!("hint: {}\n", line(hint)));
+    }
+}
+
+async fn history(
+    gateway: &GatewayHandle,
+    global: &GlobalOptions,
+    name: &str,
+    limit: Option<u32>,
+) -> CommandResult {
+    let path = format!("/jobs/{}/runs?limit={}", segment(name), limit.unwrap_or(50));
+    let answer = gateway.get(&path).await?;
+    print_entries(global, &answer, "runs", "The job has not run yet.\n", run_table);
+    Ok(Exit::Ok)
+}
+
+/// A table of runs.
+fn run_table(runs: &[Value]) -> String {
+    let mut table = Table::new(&["RUN", "STATUS", "TRIGGER", "STARTED", "MS", "ERROR"]);
+    for run in runs {
+        let text = |key: &str| run[key].as_str().unwrap_or_default();
+        let tone = match text("status") {
+            "succeeded" => Tone::Good,
+            "failed" | "missed" => Tone::Bad,
+            "held" | "waiting" => Tone::Warn,
+            _ => Tone::Dim,
+        };
+        table.row([
+            text("id").into(),
+            TableCell::toned(text("status"), tone),
+            text("trigger").into(),
+            ago(run["created_at"].as_i64().unwrap_or(0)).into(),
+            run["duration_ms"].as_u64().map(|ms| ms.to_string()).unwrap_or_default().into(),
+            run["error"]["message"].as_str().unwrap_or_default().into(),
+        ]);
+    }
+    table.draw(Paint::stdout())
+}
+
+async fn next(gateway: &GatewayHandle, global: &GlobalOptions, name: &str, count: u32) -> CommandResult {
+    let job = gateway.get(&format!("/jobs/{}?include=schedule&count={count}", segment(name))).await?;
+    let schedule = &job["schedule"];
+    if global.json {
+        render::print_json(schedule);
+        return Ok(Exit::Ok);
+    }
+    let times = schedule["upcoming"].as_array().map(Vec::as_slice).unwrap_or_default();
+    if times.is_empty() {
+        render::print("The job has no time at which it is due.\n");
+    }
+    for at in times {
+        render::print(&format!("{}\n", moment(at.as_i64().unwrap_or(0))));
+    }
+    if !times.is_empty() && job["status"] != "scheduled" && job["status"] != "running" {
+        render::complain("The job is not scheduled: `toolbooth jobs schedule NAME` does that.\n");
+    }
+    Ok(Exit::Ok)
+}
+
+async fn decide(
+    gateway: &GatewayHandle,
+    global: &GlobalOptions,
+    name: &str,
+    run: &str,
+    decision: RunDecision,
+) -> CommandResult {
+    let word = match decision {
+        RunDecision::Repeat => "repeat",
+        RunDecision::Skip => "skip",
+    };
+    let path = format!("/jobs/{}/runs/{}/decide", segment(name), segment(run));
+    let body = json!({ "interrupted": word }).to_string();
+    let run = read(&gateway.post("continuing the run", &path, Some(body.into())).await?)?;
+    print_run(global, &run);
+    Ok(Exit::Ok)
+}

@@ -1,0 +1,64 @@
+//! Follows the other gateways on a shared store.
+
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{Instant, MissedTickBehavior, interval};
+use tokio_util::sync::CancellationToken;
+use toolbooth_engine::servers::RefreshScope;
+use toolbooth_server::mcp::Door;
+use toolbooth_store::{StoreNotices, StoreTopic};
+
+/// How long further changed lists are awaited before servers list their tools again.
+const REFRESH_DELAY: Duration = Duration::from_secs(1);
+/// How often the work of ended gateways is looked for.
+const LOST_WORK_EVERY: Duration = Duration::from_secs(3);
+
+/// Takes notice of the changes of other gateways, and ends the work of those that have ended, until the gateway stops.
+pub(super) async fn follow(door: Arc<Door>, stop: CancellationToken) {
+    let Some(notices) = door.engine.store().notices() else { return };
+    tokio::select! {
+        () = stop.cancelled() => {}
+        () = take_notices(&door, notices) => {}
+        () = end_lost_work(&door) => {}
+    }
+}
+
+async fn take_notices(door: &Door, mut notices: StoreNotices) {
+    let mut refresh_at = None;
+    loop {
+        let notice = tokio::select! {
+            notice = notices.next() => notice,
+            () = reached(refresh_at) => {
+                refresh_at = None;
+                let servers = door.engine.servers().clone();
+                tokio::spawn(async move { servers.refresh(RefreshScope::Connected).await });
+                continue;
+            }
+        };
+        let Some(notice) = notice else { return };
+        if notice.is_about(StoreTopic::Tokens) {
+            door.authenticator.forget_callers();
+        }
+        // A server that changed its list for another gateway has most likely changed it for this one.
+        if notice.topic == Some(StoreTopic::Catalog) {
+            refresh_at.get_or_insert_with(|| Instant::now() + REFRESH_DELAY);
+        }
+        door.engine.take_notice(notice).await;
+    }
+}
+
+async fn reached(at: Option<Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn end_lost_work(door: &Door) {
+    let mut turns = interval(LOST_WORK_EVERY);
+    turns.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        turns.tick().await;
+        door.engine.end_lost_work().await;
+    }
+}

@@ -1,0 +1,171 @@
+//! `toolbooth servers remove|enable|disable`, and what follows a change of the configuration.
+
+use super::server_view::print_server;
+use super::{in_runtime, reload};
+use crate::edited_file::EditedFile;
+use crate::exit::Exit;
+use crate::failure::{CommandFailure, CommandResult, FaultReport};
+use crate::gateway;
+use crate::gateway_handle::{GatewayHandle, read};
+use crate::global_options::GlobalOptions;
+use crate::remote_gateway::segment;
+use crate::render::{self, line};
+use serde_json::{Value, json};
+use std::path::PathBuf;
+use toolbooth_config::{LoadedConfig, ServerSwitch, nearest};
+
+/// A change of a configured server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ServerEdit {
+    /// Remove its entry.
+    Remove,
+    /// Use it again.
+    Enable,
+    /// Keep its entry, and do not use it.
+    Disable,
+}
+
+/// Changes a server in its configuration file.
+pub fn run(global: &GlobalOptions, name: &str, edit: ServerEdit) -> CommandResult {
+    let (_, loaded) = gateway::load(global)?;
+    if edit == ServerEdit::Remove
+        && let Some(file) = manifest_of(&loaded, name)
+    {
+        return remove_manifest(global, name, file);
+    }
+    let file = file_of(&loaded, name)?;
+    let mut document = EditedFile::open(&file)?;
+    let is_found = match edit {
+        ServerEdit::Remove => document.remove(name),
+        ServerEdit::Enable => document.switch(name, ServerSwitch::On),
+        ServerEdit::Disable => document.switch(name, ServerSwitch::Off),
+    };
+    if !is_found {
+        return Err(not_changeable(name, &format!("its entry in {} was not found", render::path(&file))));
+    }
+    let path = document.path().to_owned();
+    document.save()?;
+    let word = match edit {
+        ServerEdit::Remove => "removed",
+        ServerEdit::Enable => "enabled",
+        ServerEdit::Disable => "disabled",
+    };
+    in_runtime(async {
+        if !global.json {
+            render::print(&format!("The server {} is {word} in {}.\n", line(name), render::path(&path)));
+        }
+        let report = json!({ word: name, "file": path });
+        match edit {
+            ServerEdit::Enable => apply(global, name, report).await,
+            ServerEdit::Remove | ServerEdit::Disable => reload_files(global, report).await,
+        }
+    })
+}
+
+/// The file that defines a server.
+fn file_of(loaded: &LoadedConfig, name: &str) -> Result<PathBuf, CommandFailure> {
+    let Some(server) = loaded.server(name) else {
+        let names: Vec<&str> = loaded.servers.iter().map(|server| server.name.as_str()).collect();
+        let near = nearest(name, names.iter().copied()).map(|near| format!("did you mean `{near}`?"));
+        return Err(CommandFailure::misuse(
+            "server.unknown",
+            format!("no server `{}` is configured", line(name)),
+            near.as_deref().or(Some("`toolbooth servers` lists all")),
+        ));
+    };
+    match &server.origin.file {
+        Some(file) => Ok(file.clone()),
+        None => Err(not_changeable(name, &format!("it comes from {}", server.origin))),
+    }
+}
+
+fn not_changeable(name: &str, why: &str) -> CommandFailure {
+    CommandFailure::failed(FaultReport {
+        code: "servers.not-changeable".to_owned(),
+        blame: "caller".to_owned(),
+        message: format!("the server `{}` cannot be changed by this command: {}", line(name), line(why)),
+        hint: Some("change its entry by hand".to_owned()),
+    })
+}
+
+/// The manifest that `servers add openapi` wrote under this name.
+fn manifest_of(loaded: &LoadedConfig, name: &str) -> Option<PathBuf> {
+    if loaded.server(name).is_some() {
+        return None;
+    }
+    let folders = loaded.settings.manifests.tools.iter();
+    folders.map(|folder| folder.join(format!("{name}.openapi.json"))).find(|file| file.is_file())
+}
+
+fn remove_manifest(global: &GlobalOptions, name: &str, file: PathBuf) -> CommandResult {
+    std::fs::remove_file(&file)
+        .map_err(|error| not_changeable(name, &format!("{} cannot be removed: {error}", file.display())))?;
+    in_runtime(async {
+        if !global.json {
+            render::print(&format!("Removed the tools of {}: {}.\n", line(name), render::path(&file)));
+        }
+        reload_files(global, json!({ "removed": name, "file": file })).await
+    })
+}
+
+/// Makes the running gateway use the changed files, and shows the server.
+pub async fn apply(global: &GlobalOptions, name: &str, report: Value) -> CommandResult {
+    let Some(gateway) = local_gateway(global).await? else {
+        return Ok(without_gateway(global, report));
+    };
+    let changes = reload::ask(&gateway).await?;
+    let path = format!("/servers/{}/connect", segment(name));
+    let server = match gateway.post(&format!("connecting `{name}`"), &path, None).await {
+        Ok(body) => read(&body)?,
+        // A server that waits for trust cannot be connected, and a file may not be one that the gateway reads.
+        Err(failure) => json!({ "name": name, "state": failure.fault.code, "reason": failure.fault.message }),
+    };
+    gateway.close().await;
+    match global.json {
+        true => render::print_json(&with(report, &[("changes", changes), ("server", server.clone())])),
+        false => print_server(&server, global),
+    }
+    Ok(if server["state"] == "connected" { Exit::Ok } else { Exit::Failed })
+}
+
+/// Makes the running gateway use the changed files.
+pub async fn reload_files(global: &GlobalOptions, report: Value) -> CommandResult {
+    let Some(gateway) = local_gateway(global).await? else {
+        return Ok(without_gateway(global, report));
+    };
+    let changes = reload::ask(&gateway).await?;
+    gateway.close().await;
+    match global.json {
+        true => render::print_json(&with(report, &[("changes", changes)])),
+        // The gateway may have noticed the change of the file before it was asked.
+        false if is_unchanged(&changes) => render::print("The running gateway uses the change.\n"),
+        false => render::print(&reload::describe(&changes)),
+    }
+    Ok(Exit::Ok)
+}
+
+fn is_unchanged(changes: &Value) -> bool {
+    let is_empty = |list: &Value| list.as_array().is_none_or(Vec::is_empty);
+    let applied = ["added", "restarted", "removed"].iter().all(|key| is_empty(&changes["applied"][*key]));
+    applied && is_empty(&changes["settings"]) && is_empty(&changes["restart_needed"])
+}
+
+/// The running gateway that uses the files of this machine.
+async fn local_gateway(global: &GlobalOptions) -> Result<Option<GatewayHandle>, CommandFailure> {
+    GatewayHandle::running(&GlobalOptions { url: None, ..global.clone() }).await
+}
+
+fn without_gateway(global: &GlobalOptions, report: Value) -> Exit {
+    match global.json {
+        true => render::print_json(&report),
+        false => render::print("No gateway is running; `toolbooth start` starts one.\n"),
+    }
+    Exit::Ok
+}
+
+fn with(mut report: Value, more: &[(&str, Value)]) -> Value {
+    for (key, value) in more {
+        report[*key] = value.clone();
+    }
+    report
+}

@@ -1,0 +1,255 @@
+//! What `toolbooth servers add` adds: the entry of a server, made from the command line.
+
+use super::ServerAddArguments;
+use crate::failure::CommandFailure;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+use toolbooth_core::names::ServerName;
+
+/// A server entry before it is written.
+pub(super) struct PlannedServerEntry {
+    /// The name of the server.
+    pub name: String,
+    /// The entry.
+    pub entry: Value,
+    /// Remarks for the user.
+    pub notes: Vec<String>,
+    /// Where the entry comes from, if the user did not type it.
+    pub source: Option<String>,
+}
+
+/// What a target on the command line means.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum AdditionKind<'a> {
+    /// A local server with this name.
+    Command(&'a str),
+    /// A remote server at this URL.
+    Url(&'a str),
+    /// A server in the registry.
+    Registry(&'a str),
+    /// A `server.json` file.
+    Description(&'a str),
+    /// An OpenAPI document.
+    OpenApi(&'a str),
+}
+
+impl<'a> AdditionKind<'a> {
+    /// Tells by the form of the arguments what is added, and the name that the user gave for it.
+    pub fn of(arguments: &'a ServerAddArguments) -> Result<(Self, Option<&'a str>), CommandFailure> {
+        let ServerAddArguments { target, document, command, name, .. } = arguments;
+        let name = name.as_deref();
+        if !command.is_empty() {
+            return match document {
+                None => Ok((Self::Command(target), name)),
+                Some(document) => Err(misuse(&format!("`{document}` and a command are both given"))),
+            };
+        }
+        match (target.as_str(), document.as_deref()) {
+            ("openapi", Some(document)) => Ok((Self::OpenApi(document), name)),
+            ("openapi", None) => Err(misuse("`openapi` needs a file or URL")),
+            // `servers add NAME URL`
+            (given, Some(place)) => match Self::of_place(place) {
+                Some(kind) => Ok((kind, name.or(Some(given)))),
+                None => Err(misuse(&format!("`{place}` is not a URL and not a name in a registry"))),
+            },
+            (place, None) => match Self::of_place(place) {
+                Some(kind) => Ok((kind, name)),
+                None => Err(misuse(&format!("there is no command for `{place}`"))),
+            },
+        }
+    }
+
+    fn of_place(place: &'a str) -> Option<Self> {
+        let is_url =
+            ["http://", "https://", "ws://", "wss://"].iter().any(|scheme| place.starts_with(scheme));
+        let is_file = place.ends_with("server.json");
+        let mut parts = place.split('/');
+        let is_registry_name = parts.clone().count() == 2 && parts.all(|part| !part.is_empty());
+        match () {
+            () if is_url => Some(Self::Url(place)),
+            () if is_file => Some(Self::Description(place)),
+            () if is_registry_name => Some(Self::Registry(place)),
+            () => None,
+        }
+    }
+}
+
+fn misuse(message: &str) -> CommandFailure {
+    CommandFailure::misuse(
+        "usage.servers-add",
+        message,
+        Some(
+            "use `servers add NAME -- COMMAND`, `servers add URL`, `servers add REGISTRY/NAME` or `servers add openapi FILE`",
+        ),
+    )
+}
+
+/// The entry of a local server.
+pub(super) fn local(
+    name: &str,
+    arguments: &ServerAddArguments,
+) -> Result<PlannedServerEntry, CommandFailure> {
+    let mut words = arguments.command.iter();
+    let mut entry = Map::new();
+    entry.insert("command".into(), json!(words.next()));
+    let rest: Vec<&String> = words.collect();
+    if !rest.is_empty() {
+        entry.insert("args".into(), json!(rest));
+    }
+    if let Some(cwd) = &arguments.cwd {
+        let cwd = std::path::absolute(cwd).unwrap_or_else(|_| cwd.clone());
+        entry.insert("cwd".into(), json!(cwd));
+    }
+    let environment = variables(&arguments.env);
+    if !environment.is_empty() {
+        entry.insert("env".into(), json!(environment));
+    }
+    if !arguments.header.is_empty() {
+        return Err(misuse("a local server takes no --header"));
+    }
+    Ok(PlannedServerEntry {
+        name: checked(name)?,
+        entry: Value::Object(with_common(entry, arguments)),
+        notes: literal_notes(&arguments.env),
+        source: None,
+    })
+}
+
+/// The entry of a remote server.
+pub(super) fn remote(
+    url: &str,
+    name: Option<&str>,
+    arguments: &ServerAddArguments,
+) -> Result<PlannedServerEntry, CommandFailure> {
+    if !arguments.env.is_empty() || arguments.cwd.is_some() {
+        return Err(misuse("a remote server takes no --env and no --cwd"));
+    }
+    let mut entry = Map::new();
+    entry.insert("url".into(), json!(url));
+    if let Some(transport) = &arguments.transport {
+        entry.insert("transport".into(), json!(transport));
+    }
+    let headers = pairs("--header", &arguments.header)?;
+    if !headers.is_empty() {
+        entry.insert("headers".into(), json!(headers));
+    }
+    let name = name.map_or_else(|| name_of(url), str::to_owned);
+    Ok(PlannedServerEntry {
+        name: checked(&name)?,
+        entry: Value::Object(with_common(entry, arguments)),
+        notes: literal_notes(&arguments.header),
+        source: None,
+    })
+}
+
+/// Adds the options that every kind of server has.
+pub(super) fn with_common(
+    mut entry: Map<String, Value>,
+    arguments: &ServerAddArguments,
+) -> Map<String, Value> {
+    if !arguments.group.is_empty() {
+        entry.insert("groups".into(), json!(arguments.group));
+    }
+    entry
+}
+
+/// A valid server name.
+pub(super) fn checked(name: &str) -> Result<String, CommandFailure> {
+    match name.parse::<ServerName>() {
+        Ok(name) => Ok(name.to_string()),
+        Err(error) => Err(CommandFailure::misuse(
+            "usage.server-name",
+            format!("`{name}` is not a valid server name: {error}"),
+            Some("give another one with --name"),
+        )),
+    }
+}
+
+/// A name from the host of a URL: `https://mcp.tracker.example/mcp` is `tracker`.
+pub(super) fn name_of(url: &str) -> String {
+    let host = url.split("://").nth(1).unwrap_or(url).split(['/', '?', '#']).next().unwrap_or_default();
+    let host = host.rsplit('@').next().unwrap_or(host);
+    let host = host.split(':').next().unwrap_or(host);
+    let is_number = host.chars().all(|c| c.is_ascii_digit() || c == '.');
+    let mut parts: Vec<&str> = host.split('.').filter(|part| !part.is_empty()).collect();
+    if !is_number && parts.len() > 1 {
+        // The last part is the top-level domain, and the first often says only what kind of host it is.
+        parts.pop();
+        parts.retain(|part| !["www", "mcp", "api"].contains(part));
+    }
+    let name =
+        if is_number { host.replace('.', "-") } else { parts.last().copied().unwrap_or(host).to_owned() };
+    let name: String =
+        name.chars().map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '-' }).take(64).collect();
+    if name.is_empty() { "server".to_owned() } else { name }
+}
+
+/// Splits NAME=VALUE pairs.
+pub(super) fn pairs(option: &str, given: &[String]) -> Result<BTreeMap<String, String>, CommandFailure> {
+    let split = |pair: &String| match pair.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err(misuse(&format!("`{option} {pair}` is not NAME=VALUE"))),
+    };
+    given.iter().map(split).collect()
+}
+
+/// The variables of a local server; a name without a value refers to the user's own variable.
+pub(super) fn variables(given: &[String]) -> BTreeMap<String, String> {
+    let read = |pair: &String| match pair.split_once('=') {
+        Some((name, value)) => (name.to_owned(), value.to_owned()),
+        None => (pair.clone(), format!("${{{pair}}}")),
+    };
+    given.iter().map(read).collect()
+}
+
+/// Remarks about secrets that will stand in the file.
+fn literal_notes(given: &[String]) -> Vec<String> {
+    let is_secret = |name: &str| {
+        let name = name.to_ascii_lowercase();
+        ["token", "key", "secret", "password", "authorization"].iter().any(|part| name.contains(part))
+    };
+    let literal = given.iter().filter_map(|pair| pair.split_once('='));
+    let literal = literal.filter(|(name, value)| is_secret(name) && !value.contains("${"));
+    literal
+        .map(|(name, _)| {
+            format!("the value of {name} is in the file; `${{VARIABLE}}` would refer to a variable")
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_come_from_hosts() {
+        let cases = [
+            ("https://mcp.tracker.example/mcp", "tracker"),
+            ("https://tracker.example.com/mcp", "example"),
+            ("http://localhost:9000/mcp", "localhost"),
+            ("http://127.0.0.1:9000/mcp", "127-0-0-1"),
+            ("https://user:secret@shop.example/", "shop"),
+            ("https://api.example", "api-example"),
+        ];
+        for (url, expected) in cases {
+            let name = name_of(url);
+            assert!(name.parse::<ServerName>().is_ok());
+            assert_eq!(name, expected, "{url}");
+        }
+    }
+
+    #[test]
+    fn places_are_told_apart() {
+        let cases = [
+            ("https://a.example/mcp", Some(AdditionKind::Url("https://a.example/mcp"))),
+            ("io.github.ann/weather", Some(AdditionKind::Registry("io.github.ann/weather"))),
+            ("./dist/server.json", Some(AdditionKind::Description("./dist/server.json"))),
+            ("weather", None),
+            ("a/b/c", None),
+            ("/weather", None),
+        ];
+        for (place, expected) in cases {
+            assert_eq!(AdditionKind::of_place(place), expected, "{place}");
+        }
+    }
+}

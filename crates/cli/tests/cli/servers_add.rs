@@ -1,0 +1,156 @@
+//! `toolbooth servers add`, `remove`, `enable` and `disable` without a gateway.
+
+use crate::world::World;
+use expect_test::expect;
+
+#[test]
+fn servers_are_added_to_the_users_file() {
+    let world = World::new(&[]);
+    world.check(
+        "servers add sh --env TOKEN --env MODE=fast -- /bin/sh server.sh",
+        expect![[r#"
+            Added the server sh to ~/.config/toolbooth/toolbooth.toml.
+              note: server `sh`: the variable `TOKEN` is not set; until then it is not used
+            No gateway is running; `toolbooth start` starts one.
+        "#]],
+    );
+    world.check(
+        "servers add https://mcp.tracker.example/mcp --header Authorization=secret",
+        expect![[r#"
+            Added the server tracker to ~/.config/toolbooth/toolbooth.toml.
+              note: the value of Authorization is in the file; `${VARIABLE}` would refer to
+                    a variable
+            No gateway is running; `toolbooth start` starts one.
+        "#]],
+    );
+    expect![[r#"
+        [servers.sh]
+        command = "/bin/sh"
+        args = ["server.sh"]
+
+        [servers.sh.env]
+        MODE = "fast"
+        TOKEN = "${TOKEN}"
+
+        [servers.tracker]
+        url = "https://mcp.tracker.example/mcp"
+
+        [servers.tracker.headers]
+        Authorization = "secret"
+    "#]]
+    .assert_eq(&world.read(".config/toolbooth/toolbooth.toml"));
+    world.check(
+        "servers add sh -- /bin/sh",
+        expect![[r#"
+            --- on standard error
+            error[servers.exists]: there is already a server `sh`:
+              ~/.config/toolbooth/toolbooth.toml:1:10 (user)
+
+            hint: give another --name, or run `toolbooth servers remove sh` first
+            --- exit 2
+        "#]],
+    );
+    world.check(
+        "servers disable sh",
+        expect![[r#"
+            The server sh is disabled in ~/.config/toolbooth/toolbooth.toml.
+            No gateway is running; `toolbooth start` starts one.
+        "#]],
+    );
+    world.check(
+        "servers remove tracker",
+        expect![[r#"
+            The server tracker is removed in ~/.config/toolbooth/toolbooth.toml.
+            No gateway is running; `toolbooth start` starts one.
+        "#]],
+    );
+    expect![[r#"
+        [servers.sh]
+        command = "/bin/sh"
+        args = ["server.sh"]
+        enabled = false
+
+        [servers.sh.env]
+        MODE = "fast"
+        TOKEN = "${TOKEN}"
+    "#]]
+    .assert_eq(&world.read(".config/toolbooth/toolbooth.toml"));
+    world.check(
+        "servers enable shh",
+        expect![[r#"
+            --- on standard error
+            error[server.unknown]: no server `shh` is configured
+
+            hint: did you mean `sh`?
+            --- exit 2
+        "#]],
+    );
+}
+
+#[test]
+fn a_dry_run_writes_nothing() {
+    let world = World::new(&[]);
+    world.check(
+        "servers add notes --dry-run -- npx -y @example/notes",
+        expect![[r#"
+            This would be added to ~/.config/toolbooth/toolbooth.toml:
+
+            notes
+              {
+                "command": "npx",
+                "args": [
+                  "-y",
+                  "@example/notes"
+                ]
+              }
+        "#]],
+    );
+    assert!(!world.path(".config/toolbooth").exists());
+}
+
+#[test]
+fn arguments_that_do_not_fit_together_are_explained() {
+    let world = World::new(&[]);
+    for line in [
+        "servers add notes",
+        "servers add openapi",
+        "servers add a/b/c",
+        "servers add x https://a.example -- y",
+    ] {
+        let told = world.screen(line);
+        assert!(
+            told.contains("error[usage.servers-add]") && told.ends_with("--- exit 2\n"),
+            "{line}: {told}"
+        );
+    }
+}
+
+#[test]
+fn an_openapi_document_becomes_a_manifest_of_the_user() {
+    let document = "openapi: 3.0.0\ninfo: {title: Pet Shop, version: '1'}\nservers: [{url: 'https://pets.example/v1'}]\n\
+        paths:\n  /pets:\n    get: {operationId: listPets}\n    post:\n      requestBody:\n        required: true\n        content: {multipart/form-data: {}}\n\
+        security: [{token: []}]\ncomponents: {securitySchemes: {token: {type: http, scheme: bearer}}}\n";
+    let local = document.replace("https://pets.example", "http://169.254.169.254");
+    let world = World::new(&[("work/pets.yaml", document), ("work/local.yaml", local.as_str())]);
+    let refused = world.screen("servers add openapi local.yaml --yes");
+    assert!(refused.contains("error[openapi.local-server]") && refused.contains("--base-url"), "{refused}");
+    let unasked = world.screen("servers add openapi pets.yaml");
+    assert!(unasked.contains("error[servers.not-confirmed]"), "{unasked}");
+    assert!(unasked.contains("https://pets.example/v1") && unasked.contains("PET_SHOP_TOKEN"), "{unasked}");
+    assert!(!world.path(".config/toolbooth").exists());
+    world.check(
+        "servers add openapi pets.yaml --yes",
+        expect![[r#"
+            Wrote ~/.config/toolbooth/tools/pet-shop.openapi.json: 1 tool of Pet Shop at https://pets.example/v1.
+              note: the requests use the variable PET_SHOP_TOKEN (the token). It is not set now.
+              left out: POST /pets: its request body is not JSON (multipart/form-data)
+            No gateway is running; `toolbooth start` starts one.
+        "#]],
+    );
+    let listed = world.screen("manifest list");
+    assert!(listed.contains("pet-shop_listPets"), "{listed}");
+    let checked = world.screen("manifest check ../.config/toolbooth/tools/pet-shop.openapi.json");
+    assert!(!checked.contains("error["), "{checked}");
+    let removed = world.screen("servers remove pet-shop");
+    assert!(removed.starts_with("Removed the tools of pet-shop"), "{removed}");
+}

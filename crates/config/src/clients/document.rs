@@ -1,0 +1,306 @@
+//! Edits the entries of a client's configuration and keeps its comments and order.
+
+use super::spec::{ClientId, GATEWAY_NAME};
+use super::yaml_text;
+use crate::parse::Syntax;
+use jsonc_parser::ParseOptions;
+use jsonc_parser::cst::{CstInputValue, CstObject, CstRootNode};
+use serde_json::Value;
+use toml_edit::{DocumentMut, Item, Table, value};
+
+/// The parsed configuration file of a client.
+pub struct ClientDocument {
+    client: ClientId,
+    body: DocumentBody,
+}
+
+enum DocumentBody {
+    Json(CstRootNode),
+    Toml(Box<DocumentMut>),
+    Yaml(String),
+}
+
+impl ClientDocument {
+    /// Parses a file; an empty text is a file without servers. The error describes the problem.
+    pub fn parse(client: ClientId, text: &str) -> Result<Self, String> {
+        let body = match client.spec().syntax {
+            Syntax::Toml => {
+                let parsed = text.parse::<DocumentMut>().map_err(|error| {
+                    let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
+                    format!("it is not valid TOML (line {})", before.matches('\n').count() + 1)
+                });
+                DocumentBody::Toml(Box::new(parsed?))
+            }
+            Syntax::Yaml => {
+                yaml_text::value(text)?;
+                DocumentBody::Yaml(text.to_owned())
+            }
+            Syntax::Json => {
+                let text = if text.trim().is_empty() { "{}\n" } else { text };
+                let parsed = CstRootNode::parse(text, &ParseOptions::default()).map_err(|error| {
+                    format!(
+                        "it is not valid JSON (line {}, column {})",
+                        error.line_display(),
+                        error.column_display()
+                    )
+                });
+                DocumentBody::Json(parsed?)
+            }
+        };
+        Ok(Self { client, body })
+    }
+
+    /// The keys from the top of the file to the servers.
+    pub fn section(&self) -> Vec<String> {
+        let key = self.client.spec().section;
+        // Newer versions of opencode nest the servers one level deeper.
+        let nested = self.client == ClientId::Opencode
+            && matches!(&self.body, DocumentBody::Json(root) if root
+                .object_value()
+                .and_then(|object| object.object_value(key)?.object_value("servers"))
+                .is_some_and(|servers| servers.get("type").is_none()));
+        let more = nested.then(|| "servers".to_owned());
+        std::iter::once(key.to_owned()).chain(more).collect()
+    }
+
+    /// Adds or replaces an entry of the client's servers.
+    pub fn put(&mut self, name: &str, words: &Value) -> Result<(), String> {
+        self.put_at(&self.section(), name, words)
+    }
+
+    /// Adds or replaces an entry of a map or list of servers.
+    pub fn put_at(&mut self, section: &[String], name: &str, words: &Value) -> Result<(), String> {
+        let layout = self.client.spec().layout;
+        match &mut self.body {
+            DocumentBody::Json(root) => {
+                let mut object = root.object_value_or_create().ok_or("it is not a JSON object")?;
+                for key in section {
+                    object = object
+                        .object_value_or_create(key)
+                        .ok_or_else(|| format!("its `{key}` is not an object"))?;
+                }
+                set(&object, name, words);
+            }
+            DocumentBody::Toml(document) => {
+                let key = self.client.spec().section;
+                let servers = document.entry(key).or_insert_with(|| {
+                    let mut table = Table::new();
+                    table.set_implicit(true);
+                    Item::Table(table)
+                });
+                let servers =
+                    servers.as_table_like_mut().ok_or_else(|| format!("its `{key}` is not a table"))?;
+                servers.insert(name, Item::Table(table_of(words)));
+            }
+            DocumentBody::Yaml(text) => {
+                let key = self.client.spec().section;
+                *text = yaml_text::remove(text, key, layout, name)?;
+                *text = yaml_text::insert(text, key, layout, name, words)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes an entry. Returns false if it does not exist.
+    pub fn remove(&mut self, section: &[String], name: &str) -> Result<bool, String> {
+        let layout = self.client.spec().layout;
+        match &mut self.body {
+            DocumentBody::Json(root) => {
+                let object = section
+                    .iter()
+                    .try_fold(root.object_value(), |object, key| Some(object?.object_value(key)))
+                    .flatten();
+                let Some(object) = object else { return Ok(false) };
+                let mut found = false;
+                // A key may be written twice.
+                while let Some(entry) = object.get(name) {
+                    entry.remove();
+                    found = true;
+                }
+                Ok(found)
+            }
+            DocumentBody::Toml(document) => {
+                let servers = section.iter().try_fold(document.as_item_mut(), |item, key| item.get_mut(key));
+                let servers = servers.and_then(Item::as_table_like_mut);
+                Ok(servers.is_some_and(|servers| servers.remove(name).is_some()))
+            }
+            DocumentBody::Yaml(text) => {
+                let edited = match section {
+                    [key] => yaml_text::remove(text, key, layout, name)?,
+                    _ => return Ok(false),
+                };
+                let changed = edited != *text;
+                *text = edited;
+                Ok(changed)
+            }
+        }
+    }
+
+    /// An entry of the client's servers as JSON.
+    pub fn get(&self, name: &str) -> Option<Value> {
+        let mut inner = self.value().ok()?;
+        for key in self.section() {
+            inner = inner.get_mut(&key)?.take();
+        }
+        match inner {
+            Value::Object(mut map) => map.shift_remove(name),
+            Value::Array(list) => {
+                list.into_iter().find(|entry| entry.get("name").and_then(Value::as_str) == Some(name))
+            }
+            _ => None,
+        }
+    }
+
+    /// Removes the gateway's entry, or restores the entry of an earlier version of the file. Returns false if there is no
+    /// entry.
+    pub fn disconnect(&mut self, earlier: Option<&Self>) -> Result<bool, String> {
+        let section = self.section();
+        if self.get(GATEWAY_NAME).is_none() {
+            return Ok(false);
+        }
+        match earlier.and_then(|earlier| earlier.get(GATEWAY_NAME)) {
+            Some(before) => self.put(GATEWAY_NAME, &before)?,
+            None => {
+                self.remove(&section, GATEWAY_NAME)?;
+            }
+        }
+        let had_servers = earlier.is_none_or(Self::has_servers);
+        if !had_servers {
+            self.drop_empty_servers();
+        }
+        Ok(true)
+    }
+
+    fn has_servers(&self) -> bool {
+        let key = self.client.spec().section;
+        self.value().is_ok_and(|value| value.get(key).is_some())
+    }
+
+    /// Removes the key of the servers if it is empty.
+    fn drop_empty_servers(&mut self) {
+        let key = self.client.spec().section;
+        match &mut self.body {
+            DocumentBody::Json(root) => {
+                let Some(object) = root.object_value() else { return };
+                let is_empty =
+                    object.object_value(key).is_some_and(|servers| servers.properties().is_empty());
+                if let Some(servers) = object.get(key).filter(|_| is_empty) {
+                    servers.remove();
+                }
+            }
+            DocumentBody::Toml(document) => {
+                let servers = document.get(key).and_then(Item::as_table_like);
+                if servers.is_some_and(|servers| servers.is_empty()) {
+                    document.remove(key);
+                }
+            }
+            DocumentBody::Yaml(text) => *text = yaml_text::without_empty_key(text, key),
+        }
+    }
+
+    /// Whether the file has nothing but an empty list of servers.
+    pub fn is_empty(&self) -> bool {
+        let key = self.client.spec().section;
+        let is_vacant = |value: &Value| match value {
+            Value::Null => true,
+            Value::Object(map) => map.is_empty(),
+            Value::Array(list) => list.is_empty(),
+            _ => false,
+        };
+        match self.value() {
+            Ok(Value::Object(map)) => map.iter().all(|(name, value)| name == key && is_vacant(value)),
+            Ok(Value::Null) => true,
+            _ => false,
+        }
+    }
+
+    /// The whole file as JSON.
+    pub fn value(&self) -> Result<Value, String> {
+        match &self.body {
+            DocumentBody::Json(root) => {
+                root.to_serde_value().ok_or_else(|| "it is not valid JSON".to_owned())
+            }
+            DocumentBody::Toml(document) => Ok(json_of(document.as_item())),
+            DocumentBody::Yaml(text) => yaml_text::value(text),
+        }
+    }
+
+    /// The file's text.
+    pub fn text(&self) -> String {
+        match &self.body {
+            DocumentBody::Json(root) => root.to_string(),
+            DocumentBody::Toml(document) => document.to_string(),
+            DocumentBody::Yaml(text) => text.clone(),
+        }
+    }
+}
+
+fn set(servers: &CstObject, name: &str, words: &Value) {
+    match servers.get(name) {
+        Some(entry) => entry.set_value(input(words)),
+        None => drop(servers.append(name, input(words))),
+    }
+}
+
+fn input(words: &Value) -> CstInputValue {
+    match words {
+        Value::Null => CstInputValue::Null,
+        Value::Bool(truth) => CstInputValue::Bool(*truth),
+        Value::Number(number) => CstInputValue::Number(number.to_string()),
+        Value::String(text) => CstInputValue::String(text.clone()),
+        Value::Array(list) => CstInputValue::Array(list.iter().map(input).collect()),
+        Value::Object(map) => {
+            CstInputValue::Object(map.iter().map(|(key, value)| (key.clone(), input(value))).collect())
+        }
+    }
+}
+
+fn table_of(words: &Value) -> Table {
+    let mut table = Table::new();
+    for (key, word) in words.as_object().into_iter().flatten() {
+        let item = match word {
+            Value::Object(_) => Item::Table(table_of(word)),
+            word => value(toml_of(word)),
+        };
+        table.insert(key, item);
+    }
+    table
+}
+
+fn toml_of(word: &Value) -> toml_edit::Value {
+    match word {
+        Value::Bool(truth) => (*truth).into(),
+        Value::Number(number) => {
+            number.as_i64().map_or_else(|| number.as_f64().unwrap_or_default().into(), Into::into)
+        }
+        Value::Array(list) => toml_edit::Value::Array(list.iter().map(toml_of).collect()),
+        other => other.as_str().unwrap_or_default().into(),
+    }
+}
+
+fn json_of(item: &Item) -> Value {
+    if let Some(table) = item.as_table_like() {
+        return Value::Object(table.iter().map(|(key, item)| (key.to_owned(), json_of(item))).collect());
+    }
+    if let Some(tables) = item.as_array_of_tables() {
+        let table_value = |table: &Table| {
+            Value::Object(table.iter().map(|(key, item)| (key.to_owned(), json_of(item))).collect())
+        };
+        return Value::Array(tables.iter().map(table_value).collect());
+    }
+    item.as_value().map_or(Value::Null, json_of_value)
+}
+
+fn json_of_value(word: &toml_edit::Value) -> Value {
+    match word {
+        toml_edit::Value::String(text) => Value::from(text.value().as_str()),
+        toml_edit::Value::Integer(number) => Value::from(*number.value()),
+        toml_edit::Value::Float(number) => Value::from(*number.value()),
+        toml_edit::Value::Boolean(truth) => Value::from(*truth.value()),
+        toml_edit::Value::Array(list) => Value::Array(list.iter().map(json_of_value).collect()),
+        toml_edit::Value::InlineTable(table) => {
+            Value::Object(table.iter().map(|(key, word)| (key.to_owned(), json_of_value(word))).collect())
+        }
+        toml_edit::Value::Datetime(time) => Value::from(time.value().to_string()),
+    }
+}

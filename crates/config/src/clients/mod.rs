@@ -1,0 +1,21 @@
+//! The clients of this machine: the table of their files, and the edits of those files.
+//!
+//! The edits are pure functions on texts. They keep comments, order and unknown keys; a result that would change anything
+//! but the named entries is refused.
+
+mod document;
+mod lookup;
+mod pages;
+mod rewire;
+mod spec;
+mod table;
+mod yaml_text;
+
+pub use document::ClientDocument;
+pub use pages::{client_page, clients_index};
+pub use rewire::{put_back, rewire, sample};
+pub use spec::{
+    BaseFolder, ClientFilePlace, ClientId, ClientSpec, EntryForm, EntryPlace, GATEWAY_NAME, GatewayEntry,
+    ServerLayout, TimeoutUnit, VariableForm,
+};
+pub use table::CLIENTS;

@@ -1,0 +1,300 @@
+//! Gathers the skills of all folders: folders with a `SKILL.md`, and files with lists of skills.
+
+use super::check::{is_json_schema, read_node, written};
+use super::fields::{EntryReader, LocatedNode};
+use super::folder::{self, ManifestFolder};
+use super::gather::{ManifestInputs, is_of_project, trust_or_report};
+use super::preview::{ShownEntries, shown_tools};
+use super::skill_entry::{self, SkillBody};
+use super::skill_folder::{self, SkillFolder};
+use super::{MAX_FILES, Pointer};
+use crate::context::{LoadContext, UntrustedSettings};
+use crate::digest;
+use crate::expand::Variables;
+use crate::finding::Finding;
+use crate::node::Node;
+use crate::ownership;
+use crate::trust::Preview;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use toolbooth_core::manifest::ManifestScope;
+use toolbooth_core::skill::{FileContent, Skill, SkillFile};
+
+/// The maximum number of skills in all folders.
+const MAX_SKILLS: usize = 1000;
+
+/// Whether the skills that are read come into effect.
+#[derive(Clone, Copy, PartialEq)]
+enum SkillUse {
+    /// They do, if they are trusted.
+    InEffect,
+    /// The file that names them waits for trust, so only their errors count.
+    Waiting,
+}
+
+/// Gathers the skills of all folders, each name once for each scope.
+pub(crate) fn gather_skills(
+    context: &mut LoadContext<'_>,
+    inputs: &ManifestInputs<'_>,
+    untrusted: &mut Vec<UntrustedSettings>,
+) -> Vec<Arc<Skill>> {
+    let manifests = &inputs.settings.manifests;
+    let mut all = Vec::new();
+    for folder in all_folders(context, &manifests.skills, &manifests.personas) {
+        let found = SkillReader { context, inputs, untrusted, usage: SkillUse::InEffect }.folder(&folder);
+        take(context, &mut all, found);
+    }
+    for named in inputs.waiting {
+        for folder in all_folders(context, &named.skills, &named.personas) {
+            SkillReader { context, inputs, untrusted, usage: SkillUse::Waiting }.folder(&folder);
+        }
+    }
+    all.into_iter().map(Arc::new).collect()
+}
+
+/// The shared folders, and `skills` or `Skills` in the folder of each persona.
+fn all_folders(
+    context: &mut LoadContext<'_>,
+    shared: &[PathBuf],
+    personas: &[PathBuf],
+) -> Vec<ManifestFolder> {
+    let shared =
+        shared.iter().map(|path| ManifestFolder { path: path.clone(), scope: ManifestScope::Shared });
+    let mut folders: Vec<ManifestFolder> = shared.collect();
+    for personas in personas {
+        context.files.push(personas.clone());
+        folders.extend(folder::personas_with(personas, "skills"));
+    }
+    folders
+}
+
+/// Adds the skills of one folder. Of two in one folder the first is used; one of a later folder, which belongs to a
+/// higher layer, replaces an earlier one.
+fn take(context: &mut LoadContext<'_>, all: &mut Vec<Skill>, found: Vec<Skill>) {
+    let mut new: Vec<Skill> = Vec::new();
+    for skill in found {
+        let is_same = |other: &&Skill| other.name == skill.name && other.persona == skill.persona;
+        match new.iter().find(is_same) {
+            None => new.push(skill),
+            Some(first) => {
+                let Skill { name, origin, .. } = &skill;
+                let sentence =
+                    format!("skill `{name}` at {origin} is defined twice; the first is at {}", first.origin);
+                let finding = Finding::error("manifest.duplicate", sentence).in_file(file_of(origin));
+                context.findings.push(finding.hint("rename or remove one"));
+            }
+        }
+    }
+    for skill in new {
+        let same = all.iter().position(|other| other.name == skill.name && other.persona == skill.persona);
+        match same {
+            Some(place) => {
+                let sentence = format!("skill `{}` replaces the one at {}", skill.name, all[place].origin);
+                let finding = Finding::warning("manifest.replaced", sentence).in_file(file_of(&skill.origin));
+                context.findings.push(finding);
+                all[place] = skill;
+            }
+            None if all.len() < MAX_SKILLS => all.push(skill),
+            None => {
+                let sentence =
+                    format!("there are more than {MAX_SKILLS} skills; `{}` is ignored", skill.name);
+                let finding = Finding::error("manifest.too-many", sentence).in_file(file_of(&skill.origin));
+                context.findings.push(finding);
+            }
+        }
+    }
+}
+
+/// The file of an origin, which ends in line and column.
+fn file_of(origin: &str) -> &str {
+    origin.rsplitn(3, ':').nth(2).unwrap_or(origin)
+}
+
+/// Reads the skills of one folder.
+struct SkillReader<'r, 'a> {
+    context: &'r mut LoadContext<'a>,
+    inputs: &'r ManifestInputs<'r>,
+    untrusted: &'r mut Vec<UntrustedSettings>,
+    usage: SkillUse,
+}
+
+impl SkillReader<'_, '_> {
+    fn folder(&mut self, folder: &ManifestFolder) -> Vec<Skill> {
+        self.context.files.push(folder.path.clone());
+        let mut found = Vec::new();
+        // A setting may name the folder of one skill.
+        if let Some(file) = skill_folder::instructions_of(&folder.path) {
+            found.extend(self.skill_md(&file, &folder.scope));
+            return found;
+        }
+        for path in skill_folder::listed(&folder.path).into_iter().take(MAX_FILES) {
+            if path.is_dir()
+                && let Some(file) = skill_folder::instructions_of(&path)
+            {
+                found.extend(self.skill_md(&file, &folder.scope));
+            } else if path.is_dir() {
+                // A `SKILL.md` may be added.
+                self.context.files.push(path);
+            }
+        }
+        for file in folder::files(&folder.path).into_iter().take(MAX_FILES) {
+            found.extend(self.list(&file, &folder.scope));
+        }
+        if let ManifestScope::Persona(name) = &folder.scope
+            && !found.is_empty()
+            && !self.inputs.settings.personas.keys().any(|known| known.eq_ignore_ascii_case(name))
+        {
+            let sentence = format!("there is no persona `{name}`, so no caller can use its skills");
+            let finding = Finding::warning("manifest.no-persona", sentence).in_file(&folder.path);
+            self.context.findings.push(finding.hint(format!("add it to the settings: [personas.{name}]")));
+        }
+        found
+    }
+
+    /// Whether a file is to be read: not again, and outside a project only if its owner is right.
+    fn may_read(&mut self, file: &Path) -> bool {
+        if self.usage == SkillUse::Waiting
+            && (self.context.files.iter().any(|known| known == file)
+                || !is_of_project(self.inputs.documents, file))
+        {
+            return false;
+        }
+        self.context.files.push(file.to_owned());
+        if is_of_project(self.inputs.documents, file) {
+            return true;
+        }
+        match ownership::refusal(self.context.sources, file) {
+            Some(refusal) => {
+                self.context.findings.push(refusal);
+                false
+            }
+            None => true,
+        }
+    }
+
+    /// Whether what was read from a file comes into effect.
+    fn is_in_effect(&mut self, file: &Path, preview: Preview) -> bool {
+        let needs_trust = is_of_project(self.inputs.documents, file);
+        let is_trusted = !needs_trust || trust_or_report(self.context, file, preview, self.untrusted);
+        is_trusted && self.usage == SkillUse::InEffect
+    }
+
+    fn skill_md(&mut self, file: &Path, scope: &ManifestScope) -> Option<Skill> {
+        if !self.may_read(file) {
+            return None;
+        }
+        let read = match skill_folder::read(&mut self.context.texts, file) {
+            Ok(read) => read,
+            Err(finding) => {
+                self.context.findings.push(*finding);
+                return None;
+            }
+        };
+        let SkillFolder { front_matter, instructions, files, paths, left_out } = read;
+        self.context.files.extend(paths.into_iter().filter(|path| path != file));
+        if left_out > 0 {
+            let sentence =
+                format!("{left_out} files of this skill are too large or too many, and are left out");
+            self.context.findings.push(Finding::warning("manifest.too-many", sentence).in_file(file));
+        }
+        let folder = file.parent().and_then(Path::file_name).and_then(|name| name.to_str());
+        let fields = BTreeMap::from([shown(&front_matter, folder)]);
+        let preview = Preview { fields, digest: digest_of(&files) };
+        let in_effect = self.is_in_effect(file, preview);
+        let body = SkillBody {
+            instructions: Some(instructions).filter(|text| !text.is_empty()),
+            folder: folder.map(str::to_owned),
+            files,
+        };
+        let spot = LocatedNode { node: &front_matter, pointer: Pointer::default(), field: String::new() };
+        self.entry(&spot, None, "the skill", scope, body).filter(|_| in_effect)
+    }
+
+    fn list(&mut self, file: &Path, scope: &ManifestScope) -> Vec<Skill> {
+        if !self.may_read(file) {
+            return Vec::new();
+        }
+        let node = match read_node(&mut self.context.texts, file) {
+            Ok(node) if is_json_schema(&node) => return Vec::new(),
+            Ok(node) => node,
+            Err(finding) => {
+                self.context.findings.push(*finding);
+                return Vec::new();
+            }
+        };
+        let spots = match written(&node, &["skills"]) {
+            Ok(spots) => spots,
+            Err(sentence) => {
+                let finding = Finding::error("manifest.bad-entry", sentence);
+                self.context.findings.push(finding.at(&self.context.texts, node.mark));
+                return Vec::new();
+            }
+        };
+        let mut entries = ShownEntries::default();
+        for (key, spot) in spots.iter().take(MAX_SKILLS) {
+            let (name, about) = shown(spot.node, *key);
+            entries.add(&name, about);
+        }
+        let preview = Preview { fields: entries.into_fields(), digest: digest::of(&node.shown()) };
+        let in_effect = self.is_in_effect(file, preview);
+        let mut found = Vec::new();
+        for (number, (key, spot)) in spots.into_iter().enumerate().take(MAX_SKILLS) {
+            let subject = match key {
+                Some(key) => format!("skill `{key}`"),
+                None => format!("skill {}", number + 1),
+            };
+            found.extend(self.entry(&spot, key, &subject, scope, SkillBody::default()));
+        }
+        if in_effect { found } else { Vec::new() }
+    }
+
+    fn entry(
+        &mut self,
+        spot: &LocatedNode<'_>,
+        key: Option<&str>,
+        subject: &str,
+        scope: &ManifestScope,
+        body: SkillBody,
+    ) -> Option<Skill> {
+        // References such as `${steps.a.results}` are not variables, so nothing is expanded.
+        let variables = Variables::default();
+        let mut reader = EntryReader {
+            texts: &self.context.texts,
+            variables: &variables,
+            subject: subject.to_owned(),
+            findings: Vec::new(),
+        };
+        let skill = skill_entry::read(&mut reader, spot, key, scope, body);
+        let findings = reader.findings;
+        self.context.findings.extend(findings);
+        skill
+    }
+}
+
+/// What a person sees before they trust a skill: its description and the tools that its plan calls.
+fn shown(node: &Node, default: Option<&str>) -> (String, String) {
+    let text = |key: &str| node.get(key).and_then(Node::text);
+    let name = text("name").or(default).unwrap_or("a skill").to_owned();
+    let about = text("description").or(text("summary")).unwrap_or_default();
+    let mut about: String = about.chars().take(200).collect();
+    let plan = node.get("plan").or_else(|| node.get("execution_plan"));
+    about.extend(shown_tools(plan));
+    (name, about)
+}
+
+/// The digest of all files of a skill. Trust is bound to it.
+fn digest_of(files: &[SkillFile]) -> String {
+    let mut all = Vec::new();
+    for file in files {
+        let content = match &file.content {
+            FileContent::Text(text) => text.as_bytes(),
+            FileContent::Binary(bytes) => bytes,
+        };
+        for part in [file.path.as_bytes(), content] {
+            all.extend_from_slice(&(part.len() as u64).to_le_bytes());
+            all.extend_from_slice(part);
+        }
+    }
+    digest::of_bytes(&all)
+}

@@ -1,0 +1,239 @@
+//! The clients' files, with golden files in `tests/golden/clients`: what is imported, and the file after `toolbooth up`.
+//! `UPDATE_EXPECT=1` writes them, and the pages of the guide, again.
+
+use crate::world::World;
+use expect_test::{expect, expect_file};
+use std::path::{Path, PathBuf};
+use toolbooth_config::clients::{
+    CLIENTS, ClientDocument, ClientId, GATEWAY_NAME, GatewayEntry, client_page, clients_index, rewire,
+};
+use toolbooth_config::import::{ImportPlan, plan_clients};
+use toolbooth_config::parse::Syntax;
+
+/// The variables that the clients' files name.
+const VARIABLES: [&str; 15] = [
+    "DATA_DIR",
+    "DOCS_HOME",
+    "FIGMA_KEY",
+    "GH_KEY",
+    "HARBOR_KEY",
+    "HOME",
+    "MAPS_KEY",
+    "ORG",
+    "REMOTE_TOKEN",
+    "SPECS_KEY",
+    "SQLITE_KEY",
+    "TIDE_KEY",
+    "TIDE_TOKEN",
+    "TOOL_KEY",
+    "WATCH_TOKEN",
+];
+
+fn golden(client: ClientId) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/clients").join(client.as_str())
+}
+
+fn extension(client: ClientId) -> &'static str {
+    match client.spec().syntax {
+        Syntax::Json => "json",
+        Syntax::Toml => "toml",
+        Syntax::Yaml => "yaml",
+    }
+}
+
+fn stdio() -> GatewayEntry {
+    GatewayEntry::Stdio { command: "/bin/toolbooth".into(), args: vec!["stdio".into()] }
+}
+
+/// A machine with the golden file of a client, and the text of that file.
+fn machine(client: ClientId) -> (World, String) {
+    let world = World::new(&[]).env(&VARIABLES.map(|name| (name, "value")));
+    std::fs::create_dir_all(world.path("home/build")).unwrap();
+    let before = golden(client).join(format!("before.{}", extension(client)));
+    let before = std::fs::read_to_string(before).unwrap();
+    let before = before.replace("PROJECT", world.path("work").to_str().unwrap());
+    let file = client.default_file(&world.sources).unwrap();
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    std::fs::write(file, &before).unwrap();
+    (world, before)
+}
+
+fn planned(world: &World, client: ClientId) -> ImportPlan {
+    let (plan, unreadable) = plan_clients(&world.sources, &[client]).unwrap();
+    assert!(unreadable.is_empty(), "{client}: {unreadable:?}");
+    plan
+}
+
+#[test]
+fn the_servers_of_every_client_are_imported() {
+    for client in ClientId::all() {
+        let (world, _) = machine(client);
+        let plan = planned(&world, client);
+        let entries = serde_json::to_string_pretty(&plan.entries()).unwrap();
+        let text = world.short(&format!("{plan}{entries}\n"));
+        assert!(!text.contains("hunter2"), "{client}: {text}");
+        expect_file![golden(client).join("imported.txt")].assert_eq(&text);
+        plan.apply().unwrap();
+        let loaded = world.load().unwrap();
+        for server in &loaded.servers {
+            let state = server.state.as_str();
+            assert!(
+                matches!(state, "ready" | "disabled"),
+                "{client}: {} {state} {}",
+                server.name,
+                world.report()
+            );
+        }
+    }
+}
+
+#[test]
+fn the_file_of_every_client_is_rewired() {
+    for client in ClientId::all() {
+        let (world, before) = machine(client);
+        let plan = planned(&world, client);
+        let after =
+            rewire(client, &before, &stdio(), &plan.covered).unwrap_or_else(|why| panic!("{client}: {why}"));
+        expect_file![golden(client).join(format!("after.{}", extension(client)))]
+            .assert_eq(&world.short(&after));
+        let document = ClientDocument::parse(client, &after).unwrap();
+        assert_eq!(document.get(GATEWAY_NAME), client.spec().entry(GATEWAY_NAME, &stdio()), "{client}");
+        for place in plan.covered.iter().filter(|place| place.section == document.section()) {
+            assert_eq!(document.get(&place.name), None, "{client}: {}", place.name);
+        }
+        // A second run finds nothing to import, and writes the same entry.
+        std::fs::write(client.default_file(&world.sources).unwrap(), &after).unwrap();
+        assert!(planned(&world, client).servers.is_empty(), "{client}");
+        let again = rewire(client, &after, &stdio(), &[]).unwrap();
+        let again = ClientDocument::parse(client, &again).unwrap().value().unwrap();
+        assert_eq!(again, document.value().unwrap(), "{client}");
+    }
+}
+
+#[test]
+fn an_empty_file_of_every_client_can_be_connected() {
+    for client in ClientId::all() {
+        let text = rewire(client, "", &stdio(), &[]).unwrap_or_else(|why| panic!("{client}: {why}"));
+        let mut document = ClientDocument::parse(client, &text).unwrap();
+        assert_eq!(document.disconnect(None), Ok(true), "{client}");
+        assert!(document.is_empty(), "{client}: {}", document.text());
+    }
+}
+
+#[test]
+fn every_client_has_its_own_form_of_a_url() {
+    let entry = GatewayEntry::Http { url: "U".into() };
+    let line = |client: ClientId| match client.spec().entry(GATEWAY_NAME, &entry) {
+        Some(words) => format!("{client}: {words}\n"),
+        None => format!("{client}: not supported\n"),
+    };
+    expect![[r#"
+        claude-desktop: not supported
+        claude-code: {"type":"http","url":"U"}
+        cursor: {"url":"U"}
+        vscode: {"type":"http","url":"U"}
+        codex: {"url":"U"}
+        gemini: {"type":"http","url":"U"}
+        windsurf: {"serverUrl":"U"}
+        zed: {"url":"U"}
+        opencode: {"type":"remote","url":"U","enabled":true}
+        cline: {"type":"streamableHttp","url":"U"}
+        roo: {"type":"streamable-http","url":"U"}
+        copilot: {"type":"http","url":"U","tools":["*"]}
+        continue: {"name":"toolbooth","type":"streamable-http","url":"U"}
+        goose: {"name":"toolbooth","type":"streamable_http","uri":"U","enabled":true,"timeout":300}
+        lm-studio: {"url":"U"}
+        amazon-q: {"type":"http","url":"U"}
+        kiro: {"url":"U"}
+        warp: {"url":"U"}
+        jetbrains: not supported
+        qwen: {"httpUrl":"U"}
+    "#]]
+    .assert_eq(&ClientId::all().map(line).collect::<String>());
+}
+
+#[test]
+fn one_server_of_two_clients_is_imported_once() {
+    let world = World::new(&[
+        ("home/.cursor/mcp.json", r#"{"mcpServers": {"fs": {"command": "fs", "env": {"KEY": "hunter2"}}}}"#),
+        (
+            "home/.claude.json",
+            r#"{"mcpServers": {"fs": {"type": "stdio", "command": "fs", "args": [], "env": {"KEY": "hunter2"}}}}"#,
+        ),
+        ("home/.gemini/settings.json", r#"{"mcpServers": {"fs": {"command": "other"}}}"#),
+        ("home/.qwen/settings.json", "{"),
+    ]);
+    let clients: Vec<ClientId> = ClientId::all().collect();
+    let (plan, unreadable) = plan_clients(&world.sources, &clients).unwrap();
+    let names: Vec<&str> = plan.servers.iter().map(|server| server.name.as_str()).collect();
+    assert_eq!(names, ["fs", "fs-2"]);
+    assert_eq!(plan.covered.len(), 3, "the copy is replaced too: {:?}", plan.covered);
+    assert_eq!(unreadable.len(), 1);
+    assert_eq!(unreadable[0].client, ClientId::Qwen);
+}
+
+#[test]
+fn a_secret_does_not_become_the_variable_of_another_server() {
+    let world = World::new(&[
+        (
+            "home/.cursor/mcp.json",
+            r#"{"mcpServers": {"tide": {"command": "tide", "args": ["--token", "hunter2"]}, "set": {"command": "s", "env": {"SET_KEY": "hunter2b"}}}}"#,
+        ),
+        (
+            "home/.codex/config.toml",
+            "[mcp_servers.other]\nurl = \"https://o/mcp\"\nbearer_token_env_var = \"TIDE_TOKEN\"\n",
+        ),
+    ]);
+    let world = world.env(&[("SET_KEY", "of the process")]);
+    let (plan, _) = plan_clients(&world.sources, &[ClientId::Cursor, ClientId::Codex]).unwrap();
+    let moved: Vec<&str> =
+        plan.servers.iter().flat_map(|server| &server.moved).map(|moved| moved.variable.as_str()).collect();
+    assert_eq!(moved, ["TIDE_TOKEN_2", "SET_KEY_2"]);
+    assert_eq!(plan.entries()["other"]["auth_token"], "${TIDE_TOKEN}");
+}
+
+#[test]
+fn a_large_file_of_a_client_is_imported() {
+    let history: Vec<String> = (0..300_000).map(|number| format!("\"question {number}\"")).collect();
+    let text = format!(
+        r#"{{"history": [{}], "mcpServers": {{"a": {{"command": "a"}}}}, "projects": {{}}}}"#,
+        history.join(",")
+    );
+    let world = World::new(&[("home/.claude.json", &text)]);
+    let plan = planned(&world, ClientId::ClaudeCode);
+    assert_eq!(plan.servers[0].name, "a");
+    let after = rewire(ClientId::ClaudeCode, &text, &stdio(), &plan.covered).unwrap();
+    assert!(after.contains("question 299999") && after.contains(GATEWAY_NAME));
+}
+
+#[test]
+fn a_byte_order_mark_stays() {
+    let text = "\u{feff}{\"mcpServers\": {\"a\": {\"command\": \"a\"}}}";
+    let after = rewire(ClientId::Cursor, text, &stdio(), &[]).unwrap();
+    assert!(after.starts_with("\u{feff}{"), "{after}");
+}
+
+#[test]
+fn nested_servers_of_opencode_are_found_and_rewired() {
+    let text = r#"{"mcp": {"servers": {"a": {"type": "local", "command": ["a"]}}, "timeout": 5}}"#;
+    let world = World::new(&[]);
+    let file = ClientId::Opencode.default_file(&world.sources).unwrap();
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    std::fs::write(&file, text).unwrap();
+    let plan = planned(&world, ClientId::Opencode);
+    assert_eq!(plan.covered[0].section, ["mcp", "servers"]);
+    let after = rewire(ClientId::Opencode, text, &stdio(), &plan.covered).unwrap();
+    let value = ClientDocument::parse(ClientId::Opencode, &after).unwrap().value().unwrap();
+    assert_eq!(value["mcp"]["servers"][GATEWAY_NAME]["type"], "local");
+    assert_eq!(value["mcp"]["servers"].as_object().unwrap().len(), 1);
+    assert_eq!(value["mcp"]["timeout"], 5);
+}
+
+#[test]
+fn the_pages_of_the_guide_are_generated_from_the_table() {
+    let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guide/clients");
+    for spec in &CLIENTS {
+        expect_file![guide.join(format!("{}.md", spec.name))].assert_eq(&client_page(spec));
+    }
+    expect_file![guide.join("index.md")].assert_eq(&clients_index());
+}

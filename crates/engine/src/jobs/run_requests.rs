@@ -1,0 +1,157 @@
+//! Requests about the runs of jobs: their history, and decisions about them.
+
+use super::rows::{WorkRecord, record, replaced};
+use super::{Jobs, MAX_TRIES, busy, fault};
+use std::sync::Arc;
+use toolbooth_core::caller::Caller;
+use toolbooth_core::event::EventKind;
+use toolbooth_core::fault::Problem;
+use toolbooth_core::job::{JobFault, JobRunState, PartOutcome, RunRecord};
+use toolbooth_core::skill::StepRecord;
+use toolbooth_store::{WorkContest, WorkFilter, WorkKind};
+use uuid::Uuid;
+
+/// A page of runs, newest first.
+#[derive(Debug, Clone, Default)]
+pub struct RunPage {
+    /// Runs before the one with this id.
+    pub before: Option<String>,
+    /// The page size.
+    pub limit: u32,
+}
+
+/// What to do about the steps that a crash interrupted, and about those that failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InterruptedStep {
+    /// Call the tool again.
+    Repeat,
+    /// Go on as if it had succeeded, without results.
+    Skip,
+}
+
+impl Jobs {
+    /// The runs of a job, newest first.
+    pub async fn runs(&self, caller: &Caller, name: &str, page: RunPage) -> Result<Vec<RunRecord>, Problem> {
+        let known = self.visible_job(caller, name).await?;
+        let Some(job) = &known.record else { return Ok(Vec::new()) };
+        // Runs contain arguments and results of their owner.
+        self.check_owner(caller, job)?;
+        let filter = WorkFilter {
+            parent: Some(known.key),
+            before: page.before,
+            limit: Some(page.limit),
+            ..WorkFilter::of(WorkKind::Run)
+        };
+        let rows = self.store.work_rows(filter).await.map_err(|error| Problem::of(&error))?;
+        Ok(rows.iter().filter_map(|row| record(row).ok()).collect())
+    }
+
+    /// A run of a job.
+    pub async fn show_run(&self, caller: &Caller, name: &str, id: &str) -> Result<RunRecord, Problem> {
+        let known = self.visible_job(caller, name).await?;
+        let shown: String = id.chars().take(64).collect();
+        let unknown = || fault(&JobFault::UnknownRun { id: shown.clone() });
+        let id: Uuid = id.parse().map_err(|_| unknown())?;
+        let job = known.record.as_ref().ok_or_else(unknown)?;
+        self.check_owner(caller, job)?;
+        self.run_record(id).await?.filter(|run| run.job == known.key).ok_or_else(unknown)
+    }
+
+    /// Continues a held run after a person's decision about its interrupted or failed steps.
+    pub async fn decide_run(
+        self: &Arc<Self>,
+        caller: &Caller,
+        name: &str,
+        id: &str,
+        decision: InterruptedStep,
+    ) -> Result<RunRecord, Problem> {
+        for _ in 0..MAX_TRIES {
+            let run = self.show_run(caller, name, id).await?;
+            let Some(job) = self.job_record(&run.job).await? else {
+                return Err(fault(&JobFault::UnknownJob { name: name.to_owned() }));
+            };
+            self.check_owner(caller, &job)?;
+            if run.state != JobRunState::Held {
+                return Err(fault(&JobFault::NotHeld { id: run.id.to_string(), state: run.state }));
+            }
+            let now = self.clock.now_ms();
+            let mut next = run.clone();
+            apply(&mut next, decision);
+            next.state = JobRunState::Pending;
+            next.error = None;
+            next.lease_until_ms = Some(now);
+            next.touch(now);
+            let outcome = match decision {
+                InterruptedStep::Repeat => "repeated",
+                InterruptedStep::Skip => "skipped",
+            };
+            let audit = self.audit_of(caller, &job, outcome);
+            let changes = vec![replaced(&run, &next)?];
+            let contest = self.store.change_work(changes, Some(audit)).await;
+            if contest.map_err(|error| Problem::of(&error))? == WorkContest::Won {
+                self.emit_run(EventKind::JobResumed, &next, |event| event.outcome(outcome));
+                self.start_run(next).await?;
+                return self.show_run(caller, name, id).await;
+            }
+        }
+        Err(busy(name))
+    }
+
+    /// Records whether a run meets a criterion, by its number from 0.
+    pub async fn confirm(
+        &self,
+        caller: &Caller,
+        name: &str,
+        id: &str,
+        (place, met): (usize, bool),
+    ) -> Result<RunRecord, Problem> {
+        for _ in 0..MAX_TRIES {
+            let run = self.show_run(caller, name, id).await?;
+            if let Some(job) = self.job_record(&run.job).await? {
+                self.check_owner(caller, &job)?;
+            }
+            let now = self.clock.now_ms();
+            let mut next = run.clone();
+            let Some(criterion) = next.criteria.get_mut(place) else {
+                return Err(fault(&JobFault::UnknownCriterion { place }));
+            };
+            (criterion.met, criterion.at_ms) = (Some(met), Some(now));
+            criterion.by = Some(caller.user.to_string());
+            next.touch(now);
+            let changes = vec![replaced(&run, &next)?];
+            let contest = self.store.change_work(changes, None).await;
+            if contest.map_err(|error| Problem::of(&error))? == WorkContest::Won {
+                return Ok(next);
+            }
+        }
+        Err(busy(name))
+    }
+}
+
+/// Clears the way for a held run.
+fn apply(run: &mut RunRecord, decision: InterruptedStep) {
+    for part in &mut run.parts {
+        let is_open = |record: Option<&StepRecord>| record.is_none_or(|record| record.error.is_some());
+        let open: Vec<String> = part
+            .steps
+            .iter()
+            .filter(|(_, step)| is_open(step.record.as_ref()))
+            .map(|(id, _)| id.clone())
+            .collect();
+        for id in &open {
+            match decision {
+                InterruptedStep::Repeat => {
+                    part.steps.remove(id);
+                }
+                InterruptedStep::Skip => {
+                    if let Some(step) = part.steps.get_mut(id) {
+                        step.record = Some(StepRecord::succeeded(step.call, serde_json::Value::Null));
+                    }
+                }
+            }
+        }
+        if part.outcome != Some(PartOutcome::Succeeded) {
+            part.outcome = None;
+        }
+    }
+}

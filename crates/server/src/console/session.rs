@@ -1,0 +1,187 @@
+//! Sign-in to the console: exchanges a token for a session cookie, shows the session, and ends it.
+//!
+//! These routes are for the console's own page and not part of the API. Programs send their token with each request.
+
+use crate::console_sessions::{ConsoleSession, CookieScheme, SessionCredential, SessionUse, set_cookie};
+use crate::identify::{COMPLIANCE_HEADER, IdentifyRequest, PERSONA_HEADER, Unidentified};
+use crate::peer_info::PeerInfo;
+use crate::rest::{JsonBody, NoQuery, ProblemDocument, RestState, body, refuse};
+use axum::Json;
+use axum::extract::{FromRequest, Request, State};
+use axum::response::{IntoResponse, Response};
+use http::header::{AUTHORIZATION, CACHE_CONTROL, ORIGIN, SET_COOKIE};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use toolbooth_core::fault::{Blame, Problem};
+
+static FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+const EXAMPLE: &str = "send {\"token\": \"…\"}";
+
+/// The body of a sign-in.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SignInBody {
+    /// A token of the gateway or of its identity provider. In `header` mode the proxy names the user instead.
+    token: Option<String>,
+}
+
+/// How callers identify themselves, and the session of this browser.
+#[derive(Serialize)]
+struct ConsoleSignInView {
+    /// `auth.mode`.
+    mode: &'static str,
+    session: Option<SessionView>,
+}
+
+/// A session as its own page sees it.
+#[derive(Serialize)]
+struct SessionView {
+    user: Arc<str>,
+    /// The value of the header `X-Toolbooth-CSRF`.
+    csrf: Arc<str>,
+    /// When the session ends if it is not used again.
+    seconds_left: u64,
+}
+
+impl From<ConsoleSession> for SessionView {
+    fn from(session: ConsoleSession) -> Self {
+        let seconds_left = session.left().as_secs();
+        Self { user: session.user, csrf: session.csrf, seconds_left }
+    }
+}
+
+/// Shows whether this browser has a session.
+pub(super) async fn show(State(rest): State<RestState>, headers: HeaderMap, _: NoQuery) -> Response {
+    let is_local = rest.door.authenticator.is_local();
+    let session = if is_local { None } else { rest.console_sessions.of_request(&headers, SessionUse::Read) };
+    answer(&rest, session, None)
+}
+
+/// Opens a session for the user of a token, or for the user that the proxy names.
+pub(super) async fn open(
+    State(rest): State<RestState>,
+    request: Request,
+) -> Result<Response, ProblemDocument> {
+    let (parts, content) = request.into_parts();
+    let scheme = scheme_of_own_page(&parts.headers)?;
+    let mut copy = Request::new(content);
+    copy.headers_mut().clone_from(&parts.headers);
+    let JsonBody(text) = JsonBody::from_request(copy, &rest).await?;
+    let SignInBody { token } = body(&text, EXAMPLE)?;
+    let authenticator = &rest.door.authenticator;
+    if authenticator.is_local() {
+        return Ok(answer(&rest, None, None));
+    }
+    let mut headers = parts.headers.clone();
+    // A session is opened without a persona and a compliance level; each request names its own.
+    headers.remove(&PERSONA_HEADER);
+    headers.remove(&COMPLIANCE_HEADER);
+    let credential = if authenticator.is_proxied() {
+        SessionCredential::Proxy
+    } else {
+        headers.remove(AUTHORIZATION);
+        let Some(bearer) = token.as_deref().map(str::trim).filter(|token| !token.is_empty()) else {
+            return Ok(refuse(&rest, &Unidentified::Missing, &parts));
+        };
+        let Ok(mut bearer) = HeaderValue::try_from(format!("Bearer {bearer}")) else {
+            return Ok(refuse(&rest, &Unidentified::Refused, &parts));
+        };
+        bearer.set_sensitive(true);
+        headers.insert(AUTHORIZATION, bearer.clone());
+        SessionCredential::Token(bearer)
+    };
+    let via = parts.extensions.get::<PeerInfo>().map(PeerInfo::via).unwrap_or_default();
+    let request = IdentifyRequest::Http { headers: &headers, persona: None, via };
+    let caller = match rest.door.identify(request).await {
+        Ok(caller) => caller,
+        Err(unidentified) => return Ok(refuse(&rest, &unidentified, &parts)),
+    };
+    // A second sign-in replaces the first one, so that an old cookie does not stay valid.
+    rest.console_sessions.close(&parts.headers);
+    let (secret, session) = rest.console_sessions.open(&caller.user, credential).ok_or_else(no_random)?;
+    Ok(answer(&rest, Some(session), set_cookie(&parts.headers, scheme, Some(&secret))))
+}
+
+/// Ends the session of this browser.
+pub(super) async fn close(
+    State(rest): State<RestState>,
+    headers: HeaderMap,
+    _: NoQuery,
+) -> Result<Response, ProblemDocument> {
+    let scheme = scheme_of_own_page(&headers)?;
+    if let Some(session) = rest.console_sessions.of_request(&headers, SessionUse::Change) {
+        let forged = |problem| ProblemDocument(StatusCode::FORBIDDEN, problem);
+        session.check_csrf(&headers, SessionUse::Change).map_err(forged)?;
+        rest.console_sessions.close(&headers);
+    }
+    Ok(answer(&rest, None, set_cookie(&headers, scheme, None)))
+}
+
+fn answer(rest: &RestState, session: Option<ConsoleSession>, cookie: Option<HeaderValue>) -> Response {
+    let mode = rest.door.authenticator.mode_name();
+    let mut response =
+        Json(ConsoleSignInView { mode, session: session.map(SessionView::from) }).into_response();
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    if let Some(cookie) = cookie {
+        response.headers_mut().insert(SET_COOKIE, cookie);
+    }
+    response
+}
+
+/// The scheme of the console's own page. The guard has checked that the Origin is one that may call the gateway; for
+/// a session it must also be the gateway's own, and browsers name the Origin of every such request.
+fn scheme_of_own_page(headers: &HeaderMap) -> Result<CookieScheme, ProblemDocument> {
+    let site = headers.get(&FETCH_SITE).map(HeaderValue::as_bytes);
+    let origin = headers.get(ORIGIN).and_then(|origin| origin.to_str().ok());
+    match origin {
+        Some(origin) if site.is_none_or(|site| site == b"same-origin") => {
+            let is_https = origin.to_ascii_lowercase().starts_with("https://");
+            Ok(if is_https { CookieScheme::Https } else { CookieScheme::Http })
+        }
+        _ => Err(ProblemDocument(
+            StatusCode::FORBIDDEN,
+            Problem {
+                code: "auth.csrf",
+                blame: Blame::Caller,
+                message: "only the console's own page can sign in with a cookie".into(),
+                hint: Some("programs send `Authorization: Bearer TOKEN` with each request".into()),
+            },
+        )),
+    }
+}
+
+fn no_random() -> ProblemDocument {
+    Problem {
+        code: "request.failed",
+        blame: Blame::Gateway,
+        message: "the session could not be opened: the system has no random numbers".into(),
+        hint: Some("try again later".into()),
+    }
+    .into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_is_for_the_consoles_own_page() {
+        let cases = [
+            (Some("http://127.0.0.1:8665"), None, Some(CookieScheme::Http)),
+            (Some("https://booth.example"), Some("same-origin"), Some(CookieScheme::Https)),
+            (Some("https://app.example"), Some("same-site"), None),
+            (None, Some("none"), None),
+            (None, None, None),
+        ];
+        for (origin, site, expected) in cases {
+            let mut headers = HeaderMap::new();
+            for (name, value) in [("origin", origin), ("sec-fetch-site", site)] {
+                if let Some(value) = value {
+                    headers.insert(name, HeaderValue::from_static(value));
+                }
+            }
+            assert_eq!(scheme_of_own_page(&headers).ok(), expected, "{origin:?} {site:?}");
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! Prompts over REST: a list, and the messages of one prompt.
+
+use super::RestState;
+use super::auth::RestCaller;
+use super::extract::{self, JsonBody, NoQuery, PathParam};
+use super::problem::ProblemDocument;
+use axum::Json;
+use axum::extract::State;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use std::collections::BTreeMap;
+use toolbooth_core::caller::ClientFacts;
+use toolbooth_core::catalog::ListKind;
+use toolbooth_core::fault::{Blame, Problem};
+use toolbooth_core::json::RawJson;
+use toolbooth_engine::{Answer, Inquiry, QuestionHandling};
+use toolbooth_upstream::CallLink;
+use toolbooth_upstream::connection::{ProgressMode, Round};
+use utoipa::ToSchema;
+
+const EXAMPLE: &str = "send {\"arguments\": {\"topic\": \"cats\"}}";
+
+/// The prompts that a caller may use.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct PromptList {
+    /// The definitions, as MCP clients receive them: `name`, `description`, `arguments`.
+    #[schema(value_type = Vec<Object>)]
+    prompts: Vec<RawJson>,
+}
+
+/// The body of a request for a prompt.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PromptBody {
+    /// The arguments of the prompt: texts by name.
+    #[serde(default)]
+    arguments: BTreeMap<String, String>,
+}
+
+/// A prompt that is filled in.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct PromptView {
+    /// The result, as MCP clients receive it: `description` and `messages`.
+    #[schema(value_type = Object)]
+    prompt: RawJson,
+}
+
+/// Lists the prompts of servers, of the operator and of skills.
+#[utoipa::path(
+    get,
+    path = "/prompts",
+    responses((status = 200, description = "The prompts.", body = PromptList))
+)]
+pub async fn list(
+    State(rest): State<RestState>,
+    RestCaller(caller): RestCaller,
+    _: NoQuery,
+) -> Json<PromptList> {
+    let catalog = rest.door.engine.catalog();
+    catalog.wait_for_servers(&caller).await;
+    Json(PromptList { prompts: catalog.load().list(ListKind::Prompts, &caller).entries() })
+}
+
+/// Fills in a prompt. Questions of its server are refused.
+#[utoipa::path(
+    post,
+    path = "/prompts/{name}",
+    params(("name" = String, Path, description = "The name of the prompt.", example = "brief")),
+    request_body(content = PromptBody, description = "The arguments. Optional.", example = json!({ "arguments": { "topic": "cats" } })),
+    responses(
+        (status = 200, description = "The messages of the prompt.", body = PromptView),
+        (status = 404, description = "`prompt.unknown`."),
+        (status = 502, description = "The server failed."),
+        (status = 504, description = "`call.timeout`."),
+    )
+)]
+pub async fn get(
+    State(rest): State<RestState>,
+    RestCaller(caller): RestCaller,
+    PathParam(name): PathParam<String>,
+    _: NoQuery,
+    JsonBody(body): JsonBody,
+) -> Result<Json<PromptView>, ProblemDocument> {
+    let PromptBody { arguments } = extract::body(&body, EXAMPLE)?;
+    let inquiry = Inquiry {
+        caller,
+        client: ClientFacts::default().into(),
+        params: RawJson::from_value(&json!({ "name": name, "arguments": arguments })),
+        meta: Vec::new(),
+        round: Round::default(),
+        progress: ProgressMode::Observed,
+        questions: QuestionHandling::DuringCall,
+        only: None,
+    };
+    let inquiries = rest.door.engine.inquiries().clone();
+    let answer = Box::pin(async move { inquiries.get_prompt(inquiry, &CallLink::silent()).await }).await?;
+    let failed =
+        |message: String| Problem { code: "call.server-error", blame: Blame::Upstream, message, hint: None };
+    match answer {
+        Answer::Result { result, .. } => {
+            Ok(Json(PromptView { prompt: toolbooth_wire::meta::strip_modern(&result) }))
+        }
+        Answer::Long { long, .. } => {
+            Ok(Json(PromptView { prompt: toolbooth_wire::meta::strip_modern(&long.whole()) }))
+        }
+        Answer::Error(error) => {
+            Err(failed(format!("the server answered with error {}: {}", error.code, error.message)).into())
+        }
+        Answer::InputRequired { server, .. } => {
+            Err(failed(format!("server `{server}` asks a question that only an MCP client can answer"))
+                .into())
+        }
+        Answer::Held { .. } => Err(failed("the prompt was not answered".into()).into()),
+    }
+}

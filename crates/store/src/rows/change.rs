@@ -1,0 +1,189 @@
+//! Changes of the database, and their effects.
+
+use crate::StoreError;
+use crate::files::FileQuota;
+use crate::health::HealthRow;
+use crate::held::{Contest, HeldStep};
+use crate::jobs::{WorkChange, WorkContest};
+use crate::letters::LetterContest;
+use crate::limits::AuditRetention;
+use crate::records::{CallOutcome, DiscoveryRecord, Intent};
+use crate::sign_ins::SignInRecord;
+use crate::transfer::{StoreTable, TablePage};
+use toolbooth_core::audit::AuditEntry;
+use toolbooth_core::consent::{Consent, Pin, Release};
+use toolbooth_core::dead_letter::{DeadLetter, LetterStep};
+use toolbooth_core::file::FileRow;
+use toolbooth_core::held::HeldCall;
+use toolbooth_core::names::ServerName;
+use toolbooth_core::plan::Plan;
+use toolbooth_core::token::TokenRecord;
+use uuid::Uuid;
+
+/// The most rows that one purging change deletes.
+pub(crate) const PURGE_CHUNK: u64 = 1_000;
+
+/// A change to write. PostgreSQL's writer writes it again after a lost connection or a deadlock.
+#[derive(Debug, Clone)]
+pub(crate) enum StoreChange {
+    SaveDiscovery(DiscoveryRecord),
+    ForgetDiscovery(ServerName),
+    Intent(Intent),
+    Outcome {
+        outcome: CallOutcome,
+        audit: Option<Box<AuditEntry>>,
+    },
+    /// A call ended whose intent needs no outcome.
+    #[allow(dead_code, reason = "SQLite has such intents in its spool")]
+    ForgetIntent {
+        call: Uuid,
+        audit: Option<Box<AuditEntry>>,
+    },
+    RaiseClock(i64),
+    CloseInterrupted {
+        scope: SweepScope,
+        at_ms: i64,
+    },
+    /// A key, or the fingerprint of a key that is in a key file.
+    Secret {
+        name: String,
+        value: Vec<u8>,
+    },
+    Nonce {
+        nonce: Vec<u8>,
+        expires_at_ms: i64,
+    },
+    AddToken(TokenRecord),
+    RevokeToken {
+        id: String,
+        at_ms: i64,
+    },
+    Hold(Box<HeldCall>),
+    Step {
+        id: Uuid,
+        step: HeldStep,
+        audit: Option<Box<AuditEntry>>,
+    },
+    Sweep {
+        sweep: Sweep,
+        at_ms: i64,
+    },
+    SaveHealth(Vec<HealthRow>),
+    SaveSignIn(SignInRecord),
+    AddLetter(Box<DeadLetter>),
+    MoveLetter {
+        id: Uuid,
+        step: Box<LetterStep>,
+        at_ms: i64,
+        audit: Option<Box<AuditEntry>>,
+    },
+    InterruptLetters {
+        scope: SweepScope,
+        at_ms: i64,
+        next_retry_ms: i64,
+    },
+    Work {
+        changes: Vec<WorkChange>,
+        audit: Option<Box<AuditEntry>>,
+    },
+    OpenPlan(Plan),
+    ClosePlan {
+        id: Uuid,
+        at_ms: i64,
+    },
+    QueueStep {
+        plan: Uuid,
+        call: Box<HeldCall>,
+    },
+    GrantConsent(Consent),
+    RevokeConsent(Uuid),
+    SavePins(Vec<Pin>),
+    SaveRelease(Release),
+    ForgetPins(ServerName),
+    AddFile {
+        file: Box<FileRow>,
+        quota: FileQuota,
+    },
+    RemoveFile(Uuid),
+    OpenGrant {
+        call: Uuid,
+        until_ms: i64,
+    },
+    EndGrant {
+        call: Uuid,
+        until_ms: i64,
+    },
+    EndGrants {
+        scope: SweepScope,
+        until_ms: i64,
+    },
+    Purge {
+        statement: &'static str,
+        bound: i64,
+    },
+    Audit(Vec<AuditEntry>),
+    PurgeAudit {
+        retention: AuditRetention,
+        now_ms: i64,
+    },
+    /// Adds copied rows.
+    AddPage {
+        table: &'static StoreTable,
+        page: TablePage,
+    },
+    /// Ends a copy.
+    EndCopy,
+    /// Stores a number under a name.
+    SetMark {
+        name: String,
+        value: i64,
+    },
+    /// Writes nothing; completes when all earlier changes are committed.
+    Nothing,
+}
+
+/// The effect of a change.
+#[derive(Debug, Default)]
+pub(crate) struct ChangeEffect {
+    /// The number of changed rows.
+    pub(crate) rows: u64,
+    /// The token after the change.
+    pub(crate) token: Option<TokenRecord>,
+    /// The result of a step of a held call.
+    pub(crate) contest: Contest,
+    /// The held calls that a sweep changed.
+    pub(crate) held: Vec<HeldCall>,
+    /// The result of a step of a letter.
+    pub(crate) letter: LetterContest,
+    /// The letters that a sweep changed.
+    pub(crate) letters: Vec<DeadLetter>,
+    /// The result of changes of jobs, runs and tasks.
+    pub(crate) work: WorkContest,
+    /// The plan after the change.
+    pub(crate) plan: Option<Plan>,
+    /// The number of a step.
+    pub(crate) step: u32,
+    /// The consent that was revoked.
+    pub(crate) consent: Option<Consent>,
+    /// The file after the change, or before it was removed.
+    pub(crate) file: Option<FileRow>,
+}
+
+/// The result of one change: a refusal by the store's rules does not abort the group.
+pub(crate) type ChangeResult = Result<ChangeEffect, StoreError>;
+
+/// State changes without a person's decision: calls whose deadline has passed, and calls that were interrupted.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Sweep {
+    Overdue,
+    Interrupted(SweepScope),
+}
+
+/// Whose interrupted work a change ends.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum SweepScope {
+    /// The work of all gateways that have ended, and the work of this gateway, which is just starting.
+    Start,
+    /// Only the work of other gateways that have ended.
+    Lost,
+}

@@ -1,0 +1,186 @@
+//! PostgreSQL: several stores on one database. `cargo xtask test` starts a server and sets `TOOLBOOTH_TEST_POSTGRES` to its
+//! URL; without it these tests, and the contract tests of PostgreSQL, are skipped.
+
+use crate::contract::Shared;
+use crate::sample::{approval, approve, audited, entry, intent, letter};
+use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
+use std::time::{Duration, Instant};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+use toolbooth_core::dead_letter::LetterStep;
+use toolbooth_core::fault::Fault;
+use toolbooth_core::held::HeldState;
+use toolbooth_store::{Contest, NonceUse, StoreNotice, StoreTopic, StoreUrl, open};
+use uuid::Uuid;
+
+const SERVER: &str = "TOOLBOOTH_TEST_POSTGRES";
+
+/// A new, empty schema of the test server.
+pub struct Schema {
+    server: String,
+    name: String,
+}
+
+impl Schema {
+    pub async fn create() -> Option<Self> {
+        let Ok(server) = std::env::var(SERVER) else {
+            eprintln!("{SERVER} is not set, so this test is skipped");
+            return None;
+        };
+        let schema = Self { server, name: format!("t{}", Uuid::now_v7().simple()) };
+        schema.run(&format!("CREATE SCHEMA {}", schema.name)).await;
+        Some(schema)
+    }
+
+    pub fn url(&self) -> StoreUrl {
+        format!("{}?options[search_path]={}", self.server, self.name).parse().expect("a URL")
+    }
+
+    /// Runs a statement beside the stores.
+    async fn run(&self, statement: &str) {
+        let mut plain = PgConnection::connect(&self.server).await.expect("the server is there");
+        plain.execute(AssertSqlSafe(statement.to_owned())).await.expect("executed");
+        plain.close().await.expect("closed");
+    }
+
+    async fn open(&self) -> Shared {
+        open(&self.url()).await.expect("opens")
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_gateways_write_one_chain_and_use_a_nonce_once() {
+    let Some(schema) = Schema::create().await else { return };
+    let (a, b) = tokio::join!(schema.open(), schema.open());
+    let mut writers = JoinSet::new();
+    for (store, writer) in [(a.clone(), 0), (b.clone(), 0), (a.clone(), 1), (b.clone(), 1)] {
+        writers.spawn(async move {
+            let mut first = 0;
+            for at_ms in 0..50_i64 {
+                store.audit(audited(at_ms)).await.expect("added");
+                let call = intent(at_ms);
+                store.write_intent(call.clone()).await.expect("written");
+                let nonce = format!("{writer} {at_ms}");
+                first += u32::from(store.use_nonce(nonce.as_bytes(), 1_000).await == Ok(NonceUse::First));
+            }
+            first
+        });
+    }
+    let first: u32 = writers.join_all().await.into_iter().sum();
+    assert_eq!(first, 100);
+    let report = b.verify_audit().await.expect("checked");
+    assert_eq!((report.rows, report.first_bad), (200, None));
+    let key = a.get_or_create_secret("seal", &|| vec![1; 32]).await.expect("a key");
+    assert_eq!(b.get_or_create_secret("seal", &|| vec![2; 32]).await, Ok(key));
+    a.close().await;
+    b.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_decision_is_noticed_by_the_other_gateway_at_once() {
+    let Some(schema) = Schema::create().await else { return };
+    let a = schema.open().await;
+    let mut notices = a.notices().expect("notices");
+    // The listener is ready once it has announced that changes may have been missed.
+    wait_for(&mut notices, |notice| notice.topic.is_none()).await;
+    let b = schema.open().await;
+    let call = approval(1);
+    a.hold(call.clone()).await.expect("held");
+    let began = Instant::now();
+    let decided = b.decide_held(call.id, approve("cy", 5), entry("decision")).await;
+    assert!(matches!(decided, Ok(Contest::Won(_))));
+    wait_for(&mut notices, |notice| notice.topic == Some(StoreTopic::Held) && notice.id == Some(call.id))
+        .await;
+    assert!(began.elapsed() < Duration::from_millis(500), "{:?}", began.elapsed());
+    assert_eq!(a.held(call.id).await.map(|held| held.map(|held| held.state)), Ok(Some(HeldState::Approved)));
+    a.close().await;
+    b.close().await;
+}
+
+async fn wait_for(notices: &mut toolbooth_store::StoreNotices, wanted: impl Fn(&StoreNotice) -> bool) {
+    let waiting = async {
+        loop {
+            if notices.next().await.is_some_and(|notice| wanted(&notice)) {
+                return;
+            }
+        }
+    };
+    timeout(Duration::from_secs(10), waiting).await.expect("a notice");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn only_the_work_of_ended_gateways_is_ended() {
+    let Some(schema) = Schema::create().await else { return };
+    let (a, b) = (schema.open().await, schema.open().await);
+    let (call, held, replayed) = (intent(1), approval(1), letter(1));
+    a.write_intent(call.clone()).await.expect("written");
+    a.hold(held.clone()).await.expect("held");
+    a.decide_held(held.id, approve("cy", 5), entry("decision")).await.expect("decided");
+    a.claim_held(held.id, 6).await.expect("claimed");
+    a.add_letter(replayed.clone()).await.expect("added");
+    a.move_letter(replayed.id, LetterStep::Claim, 2, None).await.expect("claimed");
+    a.open_grant(call.call_id, 1_000_000).await.expect("opened");
+    // A second gateway that starts leaves the work of the first alone.
+    let starting = schema.open().await;
+    assert_eq!(starting.close_interrupted(99).await, Ok(0));
+    assert_eq!(starting.interrupted_held(99).await, Ok(vec![]));
+    assert_eq!(starting.interrupted_letters(99, 100).await, Ok(vec![]));
+    starting.end_grants(50).await.expect("ended");
+    assert_eq!(b.grant(call.call_id).await, Ok(Some(1_000_000)));
+    let lost = b.end_lost_work(99, 100, 50).await.expect("looked for");
+    assert_eq!((lost.calls, lost.held.len(), lost.letters.len()), (0, 0, 0));
+    // The first gateway ends without finishing its work.
+    a.close().await;
+    let lost = b.end_lost_work(99, 100, 50).await.expect("looked for");
+    assert_eq!((lost.calls, lost.held.len(), lost.letters.len()), (1, 1, 1));
+    assert_eq!(b.grant(call.call_id).await, Ok(Some(50)));
+    assert_eq!(b.open_intents().await, Ok(vec![]));
+    starting.close().await;
+    b.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lost_connection_is_opened_again_and_nothing_is_written_twice() {
+    let Some(schema) = Schema::create().await else { return };
+    let store = schema.open().await;
+    let killing = async {
+        for _ in 0..5 {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            // Only the connections of this test's schema have written its tables.
+            schema
+                .run(&format!(
+                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() \
+                    AND application_name = 'toolbooth' AND pid IN (SELECT pid FROM pg_locks l JOIN pg_class c \
+                    ON c.oid = l.relation JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = '{}')",
+                    schema.name
+                ))
+                .await;
+        }
+    };
+    let writing = async {
+        for at_ms in 0..300 {
+            store.audit_now(vec![audited(at_ms)]).await.expect("written in the end");
+        }
+    };
+    tokio::join!(killing, writing);
+    let report = store.verify_audit().await.expect("checked");
+    assert_eq!((report.rows, report.first_bad), (300, None));
+    store.check().await.expect("usable");
+    store.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_database_of_another_program_is_refused() {
+    let Some(schema) = Schema::create().await else { return };
+    schema.run(&format!("CREATE TABLE {}.theirs (id BIGINT)", schema.name)).await;
+    assert_eq!(open(&schema.url()).await.err().map(|error| error.code()), Some("store.foreign"));
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_answer_is_reported_without_the_password() {
+    // A port that nothing listens on.
+    let url: StoreUrl = "postgres://ann:hunter2@127.0.0.1:1/x".parse().expect("a URL");
+    let error = open(&url).await.err().expect("not reachable");
+    assert_eq!(error.code(), "store.unreachable");
+    assert!(!format!("{error} {error:?}").contains("hunter2"), "{error}");
+}

@@ -1,0 +1,430 @@
+//! Jobs and tasks: created, run, scheduled, interrupted and escalated, over REST and the command line.
+
+use crate::ledger::{LedgerGateway, over, said};
+use crate::token_users::{bearer, make_token, read, run};
+use serde_json::{Value, json};
+use std::fs;
+use toolbooth_testkit::fixture::TestEra;
+use toolbooth_testkit::world::scripted_server::ScriptedAnswer;
+use toolbooth_testkit::world::sink::Sink;
+use toolbooth_testkit::world::{Gateway, Home, Http, ScriptedServer, TEST_TIMEOUT, poll};
+
+/// A job that reads and then writes.
+fn ledger_job() -> Value {
+    json!({
+        "name": "brief",
+        "summary": "Writes the brief",
+        "plan": [
+            { "id": "read", "tool": "led_read_entries" },
+            { "id": "write", "tool": "led_write_entry", "after": ["read"], "arguments": { "text": "${arguments.text}" } },
+        ],
+        "recurrence": { "cron": "0 7 * * 1-5", "timezone": "Europe/Berlin" },
+        "acceptance_criteria": ["The brief is there."],
+    })
+}
+
+async fn post(http: &Http, path: &str, body: Value) -> (u16, Value) {
+    http.post_json(path, &body.to_string()).await
+}
+
+async fn patch(http: &Http, path: &str, body: &Value) -> (u16, Value) {
+    let headers = [("content-type", "application/json")];
+    let reply = http.send(::http::Method::PATCH, path, &headers, body.to_string()).await;
+    (reply.status, reply.json().await)
+}
+
+/// Waits until a run is in one of these states.
+async fn run_in(http: &Http, job: &str, run: &str, states: &[&str]) -> Value {
+    let path = format!("/jobs/{job}/runs/{run}");
+    let found = poll(TEST_TIMEOUT, || async {
+        let run = http.get_json(&path).await;
+        states.contains(&run["status"].as_str().unwrap_or_default()).then_some(run)
+    });
+    match found.await {
+        Some(run) => run,
+        None => panic!("{}", http.get_json(&path).await),
+    }
+}
+
+fn id(run: &Value) -> String {
+    run["id"].as_str().unwrap_or_else(|| panic!("{run}")).to_owned()
+}
+
+#[tokio::test]
+async fn a_job_is_created_run_scheduled_and_cancelled() {
+    let ledger = LedgerGateway::start(json!({})).await.ready().await;
+    let http = ledger.gateway.http();
+    let mut once = ledger_job();
+    once.as_object_mut().unwrap().remove("recurrence");
+    let (status, job) = post(&http, "/jobs", once).await;
+    assert_eq!((status, &job["status"], &job["ready"]), (201, &json!("draft"), &json!(true)), "{job}");
+    let (status, problem) = post(&http, "/jobs", ledger_job()).await;
+    assert_eq!((status, &problem["code"]), (409, &json!("job.taken")));
+    let (status, problem) = post(&http, "/jobs", json!({ "name": "x", "plan": [], "when": 1 })).await;
+    assert_eq!((status, &problem["code"]), (400, &json!("job.bad-definition")), "{problem}");
+
+    let (status, run) = post(&http, "/jobs/brief/run", json!({ "arguments": { "text": "one" } })).await;
+    assert_eq!(status, 202, "{run}");
+    let run = run_in(&http, "brief", &id(&run), &["succeeded", "failed"]).await;
+    assert_eq!((&run["status"], &run["trigger"]), (&json!("succeeded"), &json!("manual")), "{run}");
+    assert_eq!(ledger.entries().len(), 1, "{:?}", ledger.entries());
+    let user = ledger.user().await;
+    assert_eq!(ledger.entries()[0], format!("one by {user}"), "it runs as its owner");
+    let job = http.get_json("/jobs/brief?include=runs,events").await;
+    assert_eq!((&job["status"], &job["health"]["job"]["runs"]), (&json!("succeeded"), &json!(1)), "{job}");
+    let kinds: Vec<&str> =
+        job["events"].as_array().unwrap().iter().map(|event| event["type"].as_str().unwrap()).collect();
+    assert!(kinds.contains(&"job.started") && kinds.contains(&"job.succeeded"), "{kinds:?}");
+
+    // The state is final, but the job can run again, with the same arguments.
+    let (status, problem) = post(&http, "/jobs/brief/run", json!({})).await;
+    assert_eq!((status, &problem["code"]), (409, &json!("job.bad-transition")), "{problem}");
+    let (status, run) = post(&http, "/jobs/brief/rerun", json!({})).await;
+    assert_eq!(status, 202, "{run}");
+    run_in(&http, "brief", &id(&run), &["succeeded"]).await;
+    assert_eq!(ledger.entries().len(), 2);
+    let history = ledger.json(&["jobs", "history", "brief"]);
+    assert_eq!(history["runs"].as_array().unwrap().len(), 2, "{history}");
+
+    let other =
+        json!({ "name": "daily", "plan": ledger_job()["plan"], "recurrence": ledger_job()["recurrence"] });
+    post(&http, "/jobs", other).await;
+    // A job with a recurrence can be tried before it is scheduled.
+    let (_, run) = post(&http, "/jobs/daily/run", json!({ "arguments": { "text": "trial" } })).await;
+    run_in(&http, "daily", &id(&run), &["succeeded"]).await;
+    let job = http.get_json("/jobs/daily?include=schedule&count=3").await;
+    assert_eq!(job["status"], "draft", "{job}");
+    assert_eq!(job["schedule"]["upcoming"].as_array().unwrap().len(), 3);
+    let (status, job) = post(&http, "/jobs/daily/transition", json!({ "target_status": "scheduled" })).await;
+    assert_eq!((status, &job["status"]), (200, &json!("scheduled")), "{job}");
+    assert!(job["next_run_at"].as_i64().is_some(), "{job}");
+    let (_, job) = post(&http, "/jobs/daily/schedule/pause", json!({})).await;
+    assert_eq!((&job["paused"], &job["next_run_at"]), (&json!(true), &Value::Null), "{job}");
+    let (_, job) = post(&http, "/jobs/daily/schedule/resume", json!({})).await;
+    assert!(job["paused"] == false && job["next_run_at"].is_i64(), "{job}");
+    let found = http.get_json("/jobs?status=scheduled").await;
+    assert_eq!((&found["count"], &found["jobs"][0]["name"]), (&json!(1), &json!("daily")), "{found}");
+    assert!(ledger.run(&["jobs", "cancel", "daily"]).status.success());
+    let (status, problem) =
+        post(&http, "/jobs/daily/transition", json!({ "target_status": "scheduled" })).await;
+    assert_eq!((status, &problem["code"]), (409, &json!("job.bad-transition")));
+    let sentence = problem["title"].as_str().unwrap();
+    assert!(sentence.contains("cancelled") && sentence.contains("scheduled"), "{sentence}");
+    let next = ledger.run(&["jobs", "next", "daily", "--count", "2"]);
+    assert_eq!(said(&next).lines().count(), 2);
+}
+
+#[tokio::test]
+async fn a_stale_change_is_refused() {
+    let ledger = LedgerGateway::start(json!({})).await.ready().await;
+    let http = ledger.gateway.http();
+    let (_, job) = post(&http, "/jobs", ledger_job()).await;
+    let first = job["updated_at"].as_i64().unwrap();
+    let change = json!({ "summary": "New", "expected_updated_at": first });
+    let (status, job) = patch(&http, "/jobs/brief", &change).await;
+    assert_eq!((status, &job["summary"]), (200, &json!("New")), "{job}");
+    assert!(job["updated_at"].as_i64().unwrap() > first);
+    let (status, problem) = patch(&http, "/jobs/brief", &change).await;
+    assert_eq!((status, &problem["code"]), (409, &json!("job.changed")), "{problem}");
+    let (status, problem) = patch(&http, "/jobs/brief", &json!({ "plan": null })).await;
+    assert_eq!((status, &problem["code"]), (400, &json!("job.bad-definition")), "{problem}");
+    let (status, _) = patch(&http, "/jobs/brief", &json!({ "name": "other" })).await;
+    assert_eq!(status, 400);
+}
+
+#[tokio::test]
+async fn a_step_that_needs_approval_holds_the_run_over_a_restart() {
+    let rules = json!([{ "tools": "led_write_entry", "effect": "ask" }]);
+    let ledger = LedgerGateway::start(json!({ "policy": { "rules": rules } })).await.ready().await;
+    let http = ledger.gateway.http();
+    post(&http, "/jobs", ledger_job()).await;
+    let (_, run) = post(&http, "/jobs/brief/run", json!({ "arguments": { "text": "held" } })).await;
+    let run = run_in(&http, "brief", &id(&run), &["waiting"]).await;
+    let steps = run["parts"][0]["steps"].as_array().unwrap();
+    let step = steps.iter().find(|step| step["id"] == "write").unwrap();
+    assert_eq!(step["status"], "held", "{run}");
+    let held = step["held"].as_str().unwrap().to_owned();
+    let ledger = ledger.survive().await.ready().await;
+    let http = ledger.gateway.http();
+    let (status, answer) = post(&http, &format!("/approvals/{held}/approve"), json!({})).await;
+    assert_eq!(status, 200, "{answer}");
+    over(&http, &held).await;
+    run_in(&http, "brief", &id(&run), &["succeeded"]).await;
+    assert_eq!(ledger.entries().len(), 1, "{:?}", ledger.entries());
+}
+
+/// Two tools; one of them writes.
+const TOOLS: &str = r#"[
+    {"name":"list_notes","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true}},
+    {"name":"send_note","inputSchema":{"type":"object"}}
+]"#;
+
+fn ok() -> ScriptedAnswer {
+    ScriptedAnswer::result(r#"{"content":[{"type":"text","text":"done"}]}"#)
+}
+
+fn silent() -> ScriptedAnswer {
+    ScriptedAnswer::Stalls { text: "{".into(), length: 1000 }
+}
+
+/// Starts a job with one step, which does not end, and kills the gateway.
+async fn interrupt(tool: &str) -> (Home, ScriptedServer, Gateway, String) {
+    let mail = ScriptedServer::start(TestEra::Modern).await;
+    mail.list(TOOLS);
+    mail.answer(silent());
+    let home = Home::new(&[("mail", mail.entry())]);
+    let gateway = home.start().await;
+    gateway.connected(&["mail"]).await;
+    let http = gateway.http();
+    let plan = json!([{ "id": "only", "tool": format!("mail_{tool}") }]);
+    post(&http, "/jobs", json!({ "name": "once", "plan": plan })).await;
+    let (status, run) = post(&http, "/jobs/once/run", json!({})).await;
+    assert_eq!(status, 202, "{run}");
+    let sent = poll(TEST_TIMEOUT, || async { (!mail.seen("tools/call").is_empty()).then_some(()) });
+    sent.await.expect("the call was sent");
+    gateway.kill().await;
+    mail.answer(ok());
+    let gateway = home.start().await;
+    gateway.connected(&["mail"]).await;
+    (home, mail, gateway, id(&run))
+}
+
+#[tokio::test]
+async fn a_killed_run_does_not_write_twice_and_waits_for_a_person() {
+    let (home, mail, gateway, run) = interrupt("send_note").await;
+    let http = gateway.http();
+    let held = run_in(&http, "once", &run, &["held"]).await;
+    assert_eq!(held["error"]["code"], "job.interrupted", "{held}");
+    assert_eq!(mail.seen("tools/call").len(), 1, "no second write");
+    let decided = crate::token_users::run(&home, &["jobs", "decide", "once", &run, "repeat"], None);
+    assert!(decided.status.success(), "{}", String::from_utf8_lossy(&decided.stderr));
+    run_in(&http, "once", &run, &["succeeded"]).await;
+    assert_eq!(mail.seen("tools/call").len(), 2, "a person decided to repeat it");
+}
+
+#[tokio::test]
+async fn a_killed_run_repeats_a_read() {
+    let (_home, mail, gateway, run) = interrupt("list_notes").await;
+    let run = run_in(&gateway.http(), "once", &run, &["succeeded", "held", "failed"]).await;
+    assert_eq!((&run["status"], &run["attempts"]), (&json!("succeeded"), &json!(2)), "{run}");
+    assert_eq!(mail.seen("tools/call").len(), 2);
+}
+
+#[tokio::test]
+async fn a_failed_job_is_escalated_to_webhooks() {
+    let sink = Sink::answering(&[]).await;
+    let mail = ScriptedServer::start(TestEra::Modern).await;
+    mail.list(TOOLS);
+    mail.answer(ScriptedAnswer::result(r#"{"content":[{"type":"text","text":"no"}],"isError":true}"#));
+    let hooks = json!([{ "url": format!("{}/hook", sink.url), "types": ["job.escalated"] }]);
+    let home = Home::with_settings(json!({ "events": { "webhooks": hooks } }), &[("mail", mail.entry())]);
+    let gateway = home.start().await;
+    gateway.connected(&["mail"]).await;
+    let http = gateway.http();
+    let job = json!({
+        "name": "mailing",
+        "plan": [{ "id": "only", "tool": "mail_send_note" }],
+        "escalation_policy": { "level": "editor", "contact": "editor@example.org", "triggers": ["failed"] },
+    });
+    post(&http, "/jobs", job).await;
+    let (_, run) = post(&http, "/jobs/mailing/run", json!({})).await;
+    let run = run_in(&http, "mailing", &id(&run), &["failed"]).await;
+    assert_eq!(run["escalations"], json!(["failed"]), "{run}");
+    let told = poll(TEST_TIMEOUT, || async { sink.posted().first().cloned() }).await.expect("a webhook");
+    let text = String::from_utf8_lossy(&told.body).into_owned();
+    assert!(text.contains("job.escalated") && text.contains("editor@example.org"), "{text}");
+}
+
+#[tokio::test]
+async fn manifest_jobs_and_tasks_are_listed_by_persona_and_a_bad_one_harms_only_itself() {
+    let personas = json!({ "Atlas": { "inherit": "shared" }, "Scribe": { "inherit": "shared" } });
+    let home = Home::with_settings(json!({ "personas": personas }), &[]);
+    fs::create_dir_all(home.path("jobs")).unwrap();
+    fs::create_dir_all(home.path("tasks")).unwrap();
+    let policy = json!({ "level": "editor" });
+    let task = json!({
+        "name": "Hash", "summary": "Hashes a text", "required_skills": [], "required_tools": ["demo_hash"],
+        "plan": [{ "id": "hash", "tool": "demo_hash", "arguments": { "text": "${arguments.text}" } }],
+        "acceptance_criteria": ["It is hashed."], "escalation_policy": policy,
+    });
+    let manual = json!({
+        "name": "Check", "summary": "Checks it", "required_skills": [], "required_tools": [],
+        "acceptance_criteria": ["It is checked."], "escalation_policy": policy, "tags": ["human"],
+    });
+    let job = json!({
+        "name": "Digest", "summary": "Hashes and checks", "personas": ["Atlas"], "required_skills": [],
+        "required_tools": ["demo_hash"],
+        "task_graph": [
+            { "task": "Check", "depends_on": ["Hash"] },
+            { "task": "Hash", "metadata": { "arguments": { "text": "a" } } },
+        ],
+        "acceptance_criteria": ["Done."], "escalation_policy": policy,
+    });
+    let broken = json!({ "name": "Broken", "summary": "s" });
+    fs::write(home.path("tasks/tasks.json"), json!([task, manual]).to_string()).unwrap();
+    fs::write(home.path("jobs/jobs.json"), json!([job, broken]).to_string()).unwrap();
+    let gateway = home.start().await;
+    gateway.connected(&["demo"]).await;
+    let http = gateway.http();
+    let registry = http.get_json("/registry").await;
+    assert_eq!(registry["jobs"].as_array().unwrap().len(), 1, "{}", registry["jobs"]);
+    assert_eq!(registry["tasks"].as_array().unwrap().len(), 2);
+    assert_eq!(http.get_json("/jobs?persona=Atlas").await["count"], 1);
+    assert_eq!(http.get_json("/jobs?persona=Scribe").await["jobs"], json!([]));
+    let (status, problem) = patch(&http, "/jobs/Digest", &json!({ "summary": "x" })).await;
+    assert_eq!((status, &problem["code"]), (409, &json!("job.in-manifest")));
+
+    let (status, run) = post(&http, "/jobs/Digest/run", json!({})).await;
+    assert_eq!(status, 202, "{run}");
+    let run = run_in(&http, "Digest", &id(&run), &["waiting"]).await;
+    assert_eq!(run["parts"][0]["outcome"], "succeeded", "{run}");
+    // The second task has no steps: a person completes it.
+    let task = run["parts"][1]["task"].as_str().unwrap_or_else(|| panic!("{run}"));
+    let (status, problem) =
+        post(&http, &format!("/tasks/{task}/transition"), json!({ "target_status": "done" })).await;
+    assert_eq!((status, &problem["code"]), (409, &json!("task.bad-transition")));
+    for state in ["in_progress", "review", "done"] {
+        let body = json!({ "target_status": state });
+        let (status, answer) = post(&http, &format!("/tasks/{task}/transition"), body).await;
+        assert_eq!((status, &answer["status"]), (200, &json!(state)), "{answer}");
+    }
+    run_in(&http, "Digest", &id(&run), &["succeeded"]).await;
+    let found = post(&http, "/tasks/search", json!({ "text": "checks", "status": ["done"] })).await.1;
+    assert_eq!(found["count"], 1, "{found}");
+}
+
+#[tokio::test]
+async fn another_user_sees_neither_the_job_nor_its_runs() {
+    let settings = json!({ "auth": { "mode": "token" } });
+    let home = Home::with_settings(settings, &[]);
+    let tokens = ["ann", "bob"].map(|user| make_token(&home, None, user, &[]).0);
+    let gateway = home.start().await;
+    let [ann, bob] = tokens.map(|token| Http::new(gateway.address).sending(&bearer(&token)));
+    let plan = json!([{ "id": "one", "tool": "demo_hash", "arguments": { "text": "secret" } }]);
+    let (status, job) = post(&ann, "/jobs", json!({ "name": "mine", "plan": plan })).await;
+    assert_eq!((status, &job["owner"]), (201, &json!("ann")), "{job}");
+    assert_eq!(bob.get_json("/jobs").await["count"], 0);
+    for (method, path) in [
+        (::http::Method::GET, "/jobs/mine"),
+        (::http::Method::GET, "/jobs/mine/runs"),
+        (::http::Method::POST, "/jobs/mine/run"),
+        (::http::Method::POST, "/jobs/mine/schedule/pause"),
+    ] {
+        let reply = bob.send(method, path, &[("content-type", "application/json")], "").await;
+        let (status, problem) = (reply.status, reply.json().await);
+        assert_eq!((status, &problem["code"]), (404, &json!("job.unknown")), "{path}: {problem}");
+    }
+    // The same name is free for another user.
+    let (status, _) = post(&bob, "/jobs", json!({ "name": "mine", "plan": plan })).await;
+    assert_eq!(status, 201);
+}
+
+#[tokio::test]
+async fn a_job_of_an_administrator_does_not_use_the_tasks_of_others() {
+    let home = Home::with_settings(json!({ "auth": { "mode": "token" } }), &[]);
+    let (cleo, _) = make_token(&home, None, "cleo", &["--groups", "admin"]);
+    let mut gateway = home.start().await;
+    gateway.headers = bearer(&cleo);
+    gateway.connected(&["demo"]).await;
+    let (ann, _) = make_token(&home, Some(&cleo), "ann", &[]);
+    let [cleo, ann] = [cleo, ann].map(|token| Http::new(gateway.address).sending(&bearer(&token)));
+    let task = |name: &str, step: &str| {
+        let plan = json!([{ "id": step, "tool": "demo_hash", "arguments": { "text": step } }]);
+        json!({ "name": name, "plan": plan })
+    };
+    // The tasks of the other user are newer.
+    for (http, body) in [
+        (&cleo, task("Collect", "own")),
+        (&cleo, task("Review", "own")),
+        (&ann, task("Collect", "foreign")),
+        (&ann, task("Review", "foreign")),
+        (&ann, task("Extra", "foreign")),
+    ] {
+        let (status, answer) = post(http, "/tasks", body).await;
+        assert_eq!(status, 201, "{answer}");
+    }
+    post(&cleo, "/jobs", json!({ "name": "mine", "task_graph": [{ "task": "Collect" }] })).await;
+    let (status, run) = post(&cleo, "/jobs/mine/run", json!({})).await;
+    assert_eq!(status, 202, "{run}");
+    let run = run_in(&cleo, "mine", &id(&run), &["succeeded", "failed"]).await;
+    let steps: Vec<&Value> =
+        run["parts"].as_array().unwrap().iter().flat_map(|part| part["steps"].as_array().unwrap()).collect();
+    assert_eq!((steps.len(), &steps[0]["id"]), (1, &json!("own")), "{run}");
+
+    post(&cleo, "/jobs", json!({ "name": "other", "task_graph": [{ "task": "Extra" }] })).await;
+    let (status, problem) = post(&cleo, "/jobs/other/run", json!({})).await;
+    assert_eq!((status, &problem["code"]), (409, &json!("job.not-ready")), "{problem}");
+
+    // By name, the caller's own task comes first; only it counts as a dependency.
+    assert_eq!(cleo.get_json("/tasks/Collect").await["owner"], "cleo");
+    let cancelled = json!({ "target_status": "cancelled" });
+    let (status, answer) = post(&ann, "/tasks/Review/transition", cancelled).await;
+    assert_eq!((status, &answer["owner"]), (200, &json!("ann")), "{answer}");
+    post(&cleo, "/tasks", json!({ "name": "Publish", "depends_on": ["Review"] })).await;
+    let (status, problem) =
+        post(&cleo, "/tasks/Publish/transition", json!({ "target_status": "ready" })).await;
+    assert_eq!((status, &problem["code"]), (409, &json!("task.dependency-open")), "{problem}");
+}
+
+#[tokio::test]
+async fn a_large_definition_is_refused() {
+    let home = Home::new(&[]);
+    let gateway = home.start().await;
+    let http = gateway.http();
+    let criteria: Vec<String> = (0..100).map(|number| format!("{number} {}", "x".repeat(3_000))).collect();
+    let plan = json!([{ "id": "one", "tool": "demo_hash", "arguments": { "text": "a" } }]);
+    for path in ["/jobs", "/tasks"] {
+        let body = json!({ "name": "large", "plan": plan, "acceptance_criteria": criteria });
+        let (status, problem) = post(&http, path, body).await;
+        assert_eq!((status, &problem["code"]), (400, &json!("job.bad-definition")), "{problem}");
+        assert!(problem.to_string().contains("256 KiB"), "{problem}");
+    }
+}
+
+#[tokio::test]
+async fn a_signed_request_starts_a_job_once() {
+    let ledger = LedgerGateway::start(json!({})).await.ready().await;
+    let http = ledger.gateway.http();
+    let mut job = ledger_job();
+    job["accepts_external_requests"] = true.into();
+    post(&http, "/jobs", job).await;
+    let hook = http.get_json("/jobs/brief?include=webhook").await["webhook"].clone();
+    let (path, key) = (hook["path"].as_str().unwrap(), hook["key"].as_str().unwrap());
+    let body = json!({ "arguments": { "text": "external" } }).to_string();
+    let seconds = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
+    let signed = toolbooth_core::event::signature(key.as_bytes(), seconds, body.as_bytes());
+    let send = async |signed: &str, body: &str| {
+        let headers = [("content-type", "application/json"), ("toolbooth-signature", signed)];
+        let reply = http.send(::http::Method::POST, path, &headers, body.to_owned()).await;
+        (reply.status, reply.json().await)
+    };
+    let old = toolbooth_core::event::signature(key.as_bytes(), seconds - 600, body.as_bytes());
+    for (wrong, text) in [("", body.as_str()), (&old, &body), (&signed, "{}")] {
+        let (status, problem) = send(wrong, text).await;
+        assert_eq!((status, &problem["code"]), (401, &json!("job.bad-signature")), "{problem}");
+    }
+    let (status, run) = send(&signed, &body).await;
+    assert_eq!(status, 202, "{run}");
+    run_in(&http, "brief", run["run"].as_str().unwrap(), &["succeeded"]).await;
+    let (status, _) = send(&signed, &body).await;
+    assert_eq!(status, 401, "a signature works once");
+    assert_eq!(ledger.entries().len(), 1);
+}
+
+#[tokio::test]
+async fn jobs_on_the_command_line() {
+    let home = Home::new(&[]);
+    let plan = json!([{ "id": "one", "tool": "demo_hash", "arguments": { "text": "a" } }]);
+    let file = home.path("job.json");
+    fs::write(&file, json!({ "name": "cli", "plan": plan }).to_string()).unwrap();
+    let gateway = home.start().await;
+    gateway.connected(&["demo"]).await;
+    let created = run(&home, &["jobs", "create", &file.display().to_string()], None);
+    assert!(said(&created).starts_with("Created cli: it is draft."), "{created:?}");
+    let ran = read(&run(&home, &["jobs", "run", "cli", "--json"], None));
+    assert_eq!(ran["status"], "succeeded", "{ran}");
+    let listed = said(&run(&home, &["jobs"], None));
+    assert!(listed.contains("cli") && listed.contains("succeeded"), "{listed}");
+    let refused = run(&home, &["jobs", "schedule", "cli"], None);
+    assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+}
