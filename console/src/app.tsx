@@ -1,16 +1,15 @@
 // The frame around all pages: sign-in, navigation, live data, keyboard.
 
 import { useQueryClient } from '@tanstack/react-query';
-import { Suspense, lazy, useEffect, useRef, useState, useSyncExternalStore } from 'react';
+import { Suspense, lazy, useEffect, useRef, useSyncExternalStore } from 'react';
 import { Link, Redirect, Route, Switch, useLocation } from 'wouter';
-import { ApiError, onUnauthorized } from './api/client';
 import { followEvents } from './api/events';
 import { useLiveData, useMe } from './api/queries';
 import { session } from './api/session';
 import { Overview } from './pages/overview';
 import { SignIn } from './pages/sign-in';
 import { Shell } from './shell';
-import { Empty, Failure, Skeleton } from './ui/basic';
+import { Button, Empty, Failure, Skeleton } from './ui/basic';
 import { Boundary } from './ui/boundary';
 import { Toasts } from './ui/toast';
 
@@ -21,34 +20,44 @@ const SignInCallback = lazy(() => import('./pages/callback'));
 const Activity = lazy(() => import('./pages/activity'));
 const Canvas = lazy(() => import('./pages/canvas'));
 const Cost = lazy(() => import('./pages/cost'));
+const Jobs = lazy(() => import('./pages/jobs'));
 const Settings = lazy(() => import('./pages/settings'));
 
 export function App() {
-  const identity = useSyncExternalStore(session.subscribe, session.get);
-  const client = useQueryClient();
-  const [refused, setRefused] = useState(false);
-  useEffect(() => onUnauthorized(() => setRefused(true)), []);
-  const known = useRef(identity);
-  useEffect(() => {
-    if (known.current === identity) return;
-    // Another identity sees other data.
-    known.current = identity;
-    setRefused(false);
-    void client.resetQueries();
-  }, [identity, client]);
-  const me = useMe();
-  const problem = me.error ? ApiError.of(me.error) : null;
-  if (refused || problem?.status === 401) {
-    return <SignIn rejected={identity.token !== null} />;
-  }
-  if (!me.data) {
+  const { state, mode, ended, error, persona } = useSyncExternalStore(session.subscribe, session.get);
+  useEffect(() => void session.load(), []);
+  if (state === 'out' && mode !== 'header') return <SignIn ended={ended} mode={mode} />;
+  if (state !== 'open') {
     return (
       <div className="center">
-        {problem ? <div className="stack"><Failure error={problem} retry={() => void me.refetch()} /></div> : <Skeleton lines={2} />}
+        {state === 'loading' ? <Skeleton lines={2} /> : <div className="stack"><Failure error={error ?? new Error('Your session has ended.')} retry={() => void session.load()} /></div>}
       </div>
     );
   }
-  return <SignedIn key={`${me.data.user} ${identity.persona ?? ''}`} user={me.data.user} persona={identity.persona} />;
+  return <Identified persona={persona} />;
+}
+
+/** Finds out who the user of the session is. */
+function Identified({ persona }: { persona: string | null }) {
+  const client = useQueryClient();
+  const known = useRef(persona);
+  useEffect(() => {
+    if (known.current === persona) return;
+    // Through a persona other things are visible.
+    known.current = persona;
+    void client.resetQueries();
+  }, [persona, client]);
+  // The next user of this browser must not see the data of this one.
+  useEffect(() => () => client.clear(), [client]);
+  const me = useMe();
+  if (!me.data) {
+    return (
+      <div className="center">
+        {me.error ? <div className="stack"><Failure error={me.error} retry={() => void me.refetch()} />{persona && <Button onClick={() => session.setPersona(null)}>Leave persona {persona}</Button>}</div> : <Skeleton lines={2} />}
+      </div>
+    );
+  }
+  return <SignedIn key={`${me.data.user} ${persona ?? ''}`} user={me.data.user} persona={persona} />;
 }
 
 function SignedIn({ user, persona }: { user: string; persona: string | null }) {
@@ -95,6 +104,7 @@ function Pages() {
         <Route path="/callback/:name">{({ name }) => <SignInCallback server={decoded(name)} />}</Route>
         <Route path="/activity/:tab?/:id?">{({ tab, id }) => <Activity tab={tab} selected={id} />}</Route>
         <Route path="/canvas/:id?">{({ id }) => <Canvas selected={id} />}</Route>
+        <Route path="/jobs/:tab?/:name?/:run?">{({ tab, name, run }) => <Jobs tab={tab} name={name === undefined ? undefined : decoded(name)} run={run} />}</Route>
         <Route path="/cost"><Cost /></Route>
         <Route path="/settings/:section?">{({ section }) => <Settings section={section} />}</Route>
         <Route path="/approvals/:id?">{({ id }) => <Redirect to={id ? `/inbox/${id}` : '/inbox'} />}</Route>

@@ -2,8 +2,9 @@
 
 import { type ReactNode, useEffect, useState, useSyncExternalStore } from 'react';
 import { Link, useLocation } from 'wouter';
+import { ApiError } from './api/client';
 import { stream } from './api/events';
-import { useChanges, useDeadLetters, useHealth, useMe, usePendingApprovals, usePendingSteps, useQuarantine, useServers } from './api/queries';
+import { useChanges, useDeadLetters, useHealth, useMe, usePendingApprovals, usePendingSteps, useQuarantine, useRunning, useServers } from './api/queries';
 import { session } from './api/session';
 import { span } from './lib/format';
 import { consolePath } from './lib/place';
@@ -12,6 +13,7 @@ import { Dialog } from './ui/dialog';
 import { Icon, type IconName } from './ui/icons';
 import { Palette, ShortcutHelp, useShortcuts } from './ui/palette';
 import { type Theme, setTheme, useTheme } from './ui/theme';
+import { toast } from './ui/toast';
 
 export interface Page {
   path: string;
@@ -30,6 +32,7 @@ export const PAGES: Page[] = [
   { path: '/servers', label: 'Servers', icon: 'servers', letter: 's', main: true },
   { path: '/activity', label: 'Activity', icon: 'activity', letter: 'a', main: false },
   { path: '/canvas', label: 'Canvas', icon: 'files', letter: 'c', main: false },
+  { path: '/jobs', label: 'Jobs', icon: 'clock', letter: 'j', main: false },
   { path: '/cost', label: 'Context cost', icon: 'cost', letter: 'x', main: false },
   { path: '/settings', label: 'Settings', icon: 'settings', letter: ',', main: false },
 ];
@@ -45,8 +48,10 @@ export function useWaiting(): number {
   const quarantine = useQuarantine(admin);
   const steps = usePendingSteps();
   const mine = calls.data?.approvals.filter((call) => call.yours).length ?? 0;
+  const running = useRunning();
+  const questions = running.data?.calls.filter((call) => call.question).length ?? 0;
   const plans = new Set(steps.data?.approvals.map((step) => step.plan?.id)).size;
-  return mine + plans + (admin ? (changes.data?.tools.length ?? 0) + (quarantine.data?.tools.length ?? 0) : 0);
+  return mine + questions + plans + (admin ? (changes.data?.tools.length ?? 0) + (quarantine.data?.tools.length ?? 0) : 0);
 }
 
 export function Shell({ children }: { children: ReactNode }) {
@@ -153,7 +158,7 @@ function Account() {
         <span className="clip grow" title={me.data?.user}>{me.data?.user}</span>
         {me.data?.admin && <span className="tag">admin</span>}
       </div>
-      {identity.token && <button type="button" className="nav-button" onClick={session.signOut}><Icon name="cross" />Sign out</button>}
+      {(identity.mode === 'token' || identity.mode === 'jwt') && <button type="button" className="nav-button" onClick={() => void session.signOut().catch((error: unknown) => toast(ApiError.of(error).message))}><Icon name="cross" />Sign out</button>}
     </div>
   );
 }

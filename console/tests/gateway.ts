@@ -51,8 +51,20 @@ require_approval = ["create_record"]
 command = ["${process.execPath}", "${resolve('tests/hostile-server.mjs')}", "HOME_FOLDER"]
 require_approval = ["send_mail"]
 
+[servers.inn]
+command = ["${process.execPath}", "${resolve('tests/ask-server.mjs')}"]
+
+[servers.keyed]
+url = "http://127.0.0.1:9/keyed"
+auth_type = "api_key"
+auth_header = "X-Shop-Key"
+
 [servers.tracker]
 url = "http://127.0.0.1:9/mcp"
+
+[prompts.weekly]
+description = "Writes the report."
+text = "Write the report of the week."
 
 [personas.reader]
 description = "Only reading"

@@ -3,7 +3,7 @@
 import AxeBuilder from '@axe-core/playwright';
 import { expect, startGateway, test, watch, SERVERS, type Gateway } from './gateway';
 
-const PAGES = ['', 'inbox', 'tools', 'tools/t/demo_hash', 'servers', 'servers/demo', 'activity', 'activity/audit', 'activity/dead', 'canvas', 'cost', 'settings', 'settings/tokens', 'settings/personas', 'settings/configuration'];
+const PAGES = ['', 'inbox', 'tools', 'tools/t/demo_hash', 'servers', 'servers/demo', 'activity', 'activity/events', 'activity/audit', 'activity/dead', 'canvas', 'jobs', 'jobs/tasks', 'jobs/skills', 'jobs/prompts', 'cost', 'settings', 'settings/keys', 'settings/tokens', 'settings/approvals', 'settings/personas', 'settings/configuration'];
 
 for (const [theme, width] of [['light', 1280], ['dark', 390]] as const) {
   test(`no serious accessibility problem, ${theme}, ${width} px`, async ({ browser, gateway }) => {
@@ -58,7 +58,7 @@ test('the console is served with safe headers, and only for reading', async ({ g
   expect((await fetch(gateway.console, { headers: { origin: 'http://evil.example' } })).status).toBe(403);
 });
 
-test('with tokens, the console asks for one and keeps it for the tab', async ({ browser }) => {
+test('with tokens, the console exchanges one for a session that scripts cannot read', async ({ browser }) => {
   const gateway = (await startGateway(`[auth]\nmode = "token"\n[groups]\nadmin = ["ann"]\n${SERVERS}`)) as Gateway & { remove(): Promise<void> };
   try {
     const made = JSON.parse(gateway.cli('tokens', 'create', '--user', 'ann', '--groups', 'admin', '--json')) as { token: string };
@@ -77,13 +77,28 @@ test('with tokens, the console asks for one and keeps it for the tab', async ({ 
     await expect(page.getByText('Live', { exact: true })).toBeVisible();
     await page.reload();
     await expect(page.getByRole('heading', { name: 'Inbox' })).toBeVisible();
-    expect(await context.cookies()).toEqual([]);
-    expect(await page.evaluate(() => JSON.stringify(localStorage))).not.toContain(made.token);
+    const [cookie, ...more] = await context.cookies();
+    expect(more).toEqual([]);
+    expect(cookie).toMatchObject({ httpOnly: true, sameSite: 'Strict', path: '/' });
+    expect(cookie?.value).not.toContain(made.token);
+    const stored = await page.evaluate(() => JSON.stringify([{ ...localStorage }, { ...sessionStorage }, document.cookie]));
+    expect(stored).not.toContain(made.token);
+    expect(stored).not.toContain(cookie?.value);
+    // A call from the page works; the same request without the CSRF token does not.
+    await page.goto(`${gateway.console}tools/t/demo_hash`);
+    await page.getByLabel(/^text/).fill('hello');
+    await page.getByRole('button', { name: 'Call', exact: true }).click();
+    await expect(page.getByText('2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824').first()).toBeVisible();
+    const forged = await page.evaluate(async () => (await fetch('/tools/demo_hash/call', { method: 'POST', headers: { 'content-type': 'application/json' }, body: '{"arguments":{"text":"x"}}' })).status);
+    expect(forged).toBe(403);
+    // Other tabs share the session, also when it ends.
     const other = await context.newPage();
     await other.goto(gateway.console);
-    await expect(other.getByRole('heading', { name: 'Sign in to Toolbooth' })).toBeVisible();
+    await expect(other.getByRole('heading', { name: 'Overview' })).toBeVisible();
     await page.getByRole('button', { name: 'Sign out' }).click();
     await expect(page.getByRole('heading', { name: 'Sign in to Toolbooth' })).toBeVisible();
+    await expect(other.getByRole('heading', { name: 'Sign in to Toolbooth' })).toBeVisible();
+    await expect(other.getByText('Your session has ended.')).toBeVisible();
     expect(misdeeds).toEqual([]);
     await context.close();
   } finally {

@@ -1,11 +1,13 @@
 // Pictures of every page, for people to look at:  npm run shots   (written to shots/)
 
-import { expect, startGateway, test, type Gateway } from './gateway';
+import { SERVERS, expect, startGateway, test, type Gateway } from './gateway';
 import type { Page } from '@playwright/test';
+import { addWork } from './work';
 
 const PAGES: Record<string, string> = {
   overview: '', inbox: 'inbox', tools: 'tools?q=file', tool: 'tools/t/demo_hash', servers: 'servers', server: 'servers/hostile', down: 'servers/tracker',
-  events: 'activity', audit: 'activity/audit', 'dead-letters': 'activity/dead', canvas: 'canvas', cost: 'cost', settings: 'settings',
+  calls: 'activity', events: 'activity/events', audit: 'activity/audit', 'dead-letters': 'activity/dead', canvas: 'canvas', cost: 'cost', settings: 'settings',
+  jobs: 'jobs', job: 'jobs/jobs/nightly-hash', skill: 'jobs/skills/fingerprint', tasks: 'jobs/tasks', skills: 'jobs/skills', prompts: 'jobs/prompts', keys: 'settings/keys',
   tokens: 'settings/tokens', consents: 'settings/approvals', 'see-as': 'settings/personas', configuration: 'settings/configuration',
 };
 const VIEWS = [[1280, 'light'], [1280, 'dark'], [390, 'light'], [390, 'dark']] as const;
@@ -15,14 +17,23 @@ async function shoot(page: Page, name: string) {
   await page.screenshot({ path: `shots/${name}.png`, fullPage: true });
 }
 
-test('every page with data @shots', async ({ browser, gateway }) => {
-  test.setTimeout(300_000);
+/** Calls, files, a failure, held calls, a question, a skill, a job and a task. */
+async function fill(gateway: Gateway) {
   for (const text of ['hello', 'world']) await gateway.call('demo_hash', { text });
   await gateway.call('files_make_report', { title: 'Third quarter' });
   await gateway.call('hostile_return_files', {});
   await gateway.call('hostile_crash', {});
   await gateway.call('hostile_send_mail', { to: 'bo@example.org', body: 'The report is ready.', copies: ['ann@example.org'] });
   await gateway.call('identity_create_record', { title: 'Visit' });
+  await gateway.call('inn_ask_guest', {});
+  void gateway.call('inn_work_slowly', { seconds: 600 }).catch(() => undefined);
+  await addWork(gateway);
+  await gateway.api('POST', '/jobs/nightly-hash/run', {});
+}
+
+test('every page with data @shots', async ({ browser, gateway }) => {
+  test.setTimeout(300_000);
+  await fill(gateway);
   for (const [width, colorScheme] of VIEWS) {
     const context = await browser.newContext({ viewport: { width, height: width > 500 ? 800 : 844 }, colorScheme });
     const page = await context.newPage();
@@ -35,11 +46,49 @@ test('every page with data @shots', async ({ browser, gateway }) => {
     await page.getByRole('button', { name: 'Call', exact: true }).click();
     await expect(page.locator('iframe')).toBeVisible();
     await shoot(page, `result-${width}-${colorScheme}`);
+    await page.goto(`${gateway.console}tools/t/inn_show_board`);
+    await page.getByLabel(/^day/).fill('Friday');
+    await page.getByRole('button', { name: 'Call', exact: true }).click();
+    await expect(page.frameLocator('iframe').getByText('two guests')).toBeVisible();
+    await shoot(page, `app-${width}-${colorScheme}`);
+    await page.goto(`${gateway.console}activity`);
+    await page.getByRole('button', { name: /hostile\.crash/ }).first().click();
+    await shoot(page, `call-${width}-${colorScheme}`);
     await page.route('**/servers', (route) => route.fulfill({ status: 500, contentType: 'application/problem+json', body: JSON.stringify({ title: 'the store `main.db` cannot be read', code: 'store.failed', hint: 'check the disk' }) }));
     await page.goto(gateway.console);
     await shoot(page, `error-${width}-${colorScheme}`);
     await context.close();
   }
+});
+
+/** The servers of the tests under names that readers of the guide understand. */
+const guideServers = () =>
+  SERVERS.split(/\n(?=\[)/).filter((section) => !/^\[servers\.(hostile|keyed)\]/.test(section)).join('\n').replace('[servers.inn]', '[servers.booking]');
+
+test('pictures of the guide @shots', async ({ browser }) => {
+  // They contain times, so they are only made on request: GUIDE=1 npm run shots
+  test.skip(!process.env.GUIDE);
+  const gateway = (await startGateway(guideServers())) as Gateway & { remove(): Promise<void> };
+  await expect.poll(async () => JSON.stringify((await gateway.api('GET', '/servers')).body)).toMatch(/"booking","state":"connected"/);
+  for (const text of ['hello', 'world']) await gateway.call('demo_hash', { text });
+  await gateway.call('files_make_report', { title: 'Third quarter' });
+  await gateway.call('demo_flaky', {});
+  await gateway.call('identity_create_record', { title: 'Visit of the auditors' });
+  await addWork(gateway);
+  await gateway.api('POST', '/jobs/nightly-hash/transition', { target_status: 'scheduled' });
+  await gateway.api('POST', '/jobs/nightly-hash/run', {});
+  const context = await browser.newContext({ viewport: { width: 1280, height: 820 }, colorScheme: 'light' });
+  const page = await context.newPage();
+  const pictures = { overview: '', inbox: 'inbox', job: 'jobs/jobs/nightly-hash' };
+  for (const [name, path] of Object.entries(pictures)) {
+    await page.goto(gateway.console + path);
+    if (name === 'inbox') await page.getByLabel(/^title/).fill('Visit of the auditors on Friday');
+    await page.waitForTimeout(700);
+    await expect(page.locator('[aria-busy="true"]')).toHaveCount(0);
+    await page.screenshot({ path: `../docs/guide/images/console-${name}.png` });
+  }
+  await context.close();
+  await gateway.remove();
 });
 
 test('a new gateway, and sign-in @shots', async ({ browser }) => {

@@ -3,10 +3,10 @@
 import { parseJson } from '../lib/json';
 import { gatewayPath } from '../lib/place';
 import type { components, paths } from './schema';
-import { identity } from './session';
+import { identity, session } from './session';
 
 export type Schemas = components['schemas'];
-type Method = 'get' | 'post' | 'delete';
+type Method = 'get' | 'post' | 'put' | 'delete';
 type PathsWith<M extends Method> = { [P in keyof paths]: paths[P] extends { [K in M]: object } ? P : never }[keyof paths];
 type Operation<P extends keyof paths, M extends Method> = paths[P] extends { [K in M]: infer O } ? O : never;
 type QueryOf<O> = O extends { parameters: { query?: infer Q } } ? Q : never;
@@ -32,15 +32,8 @@ export class ApiError extends Error {
   static of(error: unknown): ApiError {
     if (error instanceof ApiError) return error;
     const message = error instanceof Error ? error.message : String(error);
-    return new ApiError(0, 'console.error', message, null);
+    return new ApiError(0, 'console.error', message, (error as { hint?: string | null } | null)?.hint ?? null);
   }
-}
-
-const unauthorized = new Set<() => void>();
-/** Calls the listener when the gateway does not accept the credential. */
-export function onUnauthorized(listener: () => void): () => void {
-  unauthorized.add(listener);
-  return () => unauthorized.delete(listener);
 }
 
 export interface RequestOptions {
@@ -68,6 +61,17 @@ export function urlOf(path: string, options: Pick<RequestOptions, 'params' | 'qu
 
 /** Sends a request; throws an [`ApiError`] unless it succeeded. */
 export async function send(method: string, path: string, options: RequestOptions = {}): Promise<Response> {
+  try {
+    return await sendOnce(method, path, options);
+  } catch (error) {
+    if (!(error instanceof ApiError) || error.code !== 'auth.csrf') throw error;
+    // Another tab has signed in again. The request was refused before it did anything.
+    await session.load();
+    return sendOnce(method, path, options);
+  }
+}
+
+async function sendOnce(method: string, path: string, options: RequestOptions): Promise<Response> {
   const headers: Record<string, string> = { accept: 'application/json', ...identity(), ...options.headers };
   const init: RequestInit = { method, headers, credentials: 'same-origin', cache: 'no-store' };
   if (options.signal) init.signal = options.signal;
@@ -87,7 +91,7 @@ export async function send(method: string, path: string, options: RequestOptions
     throw new ApiError(0, 'console.unreachable', 'The gateway does not answer.', 'Check that `toolbooth serve` is running.');
   }
   if (response.ok) return response;
-  if (response.status === 401) unauthorized.forEach((listener) => listener());
+  if (response.status === 401) void session.lost();
   throw await problemOf(response);
 }
 
@@ -115,12 +119,20 @@ async function request<A>(method: string, path: string, options: RequestOptions)
   return (text ? parseJson(text) : null) as A;
 }
 
+/** The answer of a path that is written out, for paths that not every gateway has. */
+export function fetchJson<A>(method: string, path: string, options: RequestOptions = {}): Promise<A> {
+  return request<A>(method, path, options);
+}
+
 export const api = {
   get<P extends PathsWith<'get'>>(path: P, options: TypedOptions<Operation<P, 'get'>> = {}) {
     return request<AnswerOf<Operation<P, 'get'>>>('GET', path, options as RequestOptions);
   },
   post<P extends PathsWith<'post'>>(path: P, options: TypedOptions<Operation<P, 'post'>> = {}) {
     return request<AnswerOf<Operation<P, 'post'>>>('POST', path, options as RequestOptions);
+  },
+  put<P extends PathsWith<'put'>>(path: P, options: TypedOptions<Operation<P, 'put'>> = {}) {
+    return request<AnswerOf<Operation<P, 'put'>>>('PUT', path, options as RequestOptions);
   },
   delete<P extends PathsWith<'delete'>>(path: P, options: TypedOptions<Operation<P, 'delete'>> = {}) {
     return request<AnswerOf<Operation<P, 'delete'>>>('DELETE', path, options as RequestOptions);

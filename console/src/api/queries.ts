@@ -2,7 +2,7 @@
 
 import { QueryClient, useInfiniteQuery, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useEffect } from 'react';
-import { ApiError, api, type Schemas } from './client';
+import { ApiError, api, fetchJson, type Schemas } from './client';
 import { type GatewayEvent, stream } from './events';
 
 export type Server = Schemas['ServerView'];
@@ -60,6 +60,36 @@ export const useApproval = (id: string) =>
     // An approved call runs at once or later; its end is not an event of its own.
     refetchInterval: ({ state }) => (state.data?.state === 'approved' ? 700 : false),
   });
+export interface ServerQuestion {
+  server?: string;
+  message: string;
+  schema: unknown;
+}
+/** A call over REST that has not ended. */
+export interface RunningCall {
+  id: string;
+  user: string;
+  tool: string;
+  at_ms: number;
+  state: 'running' | 'asks';
+  question?: ServerQuestion;
+}
+export const useRunning = () =>
+  useQuery({
+    queryKey: ['running'],
+    queryFn: ({ signal }) => fetchJson<{ calls: RunningCall[] }>('GET', '/calls/running', { signal }),
+    // A question is not an event, so running calls are looked at again.
+    refetchInterval: ({ state }) => (state.data && state.data.calls.length > 0 ? 2500 : false),
+  });
+export const cancelCall = (id: string) => fetchJson<unknown>('POST', '/calls/{id}/cancel', { params: { id } });
+export interface Setting {
+  key: string;
+  value?: unknown;
+  origin: string;
+  overrides: { origin: string; value: unknown }[];
+}
+export const useSettings = () =>
+  useQuery({ queryKey: ['config'], queryFn: ({ signal }) => fetchJson<{ settings: Setting[] }>('GET', '/config', { signal }) });
 export const usePlans = () => useQuery({ queryKey: ['plans'], queryFn: ({ signal }) => api.get('/plans', { signal }) });
 export const usePlan = (id: string) =>
   useQuery({ queryKey: ['plans', id], queryFn: ({ signal }) => api.get('/plans/{id}', { params: { id }, signal }) });
@@ -157,13 +187,17 @@ export const useApiPaths = () =>
 /** Which data an event of a type makes out of date. */
 const OUTDATED: [prefix: string, keys: string[]][] = [
   ['server.', ['servers', 'ready', 'events']],
-  ['catalog.', ['servers', 'tools', 'search', 'stats', 'exposure', 'changes', 'quarantine', 'lint']],
-  ['tool.result', ['ready', 'audit', 'files', 'events']],
+  ['catalog.', ['servers', 'tools', 'search', 'stats', 'exposure', 'changes', 'quarantine', 'lint', 'skills', 'prompts']],
+  ['tool.call', ['running']],
+  ['tool.result', ['ready', 'audit', 'files', 'events', 'running']],
   ['tool.changed', ['tools', 'changes', 'diff', 'quarantine']],
   ['call.', ['approvals', 'plans', 'audit', 'events']],
   ['plan.', ['plans', 'approvals', 'audit', 'events']],
   ['dead_letter.', ['dead-letters', 'events']],
-  ['config.', ['ready', 'servers']],
+  ['job.', ['jobs', 'tasks', 'approvals', 'events']],
+  ['task.', ['tasks', 'jobs']],
+  ['skill.', ['skills', 'prompts', 'events']],
+  ['config.', ['ready', 'servers', 'config']],
   ['request.refused', ['audit', 'events']],
 ];
 /** Calls may end thousands of times a second; questions to a person must appear at once. */

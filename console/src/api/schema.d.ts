@@ -140,6 +140,47 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/files/download/{id}/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Returns the content of a file by a temporary URL that ends in the file's name. The name is for the tool that fetches
+         *     the file; only the id and the token decide.
+         */
+        get: operations["files_download_named"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/job-requests/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Starts a job that accepts external requests.
+         * @description The header `Toolbooth-Signature: t=SECONDS,v1=HEX` holds the HMAC-SHA256 of the seconds, a dot and the body, with the
+         *     job's key. A signature is valid for five minutes and works once.
+         */
+        post: operations["job_requests_start"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/me": {
         parameters: {
             query?: never;
@@ -191,6 +232,25 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/servers/{name}/key": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Shows whether the caller has given a key to a server. The key itself cannot be read. */
+        get: operations["user_keys_show"];
+        /** Sets the caller's key for a server, or replaces it. The caller's calls use it at once; those of other callers do not. */
+        put: operations["user_keys_set"];
+        post?: never;
+        /** Deletes the caller's key for a server and closes the connections that use it. */
+        delete: operations["user_keys_delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/tools": {
         parameters: {
             query?: never;
@@ -218,7 +278,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Searches the tools that the caller may use. */
+        /**
+         * Searches the tools that the caller may use.
+         * @description Without a query, it shows the tool called `search`, if there is one.
+         */
         get: operations["tools_search"];
         put?: never;
         post?: never;
@@ -310,9 +373,128 @@ export interface paths {
         put?: never;
         /**
          * Calls a tool.
-         * @description A result with `isError` is returned with status 200. A call that waits for an approval is answered with 202.
+         * @description A result with `isError` is returned with status 200. A call that waits for an approval is answered with 202, and
+         *     so is a call whose server asks a question: `POST /calls/{id}/answer` answers it.
          */
         post: operations["calls_call"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/calls/batch": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Makes several calls, one after the other.
+         * @description Each is an ordinary call: a call that fails or is held does not affect the others. Questions of servers are
+         *     refused. If the client disconnects, the calls that have not begun are not made.
+         */
+        post: operations["calls_batch"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/calls/{id}/answer": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Answers the question of a call's server.
+         * @description The answer is that of the call: its result, or 202 with the next question.
+         */
+        post: operations["calls_answer"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/calls": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Lists finished calls, newest first: the caller's own, or those of all users for an administrator.
+         * @description Calls are recorded in the audit log, so `audit.calls` and the retention of the log apply to them.
+         */
+        get: operations["calls_list"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/calls/running": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Lists calls over REST that have not ended: the caller's own, or those of all users for an administrator.
+         * @description A call whose server asks a question is listed with the question. Calls of MCP clients are not listed.
+         */
+        get: operations["calls_running"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/calls/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Shows the record of a call. */
+        get: operations["calls_show"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/calls/{id}/cancel": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Cancels a call over REST: the caller's own, or one of any user for an administrator.
+         * @description The request that made the call is answered with `call.cancelled`.
+         */
+        post: operations["calls_cancel"];
         delete?: never;
         options?: never;
         head?: never;
@@ -347,6 +529,148 @@ export interface paths {
         get: operations["registry_personas"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/prompts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Lists the prompts of servers, of the operator and of skills. */
+        get: operations["prompts_list"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/prompts/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Fills in a prompt. Questions of its server are refused. */
+        post: operations["prompts_get"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/resources/read": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Reads a resource that the caller may use. Questions of its server are refused. */
+        post: operations["resources_read"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/skills": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Lists the skills that the caller may see. */
+        get: operations["skills_list"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/skills/changes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Lists the latest changes of skills.
+         * @description Without a query, it shows the skill called `changes`, if there is one.
+         */
+        get: operations["skills_changes"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/skills/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Shows a skill. */
+        get: operations["skills_show"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/skills/{name}/validate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Checks whether the caller has the tools and capabilities that a skill needs. Nothing is run. */
+        post: operations["skills_validate"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/skills/{name}/run": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Runs the plan of a skill: the same as a call of its tool.
+         * @description Each step is a call of its own, with the caller's rights. A run in which a step failed is a result with `isError`.
+         */
+        post: operations["skills_run"];
         delete?: never;
         options?: never;
         head?: never;
@@ -594,6 +918,285 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/jobs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Lists the jobs that the caller may see. */
+        get: operations["jobs_list"];
+        put?: never;
+        /** Creates a job that belongs to the caller, as a draft. */
+        post: operations["jobs_create"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/jobs/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Shows a job. */
+        get: operations["jobs_show"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        /** Changes the definition of a job that a request created. */
+        patch: operations["jobs_patch"];
+        trace?: never;
+    };
+    "/jobs/{name}/transition": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Changes the state of a job: schedules it, runs it, or ends it. */
+        post: operations["jobs_transition"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/jobs/{name}/schedule/pause": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Pauses the schedule of a job. A run that has started continues. */
+        post: operations["jobs_pause"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/jobs/{name}/schedule/resume": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Resumes the schedule of a job. Times that passed while it was paused are skipped. */
+        post: operations["jobs_resume"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/jobs/{name}/run": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Starts a run of a job now, as the job's owner. */
+        post: operations["jobs_run"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/jobs/{name}/rerun": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Runs a job again, also one that has ended. Without arguments, those of the last run are used. */
+        post: operations["jobs_rerun"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/jobs/{name}/events": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Streams the events of a job as they happen.
+         * @description A stream of server-sent events that stays open.
+         */
+        get: operations["jobs_follow"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/jobs/{name}/runs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Lists the runs of a job, newest first. */
+        get: operations["job_runs_list"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/jobs/{name}/runs/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Shows a run of a job. */
+        get: operations["job_runs_show"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/jobs/{name}/runs/{id}/decide": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Continues a held run after a person's decision about its interrupted or failed steps. */
+        post: operations["job_runs_decide"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/jobs/{name}/runs/{id}/criteria": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Records whether a run meets an acceptance criterion. */
+        post: operations["job_runs_confirm"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/tasks": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Lists the tasks that the caller may see. */
+        get: operations["tasks_list"];
+        put?: never;
+        /** Creates a task that belongs to the caller, as a draft. */
+        post: operations["tasks_create"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/tasks/search": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Searches the tasks that the caller may see. */
+        post: operations["tasks_search"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/tasks/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Shows a task. */
+        get: operations["tasks_show"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        /** Changes the definition of a task that a request created. */
+        patch: operations["tasks_patch"];
+        trace?: never;
+    };
+    "/tasks/{id}/transition": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Changes the state of a task. */
+        post: operations["tasks_transition"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/files": {
         parameters: {
             query?: never;
@@ -639,6 +1242,26 @@ export interface paths {
         };
         /** Returns the content of a file, whole or in part (`Range`). */
         get: operations["files_content"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/files/{id}/frame": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Returns the content of a file for a frame of the console. HTML runs in a sandbox with an origin of its own; other
+         *     files are delivered like their content.
+         */
+        get: operations["files_frame"];
         put?: never;
         post?: never;
         delete?: never;
@@ -930,6 +1553,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/config": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Lists the settings that are set, with their origins. Administrators only. Secrets are masked. */
+        get: operations["configuration_settings"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/manifests": {
         parameters: {
             query?: never;
@@ -1026,6 +1666,17 @@ export interface components {
             hint?: string | null;
             message: string;
         };
+        /** @description A run that an external request started. */
+        ExternalRunView: {
+            /** @description The id of the run. */
+            run: string;
+            status: string;
+        };
+        /** @description The body of a run. */
+        JobRunBody: {
+            /** @description The values of `${arguments.NAME}` in the steps. */
+            arguments?: Record<string, never> | null;
+        };
         /** @description The groups of a caller. */
         GroupsView: string | string[];
         /** @description The caller, as the gateway identified them. */
@@ -1060,6 +1711,8 @@ export interface components {
             author?: string | null;
             /** @description The fault code. */
             code?: string | null;
+            /** @description The compliance level of its data. */
+            compliance_level?: string | null;
             /** @description The purpose of the server. */
             description?: string | null;
             /** @description The protocol era of the server. */
@@ -1070,6 +1723,7 @@ export interface components {
             hint?: string | null;
             /** @description The name of the server. */
             name: string;
+            own_key?: components["schemas"]["UserKeyView"] | null;
             /** @description Number of prompts. */
             prompts: number;
             /** @description The reason of an error state. */
@@ -1100,6 +1754,26 @@ export interface components {
             tools: number;
             /** @description The transport: `stdio`, `http` and so on. */
             transport?: string | null;
+        };
+        /** @description The caller's key for a server, without the key. */
+        UserKeyView: {
+            /** @description Whether the server refused it. */
+            refused?: boolean | null;
+            /** @description Whether the caller has given one. */
+            set: boolean;
+            /**
+             * Format: int64
+             * @description When it was given, in milliseconds since 1970.
+             */
+            set_at_ms?: number | null;
+        };
+        /** @description The body of a request to set a key. */
+        UserKeyBody: {
+            /**
+             * @description The key: ASCII characters without spaces.
+             * @example k-1234567890
+             */
+            key: string;
         };
         /** @description The credentials that a tool needs, without their values. */
         AuthView: {
@@ -1144,8 +1818,13 @@ export interface components {
         };
         /** @description The rules for calls of a tool. */
         TermsView: {
-            /** @description Whether calls may run concurrently. */
+            /**
+             * @description Whether a file confirms that calls may run concurrently. Calls of a tool without this setting do so too; see
+             *     `one_at_a_time`.
+             */
             allow_parallel: boolean;
+            /** @description Whether the gateway asks for consent before the first use; absent if not. */
+            asks_consent?: boolean;
             auth?: components["schemas"]["AuthView"] | null;
             /** @description The scopes that its credentials need. */
             auth_scopes: string[];
@@ -1164,15 +1843,19 @@ export interface components {
             effect: Record<string, never>;
             /** @description Whether calls carry an idempotency key. */
             idempotency_key: boolean;
+            /** @description Whether the gateway makes one call at a time; absent if not. */
+            one_at_a_time?: boolean;
             /** @description The manifest that defines it; for administrators. */
             origin?: string | null;
+            /** @description The persona that owns it; absent if it is shared. */
+            persona?: string | null;
             /** @description The personas that may use it. */
             persona_allowlist?: string[] | null;
             /** @description Its providers in order of preference, with their states; only in the full view. */
             providers?: Record<string, never>[] | null;
             /** @description Whether every call needs an approval. */
             requires_approval: boolean;
-            /** @description Whether the first use needs a person's consent. */
+            /** @description Whether the first use needs a person's consent. The client may be the one to ask; see `asks_consent`. */
             requires_consent: boolean;
             /** @description The operator's rating of how dangerous it is. */
             safety_level?: string | null;
@@ -1202,7 +1885,7 @@ export interface components {
             changed?: components["schemas"]["ChangedView"] | null;
             /** @description The whole definition that clients see; only in the full view. */
             definition?: Record<string, never> | null;
-            /** @description The description of the tool. */
+            /** @description The description of the tool; in the summary view, its start. */
             description?: string | null;
             /** @description Outcomes of recent calls; absent if it was never called. */
             health?: Record<string, never> | null;
@@ -1228,18 +1911,20 @@ export interface components {
             /** @description The server's own name for it. */
             tool: string;
         };
-        /** @description A tool that matches. */
+        /** @description A tool or skill that matches. */
         HitView: {
             /** @description The description of the tool. */
             description?: string | null;
             /** @description The canonical id. */
             id: string;
+            /** @description `tool` or `skill`. A skill with a plan is a tool and can be called by its name. */
+            kind: string;
             /**
              * @description Where the words were found: `name`, `server`, `description`, `parameters`, `values`, `about`. Empty if only the
              *     meaning matches.
              */
             matched: string[];
-            /** @description The name of the tool for clients. */
+            /** @description The name of the tool for clients, or of a skill without a plan. */
             name: string;
             /**
              * Format: float
@@ -1248,6 +1933,8 @@ export interface components {
             score: number;
             /** @description The server of the tool. */
             server: string;
+            /** @description The URI of the instructions, for a skill. */
+            uri?: string | null;
         };
         /** @description A relevant server that has a problem. */
         NoteView: {
@@ -1373,6 +2060,8 @@ export interface components {
             /** @description The server's own name for it. */
             tool: string;
         };
+        /** @description The answer to a call. */
+        CallAnswerView: components["schemas"]["CallView"] | components["schemas"]["HeldView"] | components["schemas"]["QuestionView"];
         /** @description The body of a call. */
         CallBody: {
             /** @description The arguments of the tool. */
@@ -1381,6 +2070,11 @@ export interface components {
             persona?: string | null;
             /** @description The session that the call belongs to. */
             session?: string | null;
+            /**
+             * Format: u-int64
+             * @description The deadline of the call in milliseconds, instead of the tool's own. `limits.max_call_seconds` bounds it.
+             */
+            timeout_ms?: number | null;
             /**
              * Format: u-int64
              * @description How many seconds to wait for an approval, if the call needs one.
@@ -1394,6 +2088,8 @@ export interface components {
              * @description The number of attempts, if more than one.
              */
             attempts?: number | null;
+            /** @description The id of the call; `GET /calls/{id}` shows its record. */
+            call: string;
             /** @description The provider that served the call, if the tool has providers. */
             provider?: string | null;
             /** @description The tool's result, as its server returned it. */
@@ -1410,6 +2106,304 @@ export interface components {
             /** @description What to do next. */
             message: string;
         };
+        /** @description A call whose server asks the caller a question. */
+        QuestionView: {
+            /** @description The id of the call: `POST /calls/{id}/answer` answers the question. */
+            call: string;
+            /** @description Always `question`. */
+            kind: string;
+            /** @description What to do next. */
+            message: string;
+            question: components["schemas"]["ServerQuestionView"];
+        };
+        /** @description The question of a server. */
+        ServerQuestionView: {
+            /** @description The question, as the server wrote it. */
+            message: string;
+            /** @description The JSON Schema of the answer's `content`. */
+            schema: Record<string, never>;
+            /** @description The server that asks. */
+            server?: string | null;
+        };
+        /** @description Several calls. */
+        BatchBody: {
+            /** @description The calls, which are made one after the other. */
+            calls: components["schemas"]["BatchCall"][];
+        };
+        /** @description One call of a batch. */
+        BatchCall: {
+            /** @description The arguments of the tool. */
+            arguments?: Record<string, never> | null;
+            /** @description The persona for the call, if the headers name none. */
+            persona?: string | null;
+            /** @description The session that the call belongs to. */
+            session?: string | null;
+            /**
+             * Format: u-int64
+             * @description The deadline of the call in milliseconds, instead of the tool's own.
+             */
+            timeout_ms?: number | null;
+            /** @description Any name of the tool. */
+            tool: string;
+            /**
+             * Format: u-int64
+             * @description How many seconds to wait for an approval, if the call needs one. 0 by default.
+             */
+            wait?: number | null;
+        };
+        /** @description The outcome of one call of a batch. */
+        BatchEntryView: components["schemas"]["CallAnswerView"] | {
+            /** @description The problem document that a single call would be answered with. */
+            problem: components["schemas"]["ProblemView"];
+        };
+        /** @description The outcomes of a batch. */
+        BatchView: {
+            /** @description One outcome for each call, in the order of the calls. */
+            results: components["schemas"]["BatchEntryView"][];
+        };
+        /** @description A problem document (RFC 9457): what went wrong, who can fix it, and what to do next. */
+        ProblemView: {
+            /** @description Who can fix it: `caller`, `gateway` or `upstream`. */
+            blame: string;
+            /**
+             * @description The fault code. Codes are stable; `toolbooth explain CODE` describes them.
+             * @example tool.unknown
+             */
+            code: string;
+            /** @description What to try next. */
+            hint?: string | null;
+            /**
+             * Format: u-int16
+             * @description The HTTP status code.
+             */
+            status: number;
+            /** @description One sentence for people. */
+            title: string;
+            /**
+             * @description A URN with the fault code.
+             * @example urn:toolbooth:fault:tool.unknown
+             */
+            type: string;
+        };
+        /** @description The answer to a question. */
+        AnswerBody: {
+            action: components["schemas"]["QuestionAction"];
+            /** @description The fields of the form, if it is accepted. */
+            content?: Record<string, never> | null;
+        };
+        /**
+         * @description What the caller does with a question.
+         * @enum {string}
+         */
+        QuestionAction: "accept" | "decline" | "cancel";
+        /** @description One attempt to serve a call. */
+        CallAttemptView: {
+            /** @description The code of the failure. */
+            code?: string | null;
+            /** Format: u-int64 */
+            duration_ms: number;
+            /** @description `done`, or how it failed. */
+            outcome: string;
+            /** @description The provider it was sent to. */
+            provider?: string | null;
+        };
+        /** @description The record of a call. */
+        CallRecordView: {
+            /** @description The beginning of the arguments, without secrets. */
+            arguments_preview?: string | null;
+            arguments_sha256?: string | null;
+            /** @description The files that the call returned. */
+            artifacts: Record<string, never>[];
+            /**
+             * Format: u-int64
+             * @description The number of further files that the record does not list.
+             */
+            artifacts_left_out?: number | null;
+            /**
+             * Format: int64
+             * @description When it began, in milliseconds since 1970.
+             */
+            at_ms: number;
+            /** @description The attempts in order. Empty if the call was not sent. */
+            attempts: components["schemas"]["CallAttemptView"][];
+            /**
+             * Format: u-int64
+             * @description The number of the audit row.
+             */
+            audit_seq: number;
+            /** @description The code of the failure. */
+            code?: string | null;
+            /** @description The dead letter: `GET /dead-letters/{id}`. */
+            dead_letter?: string | null;
+            /** @description How the result is to be displayed. */
+            display?: Record<string, never> | null;
+            /** Format: u-int64 */
+            duration_ms: number;
+            /** @description The held call: `GET /approvals/{id}`. */
+            held?: string | null;
+            /** @description The id of the call. */
+            id: string;
+            /** @description `done`, `tool_error`, `failed`, `timeout`, `cancelled`, `held` or `unknown`. */
+            outcome: string;
+            persona?: string | null;
+            /** @description The provider that served the call, if the tool has providers. */
+            provider?: string | null;
+            /**
+             * Format: u-int64
+             * @description The size of the result. The result itself is not stored.
+             */
+            result_bytes?: number | null;
+            server?: string | null;
+            session?: string | null;
+            /** @description The server's own name of the tool, or the requested name of an unknown one. */
+            tool?: string | null;
+            user: string;
+            /**
+             * Format: u-int64
+             * @description The time before it was sent, for example while a person was asked. Absent if it was not sent.
+             */
+            waited_ms?: number | null;
+        };
+        /** @description A page of the record of calls. */
+        CallsPage: {
+            calls: components["schemas"]["CallRecordView"][];
+            /**
+             * Format: u-int64
+             * @description The value of `before` for the next page, if there is one.
+             */
+            next_before?: number | null;
+        };
+        /** @description A call that has not ended. */
+        RunningCallView: {
+            /**
+             * Format: int64
+             * @description When it began, in milliseconds since 1970.
+             */
+            at_ms: number;
+            /** @description The id of the call. */
+            id: string;
+            question?: components["schemas"]["ServerQuestionView"] | null;
+            /** @description `running`, or `asks` if its server waits for an answer of the caller. */
+            state: string;
+            /** @description The name of the tool, as the caller wrote it. */
+            tool: string;
+            user: string;
+        };
+        /** @description The calls that have not ended. */
+        RunningCallsView: {
+            /** @description Oldest first, at most 500. */
+            calls: components["schemas"]["RunningCallView"][];
+        };
+        /** @description A cancelled call. */
+        CancelledView: {
+            /** @description The id of the call. */
+            call: string;
+            /** @description Always `cancelling`: the server is told to stop, but may already have done its work. */
+            state: string;
+        };
+        /** @description An acceptance criterion of a run. */
+        CriterionView: {
+            /** Format: int64 */
+            at?: number | null;
+            /** @description Who confirmed it; null for the gateway. */
+            by?: string | null;
+            criterion: string;
+            /** @description Whether it is met; null until a check or a person has said so. */
+            met?: boolean | null;
+        };
+        /** @description The recent runs of a job. */
+        JobHealthSlice: {
+            /** @description How long they took: `avg`, `p50` and `p95`. */
+            latency_ms?: Record<string, never> | null;
+            /** @description The number of recent runs, at most 100. */
+            runs: number;
+            /**
+             * Format: double
+             * @description The share of them that succeeded, from 0 to 1.
+             */
+            success_rate?: number | null;
+        };
+        /** @description The health of a job. */
+        JobHealthView: {
+            job: components["schemas"]["JobHealthSlice"];
+        };
+        /** @description The upcoming times of a job. */
+        JobScheduleView: {
+            paused: boolean;
+            /** @description The time zone of the recurrence. */
+            timezone?: string | null;
+            /** @description The next times, whether the job is scheduled or not. */
+            upcoming: number[];
+        };
+        /** @description A job. Times are in milliseconds since 1970. */
+        JobView: {
+            acceptance_criteria: unknown[];
+            accepts_external_requests: boolean;
+            /** @description The run that has not ended. */
+            active_run?: string | null;
+            /** @description The capabilities of its tools and skills. */
+            capability_requirements: string[];
+            /** Format: int64 */
+            created_at?: number | null;
+            description?: string | null;
+            escalation_policy: Record<string, never>;
+            /** @description The latest events, if asked for. */
+            events?: Record<string, never>[] | null;
+            /** @description The job whose fields it inherits. */
+            extends?: string | null;
+            health: components["schemas"]["JobHealthView"];
+            /** @description The latest run. */
+            last_run?: string | null;
+            name: string;
+            /**
+             * Format: int64
+             * @description When it is due next.
+             */
+            next_run_at?: number | null;
+            /** @description The file of a manifest job; for administrators. */
+            origin?: string | null;
+            /** @description The user whom it runs as; null for a manifest job that was never scheduled, and for other users. */
+            owner?: string | null;
+            /** @description Whether its schedule is paused. */
+            paused: boolean;
+            /** @description The persona whose folder it is in; null for a shared job. */
+            persona?: string | null;
+            /** @description The personas that may see and schedule it; `*` stands for every caller. */
+            personas: string[];
+            /** @description Its steps, if it has no tasks. */
+            plan?: unknown;
+            /** @description Whether everything that it needs is there now. */
+            ready: boolean;
+            /** @description What is missing or unhealthy. */
+            reasons: string[];
+            /** @description When it is due. */
+            recurrence?: Record<string, never> | null;
+            required_skills: string[];
+            required_tools: string[];
+            /** @description The latest runs, if asked for. */
+            runs?: components["schemas"]["RunView"][] | null;
+            schedule?: components["schemas"]["JobScheduleView"] | null;
+            /** @description `manifest` or `request`. */
+            source: string;
+            /** @description `draft`, `scheduled`, `running`, `succeeded`, `failed` or `cancelled`. */
+            status: string;
+            summary: string;
+            /** @description Its tasks. */
+            task_graph: Record<string, never>[];
+            /**
+             * Format: int64
+             * @description When it was changed; for `expected_updated_at`.
+             */
+            updated_at?: number | null;
+            webhook?: components["schemas"]["JobWebhookView"] | null;
+        };
+        /** @description How another system starts a job. */
+        JobWebhookView: {
+            /** @description The key of its signature. */
+            key: string;
+            /** @description The path of the request. */
+            path: string;
+        };
         /** @description A persona that the caller may select. */
         PersonaView: {
             /** @description Whether this request uses it. */
@@ -1420,16 +2414,261 @@ export interface components {
         };
         /** @description Everything that a caller may use. */
         RegistryView: components["schemas"]["ToolPage"] & {
-            /** @description Jobs; always empty. */
-            jobs: unknown[];
+            /** @description Jobs, at most 500. */
+            jobs: components["schemas"]["JobView"][];
             personas: components["schemas"]["PersonaView"][];
             servers: components["schemas"]["ServerView"][];
-            /** @description Skills; always empty. */
-            skills: unknown[];
+            /** @description Skills. */
+            skills: components["schemas"]["SkillView"][];
+            /** @description Tasks, at most 500. */
+            tasks: components["schemas"]["TaskView"][];
+        };
+        /** @description Why a run or step failed, or is held. */
+        RunErrorView: {
+            code: string;
+            hint?: string | null;
+            message: string;
+        };
+        /** @description A part of a run. */
+        RunPartView: {
+            after: string[];
+            id: string;
+            /** @description `succeeded`, `failed` or `cancelled`; null until it has ended. */
+            outcome?: string | null;
+            steps: components["schemas"]["RunStepView"][];
+            /** @description The task that a person completes. */
+            task?: string | null;
+        };
+        /** @description A step that has started. */
+        RunStepView: {
+            call?: string | null;
+            /** Format: int64 */
+            ended_at?: number | null;
+            error?: components["schemas"]["RunErrorView"] | null;
+            /** @description The held call that waits for a person. */
+            held?: string | null;
+            id: string;
+            /** @description What later steps can refer to. */
+            results?: unknown;
+            /** Format: int64 */
+            started_at: number;
+            /** @description `running`, `succeeded`, `failed`, `held`, `skipped`, `cancelled` or `waiting`. */
+            status: string;
+            tool: string;
+        };
+        /** @description A run of a job. Times are in milliseconds since 1970. */
+        RunView: {
+            arguments: Record<string, never>;
+            /**
+             * Format: u-int32
+             * @description How often a gateway took it up; more than once after an interruption.
+             */
+            attempts: number;
+            /** Format: int64 */
+            created_at: number;
+            criteria: components["schemas"]["CriterionView"][];
+            /**
+             * Format: int64
+             * @description The time at which it was due.
+             */
+            due_at?: number | null;
+            /** Format: u-int64 */
+            duration_ms?: number | null;
+            /** Format: int64 */
+            ended_at?: number | null;
+            error?: components["schemas"]["RunErrorView"] | null;
+            /** @description Why it was escalated. */
+            escalations: string[];
+            id: string;
+            job: string;
+            /** @description The user whom it runs as. */
+            owner: string;
+            /** @description Its plan, or its tasks in order. */
+            parts: components["schemas"]["RunPartView"][];
+            /** Format: int64 */
+            started_at?: number | null;
+            /** @description Who started it, if a person did. */
+            started_by?: string | null;
+            /** @description `pending`, `running`, `waiting`, `held`, `succeeded`, `failed`, `cancelled` or `missed`. */
+            status: string;
+            /** @description `schedule`, `manual`, `rerun` or `external`. */
+            trigger: string;
+        };
+        /** @description A skill. */
+        SkillView: {
+            /** @description Tags of what it offers. */
+            capability_tags: string[];
+            /** @description Its category. */
+            category?: string | null;
+            /** @description What it does and when to use it. */
+            description?: string | null;
+            /** @description The URIs of its files, which MCP clients can read. */
+            files: string[];
+            /** @description The instructions for models. */
+            instruction_prompt: string;
+            /** @description Capabilities that it needs and no tool of the caller has. */
+            missing_capabilities: string[];
+            /** @description Tools that it needs and the caller does not have. */
+            missing_tools: string[];
+            name: string;
+            /** @description The persona that it belongs to; null for a shared skill. */
+            persona?: string | null;
+            /** @description The steps of its plan; null if it has instructions only. */
+            plan?: Record<string, never> | null;
+            /** @description Whether the caller has everything that it needs. */
+            ready: boolean;
+            /** @description Capabilities that some tool must have. */
+            required_capabilities: string[];
+            /** @description The tools that it needs. */
+            required_tools: string[];
+            /** @description What to be careful about. */
+            safety_notes?: string | null;
+            /** @description The file that defines it; for administrators. */
+            source?: string | null;
+            /** @description A line for lists. */
+            summary?: string | null;
+            /**
+             * Format: double
+             * @description The time for all steps, in seconds.
+             */
+            timeout?: number | null;
+            /** @description The tool that runs its plan. */
+            tool?: string | null;
+            /** @description Its version. */
+            version?: string | null;
+        };
+        /** @description A task. Times are in milliseconds since 1970. */
+        TaskView: {
+            acceptance_criteria: unknown[];
+            /** Format: int64 */
+            created_at?: number | null;
+            /** @description Tasks that must be done or cancelled before it advances. */
+            depends_on: string[];
+            description?: string | null;
+            escalation_policy: Record<string, never>;
+            extends?: string | null;
+            /** @description Its id; the name of a manifest task. */
+            id: string;
+            name: string;
+            /** @description The file of a manifest task; for administrators. */
+            origin?: string | null;
+            /** @description The user it belongs to; null for a manifest task in its first state, and for other users. */
+            owner?: string | null;
+            /** @description The persona it belongs to; null for a shared task. */
+            persona?: string | null;
+            /** @description Its steps, which a job runs. */
+            plan?: unknown;
+            priority?: string | null;
+            required_skills: string[];
+            required_tools: string[];
+            /** @description The run of a job that waits for it. */
+            run?: string | null;
+            /** @description `manifest` or `request`. */
+            source: string;
+            /** @description `draft`, `ready`, `in_progress`, `review`, `done` or `cancelled`. */
+            status: string;
+            summary: string;
+            tags: string[];
+            /**
+             * Format: int64
+             * @description When it was changed; for `expected_updated_at`.
+             */
+            updated_at?: number | null;
         };
         /** @description A list of personas. */
         PersonaList: {
             personas: components["schemas"]["PersonaView"][];
+        };
+        /** @description The prompts that a caller may use. */
+        PromptList: {
+            /** @description The definitions, as MCP clients receive them: `name`, `description`, `arguments`. */
+            prompts: Record<string, never>[];
+        };
+        /** @description The body of a request for a prompt. */
+        PromptBody: {
+            /** @description The arguments of the prompt: texts by name. */
+            arguments?: {
+                [key: string]: string;
+            };
+        };
+        /** @description A prompt that is filled in. */
+        PromptView: {
+            /** @description The result, as MCP clients receive it: `description` and `messages`. */
+            prompt: Record<string, never>;
+        };
+        /** @description The resource to read. */
+        ReadBody: {
+            /** @description Only this server is asked. Without it, the first one that has the resource answers. */
+            server?: string | null;
+            /** @description The URI, as a list or a tool shows it. */
+            uri: string;
+        };
+        /** @description The content of a resource. */
+        ResourceView: {
+            /** @description The result, as MCP clients receive it: `contents`. */
+            resource: Record<string, never>;
+        };
+        /** @description A list of skills. */
+        SkillList: {
+            /** @description Number of skills. */
+            count: number;
+            /** @description The skills, by name. */
+            skills: components["schemas"]["SkillView"][];
+        };
+        /** @description Changes of skills. */
+        SkillChangeList: {
+            /** @description The changes, oldest first. */
+            changes: components["schemas"]["SkillChangeView"][];
+            /** @description Number of changes. */
+            count: number;
+            /**
+             * Format: u-int64
+             * @description The revision of the catalog, for the next `since`.
+             */
+            revision: number;
+        };
+        /** @description A change of a skill. */
+        SkillChangeView: {
+            /**
+             * Format: int64
+             * @description When it was loaded, in milliseconds since 1970.
+             */
+            at_ms: number;
+            /** @description `added`, `changed` or `removed`. */
+            change: string;
+            /** @description The persona that it belongs to; null for a shared skill. */
+            persona?: string | null;
+            /**
+             * Format: u-int64
+             * @description The revision of the catalog that has the change.
+             */
+            revision: number;
+            /** @description The skill. */
+            skill: string;
+            /** @description Its version after the change. */
+            version?: string | null;
+        };
+        /** @description The result of a check. */
+        SkillCheckView: {
+            /** @description Capabilities that it needs and no tool of the caller has. */
+            missing_capabilities: string[];
+            /** @description Tools that it needs and the caller does not have. */
+            missing_tools: string[];
+            /** @description The errors. */
+            problems: components["schemas"]["SkillProblemView"][];
+            /** @description The skill. */
+            skill: string;
+            /** @description Whether it has no errors. */
+            valid: boolean;
+        };
+        /** @description An error of a skill. */
+        SkillProblemView: {
+            /** @description The fault code. */
+            code: string;
+            /** @description What to try next. */
+            hint?: string | null;
+            /** @description One sentence. */
+            message: string;
         };
         /** @description What was loaded on demand since the gateway started. */
         LoadedView: {
@@ -1726,6 +2965,162 @@ export interface components {
             /** @description The tool's result. Only shown to the user whose call it is. */
             result?: Record<string, never> | null;
         };
+        /** @description A page of jobs. */
+        JobPage: {
+            /** @description Number of jobs on this page. */
+            count: number;
+            /** @description The jobs, by name. */
+            jobs: components["schemas"]["JobView"][];
+            /** @description The value of `cursor` for the next page, if there is one. */
+            next_cursor?: string | null;
+        };
+        /** @description The definition of a job. */
+        JobBody: {
+            /** @description Sentences, or checks `{criterion, step, path, equals, at_least}`. */
+            acceptance_criteria?: unknown[] | null;
+            accepts_external_requests?: boolean | null;
+            description?: string | null;
+            /** @description `{level, contact, timeframe, triggers, actions, notes, auto_escalate}`. */
+            escalation_policy?: Record<string, never> | null;
+            /** @description The name: up to 128 bytes, without slashes. */
+            name: string;
+            /** @description The personas that may see it; `*` stands for every caller. */
+            personas?: string[] | null;
+            /** @description Its steps, instead of tasks: `{id, tool, arguments, after, when}`. */
+            plan?: Record<string, never>[] | null;
+            /** @description When it is due: `{cron | frequency, interval, timezone, start_date, end_date, grace_seconds}`. */
+            recurrence?: Record<string, never> | null;
+            required_skills?: string[] | null;
+            required_tools?: string[] | null;
+            summary?: string | null;
+            /** @description Its tasks: `{task, depends_on, description, metadata}`. */
+            task_graph?: Record<string, never>[] | null;
+        };
+        /** @description A change of a job's definition. A null removes an optional field. */
+        JobPatchBody: {
+            acceptance_criteria?: unknown[] | null;
+            accepts_external_requests?: boolean | null;
+            description?: string | null;
+            escalation_policy?: Record<string, never> | null;
+            /**
+             * Format: int64
+             * @description The `updated_at` of the version that the change is based on; without it, the change is always made.
+             */
+            expected_updated_at?: number | null;
+            personas?: string[] | null;
+            plan?: Record<string, never>[] | null;
+            recurrence?: Record<string, never> | null;
+            required_skills?: string[] | null;
+            required_tools?: string[] | null;
+            summary?: string | null;
+            task_graph?: Record<string, never>[] | null;
+        };
+        /** @description The body of a transition. */
+        JobTransitionBody: {
+            /** @description `scheduled`, `running`, `succeeded`, `failed` or `cancelled`. */
+            target_status: string;
+        };
+        /** @description One event of the stream, in the format of server-sent events. */
+        StreamedEvent: {
+            /** @description The event, as JSON. */
+            data: string;
+            /** @description Always `message`. */
+            event?: string | null;
+            /** @description The id to resume after. */
+            id?: string | null;
+        };
+        /** @description A page of runs. */
+        JobRunPage: {
+            /** @description The value of `cursor` for the next page, if there is one. */
+            next_cursor?: string | null;
+            /** @description The runs, newest first. */
+            runs: components["schemas"]["RunView"][];
+        };
+        /** @description A decision about a held run. */
+        RunDecisionBody: {
+            /** @description `repeat` calls the tools of interrupted and failed steps again; `skip` goes on without them. */
+            interrupted: string;
+        };
+        /** @description Whether a criterion is met. */
+        CriterionBody: {
+            /**
+             * Format: u-int32
+             * @description The number of the criterion, from 0.
+             */
+            criterion: number;
+            /** @description Whether the run meets it. */
+            met: boolean;
+        };
+        /** @description A page of tasks. */
+        TaskPage: {
+            /** @description Number of tasks on this page. */
+            count: number;
+            /** @description The value of `cursor` for the next page, if there is one. */
+            next_cursor?: string | null;
+            /** @description The tasks, by name. */
+            tasks: components["schemas"]["TaskView"][];
+        };
+        /** @description The definition of a task. */
+        TaskBody: {
+            /** @description Sentences, or checks. */
+            acceptance_criteria?: unknown[] | null;
+            /** @description Tasks that must be done or cancelled before it advances. */
+            depends_on?: string[] | null;
+            description?: string | null;
+            /** @description `{level, contact, timeframe, triggers, actions, notes, auto_escalate}`. */
+            escalation_policy?: Record<string, never> | null;
+            /** @description The name: up to 128 bytes, without slashes. */
+            name: string;
+            persona?: string | null;
+            /** @description Its steps, which a job runs: `{id, tool, arguments, after, when}`. */
+            plan?: Record<string, never>[] | null;
+            priority?: string | null;
+            required_skills?: string[] | null;
+            required_tools?: string[] | null;
+            summary?: string | null;
+            tags?: string[] | null;
+        };
+        /** @description A search for tasks; all given fields must match. */
+        TaskSearchBody: {
+            /** @description The `next_cursor` of the previous page. */
+            cursor?: string | null;
+            /**
+             * Format: u-int32
+             * @description Maximum number of tasks.
+             */
+            limit?: number | null;
+            owner?: string | null;
+            priority?: string | null;
+            /** @description States. */
+            status?: string[] | null;
+            tag?: string | null;
+            /** @description Words of the name, summary or description. */
+            text?: string | null;
+        };
+        /** @description A change of a task's definition. A null removes an optional field. */
+        TaskPatchBody: {
+            acceptance_criteria?: unknown[] | null;
+            depends_on?: string[] | null;
+            description?: string | null;
+            escalation_policy?: Record<string, never> | null;
+            /**
+             * Format: int64
+             * @description The `updated_at` of the version that the change is based on; without it, the change is always made.
+             */
+            expected_updated_at?: number | null;
+            persona?: string | null;
+            plan?: Record<string, never>[] | null;
+            priority?: string | null;
+            required_skills?: string[] | null;
+            required_tools?: string[] | null;
+            summary?: string | null;
+            tags?: string[] | null;
+        };
+        /** @description The body of a task's transition. */
+        TaskTransitionBody: {
+            /** @description `ready`, `in_progress`, `review`, `done` or `cancelled`. */
+            target_status: string;
+        };
         /** @description A page of files. */
         FileList: {
             files: components["schemas"]["FileView"][];
@@ -1752,6 +3147,7 @@ export interface components {
             tool?: string | null;
             /** Format: u-int32 */
             version: number;
+            /** @description How the console shows it; absent for files that can only be downloaded. */
             viewer?: string | null;
         };
         /** @description An upload as a form. The text fields must precede the file. */
@@ -1796,15 +3192,6 @@ export interface components {
             server?: string | null;
             tool?: string | null;
             user: string;
-        };
-        /** @description One event of the stream, in the format of server-sent events. */
-        StreamedEvent: {
-            /** @description The event, as JSON. */
-            data: string;
-            /** @description Always `message`. */
-            event?: string | null;
-            /** @description The id to resume after. */
-            id?: string | null;
         };
         /** @description The latest events. */
         RecentEvents: {
@@ -1973,6 +3360,35 @@ export interface components {
              */
             rows: number;
         };
+        /** @description A value that another source overrides. */
+        OverriddenView: {
+            /** @description Where the value comes from. */
+            origin: string;
+            /** @description The value. */
+            value: unknown;
+        };
+        /** @description The settings that are set. */
+        SettingList: {
+            /** @description In the order of their keys, at most 2,000. All other settings have their default values. */
+            settings: components["schemas"]["SettingView"][];
+        };
+        /** @description A setting with its origin. Secrets are masked. */
+        SettingView: {
+            /**
+             * @description The dotted key.
+             * @example exposure.mode
+             */
+            key: string;
+            /**
+             * @description Where the value comes from.
+             * @example /etc/toolbooth/toolbooth.toml:3:8 (user)
+             */
+            origin: string;
+            /** @description The values that it overrides, highest layer first. */
+            overrides: components["schemas"]["OverriddenView"][];
+            /** @description The value; absent for a server, which `GET /servers/{name}` shows. */
+            value?: unknown;
+        };
         /** @description The entries of all manifests. */
         ManifestList: {
             /** @description The entries with their states. */
@@ -2085,6 +3501,15 @@ export interface operations {
             };
             /** @description The gateway failed. Its log has the reason. */
             500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `store.unreachable`: the database does not answer, so calls cannot be recorded. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -2426,6 +3851,204 @@ export interface operations {
             };
         };
     };
+    files_download_named: {
+        parameters: {
+            query?: {
+                /** @description The token that the gateway put into the URL. */
+                token?: string;
+            };
+            header?: {
+                /**
+                 * @description The requested range.
+                 * @example bytes=0-99
+                 */
+                range?: string | null;
+            };
+            path: {
+                /** @description The id of the file. */
+                id: string;
+                /** @description The name of the file. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The content. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "*/*": number[];
+                };
+            };
+            /** @description The requested range. */
+            206: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "*/*": number[];
+                };
+            };
+            /** @description The cached copy is current. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description The request is not valid: `request.bad-path`, `request.bad-query` or `request.bad-body`. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The token is missing, not valid, or expired. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The token is for another file. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `file.unknown`: the file was deleted. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `request.bad-range`: the range is beyond the end of the file. */
+            416: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The gateway failed. Its log has the reason. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    job_requests_start: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The signature of the body. */
+                "toolbooth-signature"?: string | null;
+            };
+            path: {
+                /** @description The address of the job; `GET /jobs/{name}?include=webhook` shows it. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        /** @description Optional. */
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["JobRunBody"];
+            };
+        };
+        responses: {
+            /** @description The run, which has started. */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ExternalRunView"];
+                };
+            };
+            /** @description The request is not valid: `request.bad-path`, `request.bad-query` or `request.bad-body`. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `job.bad-signature`: the address, the signature or its time is wrong. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `request.too-slow`: the body came too slowly. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `job.bad-transition`, `job.running` or `job.not-ready`. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `request.too-large`: the body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `request.not-json`: Content-Type is not `application/json`. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The gateway failed. Its log has the reason. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     about_me: {
         parameters: {
             query?: never;
@@ -2663,6 +4286,304 @@ export interface operations {
             };
         };
     };
+    user_keys_show: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The name of the server.
+                 * @example demo
+                 */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Whether there is a key. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UserKeyView"];
+                };
+            };
+            /** @description `server.no-user-keys` or `server.not-running`. The request is not valid: `request.bad-path`, `request.bad-query` or `request.bad-body`. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.required` or `auth.refused`: the credential is missing or not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `persona.unknown`: the persona does not exist or the caller may not use it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `server.unknown`. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The gateway failed. Its log has the reason. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.unavailable`: credentials cannot be checked at the moment. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    user_keys_set: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The name of the server.
+                 * @example demo
+                 */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["UserKeyBody"];
+            };
+        };
+        responses: {
+            /** @description The key is stored. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UserKeyView"];
+                };
+            };
+            /** @description `server.bad-key`, `server.no-user-keys` or `server.not-running`. The request is not valid: `request.bad-path`, `request.bad-query` or `request.bad-body`. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.required` or `auth.refused`: the credential is missing or not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `persona.unknown`: the persona does not exist or the caller may not use it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `server.unknown`. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `request.too-slow`: the body came too slowly. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `request.too-large`: the body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `request.not-json`: Content-Type is not `application/json`. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `server.key-not-stored` or `server.too-many-keys`. The gateway failed. Its log has the reason. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.unavailable`: credentials cannot be checked at the moment. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    user_keys_delete: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The name of the server.
+                 * @example demo
+                 */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description There is no key any more. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UserKeyView"];
+                };
+            };
+            /** @description `server.no-user-keys` or `server.not-running`. The request is not valid: `request.bad-path`, `request.bad-query` or `request.bad-body`. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.required` or `auth.refused`: the credential is missing or not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `persona.unknown`: the persona does not exist or the caller may not use it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `server.unknown`. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `server.key-not-stored`: the key may still be there. The gateway failed. Its log has the reason. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.unavailable`: credentials cannot be checked at the moment. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     tools_list: {
         parameters: {
             query?: {
@@ -2759,6 +4680,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description `server.unknown`. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
             429: {
                 headers: {
@@ -2798,7 +4728,7 @@ export interface operations {
                 q: string[];
                 /** @description If `true`, `q` is one regular expression that must match the name, description or a parameter name of the tool. */
                 regex?: boolean;
-                /** @description Maximum number of hits. Values out of range are clamped (1 to 50). */
+                /** @description Maximum number of hits. Values out of range are clamped (1 to 50). The default is `exposure.max_tools_per_search`. */
                 limit?: number;
             };
             header?: never;
@@ -3208,6 +5138,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description `server.unknown`. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
             429: {
                 headers: {
@@ -3273,16 +5212,16 @@ export interface operations {
                     "application/json": components["schemas"]["CallView"];
                 };
             };
-            /** @description The call has not run yet: it waits for approval, or it is a step of a plan. */
+            /** @description The call has not ended: it waits for approval, it is a step of a plan, or its server asks a question. */
             202: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["HeldView"];
+                    "application/json": components["schemas"]["CallAnswerView"];
                 };
             };
-            /** @description The arguments do not match the schema, or the name matches several tools. The request is not valid: `request.bad-path`, `request.bad-query` or `request.bad-body`. */
+            /** @description The arguments do not match the schema, the name matches several tools, or the server needs the caller's own key. The request is not valid: `request.bad-path`, `request.bad-query` or `request.bad-body`. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -3327,7 +5266,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The held call was already decided. */
+            /** @description The held call was already decided, or the call was cancelled: `call.cancelled`. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -3401,9 +5340,629 @@ export interface operations {
             };
         };
     };
-    registry_show: {
+    calls_batch: {
         parameters: {
             query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "calls": [
+                 *         {
+                 *           "tool": "demo_echo",
+                 *           "arguments": {
+                 *             "text": "hello"
+                 *           }
+                 *         }
+                 *       ]
+                 *     }
+                 */
+                "application/json": components["schemas"]["BatchBody"];
+            };
+        };
+        responses: {
+            /** @description The outcomes, in the order of the calls. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BatchView"];
+                };
+            };
+            /** @description The body is not valid, or has more than 100 calls. No call was made. The request is not valid: `request.bad-path`, `request.bad-query` or `request.bad-body`. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.required` or `auth.refused`: the credential is missing or not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `persona.unknown`: the persona does not exist or the caller may not use it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `request.too-slow`: the body came too slowly. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `request.too-large`: the body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `request.not-json`: Content-Type is not `application/json`. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The gateway failed. Its log has the reason. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.unavailable`: credentials cannot be checked at the moment. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    calls_answer: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of the call. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "action": "accept",
+                 *       "content": {
+                 *         "name": "Bo"
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["AnswerBody"];
+            };
+        };
+        responses: {
+            /** @description The result of the tool. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CallView"];
+                };
+            };
+            /** @description The server asks another question. */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CallAnswerView"];
+                };
+            };
+            /** @description `call.bad-answer`: the answer does not match the schema of the question. The request is not valid: `request.bad-path`, `request.bad-query` or `request.bad-body`. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.required` or `auth.refused`: the credential is missing or not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `persona.unknown`: the persona does not exist or the caller may not use it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `call.no-question`. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `request.too-slow`: the body came too slowly. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `call.cancelled`. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `request.too-large`: the body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `request.not-json`: Content-Type is not `application/json`. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The gateway failed. Its log has the reason. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The server failed. */
+            502: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.unavailable`: credentials cannot be checked at the moment. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `call.timeout`. */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    calls_list: {
+        parameters: {
+            query?: {
+                /** @description Only calls of this user. Others than administrators see only their own calls. */
+                user?: string;
+                /** @description Only calls of this server. */
+                server?: string;
+                /** @description Only calls of this tool, by any of its names. */
+                tool?: string;
+                /**
+                 * @description Only calls with this outcome.
+                 * @example done
+                 */
+                outcome?: string;
+                /** @description Only calls before this one: the `next_before` of the previous page. */
+                before?: number;
+                /** @description Maximum number of calls. Values out of range are clamped. */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of calls. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CallsPage"];
+                };
+            };
+            /** @description The request is not valid: `request.bad-path`, `request.bad-query` or `request.bad-body`. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.required` or `auth.refused`: the credential is missing or not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `persona.unknown`: the persona does not exist or the caller may not use it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The gateway failed. Its log has the reason. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.unavailable`: credentials cannot be checked at the moment. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    calls_running: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The calls. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunningCallsView"];
+                };
+            };
+            /** @description The request is not valid: `request.bad-path`, `request.bad-query` or `request.bad-body`. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.required` or `auth.refused`: the credential is missing or not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `persona.unknown`: the persona does not exist or the caller may not use it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The gateway failed. Its log has the reason. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.unavailable`: credentials cannot be checked at the moment. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    calls_show: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of the call. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The record. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CallRecordView"];
+                };
+            };
+            /** @description The request is not valid: `request.bad-path`, `request.bad-query` or `request.bad-body`. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.required` or `auth.refused`: the credential is missing or not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `persona.unknown`: the persona does not exist or the caller may not use it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `call.unknown`. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The gateway failed. Its log has the reason. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.unavailable`: credentials cannot be checked at the moment. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    calls_cancel: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of the call. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The call is being cancelled. */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CancelledView"];
+                };
+            };
+            /** @description The request is not valid: `request.bad-path`, `request.bad-query` or `request.bad-body`. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.required` or `auth.refused`: the credential is missing or not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `persona.unknown`: the persona does not exist or the caller may not use it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `call.unknown`: there is no such call, or it has ended. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The gateway failed. Its log has the reason. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.unavailable`: credentials cannot be checked at the moment. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    registry_show: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Tools of any of these personas, and shared tools. `-shared` (also `!shared`, `no-shared`) excludes shared tools.
+                 *     Only personas that the caller may select.
+                 */
+                persona?: string[];
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -3540,6 +6099,862 @@ export interface operations {
             };
             /** @description `auth.unavailable`: credentials cannot be checked at the moment. */
             503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    prompts_list: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The prompts. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PromptList"];
+                };
+            };
+            /** @description The request is not valid: `request.bad-path`, `request.bad-query` or `request.bad-body`. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.required` or `auth.refused`: the credential is missing or not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `persona.unknown`: the persona does not exist or the caller may not use it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The gateway failed. Its log has the reason. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.unavailable`: credentials cannot be checked at the moment. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    prompts_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The name of the prompt.
+                 * @example brief
+                 */
+                name: string;
+            };
+            cookie?: never;
+        };
+        /** @description The arguments. Optional. */
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "arguments": {
+                 *         "topic": "cats"
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["PromptBody"];
+            };
+        };
+        responses: {
+            /** @description The messages of the prompt. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PromptView"];
+                };
+            };
+            /** @description The request is not valid: `request.bad-path`, `request.bad-query` or `request.bad-body`. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.required` or `auth.refused`: the credential is missing or not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `persona.unknown`: the persona does not exist or the caller may not use it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `prompt.unknown`. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `request.too-slow`: the body came too slowly. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `request.too-large`: the body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `request.not-json`: Content-Type is not `application/json`. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The gateway failed. Its log has the reason. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The server failed. */
+            502: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.unavailable`: credentials cannot be checked at the moment. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `call.timeout`. */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    resources_read: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "uri": "file:///readme.md"
+                 *     }
+                 */
+                "application/json": components["schemas"]["ReadBody"];
+            };
+        };
+        responses: {
+            /** @description The content. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ResourceView"];
+                };
+            };
+            /** @description The request is not valid: `request.bad-path`, `request.bad-query` or `request.bad-body`. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.required` or `auth.refused`: the credential is missing or not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `persona.unknown`: the persona does not exist or the caller may not use it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `resource.unknown`. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `request.too-slow`: the body came too slowly. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `request.too-large`: the body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `request.not-json`: Content-Type is not `application/json`. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The gateway failed. Its log has the reason. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The server failed. */
+            502: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.unavailable`: credentials cannot be checked at the moment. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `call.timeout`. */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    skills_list: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Skills of any of these personas, and shared skills. `-shared` (also `!shared`, `no-shared`) excludes shared
+                 *     skills. Only personas that the caller may select.
+                 */
+                persona?: string[];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The skills. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SkillList"];
+                };
+            };
+            /** @description `request.bad-query`. The request is not valid: `request.bad-path`, `request.bad-query` or `request.bad-body`. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.required` or `auth.refused`: the credential is missing or not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `persona.unknown`. `persona.unknown`: the persona does not exist or the caller may not use it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The gateway failed. Its log has the reason. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.unavailable`: credentials cannot be checked at the moment. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    skills_changes: {
+        parameters: {
+            query?: {
+                /** @description Only changes after this revision of the catalog. The default is 0. */
+                since?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The changes since the gateway started, at most 200. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SkillChangeList"];
+                };
+            };
+            /** @description `request.bad-query`. The request is not valid: `request.bad-path`, `request.bad-query` or `request.bad-body`. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.required` or `auth.refused`: the credential is missing or not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `persona.unknown`: the persona does not exist or the caller may not use it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The gateway failed. Its log has the reason. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.unavailable`: credentials cannot be checked at the moment. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    skills_show: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The name of the skill.
+                 * @example brief
+                 */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The skill. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SkillView"];
+                };
+            };
+            /** @description The request is not valid: `request.bad-path`, `request.bad-query` or `request.bad-body`. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.required` or `auth.refused`: the credential is missing or not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `persona.unknown`: the persona does not exist or the caller may not use it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `skill.unknown`. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The gateway failed. Its log has the reason. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.unavailable`: credentials cannot be checked at the moment. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    skills_validate: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The name of the skill.
+                 * @example brief
+                 */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The result of the check. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SkillCheckView"];
+                };
+            };
+            /** @description The request is not valid: `request.bad-path`, `request.bad-query` or `request.bad-body`. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.required` or `auth.refused`: the credential is missing or not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `persona.unknown`: the persona does not exist or the caller may not use it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `skill.unknown`. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The gateway failed. Its log has the reason. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.unavailable`: credentials cannot be checked at the moment. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    skills_run: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The name of the skill.
+                 * @example brief
+                 */
+                name: string;
+            };
+            cookie?: never;
+        };
+        /** @description The arguments. Optional. */
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "arguments": {
+                 *         "topic": "cats"
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["CallBody"];
+            };
+        };
+        responses: {
+            /** @description The state of the run and the outcome of each step. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CallView"];
+                };
+            };
+            /** @description The run has not ended: it waits for approval, or a server asks a question. */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CallAnswerView"];
+                };
+            };
+            /** @description The arguments do not match the schema, or the skill has no plan: `skill.no-plan`. The request is not valid: `request.bad-path`, `request.bad-query` or `request.bad-body`. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.required` or `auth.refused`: the credential is missing or not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A policy or a person refused the call. `persona.unknown`: the persona does not exist or the caller may not use it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `skill.unknown`. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `request.too-slow`: the body came too slowly. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The run was cancelled: `call.cancelled`. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `request.too-large`: the body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `request.not-json`: Content-Type is not `application/json`. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `call.over-rate`. `auth.too-many-attempts`: too many bad credentials came from this address. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The gateway failed. Its log has the reason. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The run failed. */
+            502: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many calls are waiting. `auth.unavailable`: credentials cannot be checked at the moment. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `call.timeout`. */
+            504: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -3838,7 +7253,7 @@ export interface operations {
                     "application/json": components["schemas"]["ApprovalView"];
                 };
             };
-            /** @description The request is not valid: `request.bad-path`, `request.bad-query` or `request.bad-body`. */
+            /** @description `approval.not-remembered`. The request is not valid: `request.bad-path`, `request.bad-query` or `request.bad-body`. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -5239,6 +8654,2154 @@ export interface operations {
             };
         };
     };
+    jobs_list: {
+        parameters: {
+            query?: {
+                /** @description States, separated by commas: `draft`, `scheduled`, `running`, `succeeded`, `failed`, `cancelled`. */
+                status?: string;
+                /** @description Only jobs of this user. */
+                owner?: string;
+                /**
+                 * @description Jobs for any of these personas. `-shared` (also `!shared`, `no-shared`) excludes jobs that are not in a
+                 *     persona's folder. Only personas that the caller may select.
+                 */
+                persona?: string[];
+                /** @description The `next_cursor` of the previous page. */
+                cursor?: string;
+                /** @description Maximum number of jobs. */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of jobs. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JobPage"];
+                };
+            };
+            /** @description The request is not valid: `request.bad-path`, `request.bad-query` or `request.bad-body`. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.required` or `auth.refused`: the credential is missing or not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `persona.unknown`. `persona.unknown`: the persona does not exist or the caller may not use it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The gateway failed. Its log has the reason. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.unavailable`: credentials cannot be checked at the moment. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    jobs_create: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["JobBody"];
+            };
+        };
+        responses: {
+            /** @description The job. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JobView"];
+                };
+            };
+            /** @description The request is not valid: `request.bad-path`, `request.bad-query` or `request.bad-body`. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.required` or `auth.refused`: the credential is missing or not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `persona.unknown`: the persona does not exist or the caller may not use it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `request.too-slow`: the body came too slowly. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `job.taken`. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `request.too-large`: the body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `request.not-json`: Content-Type is not `application/json`. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The gateway failed. Its log has the reason. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.unavailable`: credentials cannot be checked at the moment. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    jobs_show: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Separated by commas: `schedule` (the next times), `runs` (the latest runs), `events` (the latest events), `webhook`
+                 *     (how another system starts it).
+                 */
+                include?: string;
+                /** @description Number of upcoming times; 5 by default. */
+                count?: number;
+            };
+            header?: never;
+            path: {
+                /** @description The name of the job. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The job. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JobView"];
+                };
+            };
+            /** @description The request is not valid: `request.bad-path`, `request.bad-query` or `request.bad-body`. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.required` or `auth.refused`: the credential is missing or not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `persona.unknown`: the persona does not exist or the caller may not use it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `job.unknown`. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The gateway failed. Its log has the reason. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.unavailable`: credentials cannot be checked at the moment. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    jobs_patch: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The name of the job. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["JobPatchBody"];
+            };
+        };
+        responses: {
+            /** @description The job. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JobView"];
+                };
+            };
+            /** @description The request is not valid: `request.bad-path`, `request.bad-query` or `request.bad-body`. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.required` or `auth.refused`: the credential is missing or not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `job.not-owner`. `persona.unknown`: the persona does not exist or the caller may not use it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `job.unknown`. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `request.too-slow`: the body came too slowly. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `job.changed`: it was changed after `expected_updated_at`; `job.in-manifest`. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `request.too-large`: the body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `request.not-json`: Content-Type is not `application/json`. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The gateway failed. Its log has the reason. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.unavailable`: credentials cannot be checked at the moment. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    jobs_transition: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The name of the job. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["JobTransitionBody"];
+            };
+        };
+        responses: {
+            /** @description The job. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JobView"];
+                };
+            };
+            /** @description The request is not valid: `request.bad-path`, `request.bad-query` or `request.bad-body`. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.required` or `auth.refused`: the credential is missing or not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `job.not-owner`. `persona.unknown`: the persona does not exist or the caller may not use it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `job.unknown`. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `request.too-slow`: the body came too slowly. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `job.bad-transition`, `job.no-schedule` or `job.not-ready`. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `request.too-large`: the body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `request.not-json`: Content-Type is not `application/json`. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The gateway failed. Its log has the reason. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.unavailable`: credentials cannot be checked at the moment. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    jobs_pause: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The name of the job. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The job. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JobView"];
+                };
+            };
+            /** @description The request is not valid: `request.bad-path`, `request.bad-query` or `request.bad-body`. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.required` or `auth.refused`: the credential is missing or not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `job.not-owner`. `persona.unknown`: the persona does not exist or the caller may not use it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `job.unknown`. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `job.no-schedule`. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The gateway failed. Its log has the reason. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.unavailable`: credentials cannot be checked at the moment. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    jobs_resume: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The name of the job. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The job. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JobView"];
+                };
+            };
+            /** @description The request is not valid: `request.bad-path`, `request.bad-query` or `request.bad-body`. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.required` or `auth.refused`: the credential is missing or not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `job.not-owner`. `persona.unknown`: the persona does not exist or the caller may not use it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `job.unknown`. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `job.no-schedule`. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The gateway failed. Its log has the reason. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.unavailable`: credentials cannot be checked at the moment. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    jobs_run: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The name of the job. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        /** @description Optional. */
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["JobRunBody"];
+            };
+        };
+        responses: {
+            /** @description The run, which has started. */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunView"];
+                };
+            };
+            /** @description The request is not valid: `request.bad-path`, `request.bad-query` or `request.bad-body`. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.required` or `auth.refused`: the credential is missing or not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `job.not-owner`. `persona.unknown`: the persona does not exist or the caller may not use it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `job.unknown`. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `request.too-slow`: the body came too slowly. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `job.running`, `job.bad-transition` or `job.not-ready`. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `request.too-large`: the body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `request.not-json`: Content-Type is not `application/json`. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The gateway failed. Its log has the reason. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.unavailable`: credentials cannot be checked at the moment. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    jobs_rerun: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The name of the job. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        /** @description Optional. */
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["JobRunBody"];
+            };
+        };
+        responses: {
+            /** @description The run, which has started. */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunView"];
+                };
+            };
+            /** @description The request is not valid: `request.bad-path`, `request.bad-query` or `request.bad-body`. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.required` or `auth.refused`: the credential is missing or not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `job.not-owner`. `persona.unknown`: the persona does not exist or the caller may not use it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `job.unknown`. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `request.too-slow`: the body came too slowly. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `job.running` or `job.not-ready`. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `request.too-large`: the body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `request.not-json`: Content-Type is not `application/json`. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The gateway failed. Its log has the reason. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.unavailable`: credentials cannot be checked at the moment. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    jobs_follow: {
+        parameters: {
+            query?: {
+                /** @description Resume after this event. */
+                last_event_id?: string;
+            };
+            header?: {
+                /** @description The same; sent by clients that reconnect. */
+                "last-event-id"?: string | null;
+            };
+            path: {
+                /** @description The name of the job. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The stream. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/event-stream": components["schemas"]["StreamedEvent"];
+                };
+            };
+            /** @description The request is not valid: `request.bad-path`, `request.bad-query` or `request.bad-body`. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.required` or `auth.refused`: the credential is missing or not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `persona.unknown`: the persona does not exist or the caller may not use it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `job.unknown`. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `events.too-many-streams`. `auth.too-many-attempts`: too many bad credentials came from this address. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The gateway failed. Its log has the reason. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.unavailable`: credentials cannot be checked at the moment. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    job_runs_list: {
+        parameters: {
+            query?: {
+                /** @description Maximum number of runs. */
+                limit?: number;
+                /** @description The `next_cursor` of the previous page. */
+                cursor?: string;
+            };
+            header?: never;
+            path: {
+                /** @description The name of the job. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of runs. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JobRunPage"];
+                };
+            };
+            /** @description The request is not valid: `request.bad-path`, `request.bad-query` or `request.bad-body`. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.required` or `auth.refused`: the credential is missing or not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `job.not-owner`. `persona.unknown`: the persona does not exist or the caller may not use it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `job.unknown`. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The gateway failed. Its log has the reason. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.unavailable`: credentials cannot be checked at the moment. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    job_runs_show: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The name of the job. */
+                name: string;
+                /** @description The id of the run. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The run. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunView"];
+                };
+            };
+            /** @description The request is not valid: `request.bad-path`, `request.bad-query` or `request.bad-body`. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.required` or `auth.refused`: the credential is missing or not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `job.not-owner`. `persona.unknown`: the persona does not exist or the caller may not use it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `job.unknown` or `job.unknown-run`. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The gateway failed. Its log has the reason. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.unavailable`: credentials cannot be checked at the moment. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    job_runs_decide: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The name of the job. */
+                name: string;
+                /** @description The id of the run. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RunDecisionBody"];
+            };
+        };
+        responses: {
+            /** @description The run. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunView"];
+                };
+            };
+            /** @description The request is not valid: `request.bad-path`, `request.bad-query` or `request.bad-body`. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.required` or `auth.refused`: the credential is missing or not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `job.not-owner`. `persona.unknown`: the persona does not exist or the caller may not use it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `job.unknown` or `job.unknown-run`. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `request.too-slow`: the body came too slowly. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `job.not-held`. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `request.too-large`: the body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `request.not-json`: Content-Type is not `application/json`. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The gateway failed. Its log has the reason. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.unavailable`: credentials cannot be checked at the moment. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    job_runs_confirm: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The name of the job. */
+                name: string;
+                /** @description The id of the run. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["CriterionBody"];
+            };
+        };
+        responses: {
+            /** @description The run. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunView"];
+                };
+            };
+            /** @description The request is not valid: `request.bad-path`, `request.bad-query` or `request.bad-body`. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.required` or `auth.refused`: the credential is missing or not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `job.not-owner`. `persona.unknown`: the persona does not exist or the caller may not use it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `job.unknown`, `job.unknown-run` or `job.unknown-criterion`. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `request.too-slow`: the body came too slowly. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `request.too-large`: the body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `request.not-json`: Content-Type is not `application/json`. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The gateway failed. Its log has the reason. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.unavailable`: credentials cannot be checked at the moment. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    tasks_list: {
+        parameters: {
+            query?: {
+                /** @description States, separated by commas: `draft`, `ready`, `in_progress`, `review`, `done`, `cancelled`. */
+                status?: string;
+                /** @description Only tasks of this user. */
+                owner?: string;
+                /** @description Only tasks with this tag. */
+                tag?: string;
+                /** @description Only tasks with this priority. */
+                priority?: string;
+                /** @description Tasks for any of these personas, and shared tasks. `-shared` excludes shared tasks. */
+                persona?: string[];
+                /** @description The `next_cursor` of the previous page. */
+                cursor?: string;
+                /** @description Maximum number of tasks. */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of tasks. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TaskPage"];
+                };
+            };
+            /** @description The request is not valid: `request.bad-path`, `request.bad-query` or `request.bad-body`. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.required` or `auth.refused`: the credential is missing or not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `persona.unknown`. `persona.unknown`: the persona does not exist or the caller may not use it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The gateway failed. Its log has the reason. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.unavailable`: credentials cannot be checked at the moment. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    tasks_create: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["TaskBody"];
+            };
+        };
+        responses: {
+            /** @description The task. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TaskView"];
+                };
+            };
+            /** @description The request is not valid: `request.bad-path`, `request.bad-query` or `request.bad-body`. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.required` or `auth.refused`: the credential is missing or not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `persona.unknown`: the persona does not exist or the caller may not use it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `request.too-slow`: the body came too slowly. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `request.too-large`: the body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `request.not-json`: Content-Type is not `application/json`. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The gateway failed. Its log has the reason. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.unavailable`: credentials cannot be checked at the moment. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    tasks_search: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description Optional. */
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["TaskSearchBody"];
+            };
+        };
+        responses: {
+            /** @description A page of tasks. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TaskPage"];
+                };
+            };
+            /** @description The request is not valid: `request.bad-path`, `request.bad-query` or `request.bad-body`. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.required` or `auth.refused`: the credential is missing or not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `persona.unknown`: the persona does not exist or the caller may not use it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `request.too-slow`: the body came too slowly. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `request.too-large`: the body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `request.not-json`: Content-Type is not `application/json`. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The gateway failed. Its log has the reason. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.unavailable`: credentials cannot be checked at the moment. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    tasks_show: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of the task, or its name. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The task. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TaskView"];
+                };
+            };
+            /** @description The request is not valid: `request.bad-path`, `request.bad-query` or `request.bad-body`. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.required` or `auth.refused`: the credential is missing or not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `persona.unknown`: the persona does not exist or the caller may not use it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `task.unknown`. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The gateway failed. Its log has the reason. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.unavailable`: credentials cannot be checked at the moment. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    tasks_patch: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of the task, or its name. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["TaskPatchBody"];
+            };
+        };
+        responses: {
+            /** @description The task. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TaskView"];
+                };
+            };
+            /** @description The request is not valid: `request.bad-path`, `request.bad-query` or `request.bad-body`. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.required` or `auth.refused`: the credential is missing or not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `job.not-owner`. `persona.unknown`: the persona does not exist or the caller may not use it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `task.unknown`. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `request.too-slow`: the body came too slowly. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `job.changed`: it was changed after `expected_updated_at`; `job.in-manifest`. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `request.too-large`: the body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `request.not-json`: Content-Type is not `application/json`. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The gateway failed. Its log has the reason. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.unavailable`: credentials cannot be checked at the moment. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    tasks_transition: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of the task, or its name. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["TaskTransitionBody"];
+            };
+        };
+        responses: {
+            /** @description The task. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TaskView"];
+                };
+            };
+            /** @description The request is not valid: `request.bad-path`, `request.bad-query` or `request.bad-body`. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.required` or `auth.refused`: the credential is missing or not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `job.not-owner`. `persona.unknown`: the persona does not exist or the caller may not use it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `task.unknown`. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `request.too-slow`: the body came too slowly. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `task.bad-transition` or `task.dependency-open`. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `request.too-large`: the body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `request.not-json`: Content-Type is not `application/json`. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The gateway failed. Its log has the reason. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.unavailable`: credentials cannot be checked at the moment. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     files_list: {
         parameters: {
             query?: {
@@ -5645,6 +11208,117 @@ export interface operations {
         requestBody?: never;
         responses: {
             /** @description The content. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "*/*": number[];
+                };
+            };
+            /** @description The requested range. */
+            206: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "*/*": number[];
+                };
+            };
+            /** @description The cached copy is current. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description The request is not valid: `request.bad-path`, `request.bad-query` or `request.bad-body`. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.required` or `auth.refused`: the credential is missing or not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `persona.unknown`: the persona does not exist or the caller may not use it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `file.unknown`. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `request.bad-range`: the range is beyond the end of the file. */
+            416: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The gateway failed. Its log has the reason. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.unavailable`: credentials cannot be checked at the moment. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    files_frame: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of the file. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The page. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -7340,6 +13014,80 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Verified"];
+                };
+            };
+            /** @description The request is not valid: `request.bad-path`, `request.bad-query` or `request.bad-body`. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.required` or `auth.refused`: the credential is missing or not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.admin-only`. `persona.unknown`: the persona does not exist or the caller may not use it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The gateway failed. Its log has the reason. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.unavailable`: credentials cannot be checked at the moment. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    configuration_settings: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The settings. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SettingList"];
                 };
             };
             /** @description The request is not valid: `request.bad-path`, `request.bad-query` or `request.bad-body`. */

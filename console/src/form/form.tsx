@@ -21,14 +21,16 @@ interface SchemaFormProps {
   onChange: (value: JsonObject) => void;
   errors: Map<string, string>;
   original?: JsonObject;
+  /** What to say if there is nothing to fill in. */
+  empty?: string;
 }
 
-export function SchemaForm({ schema, value, onChange, errors, original }: SchemaFormProps) {
+export function SchemaForm({ schema, value, onChange, errors, original, empty }: SchemaFormProps) {
   const kind = fieldKind({ type: 'object', ...schema }, schema, '');
   if (kind.is !== 'object') {
     const isEmpty = !schema['properties'] || Object.keys(schema['properties'] as object).length === 0;
     if (isEmpty && schema['additionalProperties'] !== true && Object.keys(value).length === 0) {
-      return <p className="muted">This tool takes no arguments.</p>;
+      return <p className="muted">{empty ?? 'This tool takes no arguments.'}</p>;
     }
     return <JsonField id="arguments" label="Arguments" value={value} onChange={(next) => isObject(next) && onChange(next)} />;
   }

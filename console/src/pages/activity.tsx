@@ -2,10 +2,10 @@
 
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useEffect, useMemo, useState } from 'react';
-import { Link, useLocation, useSearchParams } from 'wouter';
+import { Link, useLocation } from 'wouter';
 import { ApiError, api } from '../api/client';
 import { type GatewayEvent, stream } from '../api/events';
-import { type AuditRow, type DeadLetter, useApiPaths, useAudit, useDeadLetters, useMe, useRecentEvents } from '../api/queries';
+import { type AuditRow, type DeadLetter, useAudit, useDeadLetters, useMe, useRecentEvents } from '../api/queries';
 import { count, duration, plural } from '../lib/format';
 import { Ago, Button, Empty, Failure, Note, Outcome, PageHead, Prose, Segment, Skeleton, Status, Tabs, Time } from '../ui/basic';
 import { Confirm, Dialog } from '../ui/dialog';
@@ -14,28 +14,26 @@ import { ResultView } from '../ui/result';
 import { toast } from '../ui/toast';
 import { VirtualList } from '../ui/virtual';
 import { CallList } from './calls';
+import { FilterInput, useFilter } from './filters';
 
 type ActivityTab = 'calls' | 'events' | 'audit' | 'dead';
 
 export default function Activity({ tab, selected }: { tab?: string; selected?: string }) {
   const [, go] = useLocation();
-  const paths = useApiPaths();
   const dead = useDeadLetters('pending');
   const pending = dead.data?.pages[0]?.dead_letters.length ?? 0;
-  // Older gateways have no record of single calls.
-  const hasCalls = paths.data?.has('/calls') ?? false;
-  const shown = (tab ?? (hasCalls ? 'calls' : 'events')) as ActivityTab;
+  const shown = (tab ?? 'calls') as ActivityTab;
   return (
     <div className="page">
       <PageHead title="Activity" />
       <div className="stack">
         <Tabs label="Activity" selected={shown} onSelect={(id) => go(`/activity/${id}`)} tabs={[
-          ...(hasCalls ? [{ id: 'calls' as const, label: 'Calls' }] : []),
+          { id: 'calls', label: 'Calls' },
           { id: 'events', label: 'Events' },
           { id: 'audit', label: 'Audit log' },
           { id: 'dead', label: <>Dead letters{pending > 0 && <span className="count bad">{pending}</span>}</> },
         ]} />
-        {shown === 'calls' && hasCalls && <CallList selected={selected} />}
+        {shown === 'calls' && <CallList selected={selected} />}
         {shown === 'events' && <Events />}
         {shown === 'audit' && <Audit />}
         {shown === 'dead' && <DeadLetters selected={selected} />}
@@ -44,20 +42,7 @@ export default function Activity({ tab, selected }: { tab?: string; selected?: s
   );
 }
 
-/** Filters that live in the URL, so that a view can be shared and the Back key returns to it. */
-export function useFilter(name: string): [string, (value: string) => void] {
-  const [params, setParams] = useSearchParams();
-  const set = (value: string) =>
-    setParams((before) => {
-      const next = new URLSearchParams(before);
-      if (value) next.set(name, value);
-      else next.delete(name);
-      return next;
-    }, { replace: true });
-  return [params.get(name) ?? '', set];
-}
-
-const KINDS = ['tool', 'call', 'server', 'plan', 'dead_letter', 'catalog', 'config', 'request'];
+const KINDS = ['tool', 'call', 'server', 'plan', 'dead_letter', 'skill', 'job', 'task', 'catalog', 'config', 'request'];
 const MAX_EVENTS = 5000;
 
 function Events() {
@@ -137,7 +122,7 @@ function EventDialog({ event, all, onClose }: { event: GatewayEvent; all: Gatewa
   );
 }
 
-const AUDIT_KINDS = ['call', 'decision', 'refusal', 'token', 'reload', 'login', 'server', 'accept', 'release', 'consent', 'plan', 'dead_letter', 'file', 'trust'];
+const AUDIT_KINDS = ['call', 'decision', 'refusal', 'token', 'reload', 'login', 'server', 'accept', 'release', 'consent', 'plan', 'dead_letter', 'job', 'key', 'file', 'trust'];
 
 function Audit() {
   const me = useMe();
@@ -175,17 +160,6 @@ function Audit() {
       )}
       {open && <Dialog title={`Row ${open.seq}`} onClose={() => setOpen(null)}><JsonView value={open} /></Dialog>}
     </div>
-  );
-}
-
-/** A filter that runs on the gateway: applied with Enter or when the field is left. */
-export function FilterInput({ label, value, onApply }: { label: string; value: string; onApply: (value: string) => void }) {
-  const [text, setText] = useState(value);
-  useEffect(() => setText(value), [value]);
-  return (
-    <form onSubmit={(event) => { event.preventDefault(); onApply(text.trim()); }}>
-      <input className="input" style={{ width: 170 }} type="search" aria-label={label} placeholder={label} value={text} onChange={(event) => { setText(event.target.value); if (event.target.value === '') onApply(''); }} onBlur={() => { if (text.trim() !== value) onApply(text.trim()); }} />
-    </form>
   );
 }
 

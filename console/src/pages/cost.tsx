@@ -7,7 +7,7 @@ import type { Schemas } from '../api/client';
 import { compact, count, percent, plural } from '../lib/format';
 import { treemap } from '../lib/treemap';
 import { Ago, Empty, Loaded, Note, PageHead, Prose, Segment } from '../ui/basic';
-import { useFilter } from './activity';
+import { useFilter } from './filters';
 
 type Stats = Schemas['StatsView'];
 type ToolWeight = Schemas['ToolWeightView'];

@@ -141,7 +141,6 @@ function Pending({ call, next }: { call: Approval; next?: string }) {
               </select>
             </label>
           ) : <span className="muted small">This decision is not remembered: the settings ask every time.</span>}
-          <span className="grow" />
           <Button look="danger" disabled={isBusy} onClick={() => isSettled() && setRejecting(true)}>Reject…</Button>
           <Button look="primary" busy={approve.isPending} disabled={!canApprove} title={`${isMac() ? '⌘' : 'Ctrl'} Enter`} onClick={tryApprove}>
             {isEdited ? `Approve with ${plural(changes.length, 'change')}` : 'Approve'}

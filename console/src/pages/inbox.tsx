@@ -2,16 +2,18 @@
 
 import { useEffect, useRef } from 'react';
 import { Link, useLocation } from 'wouter';
-import { type Approval, useChanges, useMe, usePendingApprovals, usePendingSteps, usePlans, useQuarantine, useRecentApprovals } from '../api/queries';
+import { type Approval, useChanges, useMe, usePendingApprovals, usePendingSteps, usePlans, useQuarantine, useRecentApprovals, useRunning } from '../api/queries';
 import { plural } from '../lib/format';
 import { Ago, Button, Empty, Failure, Outcome, Prose, Remaining, Skeleton, Status } from '../ui/basic';
 import { callerOf, groupByPlan } from './overview';
 import { ApprovalDetail } from './inbox-call';
 import { ChangedDetail, QuarantineDetail } from './inbox-change';
 import { PlanDetail, PlanModeSwitch } from './inbox-plan';
+import { QuestionDetail } from './question';
 
 const CHANGED = 'changed:';
 const QUARANTINE = 'quarantine:';
+const QUESTION = 'question:';
 
 export default function Inbox({ selected, kind }: { selected?: string; kind: 'call' | 'plan' }) {
   const me = useMe();
@@ -22,14 +24,16 @@ export default function Inbox({ selected, kind }: { selected?: string; kind: 'ca
   const recent = useRecentApprovals();
   const changes = useChanges();
   const quarantine = useQuarantine(admin);
+  const running = useRunning();
   const [, go] = useLocation();
+  const questions = (running.data?.calls ?? []).filter((call) => call.question);
   const waiting = held.data?.approvals ?? [];
   const decided = (recent.data?.approvals ?? []).filter((call) => call.state !== 'pending').slice(0, 20);
   const stepsOf = groupByPlan(steps.data?.approvals ?? []);
   const shownPlans = (plans.data?.plans ?? []).filter((plan) => plan.state === 'open' || stepsOf.has(plan.id) || plan.id === selected);
   const changed = changes.data?.tools ?? [];
   const quarantined = quarantine.data?.tools ?? [];
-  const isEmpty = waiting.length + shownPlans.length + changed.length + quarantined.length === 0;
+  const isEmpty = questions.length + waiting.length + shownPlans.length + changed.length + quarantined.length === 0;
   const name = selected && decodeURIComponent(selected);
 
   // On a wide screen the first waiting call opens by itself, once.
@@ -50,6 +54,13 @@ export default function Inbox({ selected, kind }: { selected?: string; kind: 'ca
             {held.error && !held.data && <div className="card-body"><Failure error={held.error} retry={() => void held.refetch()} /></div>}
             {!held.data && !held.error && <Skeleton lines={5} />}
             {held.data && isEmpty && <Empty title="Nothing waits for you"><p>Calls that need approval appear here at once.</p><NotifyButton /></Empty>}
+            {questions.length > 0 && <h2 className="group-label">Questions</h2>}
+            {questions.map((call) => (
+              <Link key={call.id} className="entry" href={`/inbox/${QUESTION}${call.id}`} aria-current={name === QUESTION + call.id ? 'true' : undefined}>
+                <span className="line"><span className="title clip">{call.tool}</span><span className="end"><Status tone="held">question</Status></span></span>
+                <span className="line muted small"><span className="clip">{call.question?.message}</span><span className="end"><Ago ms={call.at_ms} /></span></span>
+              </Link>
+            ))}
             {waiting.length > 0 && <h2 className="group-label">Waiting calls</h2>}
             {waiting.map((call) => <CallEntry key={call.id} call={call} isOpen={call.id === selected} />)}
             {shownPlans.length > 0 && <h2 className="group-label">Plans</h2>}
@@ -84,6 +95,7 @@ export default function Inbox({ selected, kind }: { selected?: string; kind: 'ca
           {selected !== undefined && <Button className="back" look="quiet" icon="back" onClick={() => go('/inbox')}>Inbox</Button>}
           {selected === undefined || name === undefined ? <Empty title="Choose an entry"><p>You see the arguments, can change them, and decide.</p></Empty>
             : kind === 'plan' ? <PlanDetail key={selected} id={selected} />
+            : name.startsWith(QUESTION) ? <QuestionDetail key={name} call={questions.find((call) => QUESTION + call.id === name)} />
             : name.startsWith(CHANGED) ? <ChangedDetail key={name} name={name.slice(CHANGED.length)} />
             : name.startsWith(QUARANTINE) ? <QuarantineDetail key={name} name={name.slice(QUARANTINE.length)} />
             : <ApprovalDetail key={selected} id={selected} next={waiting.find((call) => call.yours && call.id !== selected)?.id} />}

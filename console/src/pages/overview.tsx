@@ -6,7 +6,7 @@ import { Link, useLocation } from 'wouter';
 import { ApiError, api } from '../api/client';
 import { type GatewayEvent } from '../api/events';
 import {
-  type Approval, type Server, useChanges, useDeadLetters, useMe, usePendingApprovals, usePendingSteps, useQuarantine, useReady, useRecentEvents, useServers, useStats,
+  type Approval, type Server, useChanges, useDeadLetters, useMe, usePendingApprovals, usePendingSteps, useQuarantine, useReady, useRecentEvents, useRunning, useServers, useStats,
 } from '../api/queries';
 import { compact, count, duration, percent, plural, shortTime } from '../lib/format';
 import { gatewayUrl } from '../lib/place';
@@ -67,7 +67,9 @@ function NeedsYou() {
   const plans = [...groupByPlan(steps.data?.approvals ?? [])];
   const changed = admin ? changes.data?.tools ?? [] : [];
   const quarantined = quarantine.data?.tools ?? [];
-  const total = mine.length + plans.length + changed.length + quarantined.length;
+  const running = useRunning();
+  const questions = (running.data?.calls ?? []).filter((call) => call.question);
+  const total = questions.length + mine.length + plans.length + changed.length + quarantined.length;
   return (
     <section className="card" aria-labelledby="needs-you">
       <div className="card-head"><h2 id="needs-you">Needs you</h2>{total > 0 && <span className="count held">{total}</span>}{total > 0 && <Link href="/inbox">Open the inbox</Link>}</div>
@@ -76,6 +78,11 @@ function NeedsYou() {
         <div className="card-body row muted"><Icon name="check" />No call, plan or changed tool waits for you.</div>
       ) : (
         <ul className="items">
+          {questions.slice(0, 5).map((call) => (
+            <Item key={call.id} tone="held" word="question" title={call.tool} text={`${call.question?.server ?? 'The server'} asks: ${call.question?.message ?? ''}`}>
+              <Link className="button primary" href={`/inbox/question:${call.id}`}>Answer</Link>
+            </Item>
+          ))}
           {mine.slice(0, 5).map((call) => (
             <Item key={call.id} tone="held" word="call" title={call.name} text={<>{callerOf(call)}{call.expires_ms ? <> · <Remaining until={call.expires_ms} /></> : null}</>}>
               <Link className="button primary" href={`/inbox/${call.id}`}>Review</Link>
@@ -102,6 +109,9 @@ function NeedsYou() {
     </section>
   );
 }
+
+/** Tools of the gateway itself are sent to clients, but not listed among the tools of servers. */
+const ownTools = (servers: { name: string; tools: number }[]) => servers.find((server) => server.name === '_toolbooth')?.tools ?? 0;
 
 /** The user of a call and, if it is known, the client. */
 export const callerOf = (call: Approval) => (call.client && call.client !== 'unknown' ? `${call.user} via ${call.client}` : call.user);
@@ -162,7 +172,7 @@ export function ReloadButton() {
 function BrokenServer({ server }: { server: Server }) {
   return (
     <li>
-      <span className="lead-col"><ServerState state={server.state} /></span>
+      <span className="lead-col"><ServerState server={server} /></span>
       <div className="text">
         <p className="strong"><Link href={`/servers/${encodeURIComponent(server.name)}`}>{server.name}</Link></p>
         {server.reason && <p className="small"><Prose text={server.reason} /></p>}
@@ -188,6 +198,7 @@ export function FixButton({ server }: { server: Server }) {
   });
   const signIn = useMutation({ mutationFn: () => beginSignIn(server.name), onError: (error) => toast(ApiError.of(error).message) });
   const [shown, setShown] = useState(false);
+  if (server.own_key && (!server.own_key.set || server.own_key.refused)) return <Link className="button primary" href="/settings/keys">Set your key</Link>;
   if (!me.data?.admin) return <span className="muted small">Ask an administrator</span>;
   switch (server.state) {
     case 'error':
@@ -222,7 +233,7 @@ function ServerTable() {
                 {list.slice(0, 12).map((server) => (
                   <tr key={server.name} onClick={() => go(`/servers/${encodeURIComponent(server.name)}`)} style={{ cursor: 'pointer' }}>
                     <td className="wrap-any"><Link className="cell" href={`/servers/${encodeURIComponent(server.name)}`} onClick={(event) => event.stopPropagation()}>{server.name}</Link></td>
-                    <td><ServerState state={server.state} /></td>
+                    <td><ServerState server={server} /></td>
                     <td className="num only-wide"><ToolCount server={server} /></td>
                     <td className="muted small only-wide">{[server.transport, server.revision].filter(Boolean).join(' · ')}</td>
                   </tr>
@@ -328,7 +339,7 @@ function Tokens() {
         <Loaded query={stats} lines={2}>
           {(data) => (
             <div className="figures">
-              <div className="figure minor"><b>{compact(data.full)}</b><span>tokens of {plural(data.tools, 'tool')}</span></div>
+              <div className="figure minor"><b>{compact(data.full)}</b><span>tokens of {plural(data.tools - ownTools(data.servers), 'tool')}{ownTools(data.servers) > 0 ? ' and the gateway’s own' : ''}</span></div>
               <div className="figure minor">
                 {data.sent == null ? <><b>–</b><span>no client has asked yet</span></> : <><b>{compact(Math.max(0, data.saved ?? 0))}</b><span>saved for {data.client}{data.full > 0 ? ` (${percent(Math.max(0, data.saved ?? 0) / data.full)})` : ''}</span></>}
               </div>

@@ -11,6 +11,7 @@ import { Confirm } from '../ui/dialog';
 import { toast } from '../ui/toast';
 import { VirtualList } from '../ui/virtual';
 import { FixButton, ReloadButton, ToolCount } from './overview';
+import { ServerKey } from './settings-keys';
 
 export default function Servers({ selected, tab }: { selected?: string; tab?: string }) {
   return selected === undefined ? <ServerList /> : <ServerDetail key={selected} name={selected} tab={(tab ?? 'tools') as ServerTab} />;
@@ -37,7 +38,7 @@ function ServerList() {
                           <Link className="cell" href={`/servers/${encodeURIComponent(server.name)}`} onClick={(event) => event.stopPropagation()}>{server.name}</Link>
                           <p className="muted small clip2"><Prose text={server.reason ?? server.short_description ?? server.description ?? ''} /></p>
                         </td>
-                        <td><ServerState state={server.state} /></td>
+                        <td><ServerState server={server} /></td>
                         <td className="num only-wide"><ToolCount server={server} /></td>
                         <td className="num only-wide">{server.state === 'connected' ? count(server.prompts) : ''}</td>
                         <td className="num only-wide">{server.state === 'connected' ? count(server.resources) : ''}</td>
@@ -71,7 +72,7 @@ function ServerDetail({ name, tab }: { name: string; tab: ServerTab }) {
         {(data) => (
           <div className="stack">
             <PageHead title={data.name} lead={data.description ?? undefined}>{admin && <ServerActions server={data} />}</PageHead>
-            <div className="row wrap"><ServerState state={data.state} /><span className="muted">{data.state === 'connected' ? `${plural(data.tools, 'tool')}, ${plural(data.prompts, 'prompt')}, ${plural(data.resources, 'resource')}` : data.tools > 0 ? `${plural(data.tools, 'tool')} at its last connection` : 'its tools are unknown until it connects'}</span>{data.era && <span className="tag">{data.revision}</span>}{data.transport && <span className="tag">{data.transport}</span>}</div>
+            <div className="row wrap"><ServerState server={data} /><span className="muted">{data.state === 'connected' ? `${plural(data.tools, 'tool')}, ${plural(data.prompts, 'prompt')}, ${plural(data.resources, 'resource')}` : data.tools > 0 ? `${plural(data.tools, 'tool')} at its last connection` : 'its tools are unknown until it connects'}</span>{data.era && <span className="tag">{data.revision}</span>}{data.transport && <span className="tag">{data.transport}</span>}</div>
             {data.reason && (
               <Note tone={data.state === 'needs_auth' || data.state === 'needs_trust' ? 'warn' : 'bad'} action={<FixButton server={data} />}>
                 <p className="strong"><Prose text={data.reason} /></p>
@@ -86,6 +87,7 @@ function ServerDetail({ name, tab }: { name: string; tab: ServerTab }) {
               ...(admin ? [{ id: 'aside' as const, label: <>Set aside{(data.set_aside?.length ?? 0) > 0 && <span className="count">{data.set_aside?.length}</span>}</> }] : []),
               { id: 'about', label: 'About' },
             ]} />
+            {data.own_key && <ul className="items card" aria-label="Your key"><ServerKey server={data} /></ul>}
             {tab === 'tools' && <ServerTools name={name} isUp={data.state === 'connected'} />}
             {tab === 'logs' && <Logs name={name} server={data} />}
             {tab === 'aside' && <SetAside server={data} />}

@@ -2,36 +2,41 @@
 
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { type FormEvent, useState, useSyncExternalStore } from 'react';
-import { Link, useLocation } from 'wouter';
+import { useLocation } from 'wouter';
 import { ApiError, api } from '../api/client';
-import { useConsents, useMe, usePersonas, useReady, useTokens } from '../api/queries';
+import { useConsents, useMe, usePersonas, useServers, useTokens } from '../api/queries';
 import { session } from '../api/session';
 import { gatewayUrl } from '../lib/place';
 import { Ago, Button, CodeBox, Empty, Failure, Loaded, Note, PageHead, Segment, Status, Tabs, Time } from '../ui/basic';
 import { Confirm, Dialog } from '../ui/dialog';
 import { type Theme, setTheme, useTheme } from '../ui/theme';
 import { toast } from '../ui/toast';
-import { ReloadButton } from './overview';
+import { Configuration } from './settings-configuration';
+import { MyKeys } from './settings-keys';
 
-type Section = 'general' | 'tokens' | 'approvals' | 'personas' | 'configuration';
+type Section = 'general' | 'keys' | 'tokens' | 'approvals' | 'personas' | 'configuration';
 
 export default function Settings({ section }: { section?: string }) {
   const me = useMe();
   const [, go] = useLocation();
   const shown = (section ?? 'general') as Section;
   const admin = me.data?.admin ?? false;
+  const servers = useServers();
+  const hasKeys = shown === 'keys' || (servers.data?.servers.some((server) => server.own_key) ?? false);
   return (
     <div className="page">
       <PageHead title="Settings" />
       <div className="stack">
         <Tabs label="Settings" selected={shown} onSelect={(id) => go(`/settings/${id}`)} tabs={[
           { id: 'general', label: 'General' },
+          ...(hasKeys ? [{ id: 'keys' as const, label: 'My keys' }] : []),
           ...(admin ? [{ id: 'tokens' as const, label: 'Tokens' }] : []),
           { id: 'approvals', label: 'Remembered approvals' },
           { id: 'personas', label: 'See as' },
           ...(admin ? [{ id: 'configuration' as const, label: 'Configuration' }] : []),
         ]} />
         {shown === 'general' && <General />}
+        {shown === 'keys' && <MyKeys />}
         {shown === 'tokens' && admin && <Tokens />}
         {shown === 'approvals' && <Consents />}
         {shown === 'personas' && <Personas />}
@@ -214,26 +219,5 @@ function Personas() {
         </Loaded>
       </div>
     </div>
-  );
-}
-
-function Configuration() {
-  const ready = useReady();
-  return (
-    <Loaded query={ready}>
-      {({ config, revision, sessions }) => (
-        <div className="stack">
-          {config?.reload_error && <Note tone="bad" action={<ReloadButton />}><p className="strong">{config.reload_error.message}</p><p>{config.reload_error.hint} The last good configuration stays in force.</p></Note>}
-          {(config?.restart_needed?.length ?? 0) > 0 && <Note tone="warn">These settings take effect after a restart: {config?.restart_needed?.join(', ')}</Note>}
-          <section className="card card-body stack tight">
-            <div className="row"><h2 className="grow">Files</h2>{!config?.reload_error && <ReloadButton />}</div>
-            {config?.files.length ? <ul className="stack tight">{config.files.map((file) => <li key={file}><code className="wrap-any">{file}</code></li>)}</ul> : <p className="muted">No configuration file was found. The gateway runs with default settings and the bundled servers.</p>}
-            <p className="muted small">Where a single value comes from:</p>
-            <CodeBox what="command" text="toolbooth config explain KEY" />
-          </section>
-          <section className="card card-body"><dl className="kv"><dt>Catalog revision</dt><dd>{revision}</dd><dt>Open MCP sessions</dt><dd>{sessions}</dd><dt>Servers</dt><dd><Link href="/servers">See the servers</Link></dd></dl></section>
-        </div>
-      )}
-    </Loaded>
   );
 }

@@ -1,23 +1,22 @@
-// Asks for a token. The gateway has no passwords: tokens are created by an administrator or an identity provider.
+// Asks for a token and exchanges it for a session. The gateway has no passwords: tokens are created by an administrator
+// or an identity provider.
 
 import { useState } from 'react';
-import { ApiError, send } from '../api/client';
-import { session } from '../api/session';
+import { SignInError, session } from '../api/session';
 import { consolePath } from '../lib/place';
-import { Button, CodeBox, Note } from '../ui/basic';
+import { Button, CodeBox, Note, Prose } from '../ui/basic';
 
-export function SignIn({ rejected }: { rejected: boolean }) {
+export function SignIn({ ended, mode }: { ended: boolean; mode: string | null }) {
   const [token, setToken] = useState('');
-  const [error, setError] = useState<ApiError | null>(null);
+  const [error, setError] = useState<SignInError | null>(null);
   const [busy, setBusy] = useState(false);
   const submit = async () => {
     setBusy(true);
     setError(null);
     try {
-      await send('GET', '/me', { headers: { authorization: `Bearer ${token.trim()}` } });
-      session.signIn(token);
+      await session.signIn(token);
     } catch (problem) {
-      setError(ApiError.of(problem));
+      setError(problem instanceof SignInError ? problem : new SignInError(String(problem), null, 0));
     } finally {
       setBusy(false);
     }
@@ -26,20 +25,23 @@ export function SignIn({ rejected }: { rejected: boolean }) {
     <div className="center">
       <form className="card sign-in" onSubmit={(event) => { event.preventDefault(); void submit(); }}>
         <div className="row"><img src={`${consolePath}/favicon.svg`} alt="" width="28" height="28" /><h1>Sign in to Toolbooth</h1></div>
-        {rejected && !error && <Note tone="warn">Your token is no longer accepted. It may have expired or been revoked.</Note>}
+        {ended && !error && <Note tone="warn">Your session has ended. It may have expired, or its token was revoked.</Note>}
         <div className="field">
           <label htmlFor="token">Token</label>
           <input id="token" className="input mono" type="password" autoComplete="off" autoFocus spellCheck={false} value={token} onChange={(event) => setToken(event.target.value)} aria-invalid={error !== null} aria-describedby="token-about" />
-          <p className="about" id="token-about">Kept for this tab until you close it. It is sent only to this gateway.</p>
+          <p className="about" id="token-about">Sent once, to this gateway. The browser keeps a session cookie instead, for at most a day.</p>
         </div>
-        {error && <div role="alert"><Note tone="bad"><p className="strong">{error.message}</p>{error.hint && <p>{error.hint}</p>}</Note></div>}
+        {error && <div role="alert"><Note tone="bad"><p className="strong"><Prose text={error.message} /></p>{error.hint && <p><Prose text={error.hint} /></p>}</Note></div>}
         <Button look="primary" type="submit" busy={busy} disabled={token.trim() === ''}>Sign in</Button>
         <details>
           <summary className="muted">Where do I get a token?</summary>
           <div className="stack tight" style={{ marginTop: 8 }}>
-            <p>An administrator creates one on the machine of the gateway:</p>
-            <CodeBox what="command" text="toolbooth tokens create --user NAME --expires 90d" />
-            <p className="muted">If your gateway uses an identity provider, paste an access token of that provider.</p>
+            {mode === 'jwt' ? <p>Paste an access token of your identity provider.</p> : (
+              <>
+                <p>An administrator creates one on the machine of the gateway:</p>
+                <CodeBox what="command" text="toolbooth tokens create --user NAME --expires 90d" />
+              </>
+            )}
           </div>
         </details>
       </form>

@@ -1,21 +1,25 @@
 // Tools: search as you type with the gateway's own ranking, schema, cost, health, and a form to try each tool.
 
 import { useMutation, useQueryClient } from '@tanstack/react-query';
-import { useEffect, useMemo, useState } from 'react';
+import { Suspense, lazy, useEffect, useMemo, useState } from 'react';
 import { Link, useLocation, useSearchParams } from 'wouter';
-import { send } from '../api/client';
-import { type Tool, type ToolSort, useLint, useMe, useSearch, useServers, useTool, useTools } from '../api/queries';
+import { ApiError, fetchJson, send } from '../api/client';
+import { type RunningCall, type Tool, type ToolSort, cancelCall, useLint, useMe, useSearch, useServers, useTool, useTools } from '../api/queries';
 import { SchemaForm, JsonArea } from '../form/form';
 import { type Schema, errorsOf } from '../form/schema';
 import { count, duration, percent, plural } from '../lib/format';
-import { type Json, type JsonObject, isObject, parseJson, pretty } from '../lib/json';
+import { type JsonObject, isObject, parseJson, pretty } from '../lib/json';
 import { gatewayUrl } from '../lib/place';
 import { session } from '../api/session';
 import { Ago, Button, CopyButton, Empty, Failure, Loaded, Note, Prose, Segment, Skeleton, Status, Tabs, copyText, useSettled } from '../ui/basic';
+import { appUri } from '../ui/app-uri';
 import { Icon } from '../ui/icons';
 import { JsonView } from '../ui/json';
-import { ResultView } from '../ui/result';
+import { toast } from '../ui/toast';
 import { VirtualList } from '../ui/virtual';
+import { type CallOutcome, OutcomeView, outcomeOf } from './question';
+
+const AppHost = lazy(() => import('../ui/app-host'));
 
 interface Row {
   name: string;
@@ -189,8 +193,6 @@ function ModelView({ tool }: { tool: Tool }) {
   );
 }
 
-type TryOutcome = { result: Json; warnings: string[]; ms: number } | { held: string; message: string; ms: number };
-
 function TryTool({ tool }: { tool: Tool }) {
   const schema = (tool.parameters ?? {}) as unknown as Schema;
   const key = `toolbooth-try:${tool.name}`;
@@ -200,15 +202,20 @@ function TryTool({ tool }: { tool: Tool }) {
   const [isChecked, setChecked] = useState(false);
   const client = useQueryClient();
   const errors = useMemo(() => errorsOf(schema, value), [schema, value]);
+  const [outcome, setOutcome] = useState<CallOutcome | null>(null);
+  const [ms, setMs] = useState(0);
+  const [sent, setSent] = useState<JsonObject | null>(null);
+  const app = appUri(tool);
   const call = useMutation({
-    mutationFn: async (): Promise<TryOutcome> => {
+    mutationFn: async () => {
       const start = performance.now();
       const response = await send('POST', '/tools/{name}/call', { params: { name: tool.name }, body: { arguments: value, wait: 0 } });
-      const answer = parseJson(await response.text()) as JsonObject;
-      const ms = performance.now() - start;
-      if (response.status === 202) return { held: String(answer['held']), message: String(answer['message']), ms };
-      return { result: answer['result'] ?? null, warnings: (answer['warnings'] as string[] | undefined) ?? [], ms };
+      const answer = await outcomeOf(response);
+      setMs(performance.now() - start);
+      return answer;
     },
+    onMutate: () => { setOutcome(null); setSent(value); },
+    onSuccess: setOutcome,
     onSettled: () => void client.invalidateQueries({ queryKey: ['approvals'] }),
   });
   const run = () => {
@@ -233,26 +240,39 @@ function TryTool({ tool }: { tool: Tool }) {
       )}
       <div className="row wrap">
         <Button look="primary" icon="play" busy={call.isPending} onClick={run}>{call.isPending ? 'Calling…' : 'Call'}</Button>
+        {call.isPending && <CancelCall tool={tool.name} />}
         <CopyAs tool={tool} value={value} />
         {isChecked && errors.size > 0 && <span className="wrong" role="alert">{plural(errors.size, 'argument needs', 'arguments need')} your attention.</span>}
       </div>
       <section aria-live="polite" aria-label="Result" className="stack tight">
         {call.error && <Failure error={call.error} />}
-        {call.data && 'held' in call.data && (
-          <Note tone="held" action={<Link className="button small" href={`/inbox/${call.data.held}`}>Review</Link>}>
-            <p className="strong">The call waits for a decision.</p><p><Prose text={call.data.message} /></p>
-          </Note>
+        {outcome?.kind === 'result' && call.data?.kind === 'result' && <p className="muted small">Answered in {duration(ms)}</p>}
+        {outcome?.kind === 'result' && app && sent && (
+          <Suspense fallback={<Skeleton lines={4} />}><AppHost tool={tool} uri={app} given={sent} result={outcome.result} /></Suspense>
         )}
-        {call.data && 'result' in call.data && (
-          <>
-            <p className="muted small">Answered in {duration(call.data.ms)}</p>
-            {call.data.warnings.map((warning, index) => <Note key={index} tone="warn">{typeof warning === 'string' ? warning : JSON.stringify(warning)}</Note>)}
-            <ResultView result={call.data.result} />
-          </>
-        )}
+        {outcome && <OutcomeView outcome={outcome} onOutcome={setOutcome} />}
       </section>
     </div>
   );
+}
+
+/** Ends the newest running call of this tool. It appears after a second: most calls end before. */
+function CancelCall({ tool }: { tool: string }) {
+  const [isLate, setLate] = useState(false);
+  useEffect(() => {
+    const timer = setTimeout(() => setLate(true), 1000);
+    return () => clearTimeout(timer);
+  }, []);
+  const me = useMe();
+  const cancel = useMutation({
+    mutationFn: async () => {
+      const { calls } = await fetchJson<{ calls: RunningCall[] }>('GET', '/calls/running');
+      const running = calls.filter((other) => other.tool === tool && other.user === me.data?.user).at(-1);
+      if (running) await cancelCall(running.id);
+    },
+    onError: (error) => toast(ApiError.of(error).message),
+  });
+  return isLate ? <Button icon="cross" busy={cancel.isPending} onClick={() => cancel.mutate()}>Cancel</Button> : null;
 }
 
 function remembered(key: string): JsonObject {
@@ -268,7 +288,7 @@ const shellQuote = (text: string) => `'${text.replaceAll("'", `'\\''`)}'`;
 
 function CopyAs({ tool, value }: { tool: Tool; value: JsonObject }) {
   const json = JSON.stringify(value);
-  const auth = session.get().token ? ` -H "Authorization: Bearer $TOOLBOOTH_TOKEN"` : '';
+  const auth = ['token', 'jwt'].includes(session.get().mode ?? '') ? ` -H "Authorization: Bearer $TOOLBOOTH_TOKEN"` : '';
   const forms = {
     cli: ['CLI command', `toolbooth call ${shellQuote(tool.name)} --args ${shellQuote(json)}`],
     curl: ['curl command', `curl -s ${shellQuote(`${gatewayUrl}/tools/${encodeURIComponent(tool.name)}/call`)}${auth} -H 'Content-Type: application/json' -d ${shellQuote(`{"arguments":${json}}`)}`],
@@ -318,7 +338,7 @@ function Health({ tool }: { tool: Tool }) {
         <dl className="kv">
           <dt>Timeout</dt><dd>{tool.default_timeout} s</dd>
           <dt>Side effects</dt><dd>{tool.side_effects}</dd>
-          <dt>Consent</dt><dd>{tool.requires_consent ? 'asked at the first call' : 'not needed'}</dd>
+          <dt>Consent</dt><dd>{consentOf(tool)}</dd>
           <dt>Approval</dt><dd>{tool.requires_approval ? 'every call' : 'by policy'}</dd>
           {tool.origin && <><dt>Defined in</dt><dd><code>{tool.origin}</code></dd></>}
           <dt>Id</dt><dd><code>{tool.id}</code> <CopyButton what="the id" text={tool.id} /></dd>
@@ -326,6 +346,13 @@ function Health({ tool }: { tool: Tool }) {
       </section>
     </div>
   );
+}
+
+/** Who asks for consent to the first call. */
+function consentOf(tool: Tool): string {
+  const terms = tool as Tool & { asks_consent?: boolean };
+  if (terms.asks_consent) return 'asked by the gateway at the first call';
+  return tool.requires_consent ? 'left to the client' : 'not needed';
 }
 
 function Quality({ tool }: { tool: Tool }) {

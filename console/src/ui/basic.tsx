@@ -22,7 +22,8 @@ const SERVER_STATES: Record<string, [Tone, string]> = {
   disconnected: ['off', 'disconnected'],
   disabled: ['off', 'disabled'],
 };
-export function ServerState({ state }: { state: string }) {
+export function ServerState({ server: { state, own_key: key } }: { server: { state: string; own_key?: { set: boolean } | null } }) {
+  if (state === 'needs_auth' && key && !key.set) return <Status tone="warn">needs your key</Status>;
   const [tone, word] = SERVER_STATES[state] ?? (['off', state] as const);
   return <Status tone={tone}>{word}</Status>;
 }

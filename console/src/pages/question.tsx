@@ -1,0 +1,96 @@
+// A question of a server to the user of a call: a form made from the schema of the question.
+
+import { useMutation, useQueryClient } from '@tanstack/react-query';
+import { useMemo, useState } from 'react';
+import { Link } from 'wouter';
+import { send } from '../api/client';
+import type { RunningCall, ServerQuestion } from '../api/queries';
+import { SchemaForm } from '../form/form';
+import { type Schema, errorsOf } from '../form/schema';
+import { visible } from '../lib/hidden';
+import { type Json, type JsonObject, parseJson } from '../lib/json';
+import { Ago, Button, Failure, Note, Prose, Status } from '../ui/basic';
+import { ResultView } from '../ui/result';
+
+/** The answer to a call over REST. */
+export type CallOutcome =
+  | { kind: 'result'; result: Json; warnings: string[] }
+  | { kind: 'held'; held: string; message: string }
+  | { kind: 'question'; call: string; question: ServerQuestion };
+
+export async function outcomeOf(response: Response): Promise<CallOutcome> {
+  const answer = parseJson(await response.text()) as JsonObject;
+  if (answer['kind'] === 'question') return { kind: 'question', call: String(answer['call']), question: answer['question'] as unknown as ServerQuestion };
+  if (response.status === 202) return { kind: 'held', held: String(answer['held']), message: String(answer['message']) };
+  return { kind: 'result', result: answer['result'] ?? null, warnings: (answer['warnings'] as string[] | undefined) ?? [] };
+}
+
+/** Asks the question, and passes on what the call answers then: its result, or the next question. */
+export function QuestionForm({ call, question, onOutcome }: { call: string; question: ServerQuestion; onOutcome: (outcome: CallOutcome) => void }) {
+  const schema = (question.schema ?? {}) as Schema;
+  const [value, setValue] = useState<JsonObject>({});
+  const [isChecked, setChecked] = useState(false);
+  const client = useQueryClient();
+  const errors = useMemo(() => errorsOf(schema, value), [schema, value]);
+  const answer = useMutation({
+    mutationFn: async (body: { action: 'accept' | 'decline'; content?: JsonObject }) =>
+      outcomeOf(await send('POST', '/calls/{id}/answer', { params: { id: call }, body })),
+    onSuccess: onOutcome,
+    onSettled: () => void client.invalidateQueries({ queryKey: ['running'] }),
+  });
+  const submit = () => {
+    setChecked(true);
+    if (errors.size === 0 && !answer.isPending) answer.mutate({ action: 'accept', content: value });
+  };
+  return (
+    <form className="card card-body stack question" aria-label="Question of a server" onSubmit={(event) => { event.preventDefault(); submit(); }}>
+      <div className="row wrap"><Status tone="held">question</Status><span><b>{question.server ?? 'The server'}</b> asks:</span></div>
+      <p className="asked">{visible(question.message) as string}</p>
+      <SchemaForm schema={schema} value={value} onChange={setValue} errors={isChecked ? errors : new Map()} empty="The server asks for no data, only for your agreement." />
+      <p className="muted small">Your answer goes to the server <b>{question.server}</b>. Do not enter a password or a code.</p>
+      {answer.error && <Failure error={answer.error} />}
+      <div className="row wrap">
+        <Button look="primary" type="submit" busy={answer.isPending && answer.variables.action === 'accept'}>Answer</Button>
+        <Button busy={answer.isPending && answer.variables.action === 'decline'} onClick={() => answer.mutate({ action: 'decline' })}>Decline</Button>
+      </div>
+    </form>
+  );
+}
+
+/** What a call answered. A question of its server is asked in its place. */
+export function OutcomeView({ outcome, onOutcome }: { outcome: CallOutcome; onOutcome: (outcome: CallOutcome) => void }) {
+  if (outcome.kind === 'question') return <QuestionForm key={`${outcome.call} ${outcome.question.message}`} call={outcome.call} question={outcome.question} onOutcome={onOutcome} />;
+  if (outcome.kind === 'held') {
+    return (
+      <Note tone="held" action={<Link className="button small" href={`/inbox/${outcome.held}`}>Review</Link>}>
+        <p className="strong">The call waits for a decision.</p><p><Prose text={outcome.message} /></p>
+      </Note>
+    );
+  }
+  return (
+    <>
+      {outcome.warnings.map((warning, index) => <Note key={index} tone="warn">{typeof warning === 'string' ? warning : JSON.stringify(warning)}</Note>)}
+      <ResultView result={outcome.result} />
+    </>
+  );
+}
+
+/** The question of a running call, in the inbox. */
+export function QuestionDetail({ call }: { call: RunningCall | undefined }) {
+  // An answered question leaves the list, so what was asked and answered is kept here.
+  const [shown, setShown] = useState(call);
+  const [outcome, setOutcome] = useState<CallOutcome | null>(null);
+  if (call && call.id !== shown?.id) setShown(call);
+  if (!shown) return <Note>This question is no longer open. It was answered, or its call has ended.</Note>;
+  return (
+    <div className="stack">
+      <header className="stack tight">
+        <h1 className="wrap-any">{shown.tool}</h1>
+        <p className="muted">A call of <b>{shown.user}</b>, <Ago ms={shown.at_ms} />. A question stays open for ten minutes.</p>
+      </header>
+      {outcome ? <OutcomeView outcome={outcome} onOutcome={setOutcome} />
+        : shown.question && call ? <QuestionForm call={shown.id} question={shown.question} onOutcome={setOutcome} />
+        : <Note>This question is no longer open. It was answered elsewhere, or its call has ended.</Note>}
+    </div>
+  );
+}

@@ -1,0 +1,112 @@
+// Calls that run, ask and end; apps of tools; the configuration with its origins; keys of users.
+
+import { expect, test } from './gateway';
+
+test('a question of a server is asked where the tool was called, and answered', async ({ page, gateway }) => {
+  await page.goto(`${gateway.console}tools/t/inn_ask_guest`);
+  await page.getByRole('button', { name: 'Call', exact: true }).click();
+  const question = page.getByRole('form', { name: 'Question of a server' });
+  await expect(question.getByText('Who comes <b>tonight</b>?')).toBeVisible();
+  await expect(question.getByText('inn').first()).toBeVisible();
+  await question.getByRole('button', { name: 'Answer' }).click();
+  await expect(question.getByText('A value is required.')).toBeVisible();
+  await question.getByLabel(/^name/).fill('Ann');
+  await question.getByRole('button', { name: 'Answer' }).click();
+  await expect(page.getByText('Welcome, Ann!')).toBeVisible();
+});
+
+test('a question to a caller without a form is answered in the inbox', async ({ page, gateway }) => {
+  const asked = await gateway.call('inn_ask_guest', {});
+  expect(asked.status).toBe(202);
+  await page.goto(gateway.console);
+  await expect(page).toHaveTitle(/^\(\d+\)/);
+  const item = page.getByRole('listitem').filter({ hasText: 'inn_ask_guest' });
+  await item.getByRole('link', { name: 'Answer' }).first().click();
+  const question = page.getByRole('form', { name: 'Question of a server' });
+  await question.getByRole('button', { name: 'Decline' }).click();
+  await expect(page.getByText('The answer was decline.')).toBeVisible();
+  await expect(page.getByRole('link', { name: /inn_ask_guest/ })).toHaveCount(0);
+});
+
+test('a running call is listed and cancelled', async ({ page, gateway }) => {
+  const sent = gateway.call('inn_work_slowly', { seconds: 50 });
+  await page.goto(`${gateway.console}activity/calls`);
+  const running = page.getByRole('region', { name: 'Running calls' });
+  await running.getByRole('listitem').filter({ hasText: 'inn_work_slowly' }).getByRole('button', { name: 'Cancel' }).click();
+  const { status, body } = await sent;
+  expect([status, body['code']]).toEqual([409, 'call.cancelled']);
+  await expect(running).toHaveCount(0);
+  await page.getByLabel('Outcome').selectOption('cancelled');
+  await expect(page.getByRole('button', { name: /inn\.work_slowly/ }).first()).toBeVisible();
+});
+
+test('a call of the form is cancelled', async ({ page, gateway }) => {
+  await page.goto(`${gateway.console}tools/t/inn_work_slowly`);
+  await page.getByLabel(/^seconds/).fill('50');
+  await page.getByRole('button', { name: 'Call', exact: true }).click();
+  await page.getByRole('button', { name: 'Cancel' }).click();
+  await expect(page.getByText('call.cancelled')).toBeVisible();
+});
+
+test('calls are filtered on the gateway, and one is opened with its stages', async ({ page, gateway }) => {
+  await gateway.call('demo_hash', { text: 'one' });
+  await gateway.call('hostile_look_up', { word: 'two' });
+  await page.goto(`${gateway.console}activity/calls`);
+  await page.getByLabel('Server').selectOption('demo');
+  await expect(page).toHaveURL(/server=demo/);
+  await expect(page.getByRole('button', { name: /hostile\./ })).toHaveCount(0);
+  await page.getByRole('button', { name: /demo\.hash/ }).first().click();
+  const dialog = page.getByRole('dialog');
+  await expect(dialog.getByRole('heading', { name: 'Where the time went' })).toBeVisible();
+  await expect(dialog.getByText('mcp:demo')).toBeVisible();
+  await dialog.getByRole('button', { name: 'Close' }).first().click();
+  await expect(page).toHaveURL(/activity\/calls\?server=demo/);
+});
+
+test('a setting is shown with the file and line that set it', async ({ page, gateway }) => {
+  await page.goto(`${gateway.console}settings/configuration`);
+  await page.getByLabel('Filter settings').fill('approval.');
+  const row = page.getByRole('listitem').filter({ hasText: 'approval.expires_seconds' });
+  await expect(row).toContainText('600');
+  await expect(row).toContainText(/toolbooth\.toml:\d+/);
+});
+
+test('a key of the user is set and deleted, and never shown', async ({ page, gateway }) => {
+  await page.goto(`${gateway.console}settings/keys`);
+  const row = page.getByRole('listitem').filter({ hasText: 'keyed' });
+  await row.getByRole('button', { name: 'Set key' }).click();
+  await page.getByRole('textbox', { name: 'Key' }).fill('k-0123456789');
+  await page.getByRole('button', { name: 'Store' }).click();
+  await expect(row.getByRole('button', { name: 'Replace' })).toBeVisible({ timeout: 20_000 });
+  expect(await page.content()).not.toContain('k-0123456789');
+  await row.getByRole('button', { name: 'Delete' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click();
+  await expect(row.getByRole('button', { name: 'Set key' })).toBeVisible();
+});
+
+test('the app of a tool receives its result, and asks before it changes something', async ({ page, gateway, misdeeds }) => {
+  await page.goto(`${gateway.console}tools/t/inn_show_board`);
+  await page.getByLabel(/^day/).fill('Friday');
+  await page.getByRole('button', { name: 'Call', exact: true }).click();
+  await expect(page.locator('iframe[title="App of inn_show_board"]')).toHaveAttribute('sandbox', 'allow-scripts');
+  const app = page.frameLocator('iframe[title="App of inn_show_board"]');
+  await expect(app.locator('#given')).toHaveText('for Friday');
+  await expect(app.locator('#result')).toHaveText('two guests');
+  await expect(app.locator('#other')).toHaveText('other server refused');
+  await expect(app.locator('#network')).toHaveText('network blocked');
+  await app.getByRole('button', { name: 'Add Bo' }).click();
+  await page.getByRole('button', { name: 'Refuse' }).click();
+  await expect(app.locator('#added')).toHaveText('error: the user refused');
+  await app.getByRole('button', { name: 'Add Bo' }).click();
+  await page.getByRole('button', { name: 'Allow' }).click();
+  await expect(app.locator('#added')).toHaveText('added Bo');
+  // The policy of the frame stopped its request, and the browser reported that.
+  expect(misdeeds.splice(0).filter((misdeed) => !misdeed.includes('/me'))).toEqual([]);
+});
+
+test('a prompt is filled in', async ({ page, gateway }) => {
+  await page.goto(`${gateway.console}jobs/prompts`);
+  await page.getByRole('listitem').filter({ hasText: 'weekly' }).getByRole('button', { name: 'Use' }).click();
+  await page.getByRole('button', { name: 'Show the messages' }).click();
+  await expect(page.getByText('Write the report of the week.')).toBeVisible();
+});
