@@ -14,6 +14,8 @@ mod kills;
 mod names;
 mod node;
 mod object_storage;
+mod packages;
+mod postgresql;
 mod python;
 mod setup;
 mod sources;
@@ -41,6 +43,8 @@ usage: cargo xtask TASK
   fuzz          test the readers of JSON and of event streams with mutated texts [--seconds N, 60]
   bench         measure the cost of a call, compared with nginx [--quick] [--full] [--rows 1,2] [--report-only]
   dist          build the binary for release: fat LTO and PGO; takes half an hour
+  packages      pack a binary: tar.gz, .deb, wheel, npm; --check installs each and calls a tool
+                --binary PATH [--out FOLDER] [--check]
   profile       regenerate the PGO profile for `dist` (profile/README.md); takes half an hour
   tokens        count the tokens of catalogs in full, as summaries and through search CATALOG...
   search-eval   measure the quality and speed of tool search [FOLDER] [--runs FOLDER]
@@ -65,6 +69,7 @@ fn main() -> ExitCode {
         Some("fuzz") => fuzz::run(&root(), arguments).map(done),
         Some("bench") => bench::run(&root(), arguments).map(done),
         Some("dist") => dist::run(&root(), arguments).map(done),
+        Some("packages") => packages::run(&root(), arguments).map(done),
         Some("profile") => bench::profile::run(&root(), arguments).map(done),
         Some("tokens") => tokens::run(arguments).map(done),
         Some("search-eval") => search_eval(&root(), arguments).map(done),
@@ -120,9 +125,11 @@ fn search_eval(root: &Path, arguments: impl Iterator<Item = String>) -> Result<(
 /// Regenerates pages with the tests that compare them.
 fn docs(root: &Path) -> Result<()> {
     // The whole workspace, so that the build of other tasks is reused.
-    let page = ["test", "--workspace", "--test", "gateway", "security_test_page"];
-    let status = cargo(root).args(page).env("TOOLBOOTH_WRITE_DOCS", "1").status()?;
-    anyhow::ensure!(status.success(), "the pages were not written: cargo test ended with {status}");
+    for (target, test) in [("gateway", "security_test_page"), ("cli", "settings_page_is_up_to_date")] {
+        let page = ["test", "--workspace", "--test", target, test];
+        let status = cargo(root).args(page).env("TOOLBOOTH_WRITE_DOCS", "1").status()?;
+        anyhow::ensure!(status.success(), "the pages were not written: cargo test ended with {status}");
+    }
     Ok(())
 }
 

@@ -1,7 +1,7 @@
 //! `cargo xtask setup`: installs the third-party packages that the tests need, under `.setup`.
 //!
 //! All versions are pinned in the repository. Nothing outside `.setup` is changed, with one exception: on a
-//! bare Debian machine (a container, run as root) Python's venv, npm and Chromium are installed as packages.
+//! bare Debian machine (a container, run as root) Python's venv, npm, Chromium and PostgreSQL are installed as packages.
 
 use crate::{
     node::NodeTools,
@@ -79,6 +79,16 @@ pub fn provide_chromium() {
     if runs(&["apt-get", "--version"])
         && is_root()
         && let Err(error) = install_packages(&["chromium"])
+    {
+        println!("notice: {error}");
+    }
+}
+
+/// Installs Debian's PostgreSQL if it can, for the tests of shared stores.
+pub fn provide_postgresql() {
+    if runs(&["apt-get", "--version"])
+        && is_root()
+        && let Err(error) = install_packages(&["postgresql"])
     {
         println!("notice: {error}");
     }

@@ -3,7 +3,7 @@
 //! Every step runs even if others failed, so that one run shows all failures. The last line is
 //! `N passed, M failed`.
 
-use crate::{cargo, cycles, names, object_storage, setup, words};
+use crate::{cargo, cycles, names, object_storage, postgresql, setup, words};
 use anyhow::{Context, Result};
 use std::{
     io::{BufRead, BufReader, Write},
@@ -87,7 +87,17 @@ pub fn run(root: &Path) -> Result<ExitCode> {
     } else {
         println!("\nnotice: cargo-deny is not installed, so licences and advisories are not checked");
     }
-    take("tests", &mut || count(cargo(root).args(["test", "--workspace", "--no-fail-fast"]).env(BUILT, "1")));
+    let mut tests = cargo(root);
+    tests.args(["test", "--workspace", "--no-fail-fast"]).env(BUILT, "1");
+    match postgresql::programs() {
+        Some(programs) => take("tests", &mut || {
+            postgresql::serving(&programs, |url| count(tests.env(postgresql::VARIABLE, url)))
+        }),
+        None => {
+            println!("\nnotice: PostgreSQL is not installed, so shared stores are not tested");
+            take("tests", &mut || count(&mut tests));
+        }
+    }
     take("object storage", &mut || {
         object_storage::serving(root, |url| {
             let suite = ["test", "--package", "toolbooth-engine", "--features", "s3", "--test", "bucket"];

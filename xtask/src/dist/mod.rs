@@ -1,10 +1,11 @@
-//! `cargo xtask dist`: builds the binary for release.
+//! `cargo xtask dist`: builds the binary for release, and packs it.
 //!
 //! Whole-program optimisation (the `dist` profile in `Cargo.toml`) and a profile of real calls (`profile/README.md`).
 //! `cargo build --release` uses neither: it is for users who build from source and want the program in minutes.
 
 mod fit;
 
+use crate::packages;
 use anyhow::{Context, Result, bail, ensure};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -30,7 +31,7 @@ pub fn run(root: &Path, arguments: impl IntoIterator<Item = String>) -> Result<(
         "the profile does not match the code any more; regenerate it with `cargo xtask profile`"
     );
     strip(&program)?;
-    println!("{}: {} bytes", program.display(), std::fs::metadata(&program)?.len());
+    packages::write(root, &program, &root.join("target/packages"))?;
     Ok(())
 }
 

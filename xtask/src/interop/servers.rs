@@ -20,7 +20,7 @@ const READY_TOOLS: [&str; 6] = [
     "files_read_text_file",
     "memory_read_graph",
     "time_convert_time",
-    "git_git_log",
+    "git_log",
     "notes_write",
 ];
 

@@ -1,0 +1,78 @@
+//! Runs a PostgreSQL server for the tests of stores that several gateways share.
+
+use crate::setup;
+use anyhow::{Context, Result, bail};
+use std::{
+    net::TcpListener,
+    os::unix::process::CommandExt,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+/// The environment variable with the server's URL.
+pub const VARIABLE: &str = "TOOLBOOTH_TEST_POSTGRES";
+/// Where Debian installs the programs of each version.
+const DEBIAN: &str = "/usr/lib/postgresql";
+/// The user that runs the server if this process is root, which PostgreSQL refuses.
+const UNPRIVILEGED: &str = "daemon";
+
+/// The folder with the programs of the newest installed version; installs Debian's package if it can.
+pub fn programs() -> Option<PathBuf> {
+    installed().or_else(|| {
+        setup::provide_postgresql();
+        installed()
+    })
+}
+
+fn installed() -> Option<PathBuf> {
+    let versions = std::fs::read_dir(DEBIAN).into_iter().flatten().flatten();
+    let number = |folder: &PathBuf| folder.file_name()?.to_str()?.parse::<u32>().ok();
+    let newest =
+        versions.map(|entry| entry.path()).max_by_key(|folder| number(folder)).map(|path| path.join("bin"));
+    let on_path = std::env::var_os("PATH");
+    let others = on_path.iter().flat_map(std::env::split_paths);
+    newest.into_iter().chain(others).find(|folder| folder.join("initdb").is_file())
+}
+
+/// Starts a server in a temporary folder, runs `work` with its URL, and stops the server.
+pub fn serving<T>(programs: &Path, work: impl FnOnce(&str) -> Result<T>) -> Result<T> {
+    let folder = tempfile::tempdir().context("a temporary folder")?;
+    let user = user()?;
+    if let Some((uid, gid)) = user {
+        std::os::unix::fs::chown(folder.path(), Some(uid), Some(gid))?;
+    }
+    let data = folder.path().join("data");
+    let run = |program: &str, arguments: &[&str]| -> Result<()> {
+        let mut command = Command::new(programs.join(program));
+        command.arg("-D").arg(&data).args(arguments).current_dir(folder.path());
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        if let Some((uid, gid)) = user {
+            command.uid(uid).gid(gid);
+        }
+        match command.status().with_context(|| format!("{program} did not start"))? {
+            status if status.success() => Ok(()),
+            status => bail!("{program} failed ({status})"),
+        }
+    };
+    run("initdb", &["--auth=trust", "--username=toolbooth", "--encoding=UTF8", "--no-locale", "--no-sync"])?;
+    // Another process may take the port in between; then the server fails to start, which is reported.
+    let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+    // Without syncs: the tests are not about power cuts of the database server.
+    let options = format!(
+        "-p {port} -c listen_addresses=127.0.0.1 -c unix_socket_directories='' -c fsync=off -c max_connections=300"
+    );
+    run("pg_ctl", &["-w", "-l", "log", "-o", &options, "start"])?;
+    let outcome = work(&format!("postgres://toolbooth@127.0.0.1:{port}/postgres"));
+    run("pg_ctl", &["-w", "-m", "immediate", "stop"])?;
+    outcome
+}
+
+/// The user and group that run the server, if not those of this process.
+fn user() -> Result<Option<(u32, u32)>> {
+    if !nix::unistd::geteuid().is_root() {
+        return Ok(None);
+    }
+    let user = nix::unistd::User::from_name(UNPRIVILEGED)?;
+    let user = user.with_context(|| format!("there is no user `{UNPRIVILEGED}`"))?;
+    Ok(Some((user.uid.as_raw(), user.gid.as_raw())))
+}
