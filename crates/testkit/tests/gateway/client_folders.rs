@@ -56,6 +56,21 @@ impl FolderClient {
     }
 }
 
+impl FolderClient {
+    /// The names of the tools, as soon as this one is among them: servers of a folder connect one after the other.
+    async fn tools_with(&mut self, name: &str) -> Vec<String> {
+        let deadline = tokio::time::Instant::now() + std::time::Duration::from_secs(20);
+        loop {
+            let tools = self.tools().await;
+            if tools.iter().any(|tool| tool == name) {
+                return tools;
+            }
+            assert!(tokio::time::Instant::now() < deadline, "{name} is not listed: {tools:?}");
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        }
+    }
+}
+
 fn project(home: &Home, name: &str, servers: Value) -> PathBuf {
     let folder = home.path(name);
     std::fs::create_dir_all(&folder).unwrap();
@@ -89,15 +104,16 @@ async fn clients_of_a_folder_get_its_servers_after_trust() {
     run(&home, &two, "trust", "--yes").await;
 
     let mut first = FolderClient::start(&home, &one).await;
-    let tools = first.tools().await;
-    assert!(tools.contains(&"mine_ok".to_owned()) && tools.contains(&"echo_ok".to_owned()), "{tools:?}");
-    assert!(tools.contains(&"echo-one_ok".to_owned()), "a taken name gets the name of the folder: {tools:?}");
+    // A taken name gets the name of the folder.
+    let tools = first.tools_with("echo-one_ok").await;
+    assert!(tools.contains(&"echo_ok".to_owned()), "{tools:?}");
+    first.tools_with("mine_ok").await;
     let answer = first.ask("tools/call", json!({ "name": "mine_ok", "arguments": {} })).await;
     assert_eq!(answer["result"]["content"][0]["text"], "ok", "{answer}");
 
     let mut second = FolderClient::start(&home, &two).await;
-    let tools = second.tools().await;
-    assert!(tools.contains(&"mine-two_ok".to_owned()) && tools.contains(&"echo_ok".to_owned()), "{tools:?}");
+    let tools = second.tools_with("mine-two_ok").await;
+    assert!(tools.contains(&"echo_ok".to_owned()), "{tools:?}");
     assert!(!tools.contains(&"mine_ok".to_owned()), "the servers of the other folder are hidden: {tools:?}");
 
     // For clients that work elsewhere, these servers do not exist.
@@ -124,8 +140,8 @@ async fn a_reload_keeps_the_servers_of_folders() {
     let one = project(&home, "one", json!({ "mine": hostile(&["echo"]) }));
     run(&home, &one, "trust", "--yes").await;
     let mut client = FolderClient::start(&home, &one).await;
-    assert!(client.tools().await.contains(&"mine_ok".to_owned()));
+    client.tools_with("mine_ok").await;
     let (status, report) = gateway.http().post_json("/servers/reload", "").await;
     assert_eq!((status, &report["applied"]["removed"]), (200, &json!([])), "{report}");
-    assert!(client.tools().await.contains(&"mine_ok".to_owned()));
+    client.tools_with("mine_ok").await;
 }
