@@ -93,7 +93,7 @@ async fn clients_of_a_folder_get_its_servers_after_trust() {
     let home = Home::new(&[("echo", hostile(&["echo"]))]);
     let gateway = home.start().await;
     gateway.connected(&["echo"]).await;
-    let one = project(&home, "one", json!({ "mine": hostile(&["echo"]), "echo": hostile(&["echo"]) }));
+    let one = project(&home, "one", json!({ "mine": hostile(&["echo"]) }));
     let two = project(&home, "two", json!({ "mine": hostile(&["echo"]) }));
 
     let mut untrusted = FolderClient::start(&home, &one).await;
@@ -104,13 +104,12 @@ async fn clients_of_a_folder_get_its_servers_after_trust() {
     run(&home, &two, "trust", "--yes").await;
 
     let mut first = FolderClient::start(&home, &one).await;
-    // A taken name gets the name of the folder.
-    let tools = first.tools_with("echo-one_ok").await;
+    let tools = first.tools_with("mine_ok").await;
     assert!(tools.contains(&"echo_ok".to_owned()), "{tools:?}");
-    first.tools_with("mine_ok").await;
     let answer = first.ask("tools/call", json!({ "name": "mine_ok", "arguments": {} })).await;
     assert_eq!(answer["result"]["content"][0]["text"], "ok", "{answer}");
 
+    // A taken name gets the name of the folder.
     let mut second = FolderClient::start(&home, &two).await;
     let tools = second.tools_with("mine-two_ok").await;
     assert!(tools.contains(&"echo_ok".to_owned()), "{tools:?}");
