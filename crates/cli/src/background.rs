@@ -141,19 +141,8 @@ pub fn spawn(global: &GlobalOptions, data_dir: &Path, options: &StartOptions) ->
 /// The options of this command line that select the configuration.
 fn options_of(global: &GlobalOptions) -> Vec<std::ffi::OsString> {
     let mut words: Vec<std::ffi::OsString> = Vec::new();
-    let files = global.config.iter().map(|file| ("--config", Some(file)));
-    let others = [
-        ("--config-dir", global.config_dir.as_ref()),
-        ("--config-overrides", global.config_overrides.as_ref()),
-        ("--mcp-config", global.mcp_config.as_ref()),
-        ("--llm-config", global.llm_config.as_ref()),
-        ("--env-file", global.env_file.as_ref()),
-        ("--data-dir", global.data_dir.as_ref()),
-    ];
-    for (flag, path) in files.chain(others) {
-        if let Some(path) = path {
-            words.extend([flag.into(), path.into()]);
-        }
+    for (flag, path) in global.named_paths() {
+        words.extend([flag.into(), path.into()]);
     }
     if global.no_project {
         words.push("--no-project".into());

@@ -68,3 +68,19 @@ pub struct GlobalOptions {
     )]
     pub url: Option<String>,
 }
+
+impl GlobalOptions {
+    /// The options that name files and folders of the configuration, with their paths.
+    pub fn named_paths(&self) -> impl Iterator<Item = (&'static str, &PathBuf)> {
+        let files = self.config.iter().map(|file| ("--config", Some(file)));
+        let others = [
+            ("--config-dir", self.config_dir.as_ref()),
+            ("--config-overrides", self.config_overrides.as_ref()),
+            ("--mcp-config", self.mcp_config.as_ref()),
+            ("--llm-config", self.llm_config.as_ref()),
+            ("--env-file", self.env_file.as_ref()),
+            ("--data-dir", self.data_dir.as_ref()),
+        ];
+        files.chain(others).filter_map(|(flag, path)| Some((flag, path?)))
+    }
+}

@@ -115,19 +115,8 @@ pub fn program() -> String {
 /// The configuration files of this command line, as absolute paths: a client may start us in any folder.
 pub fn stdio_arguments(global: &GlobalOptions, sources: &Sources) -> Vec<String> {
     let mut arguments = Vec::new();
-    let files = global.config.iter().map(|file| ("--config", Some(file)));
-    let others = [
-        ("--config-dir", global.config_dir.as_ref()),
-        ("--config-overrides", global.config_overrides.as_ref()),
-        ("--mcp-config", global.mcp_config.as_ref()),
-        ("--llm-config", global.llm_config.as_ref()),
-        ("--env-file", global.env_file.as_ref()),
-        ("--data-dir", global.data_dir.as_ref()),
-    ];
-    for (flag, path) in files.chain(others) {
-        if let Some(path) = path {
-            arguments.extend([flag.to_owned(), sources.absolute(path).display().to_string()]);
-        }
+    for (flag, path) in global.named_paths() {
+        arguments.extend([flag.to_owned(), sources.absolute(path).display().to_string()]);
     }
     for pair in &global.set {
         arguments.extend(["--set".to_owned(), pair.clone()]);
