@@ -44,6 +44,7 @@ mod suggest;
 pub mod texts;
 pub mod trust;
 pub mod watch;
+mod written_values;
 
 pub use changes::ServerChanges;
 pub use context::UntrustedSettings;

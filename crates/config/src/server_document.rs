@@ -1,6 +1,7 @@
 //! The text of a configuration file with servers: changes single entries and keeps comments and order.
 
 use crate::parse::Syntax;
+use crate::written_values::{jsonc_of, toml_of};
 use jsonc_parser::ParseOptions;
 use jsonc_parser::cst::{CstInputValue, CstObject, CstRootNode};
 use serde_json::Value;
@@ -68,7 +69,7 @@ impl ServerListDocument {
             ServerListBody::Json(root) => {
                 let servers = root.object_value_or_create().and_then(|root| root.object_value_or_create(key));
                 let servers = servers.ok_or_else(|| format!("its `{key}` is not a map"))?;
-                servers.append(name, input(entry));
+                servers.append(name, jsonc_of(entry));
             }
             ServerListBody::Toml(document) => {
                 let servers = document.entry(key).or_insert_with(|| {
@@ -213,19 +214,6 @@ fn switch_toml(entry: &mut dyn TableLike, mut enabled: toml_edit::Value, state: 
     }
 }
 
-fn input(value: &Value) -> CstInputValue {
-    match value {
-        Value::Null => CstInputValue::Null,
-        Value::Bool(truth) => CstInputValue::Bool(*truth),
-        Value::Number(number) => CstInputValue::Number(number.to_string()),
-        Value::String(text) => CstInputValue::String(text.clone()),
-        Value::Array(list) => CstInputValue::Array(list.iter().map(input).collect()),
-        Value::Object(map) => {
-            CstInputValue::Object(map.iter().map(|(key, value)| (key.clone(), input(value))).collect())
-        }
-    }
-}
-
 fn table_of(entry: &Value) -> Table {
     let mut table = Table::new();
     let members = entry.as_object();
@@ -237,17 +225,6 @@ fn table_of(entry: &Value) -> Table {
         table.insert(key, Item::Table(table_of(value)));
     }
     table
-}
-
-fn toml_of(value: &Value) -> toml_edit::Value {
-    match value {
-        Value::Bool(truth) => (*truth).into(),
-        Value::Number(number) => {
-            number.as_i64().map_or_else(|| number.as_f64().unwrap_or_default().into(), Into::into)
-        }
-        Value::Array(list) => toml_edit::Value::Array(list.iter().map(toml_of).collect()),
-        other => other.as_str().unwrap_or_default().into(),
-    }
 }
 
 #[cfg(test)]

@@ -3,8 +3,9 @@
 use super::spec::{ClientId, GATEWAY_NAME};
 use super::yaml_text;
 use crate::parse::Syntax;
+use crate::written_values::{jsonc_of, toml_of};
 use jsonc_parser::ParseOptions;
-use jsonc_parser::cst::{CstInputValue, CstObject, CstRootNode};
+use jsonc_parser::cst::{CstObject, CstRootNode};
 use serde_json::Value;
 use toml_edit::{DocumentMut, Item, Table, value};
 
@@ -237,21 +238,8 @@ impl ClientDocument {
 
 fn set(servers: &CstObject, name: &str, words: &Value) {
     match servers.get(name) {
-        Some(entry) => entry.set_value(input(words)),
-        None => drop(servers.append(name, input(words))),
-    }
-}
-
-fn input(words: &Value) -> CstInputValue {
-    match words {
-        Value::Null => CstInputValue::Null,
-        Value::Bool(truth) => CstInputValue::Bool(*truth),
-        Value::Number(number) => CstInputValue::Number(number.to_string()),
-        Value::String(text) => CstInputValue::String(text.clone()),
-        Value::Array(list) => CstInputValue::Array(list.iter().map(input).collect()),
-        Value::Object(map) => {
-            CstInputValue::Object(map.iter().map(|(key, value)| (key.clone(), input(value))).collect())
-        }
+        Some(entry) => entry.set_value(jsonc_of(words)),
+        None => drop(servers.append(name, jsonc_of(words))),
     }
 }
 
@@ -265,17 +253,6 @@ fn table_of(words: &Value) -> Table {
         table.insert(key, item);
     }
     table
-}
-
-fn toml_of(word: &Value) -> toml_edit::Value {
-    match word {
-        Value::Bool(truth) => (*truth).into(),
-        Value::Number(number) => {
-            number.as_i64().map_or_else(|| number.as_f64().unwrap_or_default().into(), Into::into)
-        }
-        Value::Array(list) => toml_edit::Value::Array(list.iter().map(toml_of).collect()),
-        other => other.as_str().unwrap_or_default().into(),
-    }
 }
 
 fn json_of(item: &Item) -> Value {
