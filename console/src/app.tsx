@@ -6,6 +6,7 @@ import { Link, Redirect, Route, Switch, useLocation } from 'wouter';
 import { followEvents } from './api/events';
 import { useLiveData, useMe } from './api/queries';
 import { session } from './api/session';
+import { leaveChat } from './chat/leave';
 import { Overview } from './pages/overview';
 import { SignIn } from './pages/sign-in';
 import { Shell } from './shell';
@@ -17,6 +18,7 @@ const Inbox = lazy(() => import('./pages/inbox'));
 const Tools = lazy(() => import('./pages/tools'));
 const Servers = lazy(() => import('./pages/servers'));
 const SignInCallback = lazy(() => import('./pages/callback'));
+const Chat = lazy(() => import('./pages/chat'));
 const Activity = lazy(() => import('./pages/activity'));
 const Canvas = lazy(() => import('./pages/canvas'));
 const Cost = lazy(() => import('./pages/cost'));
@@ -48,7 +50,7 @@ function Identified({ persona }: { persona: string | null }) {
     void client.resetQueries();
   }, [persona, client]);
   // The next user of this browser must not see the data of this one.
-  useEffect(() => () => client.clear(), [client]);
+  useEffect(() => () => { client.clear(); leaveChat(); }, [client]);
   const me = useMe();
   if (!me.data) {
     return (
@@ -103,6 +105,7 @@ function Pages() {
         <Route path="/servers"><Servers /></Route>
         <Route path="/callback/:name">{({ name }) => <SignInCallback server={decoded(name)} />}</Route>
         <Route path="/activity/:tab?/:id?">{({ tab, id }) => <Activity tab={tab} selected={id} />}</Route>
+        <Route path="/chat"><Chat /></Route>
         <Route path="/canvas/:id?">{({ id }) => <Canvas selected={id} />}</Route>
         <Route path="/jobs/:tab?/:name?/:run?">{({ tab, name, run }) => <Jobs tab={tab} name={name === undefined ? undefined : decoded(name)} run={run} />}</Route>
         <Route path="/cost"><Cost /></Route>

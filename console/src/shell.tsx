@@ -4,7 +4,7 @@ import { type ReactNode, useEffect, useState, useSyncExternalStore } from 'react
 import { Link, useLocation } from 'wouter';
 import { ApiError } from './api/client';
 import { stream } from './api/events';
-import { useChanges, useDeadLetters, useHealth, useMe, usePendingApprovals, usePendingSteps, useQuarantine, useRunning, useServers } from './api/queries';
+import { useChanges, useChatModels, useDeadLetters, useHealth, useMe, usePendingApprovals, usePendingSteps, useQuarantine, useRunning, useServers } from './api/queries';
 import { session } from './api/session';
 import { span } from './lib/format';
 import { consolePath } from './lib/place';
@@ -29,6 +29,7 @@ export const PAGES: Page[] = [
   { path: '/', label: 'Overview', icon: 'overview', letter: 'o', main: true },
   { path: '/inbox', label: 'Inbox', icon: 'inbox', letter: 'i', main: true },
   { path: '/tools', label: 'Tools', icon: 'tools', letter: 't', main: true },
+  { path: '/chat', label: 'Chat', icon: 'chat', letter: 'h', main: false },
   { path: '/servers', label: 'Servers', icon: 'servers', letter: 's', main: true },
   { path: '/activity', label: 'Activity', icon: 'activity', letter: 'a', main: false },
   { path: '/canvas', label: 'Canvas', icon: 'files', letter: 'c', main: false },
@@ -36,6 +37,13 @@ export const PAGES: Page[] = [
   { path: '/cost', label: 'Context cost', icon: 'cost', letter: 'x', main: false },
   { path: '/settings', label: 'Settings', icon: 'settings', letter: ',', main: false },
 ];
+
+/** The pages that this gateway has: without a language model there is no chat. */
+export function usePages(): Page[] {
+  const models = useChatModels();
+  const hasChat = (models.data?.models.length ?? 0) > 0;
+  return PAGES.filter((page) => page.path !== '/chat' || hasChat);
+}
 
 const isAt = (location: string, path: string) => (path === '/' ? location === '/' : location === path || location.startsWith(`${path}/`));
 
@@ -60,6 +68,7 @@ export function Shell({ children }: { children: ReactNode }) {
   const [help, setHelp] = useState(false);
   const [more, setMore] = useState(false);
   const waiting = useWaiting();
+  const pages = usePages();
   const dead = useDeadLetters('pending');
   const servers = useServers();
   const broken = servers.data?.servers.filter((server) => ['error', 'needs_auth', 'needs_trust', 'config_error'].includes(server.state)).length ?? 0;
@@ -85,7 +94,7 @@ export function Shell({ children }: { children: ReactNode }) {
           <button type="button" className="nav-button" onClick={() => setPalette(true)}>
             <Icon name="search" /><span className="muted">Find or do</span><kbd className="end">{isMac() ? '⌘' : 'Ctrl'} K</kbd>
           </button>
-          {PAGES.map((page) => (
+          {pages.map((page) => (
             <Link key={page.path} href={page.path} aria-current={isAt(location, page.path) ? 'page' : undefined}>
               <Icon name={page.icon} />{page.label}{countOf(page.path)}
             </Link>
@@ -102,7 +111,7 @@ export function Shell({ children }: { children: ReactNode }) {
         <main id="main" className="grow" tabIndex={-1} style={{ outline: 'none', display: 'flex', flexDirection: 'column' }}>{children}</main>
       </div>
       <nav className="bottom" aria-label="Pages">
-        {PAGES.filter((page) => page.main).map((page) => (
+        {pages.filter((page) => page.main).map((page) => (
           <Link key={page.path} href={page.path} aria-current={isAt(location, page.path) ? 'page' : undefined}>
             <Icon name={page.icon} size={20} />{page.label}{countOf(page.path)}
           </Link>
@@ -112,7 +121,7 @@ export function Shell({ children }: { children: ReactNode }) {
       {more && (
         <Dialog title="More" onClose={() => setMore(false)}>
           <nav className="nav" aria-label="More pages">
-            {PAGES.filter((page) => !page.main).map((page) => (
+            {pages.filter((page) => !page.main).map((page) => (
               <Link key={page.path} href={page.path}><Icon name={page.icon} />{page.label}{countOf(page.path)}</Link>
             ))}
             <button type="button" className="nav-button" onClick={() => { setMore(false); setPalette(true); }}><Icon name="search" />Find or do</button>

@@ -27,6 +27,18 @@ test('a job is scheduled, run, and its run shows each step', async ({ page, gate
   await expect(steps.getByText('succeeded')).toHaveCount(3);
   await page.getByRole('link', { name: 'nightly-hash' }).click();
   await expect(page.getByRole('region', { name: 'Runs' }).getByText('succeeded').first()).toBeVisible();
+  await page.goto(`${gateway.console}activity/audit?kind=job`);
+  await expect(page.getByRole('button', { name: /job nightly-hash/ }).first()).toBeVisible();
+});
+
+test('on a phone the graph of a job goes from top to bottom', async ({ page, gateway }) => {
+  await addWork(gateway);
+  await page.setViewportSize({ width: 390, height: 844 });
+  await page.goto(`${gateway.console}jobs/jobs/nightly-hash`);
+  const [first, second] = [page.getByRole('img', { name: /^hash/ }), page.getByRole('img', { name: /^echo/ })];
+  const [above, below] = [await first.boundingBox(), await second.boundingBox()];
+  expect(above?.x).toBe(below?.x);
+  expect(above?.y).toBeLessThan(below?.y ?? 0);
 });
 
 test('a task advances to done', async ({ page, gateway }) => {

@@ -3,7 +3,7 @@
 import AxeBuilder from '@axe-core/playwright';
 import { expect, startGateway, test, watch, SERVERS, type Gateway } from './gateway';
 
-const PAGES = ['', 'inbox', 'tools', 'tools/t/demo_hash', 'servers', 'servers/demo', 'activity', 'activity/events', 'activity/audit', 'activity/dead', 'canvas', 'jobs', 'jobs/tasks', 'jobs/skills', 'jobs/prompts', 'cost', 'settings', 'settings/keys', 'settings/tokens', 'settings/approvals', 'settings/personas', 'settings/configuration'];
+const PAGES = ['', 'inbox', 'tools', 'tools/t/demo_hash', 'servers', 'servers/demo', 'servers/demo/changes', 'chat', 'activity', 'activity/events', 'activity/audit', 'activity/dead', 'canvas', 'jobs', 'jobs/tasks', 'jobs/skills', 'jobs/prompts', 'cost', 'settings', 'settings/keys', 'settings/tokens', 'settings/approvals', 'settings/personas', 'settings/configuration'];
 
 for (const [theme, width] of [['light', 1280], ['dark', 390]] as const) {
   test(`no serious accessibility problem, ${theme}, ${width} px`, async ({ browser, gateway }) => {

@@ -2,11 +2,12 @@
 
 import { SERVERS, expect, startGateway, test, type Gateway } from './gateway';
 import type { Page } from '@playwright/test';
+import { type Reply, startModel } from './model';
 import { addWork } from './work';
 
 const PAGES: Record<string, string> = {
   overview: '', inbox: 'inbox', tools: 'tools?q=file', tool: 'tools/t/demo_hash', servers: 'servers', server: 'servers/hostile', down: 'servers/tracker',
-  calls: 'activity', events: 'activity/events', audit: 'activity/audit', 'dead-letters': 'activity/dead', canvas: 'canvas', cost: 'cost', settings: 'settings',
+  changes: 'servers/hostile/changes', calls: 'activity', events: 'activity/events', audit: 'activity/audit', 'dead-letters': 'activity/dead', canvas: 'canvas', cost: 'cost', settings: 'settings',
   jobs: 'jobs', job: 'jobs/jobs/nightly-hash', skill: 'jobs/skills/fingerprint', tasks: 'jobs/tasks', skills: 'jobs/skills', prompts: 'jobs/prompts', keys: 'settings/keys',
   tokens: 'settings/tokens', consents: 'settings/approvals', 'see-as': 'settings/personas', configuration: 'settings/configuration',
 };
@@ -89,6 +90,40 @@ test('pictures of the guide @shots', async ({ browser }) => {
   }
   await context.close();
   await gateway.remove();
+});
+
+test('the chat @shots', async ({ browser }) => {
+  test.setTimeout(180_000);
+  const call = (name: string, given: object): Reply => ({ call: 'mcp_tool_call', arguments: { name, arguments: given } });
+  const replies = (): Reply[] => [
+    { call: 'mcp_tool_search', arguments: { query: 'make a report' } },
+    call('files_make_report', { title: 'Tides of the week' }),
+    'The **report** is beside this chat. It has five rows:\n\n- the first column is the number\n- the second one its square',
+    call('identity_create_record', { title: 'Report of the tides' }),
+  ];
+  const model = await startModel(VIEWS.flatMap(replies));
+  const config = `${guideServers()}\n[llm]\nbase_url = "${model.url}"\nmodel = "small-1"\n`;
+  const gateway = (await startGateway(config)) as Gateway & { remove(): Promise<void> };
+  await expect.poll(async () => JSON.stringify((await gateway.api('GET', '/servers')).body)).toMatch(/"booking","state":"connected"/);
+  for (const [width, colorScheme] of VIEWS) {
+    const context = await browser.newContext({ viewport: { width, height: 820 }, colorScheme });
+    const page = await context.newPage();
+    await page.goto(`${gateway.console}chat`);
+    await shoot(page, `empty-chat-${width}-${colorScheme}`);
+    const say = async (text: string) => {
+      await page.getByRole('textbox', { name: 'Message' }).fill(text);
+      await page.getByRole('button', { name: 'Send' }).click();
+    };
+    await say('Make a report about the tides.');
+    await expect(page.getByText('its square')).toBeVisible();
+    await say('Make a record of it, too.');
+    await expect(page.getByRole('button', { name: 'Reject…' })).toBeVisible();
+    await shoot(page, `chat-${width}-${colorScheme}`);
+    if (process.env.GUIDE && width === 1280 && colorScheme === 'light') await page.screenshot({ path: '../docs/guide/images/console-chat.png' });
+    await context.close();
+  }
+  await gateway.remove();
+  model.stop();
 });
 
 test('a new gateway, and sign-in @shots', async ({ browser }) => {

@@ -65,8 +65,10 @@ export interface ServerQuestion {
   message: string;
   schema: unknown;
 }
-/** A call over REST that has not ended. */
+/** A call that has not ended. */
 export interface RunningCall {
+  /** The MCP client that made it. */
+  client?: string;
   id: string;
   user: string;
   tool: string;
@@ -80,6 +82,16 @@ export const useRunning = () =>
     queryFn: ({ signal }) => fetchJson<{ calls: RunningCall[] }>('GET', '/calls/running', { signal }),
     // A question is not an event, so running calls are looked at again.
     refetchInterval: ({ state }) => (state.data && state.data.calls.length > 0 ? 2500 : false),
+  });
+/** The models of the chat. Gateways of earlier versions have none. */
+export const useChatModels = () =>
+  useQuery({
+    queryKey: ['chat'],
+    queryFn: ({ signal }) => api.get('/chat', { signal }).catch((error: unknown) => {
+      if (ApiError.of(error).status === 404) return { models: [] };
+      throw error;
+    }),
+    staleTime: 60_000,
   });
 export const cancelCall = (id: string) => fetchJson<unknown>('POST', '/calls/{id}/cancel', { params: { id } });
 export interface Setting {

@@ -452,8 +452,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Lists calls over REST that have not ended: the caller's own, or those of all users for an administrator.
-         * @description A call whose server asks a question is listed with the question. Calls of MCP clients are not listed.
+         * Lists calls that have not ended: the caller's own, or those of all users for an administrator.
+         * @description A call over REST whose server asks a question is listed with the question.
          */
         get: operations["calls_running"];
         put?: never;
@@ -491,10 +491,33 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Cancels a call over REST: the caller's own, or one of any user for an administrator.
-         * @description The request that made the call is answered with `call.cancelled`.
+         * Cancels a call: the caller's own, or one of any user for an administrator.
+         * @description The request that made the call is answered with `call.cancelled`, also if an MCP client made it.
          */
         post: operations["calls_cancel"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/chat": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Lists the models that the caller can chat with. */
+        get: operations["chat_models"];
+        put?: never;
+        /**
+         * Gets the model's next turn of a chat.
+         * @description A stream of server-sent events. The gateway adds its own instructions and the meta tools `mcp_tool_search`,
+         *     `mcp_tool_list`, `mcp_tool_describe` and `mcp_tool_call`. It makes no calls: the client makes the requested ones and
+         *     sends their results as messages of role `tool`.
+         */
+        post: operations["chat_turn"];
         delete?: never;
         options?: never;
         head?: never;
@@ -671,6 +694,40 @@ export interface paths {
          * @description Each step is a call of its own, with the caller's rights. A run in which a step failed is a result with `isError`.
          */
         post: operations["skills_run"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/skills/{name}/runs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Lists the caller's runs of a skill that waited for a person, newest first. */
+        get: operations["skill_runs_list"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/skills/{name}/runs/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Shows a run of a skill that waited for a person. */
+        get: operations["skill_runs_show"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -947,7 +1004,8 @@ export interface paths {
         get: operations["jobs_show"];
         put?: never;
         post?: never;
-        delete?: never;
+        /** Deletes a job that a request created, and its runs. */
+        delete: operations["jobs_delete"];
         options?: never;
         head?: never;
         /** Changes the definition of a job that a request created. */
@@ -1119,7 +1177,10 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Records whether a run meets an acceptance criterion. */
+        /**
+         * Records a person's answer whether a run meets an acceptance criterion.
+         * @description A run that has succeeded fails if a criterion is not met.
+         */
         post: operations["job_runs_confirm"];
         delete?: never;
         options?: never;
@@ -1173,7 +1234,8 @@ export interface paths {
         get: operations["tasks_show"];
         put?: never;
         post?: never;
-        delete?: never;
+        /** Deletes a task that a request created. */
+        delete: operations["tasks_delete"];
         options?: never;
         head?: never;
         /** Changes the definition of a task that a request created. */
@@ -2280,6 +2342,8 @@ export interface components {
              * @description When it began, in milliseconds since 1970.
              */
             at_ms: number;
+            /** @description The MCP client that made it; absent for a call over REST. */
+            client?: string | null;
             /** @description The id of the call. */
             id: string;
             question?: components["schemas"]["ServerQuestionView"] | null;
@@ -2298,9 +2362,78 @@ export interface components {
         CancelledView: {
             /** @description The id of the call. */
             call: string;
-            /** @description Always `cancelling`: the server is told to stop, but may already have done its work. */
+            /** @description Always `cancelling`: the gateway asks the server to stop, but the server may already have done its work. */
             state: string;
         };
+        /** @description The models of the chat. */
+        ChatModelsView: {
+            /** @description The names, the default first. Empty if `llm` is not configured. */
+            models: string[];
+        };
+        /** @description A conversation up to the model's next turn. */
+        ChatBody: {
+            /** @description The messages, oldest first, at most 512 KiB together. */
+            messages: components["schemas"]["ChatMessage"][];
+            /** @description The model; the first one of `GET /chat` if absent. */
+            model?: string | null;
+        };
+        /** @description A call that the model requests. */
+        ChatCallRequest: {
+            /** @description The arguments, as the model wrote them: JSON, if the model made no mistake. */
+            arguments: string;
+            /** @description The id, for the answer. */
+            id: string;
+            /** @description The name of the tool: a meta tool, or a tool that the model found with one. */
+            name: string;
+        };
+        /** @description An event of the stream: the `data` of a server-sent event. */
+        ChatEvent: {
+            /** @description The piece. */
+            text: string;
+            /** @enum {string} */
+            type: "text";
+        } | {
+            /** @description The calls that the model requests. */
+            calls: components["schemas"]["ChatCallRequest"][];
+            /**
+             * Format: u-int64
+             * @description The tokens of the answer.
+             */
+            completion_tokens: number;
+            /** @description `end`, or `length` if the answer reached the token limit. */
+            finish: string;
+            /** @description The model that answered. */
+            model: string;
+            /**
+             * Format: u-int64
+             * @description The tokens of the conversation.
+             */
+            prompt_tokens: number;
+            /** @description The text. */
+            text: string;
+            /** @enum {string} */
+            type: "turn";
+        } | {
+            /** @description The problem. */
+            problem: components["schemas"]["ProblemView"];
+            /** @enum {string} */
+            type: "failed";
+        };
+        /** @description A message of a chat. */
+        ChatMessage: {
+            /** @description The id of the call that a message of a tool answers. */
+            call?: string | null;
+            /** @description The calls that the model requested. */
+            calls?: components["schemas"]["ChatCallRequest"][];
+            /** @description The text. A message of the model may have none if it requests calls. */
+            content?: string | null;
+            role: components["schemas"]["ChatRole"];
+        };
+        /**
+         * @description The author of a message.
+         * @enum {string}
+         */
+        ChatRole: "user" | "assistant" | "tool";
         /** @description An acceptance criterion of a run. */
         CriterionView: {
             /** Format: int64 */
@@ -2337,7 +2470,8 @@ export interface components {
         };
         /** @description A job. Times are in milliseconds since 1970. */
         JobView: {
-            acceptance_criteria: unknown[];
+            /** @description Not in lists. */
+            acceptance_criteria?: unknown[] | null;
             accepts_external_requests: boolean;
             /** @description The run that has not ended. */
             active_run?: string | null;
@@ -2346,7 +2480,8 @@ export interface components {
             /** Format: int64 */
             created_at?: number | null;
             description?: string | null;
-            escalation_policy: Record<string, never>;
+            /** @description Not in lists. */
+            escalation_policy?: Record<string, never> | null;
             /** @description The latest events, if asked for. */
             events?: Record<string, never>[] | null;
             /** @description The job whose fields it inherits. */
@@ -2360,6 +2495,8 @@ export interface components {
              * @description When it is due next.
              */
             next_run_at?: number | null;
+            /** @description The number of criteria of the latest run that wait for a person. */
+            open_criteria: number;
             /** @description The file of a manifest job; for administrators. */
             origin?: string | null;
             /** @description The user whom it runs as; null for a manifest job that was never scheduled, and for other users. */
@@ -2370,7 +2507,7 @@ export interface components {
             persona?: string | null;
             /** @description The personas that may see and schedule it; `*` stands for every caller. */
             personas: string[];
-            /** @description Its steps, if it has no tasks. */
+            /** @description Its steps in the order in which they run, if it has no tasks. Not in lists. */
             plan?: unknown;
             /** @description Whether everything that it needs is there now. */
             ready: boolean;
@@ -2388,7 +2525,7 @@ export interface components {
             /** @description `draft`, `scheduled`, `running`, `succeeded`, `failed` or `cancelled`. */
             status: string;
             summary: string;
-            /** @description Its tasks. */
+            /** @description Its tasks, in the order in which they run. Lists leave out their description and metadata. */
             task_graph: Record<string, never>[];
             /**
              * Format: int64
@@ -2439,7 +2576,7 @@ export interface components {
             /** @description The task that a person completes. */
             task?: string | null;
         };
-        /** @description A step that has started. */
+        /** @description A step of a run. */
         RunStepView: {
             call?: string | null;
             /** Format: int64 */
@@ -2448,10 +2585,13 @@ export interface components {
             /** @description The held call that waits for a person. */
             held?: string | null;
             id: string;
-            /** @description What later steps can refer to. */
+            /** @description What later steps can refer to. Not in lists. */
             results?: unknown;
-            /** Format: int64 */
-            started_at: number;
+            /**
+             * Format: int64
+             * @description Null if it was not started, because a step before it failed or waits.
+             */
+            started_at?: number | null;
             /** @description `running`, `succeeded`, `failed`, `held`, `skipped`, `cancelled` or `waiting`. */
             status: string;
             tool: string;
@@ -2481,6 +2621,8 @@ export interface components {
             escalations: string[];
             id: string;
             job: string;
+            /** @description The number of criteria that wait for a person. */
+            open_criteria: number;
             /** @description The user whom it runs as. */
             owner: string;
             /** @description Its plan, or its tasks in order. */
@@ -2513,7 +2655,7 @@ export interface components {
             name: string;
             /** @description The persona that it belongs to; null for a shared skill. */
             persona?: string | null;
-            /** @description The steps of its plan; null if it has instructions only. */
+            /** @description The steps of its plan in the order in which they run; null if it has instructions only. */
             plan?: Record<string, never> | null;
             /** @description Whether the caller has everything that it needs. */
             ready: boolean;
@@ -2539,13 +2681,15 @@ export interface components {
         };
         /** @description A task. Times are in milliseconds since 1970. */
         TaskView: {
-            acceptance_criteria: unknown[];
+            /** @description Not in lists. */
+            acceptance_criteria?: unknown[] | null;
             /** Format: int64 */
             created_at?: number | null;
             /** @description Tasks that must be done or cancelled before it advances. */
             depends_on: string[];
             description?: string | null;
-            escalation_policy: Record<string, never>;
+            /** @description Not in lists. */
+            escalation_policy?: Record<string, never> | null;
             extends?: string | null;
             /** @description Its id; the name of a manifest task. */
             id: string;
@@ -2556,7 +2700,7 @@ export interface components {
             owner?: string | null;
             /** @description The persona it belongs to; null for a shared task. */
             persona?: string | null;
-            /** @description Its steps, which a job runs. */
+            /** @description Its steps, which a job runs, in their order. Not in lists. */
             plan?: unknown;
             priority?: string | null;
             required_skills: string[];
@@ -2669,6 +2813,34 @@ export interface components {
             hint?: string | null;
             /** @description One sentence. */
             message: string;
+        };
+        /** @description A page of runs of a skill. */
+        SkillRunPage: {
+            /** @description The value of `cursor` for the next page, if there is one. */
+            next_cursor?: string | null;
+            /** @description The runs, newest first, without the results of their steps. */
+            runs: components["schemas"]["SkillRunView"][];
+        };
+        /** @description A run of a skill whose steps waited for a person. Times are in milliseconds since 1970. */
+        SkillRunView: {
+            arguments: Record<string, never>;
+            /**
+             * Format: int64
+             * @description When it was held first.
+             */
+            created_at: number;
+            /** Format: int64 */
+            ended_at?: number | null;
+            error?: components["schemas"]["RunErrorView"] | null;
+            /** @description The id of the call that ran the skill. */
+            id: string;
+            /** @description The user whom it runs as. */
+            owner: string;
+            skill: string;
+            /** @description `pending`, `running`, `waiting`, `succeeded` or `failed`. */
+            status: string;
+            /** @description The steps that have started, in the order in which they run. */
+            steps: components["schemas"]["RunStepView"][];
         };
         /** @description What was loaded on demand since the gateway started. */
         LoadedView: {
@@ -2965,7 +3137,7 @@ export interface components {
             /** @description The tool's result. Only shown to the user whose call it is. */
             result?: Record<string, never> | null;
         };
-        /** @description A page of jobs. */
+        /** @description A page of jobs, without their plans, criteria and policies. */
         JobPage: {
             /** @description Number of jobs on this page. */
             count: number;
@@ -3033,7 +3205,7 @@ export interface components {
         JobRunPage: {
             /** @description The value of `cursor` for the next page, if there is one. */
             next_cursor?: string | null;
-            /** @description The runs, newest first. */
+            /** @description The runs, newest first, without the results of their steps. */
             runs: components["schemas"]["RunView"][];
         };
         /** @description A decision about a held run. */
@@ -3051,7 +3223,7 @@ export interface components {
             /** @description Whether the run meets it. */
             met: boolean;
         };
-        /** @description A page of tasks. */
+        /** @description A page of tasks, without their plans, criteria and policies. */
         TaskPage: {
             /** @description Number of tasks on this page. */
             count: number;
@@ -4040,6 +4212,15 @@ export interface operations {
             };
             /** @description The gateway failed. Its log has the reason. */
             500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `job.busy`: too many of these requests arrive at once. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -5954,6 +6135,213 @@ export interface operations {
             };
         };
     };
+    chat_models: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The models. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ChatModelsView"];
+                };
+            };
+            /** @description The request is not valid: `request.bad-path`, `request.bad-query` or `request.bad-body`. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.required` or `auth.refused`: the credential is missing or not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `persona.unknown`: the persona does not exist or the caller may not use it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The gateway failed. Its log has the reason. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.unavailable`: credentials cannot be checked at the moment. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    chat_turn: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "messages": [
+                 *         {
+                 *           "role": "user",
+                 *           "content": "hello"
+                 *         }
+                 *       ]
+                 *     }
+                 */
+                "application/json": components["schemas"]["ChatBody"];
+            };
+        };
+        responses: {
+            /** @description The stream. Each event has a `ChatEvent` as data. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/event-stream": components["schemas"]["ChatEvent"];
+                };
+            };
+            /** @description The request is not valid: `request.bad-path`, `request.bad-query` or `request.bad-body`. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.required` or `auth.refused`: the credential is missing or not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `persona.unknown`: the persona does not exist or the caller may not use it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `llm.not-configured` or `llm.unknown-model`. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `request.too-slow`: the body came too slowly. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `request.too-large`: the body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `request.not-json`: Content-Type is not `application/json`. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `llm.too-many-turns` or `sampling.over-budget`. `auth.too-many-attempts`: too many bad credentials came from this address. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The gateway failed. Its log has the reason. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The language model failed. */
+            502: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.unavailable`: credentials cannot be checked at the moment. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     registry_show: {
         parameters: {
             query?: {
@@ -6955,6 +7343,182 @@ export interface operations {
             };
             /** @description `call.timeout`. */
             504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    skill_runs_list: {
+        parameters: {
+            query?: {
+                /** @description Maximum number of runs. */
+                limit?: number;
+                /** @description The `next_cursor` of the previous page. */
+                cursor?: string;
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description The name of the skill.
+                 * @example brief
+                 */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of runs. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SkillRunPage"];
+                };
+            };
+            /** @description The request is not valid: `request.bad-path`, `request.bad-query` or `request.bad-body`. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.required` or `auth.refused`: the credential is missing or not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `persona.unknown`: the persona does not exist or the caller may not use it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The gateway failed. Its log has the reason. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.unavailable`: credentials cannot be checked at the moment. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    skill_runs_show: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The name of the skill.
+                 * @example brief
+                 */
+                name: string;
+                /** @description The id of the run. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The run. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SkillRunView"];
+                };
+            };
+            /** @description The request is not valid: `request.bad-path`, `request.bad-query` or `request.bad-body`. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.required` or `auth.refused`: the credential is missing or not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `persona.unknown`: the persona does not exist or the caller may not use it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `job.unknown-run`. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The gateway failed. Its log has the reason. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.unavailable`: credentials cannot be checked at the moment. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -8950,6 +9514,101 @@ export interface operations {
             };
         };
     };
+    jobs_delete: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The name of the job. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The deleted job. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JobView"];
+                };
+            };
+            /** @description The request is not valid: `request.bad-path`, `request.bad-query` or `request.bad-body`. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.required` or `auth.refused`: the credential is missing or not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `job.not-owner`. `persona.unknown`: the persona does not exist or the caller may not use it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `job.unknown`. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `job.running` or `job.in-manifest`. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The gateway failed. Its log has the reason. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.unavailable`: credentials cannot be checked at the moment. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     jobs_patch: {
         parameters: {
             query?: never;
@@ -10514,6 +11173,101 @@ export interface operations {
             };
             /** @description `task.unknown`. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The gateway failed. Its log has the reason. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.unavailable`: credentials cannot be checked at the moment. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    tasks_delete: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of the task, or its name. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The deleted task. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TaskView"];
+                };
+            };
+            /** @description The request is not valid: `request.bad-path`, `request.bad-query` or `request.bad-body`. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.required` or `auth.refused`: the credential is missing or not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `job.not-owner`. `persona.unknown`: the persona does not exist or the caller may not use it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `task.unknown`. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `job.in-manifest`, or `task.of-run`: a run of a job waits for it. */
+            409: {
                 headers: {
                     [name: string]: unknown;
                 };

@@ -1,10 +1,12 @@
 // The session of this browser with the gateway. Its cookie is hidden from scripts. A request that changes something
 // also carries the session's CSRF token, which is kept in memory only.
 
-import { gatewayPath } from '../lib/place';
+import { consolePath, gatewayPath } from '../lib/place';
 
 const PERSONA = 'toolbooth-persona';
 const CSRF_HEADER = 'x-toolbooth-csrf';
+/** The page that was open before the browser went to the identity provider. */
+const RETURN = 'toolbooth-return';
 
 export type AuthMode = 'local' | 'header' | 'token' | 'jwt';
 
@@ -12,6 +14,8 @@ export interface Session {
   /** `out`: the gateway wants a sign-in. `failed`: it could not be asked. */
   state: 'loading' | 'open' | 'out' | 'failed';
   mode: AuthMode | null;
+  /** The identity provider at which users can sign in. */
+  provider: string | null;
   persona: string | null;
   /** The session has ended while it was used. */
   ended: boolean;
@@ -21,10 +25,13 @@ export interface Session {
 interface SignInAnswer {
   mode: AuthMode;
   session: { user: string; csrf: string; seconds_left: number } | null;
+  provider?: string;
+  /** Where a user who has just signed out can also sign out at the identity provider. */
+  provider_sign_out?: string;
 }
 
 let csrf: string | null = null;
-let current: Session = { state: 'loading', mode: null, persona: sessionStorage.getItem(PERSONA), ended: false, error: null };
+let current: Session = { state: 'loading', mode: null, provider: null, persona: sessionStorage.getItem(PERSONA), ended: false, error: null };
 const listeners = new Set<() => void>();
 
 function set(change: Partial<Session>) {
@@ -54,7 +61,15 @@ async function request(method: string, body?: object): Promise<SignInAnswer> {
 
 function take(answer: SignInAnswer) {
   csrf = answer.session?.csrf ?? null;
-  set({ state: answer.session || answer.mode === 'local' ? 'open' : 'out', mode: answer.mode, error: null });
+  if (answer.session) goBack();
+  set({ state: answer.session || answer.mode === 'local' ? 'open' : 'out', mode: answer.mode, provider: answer.provider ?? null, error: null });
+}
+
+/** Shows the page that was open before the sign-in at the identity provider. It is always a page of this console. */
+function goBack() {
+  const page = sessionStorage.getItem(RETURN);
+  sessionStorage.removeItem(RETURN);
+  if (page?.startsWith(`${consolePath}/`) && location.pathname === `${consolePath}/`) history.replaceState(null, '', page);
 }
 
 let loading: Promise<void> | null = null;
@@ -87,9 +102,17 @@ export const session = {
     set({ ended: false });
     take(answer);
   },
+  /** Leaves the page to sign in at the identity provider. */
+  signInAtProvider() {
+    sessionStorage.setItem(RETURN, location.pathname + location.search + location.hash);
+    location.assign(`${consolePath}/login`);
+  },
   async signOut() {
     try {
-      take(await request('DELETE'));
+      const answer = await request('DELETE');
+      // Otherwise the provider would sign the next user of this browser in as this one.
+      if (answer.provider_sign_out) location.assign(answer.provider_sign_out);
+      take(answer);
     } catch (error) {
       // Another tab may have ended it already.
       await session.load();

@@ -20,7 +20,7 @@ export function shortTime(ms: number): string {
 export const fullTime = (ms: number): string => full.format(new Date(ms));
 
 export function duration(ms: number): string {
-  if (ms < 1) return `${ms.toFixed(2)} ms`;
+  if (ms < 1) return '< 1 ms';
   if (ms < 10) return `${ms.toFixed(1)} ms`;
   if (ms < 1000) return `${Math.round(ms)} ms`;
   if (ms < 60_000) return `${(ms / 1000).toFixed(ms < 10_000 ? 1 : 0)} s`;

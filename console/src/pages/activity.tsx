@@ -122,7 +122,16 @@ function EventDialog({ event, all, onClose }: { event: GatewayEvent; all: Gatewa
   );
 }
 
-const AUDIT_KINDS = ['call', 'decision', 'refusal', 'token', 'reload', 'login', 'server', 'accept', 'release', 'consent', 'plan', 'dead_letter', 'job', 'key', 'file', 'trust'];
+const AUDIT_KINDS = ['call', 'decision', 'refusal', 'consent', 'plan', 'tool', 'dead_letter', 'job', 'server', 'config', 'token', 'login', 'key', 'trust', 'file', 'sampling', 'chat', 'cancellation'];
+
+/** What a row is about: a tool, or what its details name. */
+function subjectOf(row: AuditRow): string {
+  const tool = [row.server, row.tool].filter(Boolean).join('.');
+  if (tool) return tool;
+  const detail = (row.detail ?? {}) as Record<string, unknown>;
+  const named = ['job', 'skill', 'task', 'server', 'name', 'token', 'file', 'prompt', 'path', 'call', 'model'].map((key) => detail[key]);
+  return String(named.find((value) => typeof value === 'string') ?? '');
+}
 
 function Audit() {
   const me = useMe();
@@ -151,7 +160,7 @@ function Audit() {
           <VirtualList rows={rows} rowHeight={44} height={Math.min(rows.length * 44, 660)} keyOf={(row) => String(row.seq)} label="Audit log" onEnd={() => { if (audit.hasNextPage && !audit.isFetchingNextPage) void audit.fetchNextPage(); }} render={(row) => (
             <button type="button" className="entry event-row" onClick={() => setOpen(row)}>
               <span className="muted small"><Time ms={row.at_ms} /></span>
-              <span className="clip"><b>{row.kind.replaceAll('_', ' ')}</b> {[row.server, row.tool].filter(Boolean).join('.')}</span>
+              <span className="clip"><b>{row.kind.replaceAll('_', ' ')}</b> {subjectOf(row)}</span>
               <span className="muted clip only-wide">{row.user}{row.by && row.by !== row.user ? ` · by ${row.by}` : ''}</span>
               <span className="num small"><Outcome state={row.outcome} /> {row.duration_ms != null && duration(row.duration_ms)}</span>
             </button>

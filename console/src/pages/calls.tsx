@@ -72,7 +72,7 @@ export function CallList({ selected }: { selected?: string }) {
   );
 }
 
-/** Calls that have not ended. MCP clients cancel their calls themselves, so those are not listed. */
+/** Calls that have not ended, over REST and of MCP clients. */
 function Running() {
   const running = useRunning();
   const me = useMe();
@@ -98,7 +98,7 @@ function RunningRow({ call, isMine }: { call: RunningCall; isMine: boolean }) {
   return (
     <li>
       <span className="lead-col"><Status tone={call.state === 'asks' ? 'held' : 'warn'}>{call.state === 'asks' ? 'asks' : 'running'}</Status></span>
-      <div className="text"><p className="strong">{call.tool}</p><p className="muted small">{call.user} · {span(now - call.at_ms)} · <code>{shortId(call.id)}</code></p></div>
+      <div className="text"><p className="strong">{call.tool}</p><p className="muted small">{call.user}{call.client ? ` via ${call.client}` : ''} · {span(now - call.at_ms)} · <code>{shortId(call.id)}</code></p></div>
       <div className="acts">
         {call.state === 'asks' && isMine && <Link className="button small primary" href={`/inbox/question:${call.id}`}>Answer</Link>}
         <Button small icon="cross" busy={cancel.isPending} onClick={() => cancel.mutate()}>Cancel</Button>

@@ -74,7 +74,9 @@ function CostOf({ stats }: { stats: Stats }) {
 
 /** The name without the prefix that repeats the server. */
 const shortName = ({ name, server }: ToolWeight) => (name.startsWith(`${server}_`) ? name.slice(server.length + 1) : name);
-const serverName = (name: string) => (name === '_toolbooth' ? 'the gateway itself' : name);
+/** Names that no server has: the gateway's own tools, and tools that only a manifest or a skill describes. */
+const OWN_NAMES: Record<string, string> = { _toolbooth: 'the gateway itself', _manifest: 'manifests and skills' };
+const serverName = (name: string) => OWN_NAMES[name] ?? name;
 
 function Before({ stats }: { stats: Stats }) {
   const share = (value: number) => `${Math.max(0.3, (value / Math.max(1, stats.full)) * 100)}%`;

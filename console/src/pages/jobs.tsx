@@ -7,7 +7,7 @@ import { ApiError, fetchJson } from '../api/client';
 import { useApiPaths } from '../api/queries';
 import { duration, fullTime, percent } from '../lib/format';
 import type { Json } from '../lib/json';
-import { Ago, Button, Empty, Loaded, Note, PageHead, Prose, Status, Tabs, Time } from '../ui/basic';
+import { Ago, Button, CodeBox, Empty, Loaded, Note, PageHead, Prose, Status, Tabs, Time } from '../ui/basic';
 import { Graph, type GraphNode } from '../ui/graph';
 import { Confirm } from '../ui/dialog';
 import { JsonView } from '../ui/json';
@@ -51,12 +51,19 @@ function JobState({ job }: { job: Job }) {
   return job.paused ? <Status tone="off">paused</Status> : <Status tone={toneOf(job.status)}>{job.status}</Status>;
 }
 
+const EXAMPLE_JOB = `{
+  "name": "nightly",
+  "summary": "Hashes a word every night",
+  "plan": [{ "id": "hash", "tool": "demo_hash", "arguments": { "text": "night" } }],
+  "recurrence": { "cron": "0 2 * * *" }
+}`;
+
 function JobList() {
   const jobs = useJobs();
   return (
     <Loaded query={jobs} lines={6}>
       {({ jobs: list }) => list.length === 0 ? (
-        <div className="card"><Empty title="No jobs"><p>A job runs skills or steps on a schedule or on request. Define jobs in files <code>jobs/*.json</code> beside the configuration.</p></Empty></div>
+        <div className="card"><Empty title="No jobs"><p>A job runs skills or steps on a schedule or on request. Define jobs in files <code>jobs/*.json</code> beside the configuration, or create one from a file:</p><CodeBox what="the command" text="toolbooth jobs create nightly.json" /><CodeBox what="the file" text={EXAMPLE_JOB} /></Empty></div>
       ) : (
         <ul className="card items">
           {list.map((job) => {

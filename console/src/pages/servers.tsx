@@ -4,12 +4,13 @@ import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useMemo, useState } from 'react';
 import { Link, useLocation } from 'wouter';
 import { ApiError, api } from '../api/client';
-import { type Server, useMe, useServer, useServerLogs, useServers, useTools } from '../api/queries';
+import { type Server, useChanges, useMe, useServer, useServerLogs, useServers, useTools } from '../api/queries';
 import { count, plural } from '../lib/format';
 import { Button, CopyButton, Empty, Failure, Loaded, Note, PageHead, Prose, ServerState, Skeleton, Status, Tabs } from '../ui/basic';
 import { Confirm } from '../ui/dialog';
 import { toast } from '../ui/toast';
 import { VirtualList } from '../ui/virtual';
+import { ChangedDetail } from './inbox-change';
 import { FixButton, ReloadButton, ToolCount } from './overview';
 import { ServerKey } from './settings-keys';
 
@@ -44,7 +45,7 @@ function ServerList() {
                         <td className="num only-wide">{server.state === 'connected' ? count(server.resources) : ''}</td>
                         <td className="only-wide muted">{server.transport ?? ''}</td>
                         <td className="only-wide muted">{server.revision ?? ''}</td>
-                        <td className="num" onClick={(event) => event.stopPropagation()}>{server.state !== 'connected' && <FixButton server={server} />}</td>
+                        <td className="num fix" onClick={(event) => event.stopPropagation()}>{server.state !== 'connected' && <FixButton server={server} />}</td>
                       </tr>
                     ))}
                   </tbody>
@@ -58,13 +59,15 @@ function ServerList() {
   );
 }
 
-type ServerTab = 'tools' | 'logs' | 'aside' | 'about';
+type ServerTab = 'tools' | 'changes' | 'logs' | 'aside' | 'about';
 
 function ServerDetail({ name, tab }: { name: string; tab: ServerTab }) {
   const me = useMe();
   const server = useServer(name);
   const [, go] = useLocation();
   const admin = me.data?.admin ?? false;
+  const changes = useChanges();
+  const changed = changes.data?.tools.filter((tool) => tool.server === name).map((tool) => tool.name) ?? [];
   return (
     <div className="page">
       <p><Link href="/servers">Servers</Link></p>
@@ -83,18 +86,35 @@ function ServerDetail({ name, tab }: { name: string; tab: ServerTab }) {
             {!data.reason && data.hint && <Note tone="warn" action={<FixButton server={data} />}><Prose text={data.hint} /></Note>}
             <Tabs label="Server" selected={tab} onSelect={(id) => go(`/servers/${encodeURIComponent(name)}/${id}`, { replace: true })} tabs={[
               { id: 'tools', label: 'Tools' },
+              { id: 'changes', label: <>Changes{changed.length > 0 && <span className="count">{changed.length}</span>}</> },
               ...(admin ? [{ id: 'logs' as const, label: 'Output' }] : []),
               ...(admin ? [{ id: 'aside' as const, label: <>Set aside{(data.set_aside?.length ?? 0) > 0 && <span className="count">{data.set_aside?.length}</span>}</> }] : []),
               { id: 'about', label: 'About' },
             ]} />
             {data.own_key && <ul className="items card" aria-label="Your key"><ServerKey server={data} /></ul>}
             {tab === 'tools' && <ServerTools name={name} isUp={data.state === 'connected'} />}
+            {tab === 'changes' && <Changes tools={changed} />}
             {tab === 'logs' && <Logs name={name} server={data} />}
             {tab === 'aside' && <SetAside server={data} />}
             {tab === 'about' && <About server={data} />}
           </div>
         )}
       </Loaded>
+    </div>
+  );
+}
+
+/** Tools whose definition is not the accepted one, each with its differences. */
+function Changes({ tools }: { tools: string[] }) {
+  if (tools.length === 0) return <div className="card"><Empty title="No changes"><p>A tool appears here when its server changes its definition. Until an administrator accepts the change, its calls ask for approval.</p></Empty></div>;
+  return (
+    <div className="stack">
+      {tools.map((tool) => (
+        <details key={tool} className="card card-body" open={tools.length === 1}>
+          <summary className="strong wrap-any">{tool}</summary>
+          <div className="inline-decision"><ChangedDetail name={tool} /></div>
+        </details>
+      ))}
     </div>
   );
 }

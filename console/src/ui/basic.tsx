@@ -154,7 +154,7 @@ export function Empty({ title, children }: { title: string; children?: ReactNode
 /** Placeholder lines of the final size. They appear after 150 ms, so that fast answers do not flicker. */
 export function Skeleton({ lines = 3, height = 14 }: { lines?: number; height?: number }) {
   return (
-    <div className="stack tight card-body" aria-busy="true" aria-label="Loading">
+    <div className="stack tight card-body" role="progressbar" aria-busy="true" aria-label="Loading">
       {Array.from({ length: lines }, (_, index) => (
         <span key={index} className="skeleton" style={{ width: `${92 - ((index * 23) % 48)}%`, height }} />
       ))}

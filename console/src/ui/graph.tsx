@@ -1,6 +1,6 @@
-// Steps and what they depend on: as columns of boxes with lines between them. On narrow screens as a list.
+// Steps and what they depend on: as columns of boxes with lines between them, on narrow screens as rows.
 
-import { type ReactNode, useMemo } from 'react';
+import { type ReactNode, useMemo, useSyncExternalStore } from 'react';
 import type { Tone } from './basic';
 import { Shape } from './icons';
 
@@ -54,9 +54,28 @@ export function layout(nodes: GraphNode[]): { places: Map<string, Place>; width:
   return { places, width: rows.length * (WIDTH + GAP_X) - GAP_X, height: tallest * (HEIGHT + GAP_Y) - GAP_Y };
 }
 
+const DOWN_GAP_X = 14;
+const DOWN_GAP_Y = 30;
+
+/** The same order from top to bottom: columns become rows. */
+export function turned({ places, width, height }: ReturnType<typeof layout>): ReturnType<typeof layout> {
+  const column = (x: number) => Math.round(x / (WIDTH + GAP_X));
+  const row = (y: number) => Math.round(y / (HEIGHT + GAP_Y));
+  const moved = [...places].map(([id, { node, x, y }]) => [id, { node, x: row(y) * (WIDTH + DOWN_GAP_X), y: column(x) * (HEIGHT + DOWN_GAP_Y) }] as const);
+  const [columns, rows] = [column(width + GAP_X), row(height + GAP_Y)];
+  return { places: new Map(moved), width: rows * (WIDTH + DOWN_GAP_X) - DOWN_GAP_X, height: columns * (HEIGHT + DOWN_GAP_Y) - DOWN_GAP_Y };
+}
+
+const narrow = matchMedia('(max-width: 720px)');
+const onWidth = (listener: () => void) => {
+  narrow.addEventListener('change', listener);
+  return () => narrow.removeEventListener('change', listener);
+};
+
 export function Graph({ nodes, label, onOpen }: { nodes: GraphNode[]; label: string; onOpen?: (id: string) => void }) {
   const shown = useMemo(() => nodes.slice(0, MAX_NODES), [nodes]);
-  const { places, width, height } = useMemo(() => layout(shown), [shown]);
+  const isNarrow = useSyncExternalStore(onWidth, () => narrow.matches);
+  const { places, width, height } = useMemo(() => (isNarrow ? turned(layout(shown)) : layout(shown)), [shown, isNarrow]);
   return (
     <figure className="graph" aria-label={label} tabIndex={0}>
       <div className="graph-space" style={{ width, height }}>
@@ -64,6 +83,11 @@ export function Graph({ nodes, label, onOpen }: { nodes: GraphNode[]; label: str
           {[...places.values()].flatMap(({ node, x, y }) => node.after.map((other) => {
             const from = places.get(other);
             if (!from) return null;
+            if (isNarrow) {
+              const [x1, y1, x2, y2] = [from.x + WIDTH / 2, from.y + HEIGHT, x + WIDTH / 2, y];
+              const bend = Math.max(12, (y2 - y1) / 2);
+              return <path key={`${other} ${node.id}`} d={`M ${x1} ${y1} C ${x1} ${y1 + bend}, ${x2} ${y2 - bend}, ${x2} ${y2}`} />;
+            }
             const [x1, y1, x2, y2] = [from.x + WIDTH, from.y + HEIGHT / 2, x, y + HEIGHT / 2];
             const bend = Math.max(16, (x2 - x1) / 2);
             return <path key={`${other} ${node.id}`} d={`M ${x1} ${y1} C ${x1 + bend} ${y1}, ${x2 - bend} ${y2}, ${x2} ${y2}`} />;

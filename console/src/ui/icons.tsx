@@ -5,6 +5,7 @@ import type { ReactNode } from 'react';
 const ICONS = {
   overview: <><rect x="2" y="2" width="5" height="7" rx="1" /><rect x="9" y="2" width="5" height="4" rx="1" /><rect x="2" y="11" width="5" height="3" rx="1" /><rect x="9" y="8" width="5" height="6" rx="1" /></>,
   inbox: <><path d="M2 9l2-6h8l2 6v4a1 1 0 0 1-1 1H3a1 1 0 0 1-1-1z" /><path d="M2 9h3.5l1 2h3l1-2H14" /></>,
+  chat: <path d="M2.500 3h11a.5.5 0 0 1 .5.5v7a.5.5 0 0 1-.5.5H7l-3.500 3V11h-1a.5.5 0 0 1-.5-.5v-7a.5.5 0 0 1 .5-.5z" />,
   calls: <path d="M1.5 8h3l2-5 3 10 2-5h3" />,
   tools: <path d="M9.5 3.5a3.4 3.4 0 0 1 4.4-.6L11.500 5.200l.9 1.800 1.900-.3a3.400 3.400 0 0 1-4.500 2.800L5.300 14a1.700 1.700 0 0 1-2.400-2.400l4.600-4.500a3.400 3.400 0 0 1 2-3.600z" />,
   servers: <><rect x="2" y="2.500" width="12" height="4.500" rx="1" /><rect x="2" y="9" width="12" height="4.500" rx="1" /><path d="M4.500 4.800h.01M4.500 11.300h.01" /></>,

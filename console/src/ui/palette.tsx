@@ -3,7 +3,7 @@
 import { useEffect, useMemo, useRef, useState } from 'react';
 import { useLocation } from 'wouter';
 import { useSearch, useServers } from '../api/queries';
-import { PAGES, isMac } from '../shell';
+import { PAGES, isMac, usePages } from '../shell';
 import { useSettled } from './basic';
 import { Dialog } from './dialog';
 import { Icon, type IconName } from './icons';
@@ -26,10 +26,11 @@ export function Palette({ onClose }: { onClose: () => void }) {
   const settled = useSettled(query);
   const search = useSearch(settled);
   const servers = useServers();
+  const known = usePages();
   const commands = useMemo<Command[]>(() => {
     const words = query.toLowerCase();
     const matches = (label: string) => label.toLowerCase().includes(words);
-    const pages = PAGES.map((page): Command => ({ id: page.path, icon: page.icon, label: page.label, kind: 'Page', run: () => go(page.path) }));
+    const pages = known.map((page): Command => ({ id: page.path, icon: page.icon, label: page.label, kind: 'Page', run: () => go(page.path) }));
     const acts: Command[] = [
       { id: 'theme-light', icon: 'sun', label: 'Use the light theme', kind: 'Action', run: () => setTheme('light') },
       { id: 'theme-dark', icon: 'moon', label: 'Use the dark theme', kind: 'Action', run: () => setTheme('dark') },
@@ -45,7 +46,7 @@ export function Palette({ onClose }: { onClose: () => void }) {
     }));
     const own = [...pages, ...acts, ...found].filter((command) => matches(command.label));
     return [...own, ...tools].slice(0, 30);
-  }, [query, search.data, servers.data, go]);
+  }, [query, search.data, servers.data, known, go]);
   const selected = Math.min(at, commands.length - 1);
   useEffect(() => {
     list.current?.children[selected]?.scrollIntoView({ block: 'nearest' });
@@ -151,6 +152,7 @@ export function useShortcuts({ openPalette, openHelp, go }: Actions) {
 }
 
 export function ShortcutHelp({ onClose }: { onClose: () => void }) {
+  const pages = usePages();
   const mod = isMac() ? '⌘' : 'Ctrl';
   const rows: [string, string][] = [
     [`${mod} K`, 'Find a page, server or tool'],
@@ -159,7 +161,7 @@ export function ShortcutHelp({ onClose }: { onClose: () => void }) {
     ['Enter', 'Open the entry'],
     [`${mod} Enter`, 'Call the tool, or approve the call that is open'],
     ['Esc', 'Close a dialog'],
-    ...PAGES.map((page): [string, string] => [`g ${page.letter}`, page.label]),
+    ...pages.map((page): [string, string] => [`g ${page.letter}`, page.label]),
     ['?', 'This list'],
   ];
   return (

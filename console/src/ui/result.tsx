@@ -17,6 +17,7 @@ interface DisplayHint {
   title?: string;
   type?: string;
   url?: string;
+  sandbox?: string;
 }
 interface Block {
   type?: string;
@@ -52,6 +53,7 @@ export function ResultView({ result }: { result: Json }) {
         <JsonView value={result} />
       ) : (
         <>
+          {display.type === 'iframe' && display.url && <PageFrame url={display.url} title={display.title} sandbox={display.sandbox} />}
           {display.primary_file && files}
           {structured !== undefined && structured !== null ? <JsonView value={structured} /> : blocks.map((block, index) => <BlockView key={index} block={block} />)}
           {structured === undefined && blocks.length === 0 && <p className="muted">The tool returned no content.</p>}
@@ -59,6 +61,18 @@ export function ResultView({ result }: { result: Json }) {
         </>
       )}
     </div>
+  );
+}
+
+/** A page of another site that the operator allows (`display.iframe_hosts`). It never gets the rights of this page. */
+function PageFrame({ url, title, sandbox }: { url: string; title?: string; sandbox?: string }) {
+  if (!/^https:\/\//i.test(url)) return null;
+  const allowed = (sandbox ?? 'allow-scripts').split(/\s+/).filter((word) => word !== '' && !/same-origin|top-navigation/i.test(word));
+  return (
+    <figure className="stack tight">
+      <div className="viewer"><iframe title={title ?? url} src={url} sandbox={allowed.join(' ')} referrerPolicy="no-referrer" /></div>
+      <figcaption className="muted small wrap-any">{url} · <a href={url} target="_blank" rel="noopener noreferrer nofollow">open in a new tab</a></figcaption>
+    </figure>
   );
 }
 

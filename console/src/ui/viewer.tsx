@@ -19,7 +19,7 @@ export interface ViewedFile {
   viewer?: string | null;
 }
 
-export type ViewerKind = 'image' | 'html' | 'markdown' | 'csv' | 'json' | 'notebook' | 'text' | 'audio' | 'video' | 'none';
+export type ViewerKind = 'image' | 'html' | 'markdown' | 'csv' | 'json' | 'notebook' | 'text' | 'audio' | 'video' | 'pdf' | 'none';
 
 const BY_MIME: [RegExp, ViewerKind][] = [
   [/^image\/(png|jpeg|gif|webp|avif|bmp|svg\+xml)$/, 'image'],
@@ -28,12 +28,13 @@ const BY_MIME: [RegExp, ViewerKind][] = [
   [/^text\/(csv|tab-separated-values)$/, 'csv'],
   [/^application\/x-ipynb\+json$/, 'notebook'],
   [/^application\/([\w.-]+\+)?json$/, 'json'],
+  [/^application\/pdf$/, 'pdf'],
   [/^audio\//, 'audio'],
   [/^video\//, 'video'],
 ];
 const BY_EXTENSION: Record<string, ViewerKind> = {
   png: 'image', jpg: 'image', jpeg: 'image', gif: 'image', webp: 'image', svg: 'image',
-  html: 'html', htm: 'html', md: 'markdown', markdown: 'markdown', csv: 'csv', tsv: 'csv', json: 'json', ipynb: 'notebook',
+  pdf: 'pdf', html: 'html', htm: 'html', md: 'markdown', markdown: 'markdown', csv: 'csv', tsv: 'csv', json: 'json', ipynb: 'notebook',
   txt: 'text', log: 'text', sh: 'text', sql: 'text', py: 'text', js: 'text', ts: 'text', rs: 'text', go: 'text', c: 'text', h: 'text',
   cpp: 'text', java: 'text', rb: 'text', css: 'text', xml: 'text', yaml: 'text', yml: 'text', toml: 'text', ini: 'text', diff: 'text', patch: 'text',
 };
@@ -63,7 +64,7 @@ export async function download(file: ViewedFile) {
 
 export function FileViewer({ file }: { file: ViewedFile }) {
   const kind = viewerOf(file);
-  const isMedia = ['image', 'audio', 'video'].includes(kind);
+  const isMedia = ['image', 'audio', 'video', 'pdf'].includes(kind);
   const isTooLarge = isMedia && file.size_bytes > MAX_MEDIA;
   const content = useQuery({
     queryKey: ['content', file.id],
@@ -89,10 +90,42 @@ export function FileViewer({ file }: { file: ViewedFile }) {
     <div className="stack tight">
       {isCut && <Note tone="warn" action={<Button small icon="download" onClick={() => void download(file)}>Download</Button>}>Only the first {bytes(MAX_TEXT)} of {bytes(file.size_bytes)} are shown.</Note>}
       <div className="viewer">
-        {isMedia ? <Media kind={kind} blob={content.data} file={file} /> : <TextContent kind={kind} blob={content.data} file={file} />}
+        {kind === 'pdf' ? <PdfFrame blob={content.data} file={file} /> : isMedia ? <Media kind={kind} blob={content.data} file={file} /> : <TextContent kind={kind} blob={content.data} file={file} />}
       </div>
     </div>
   );
+}
+
+/**
+ * The browser's own PDF viewer, which runs in a process without rights to this page. The type of the blob is fixed, so the
+ * browser cannot read it as HTML. A sandboxed frame shows no PDF in Chromium.
+ */
+function PdfFrame({ blob, file }: { blob: Blob; file: ViewedFile }) {
+  const [state, setState] = useState<{ url: string } | 'none' | 'not-pdf'>();
+  useEffect(() => {
+    let url: string | undefined;
+    let isCurrent = true;
+    void blob.slice(0, 1024).text().then((start) => {
+      if (!isCurrent) return;
+      if (!start.includes('%PDF-')) return setState('not-pdf');
+      if (!navigator.pdfViewerEnabled) return setState('none');
+      url = URL.createObjectURL(new Blob([blob], { type: 'application/pdf' }));
+      return setState({ url });
+    });
+    return () => {
+      isCurrent = false;
+      if (url) URL.revokeObjectURL(url);
+    };
+  }, [blob]);
+  if (state === undefined) return null;
+  if (typeof state === 'string') {
+    return (
+      <Note action={<Button small icon="download" onClick={() => void download(file)}>Download</Button>}>
+        {state === 'none' ? 'This browser shows no PDF files in pages.' : 'This file is named a PDF, but its content is not one.'}
+      </Note>
+    );
+  }
+  return <iframe className="pdf-frame" title={file.name} src={`${state.url}#navpanes=0`} referrerPolicy="no-referrer" />;
 }
 
 function Media({ kind, blob, file }: { kind: ViewerKind; blob: Blob; file: ViewedFile }) {
