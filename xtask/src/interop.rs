@@ -9,6 +9,7 @@ mod authors;
 mod clients;
 mod guide;
 mod inspector;
+mod many_servers;
 mod migration;
 mod openapi;
 mod process;
@@ -25,13 +26,14 @@ use std::path::Path;
 
 type InteropPart = fn(&Setup, &InteropStage, &mut InteropReport) -> Result<()>;
 
-const PARTS: [(&str, InteropPart); 10] = [
+const PARTS: [(&str, InteropPart); 11] = [
     ("clients", clients::tour),
     ("approvals", approvals::ask),
     ("inspector", inspector::inspect),
     ("openapi", openapi::fuzz),
     ("alone", clients::alone),
     ("servers", servers::call_tools),
+    ("many-servers", many_servers::call_each),
     ("examples", authors::examples),
     ("guide", guide::follow),
     ("seeds", authors::seeds),

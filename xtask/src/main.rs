@@ -17,6 +17,7 @@ mod object_storage;
 mod packages;
 mod postgresql;
 mod python;
+mod replicas;
 mod setup;
 mod sources;
 mod test;
@@ -40,6 +41,8 @@ usage: cargo xtask TASK
   conformance   run the official suite, in every pair of eras [--pair P] [--client] [--scenario NAME]
   console       check the built files of the console and test it in Chromium [--built FOLDER]
   kills         kill the gateway at random moments and check its guarantees [COUNT, 200]
+  replicas      run three gateways on PostgreSQL, kill them during calls and check what is left
+                [--calls N, 50000] [--short] [--built FOLDER]
   fuzz          test the readers of JSON and of event streams with mutated texts [--seconds N, 60]
   bench         measure the cost of a call, compared with nginx [--quick] [--full] [--rows 1,2] [--report-only]
   dist          build the binary for release: fat LTO and PGO; takes half an hour
@@ -66,6 +69,7 @@ fn main() -> ExitCode {
         Some("conformance") => conformance::run(arguments).map(done),
         Some("console") => console::run(&root(), arguments),
         Some("kills") => kills::run(&root(), arguments).map(done),
+        Some("replicas") => replicas::run(&root(), arguments).map(done),
         Some("fuzz") => fuzz::run(&root(), arguments).map(done),
         Some("bench") => bench::run(&root(), arguments).map(done),
         Some("dist") => dist::run(&root(), arguments).map(done),

@@ -36,35 +36,87 @@ fn installed() -> Option<PathBuf> {
 
 /// Starts a server in a temporary folder, runs `work` with its URL, and stops the server.
 pub fn serving<T>(programs: &Path, work: impl FnOnce(&str) -> Result<T>) -> Result<T> {
-    let folder = tempfile::tempdir().context("a temporary folder")?;
-    let user = user()?;
-    if let Some((uid, gid)) = user {
-        std::os::unix::fs::chown(folder.path(), Some(uid), Some(gid))?;
-    }
-    let data = folder.path().join("data");
-    let run = |program: &str, arguments: &[&str]| -> Result<()> {
-        let mut command = Command::new(programs.join(program));
-        command.arg("-D").arg(&data).args(arguments).current_dir(folder.path());
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    // Without syncs: the tests are not about power cuts of the database server.
+    let server = PostgresServer::start(programs, "-c fsync=off")?;
+    let outcome = work(&server.url());
+    server.stop()?;
+    outcome
+}
+
+/// A server in a temporary folder, which ends when it is dropped.
+#[derive(Debug)]
+pub struct PostgresServer {
+    programs: PathBuf,
+    folder: tempfile::TempDir,
+    user: Option<(u32, u32)>,
+    port: u16,
+    options: String,
+}
+
+impl PostgresServer {
+    /// Creates the files of a server and starts it with these options.
+    pub fn start(programs: &Path, options: &str) -> Result<Self> {
+        let folder = tempfile::tempdir().context("a temporary folder")?;
+        let user = user()?;
         if let Some((uid, gid)) = user {
+            std::os::unix::fs::chown(folder.path(), Some(uid), Some(gid))?;
+        }
+        // Another process may take the port in between; then the server fails to start, which is reported.
+        let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+        let options = format!(
+            "-p {port} -c listen_addresses=127.0.0.1 -c unix_socket_directories='' -c max_connections=300 {options}"
+        );
+        let server = Self { programs: programs.to_path_buf(), folder, user, port, options };
+        let initial = ["--auth=trust", "--username=toolbooth", "--encoding=UTF8", "--no-locale", "--no-sync"];
+        server.run("initdb", &initial)?;
+        server.start_again()?;
+        Ok(server)
+    }
+
+    /// The URL of its database.
+    pub fn url(&self) -> String {
+        format!("postgres://toolbooth@127.0.0.1:{}/postgres", self.port)
+    }
+
+    /// Kills all its processes at once.
+    pub fn crash(&self) -> Result<()> {
+        self.halt()
+    }
+
+    /// Starts it, also after a crash.
+    pub fn start_again(&self) -> Result<()> {
+        self.run("pg_ctl", &["-w", "-l", "log", "-o", &self.options, "start"])
+    }
+
+    /// Stops it.
+    pub fn stop(self) -> Result<()> {
+        self.halt()
+    }
+
+    fn halt(&self) -> Result<()> {
+        self.run("pg_ctl", &["-w", "-m", "immediate", "stop"])
+    }
+
+    fn run(&self, program: &str, arguments: &[&str]) -> Result<()> {
+        let mut command = Command::new(self.programs.join(program));
+        command.arg("-D").arg(self.folder.path().join("data")).args(arguments);
+        command.current_dir(self.folder.path());
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        if let Some((uid, gid)) = self.user {
             command.uid(uid).gid(gid);
         }
         match command.status().with_context(|| format!("{program} did not start"))? {
             status if status.success() => Ok(()),
             status => bail!("{program} failed ({status})"),
         }
-    };
-    run("initdb", &["--auth=trust", "--username=toolbooth", "--encoding=UTF8", "--no-locale", "--no-sync"])?;
-    // Another process may take the port in between; then the server fails to start, which is reported.
-    let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
-    // Without syncs: the tests are not about power cuts of the database server.
-    let options = format!(
-        "-p {port} -c listen_addresses=127.0.0.1 -c unix_socket_directories='' -c fsync=off -c max_connections=300"
-    );
-    run("pg_ctl", &["-w", "-l", "log", "-o", &options, "start"])?;
-    let outcome = work(&format!("postgres://toolbooth@127.0.0.1:{port}/postgres"));
-    run("pg_ctl", &["-w", "-m", "immediate", "stop"])?;
-    outcome
+    }
+}
+
+impl Drop for PostgresServer {
+    fn drop(&mut self) {
+        // It may have been stopped already.
+        drop(self.halt());
+    }
 }
 
 /// The user and group that run the server, if not those of this process.

@@ -100,7 +100,8 @@ pub fn run(root: &Path) -> Result<ExitCode> {
     }
     take("object storage", &mut || {
         object_storage::serving(root, |url| {
-            let suite = ["test", "--package", "toolbooth-engine", "--features", "s3", "--test", "bucket"];
+            // With the features of the whole workspace, so that nothing is built again.
+            let suite = ["test", "--workspace", "--test", "bucket"];
             count(cargo(root).args(suite).env(object_storage::VARIABLE, url))
         })
     });

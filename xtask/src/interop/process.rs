@@ -2,7 +2,7 @@
 //!
 //! Reads `/proc`, so it finds no processes on systems other than Linux.
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use std::{
     collections::BTreeSet,
     fs, thread,
@@ -72,6 +72,27 @@ impl GatewayProcesses {
         };
         running().iter().filter(is_ours).map(command_line).collect()
     }
+}
+
+/// The resident memory of a process, in KiB.
+pub fn memory_kib(id: u32) -> Result<u64> {
+    let status = fs::read_to_string(format!("/proc/{id}/status"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let words = line.and_then(|line| line.split_whitespace().next()?.parse().ok());
+    words.context("the system does not report the memory of the process")
+}
+
+/// The number of children of a process that have exited and that it has not waited for.
+pub fn zombies(parent: u32) -> usize {
+    let Ok(entries) = fs::read_dir("/proc") else { return 0 };
+    let ids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let is_zombie = |id: &u32| {
+        let stat = fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
+        let fields =
+            stat.rsplit_once(')').map(|(_, rest)| rest.split_whitespace().take(2).collect::<Vec<_>>());
+        fields.is_some_and(|fields| fields == ["Z", &parent.to_string()])
+    };
+    ids.filter(is_zombie).count()
 }
 
 fn carries(id: u32, variable: &str) -> bool {

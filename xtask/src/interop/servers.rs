@@ -65,7 +65,7 @@ fn entries(setup: &Setup, folder: &Path, notes: &str) -> Value {
 }
 
 /// Creates a folder for the file server, with a git repository in it.
-fn prepare(stage: &InteropStage, era: &str) -> Result<PathBuf> {
+pub(super) fn prepare(stage: &InteropStage, era: &str) -> Result<PathBuf> {
     let folder = stage.file(&format!("{era}-files"));
     let repo = folder.join("repo");
     fs::create_dir_all(&repo)?;

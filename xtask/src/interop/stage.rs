@@ -295,6 +295,11 @@ impl InteropProcess {
         wait(&mut self.child, EXIT_TIMEOUT).map(|_| ())
     }
 
+    /// Its process id.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     fn is_alive_before(&mut self, deadline: Instant, name: &str) -> Result<()> {
         if let Some(status) = self.child.try_wait()? {
             bail!("{name} ended with {status}; see its log under target/interop");

@@ -99,3 +99,24 @@ pub fn write(root: &Path, binary: &Path, folder: &Path) -> Result<Vec<WrittenPac
 fn hex(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_container_file_installs_the_package_for_a_user_other_than_root() {
+        let text = include_str!("../../../packaging/Containerfile");
+        let parts = [
+            "/packages/toolbooth_*.deb",
+            "useradd --uid 8665 --create-home --home-dir /data",
+            "\nUSER 8665\n",
+            "\nVOLUME /data\n",
+            "\nEXPOSE 8665\n",
+            "\nHEALTHCHECK ",
+            "\nENTRYPOINT [\"toolbooth\"]\n",
+            "\"--listen\", \"0.0.0.0:8665\"",
+        ];
+        for part in parts {
+            assert!(text.contains(part), "no {part:?} in packaging/Containerfile");
+        }
+    }
+}
