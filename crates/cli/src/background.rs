@@ -67,7 +67,7 @@ pub enum GatewayStop {
     /// The gateway finished its calls and ended.
     Stopped {
         /// The gateway.
-        record: GatewayRecord,
+        record: Box<GatewayRecord>,
         /// How long that took.
         waited: Duration,
     },
@@ -244,7 +244,7 @@ pub async fn stop(data_dir: &Path, patience: Duration) -> Result<GatewayStop, Co
     let started = Instant::now();
     signal(&record, Signal::SIGTERM)?;
     if has_ended(&record, patience).await {
-        return Ok(GatewayStop::Stopped { record, waited: started.elapsed() });
+        return Ok(GatewayStop::Stopped { record: Box::new(record), waited: started.elapsed() });
     }
     Err(CommandFailure::failed(FaultReport {
         code: "stop.timeout".to_owned(),
@@ -265,7 +265,7 @@ pub async fn force_stop(data_dir: &Path) -> Result<GatewayStop, CommandFailure> 
     signal(&record, Signal::SIGKILL)?;
     let _ = has_ended(&record, KILL_TIMEOUT).await;
     record.withdraw(data_dir);
-    Ok(GatewayStop::Stopped { record, waited: started.elapsed() })
+    Ok(GatewayStop::Stopped { record: Box::new(record), waited: started.elapsed() })
 }
 
 /// The gateway of a data directory, if its process is certain to be that gateway. Without a start time the process id
@@ -279,8 +279,9 @@ async fn own_process(data_dir: &Path) -> Option<GatewayRecord> {
 }
 
 fn signal(record: &GatewayRecord, signal: Signal) -> Result<(), CommandFailure> {
-    let pid = Pid::from_raw(i32::try_from(record.pid).unwrap_or_default());
-    match kill(pid, signal) {
+    // 0 would be the process group of this command.
+    let Some(pid) = i32::try_from(record.pid).ok().filter(|pid| *pid > 0) else { return Ok(()) };
+    match kill(Pid::from_raw(pid), signal) {
         Ok(()) | Err(nix::errno::Errno::ESRCH) => Ok(()),
         Err(error) => Err(CommandFailure::failed(FaultReport {
             code: "stop.not-allowed".to_owned(),

@@ -14,6 +14,7 @@ use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::own_prompt::OwnPrompt;
 use toolbooth_core::persona::{self, Inherit, Persona, Personas};
 use toolbooth_server::identify::jwt::{ClaimNames, IssuerKeys, Jwt, KeySource};
+use toolbooth_server::identify::oidc::{OidcClient, OidcSettings};
 use toolbooth_server::identify::{
     AuthChallenge, Authenticator, Directory, GroupService, IdentifyMode, Proxy, Resource,
 };
@@ -127,13 +128,18 @@ fn jwt(auth: &AuthSettings, http: Arc<dyn HttpFetch>) -> Result<IdentifyMode, Pr
         None => KeySource::Issuer(issuer.clone()),
     };
     let (KeySource::Url(place) | KeySource::Issuer(place)) = &source;
+    let unsafe_url = |message| Problem {
+        code: "auth.plain-http",
+        blame: Blame::Gateway,
+        message,
+        hint: Some("use https, or a URL of this machine".into()),
+    };
     if !is_safe(place) {
-        return Err(Problem {
-            code: "auth.plain-http",
-            blame: Blame::Gateway,
-            message: format!("keys from `{place}` cannot be trusted: it is not https"),
-            hint: Some("use https, or a URL of this machine".into()),
-        });
+        return Err(unsafe_url(format!("keys from `{place}` cannot be trusted: it is not https")));
+    }
+    let console_client = console_client(auth, issuer, &http);
+    if console_client.is_some() && !is_safe(issuer) {
+        return Err(unsafe_url(format!("users cannot sign in at `{issuer}`: it is not https")));
     }
     let claims = ClaimNames {
         user: jwt.claims.user.clone(),
@@ -142,7 +148,24 @@ fn jwt(auth: &AuthSettings, http: Arc<dyn HttpFetch>) -> Result<IdentifyMode, Pr
         level: jwt.claims.compliance_level.clone(),
     };
     let keys = IssuerKeys::new(http, source);
-    Ok(IdentifyMode::Jwt(Box::new(Jwt::new(issuer.clone(), jwt.audience.clone(), claims, keys))))
+    let accepted = Jwt::new(issuer.clone(), jwt.audience.clone(), claims, keys);
+    Ok(IdentifyMode::Jwt(Box::new(match console_client {
+        Some(client) => accepted.with_console_client(client),
+        None => accepted,
+    })))
+}
+
+/// The client by which users of the console sign in at the identity provider, if it is configured.
+fn console_client(auth: &AuthSettings, issuer: &str, http: &Arc<dyn HttpFetch>) -> Option<OidcClient> {
+    let console = &auth.console;
+    let settings = OidcSettings {
+        issuer: issuer.to_owned(),
+        client_id: console.client_id.clone()?,
+        client_secret: console.client_secret.clone(),
+        scopes: console.scopes.clone(),
+        provider_name: console.provider_name.clone(),
+    };
+    Some(OidcClient::new(http.clone(), settings))
 }
 
 /// Whether a URL is safe against tampering: https, or on this machine.

@@ -17,7 +17,7 @@ use toolbooth_core::catalog::{Naming, NamingStyle};
 use toolbooth_core::clock::Clock;
 use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::json::RawJson;
-use toolbooth_core::server::{Inject, OutboundAuth, ServerEntry, Transport};
+use toolbooth_core::server::{InjectionSettings, OutboundAuth, ServerEntry, Transport};
 use toolbooth_engine::{
     DesiredServer, DesiredState, Engine, EngineOptions, LoadedManifests, Vaults, WorkManifests,
 };
@@ -170,7 +170,7 @@ fn bundled() -> Vec<DesiredServer> {
             let transport = Transport::Bundled(name.to_string());
             let mut entry = ServerEntry::with_defaults(name.clone(), transport);
             entry.about.description = crate::demo::about(name.as_str()).map(str::to_owned);
-            entry.inject = Inject::contract();
+            entry.inject = InjectionSettings::all();
             // They are part of this binary, so their annotations are trusted.
             entry.defaults.trust_annotations = Some(true);
             DesiredServer {
@@ -318,6 +318,7 @@ pub fn door(
         guard,
         authenticator,
         sessions: Sessions::new(sessions, sessions),
+        client_calls: Arc::default(),
         connections: Connections::new(limits),
         streams: Streams::within(limits),
         body_limit: usize::try_from(settings.limits.body_bytes).unwrap_or(usize::MAX),

@@ -143,6 +143,11 @@ impl GatewayHandle {
         while_waiting(what, self.ask(Method::POST, path, body)).await?.good()
     }
 
+    /// Sends a PATCH request and returns the body unparsed; `what` describes it for the progress message.
+    pub async fn patch(&self, what: &str, path: &str, body: Bytes) -> Result<Bytes, CommandFailure> {
+        while_waiting(what, self.ask(Method::PATCH, path, Some(body))).await?.good()
+    }
+
     /// Sends a PUT request and returns the body unparsed; `what` describes it for the progress message.
     pub async fn put(&self, what: &str, path: &str, body: Bytes) -> Result<Bytes, CommandFailure> {
         while_waiting(what, self.ask(Method::PUT, path, Some(body))).await?.good()

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use std::io;
+use std::os::fd::AsFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -32,6 +33,9 @@ pub struct GatewayRecord {
     /// The folder that it was started in, whose project files it uses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_in: Option<PathBuf>,
+    /// The file that its log is written to; absent if the log goes to a terminal or to a service manager.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log: Option<PathBuf>,
 }
 
 /// The file of a record.
@@ -88,6 +92,13 @@ pub fn start_of(pid: u32) -> Option<u64> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The program name is in parentheses and may contain any character; the start time is the 20th word after it.
     text.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+}
+
+/// The path, if the standard error of this process goes to that file.
+pub fn own_log(path: PathBuf) -> Option<PathBuf> {
+    let own = std::fs::File::from(io::stderr().as_fd().try_clone_to_owned().ok()?).metadata().ok()?;
+    let file = std::fs::metadata(&path).ok()?;
+    ((own.dev(), own.ino()) == (file.dev(), file.ino())).then_some(path)
 }
 
 fn is_zombie(pid: u32) -> bool {
@@ -166,6 +177,7 @@ mod tests {
             named: Vec::new(),
             linger_seconds: None,
             started_in: None,
+            log: None,
         };
         let this = record(start_of(std::process::id()));
         this.announce(folder.path()).expect("written");
@@ -189,6 +201,7 @@ mod tests {
             named: Vec::new(),
             linger_seconds: None,
             started_in: None,
+            log: None,
         };
         record.announce(original.path()).expect("written");
         std::fs::copy(file(original.path()), file(copy.path())).expect("copied");

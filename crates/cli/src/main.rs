@@ -8,6 +8,7 @@ mod call_hooks;
 mod callback;
 mod callers;
 mod chat;
+mod chat_models;
 mod commands;
 mod conformance_client;
 mod control;

@@ -22,6 +22,7 @@ fn of_settings(settings: &Settings) -> Vec<&SecretText> {
         &settings.blobs.access_key,
         &settings.blobs.secret_key,
         &settings.auth.header.secret,
+        &settings.auth.console.client_secret,
         &settings.groups.service_token,
         &settings.files.key,
         &settings.dead_letters.key,
@@ -84,6 +85,6 @@ mod tests {
         ];
         let is_secret = |line: &&str| line.trim().starts_with("pub ") && line.contains("SecretText");
         let secrets = sources.iter().flat_map(|source| source.lines()).filter(is_secret).count();
-        assert_eq!(secrets, 21, "add a new secret setting to `of_settings`, then change this number");
+        assert_eq!(secrets, 22, "add a new secret setting to `of_settings`, then change this number");
     }
 }

@@ -250,7 +250,7 @@ impl GatewayReply {
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => (
                 "gateway.not-admitted",
                 format!("the gateway refused the request ({})", self.status.as_u16()),
-                "set its token in TOOLBOOTH_TOKEN",
+                "store its token with `toolbooth login`, or set TOOLBOOTH_TOKEN",
             ),
             status => (
                 "gateway.stranger",

@@ -3,7 +3,7 @@
 use crate::failure::CommandFailure;
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use toolbooth_config::Sources;
@@ -20,24 +20,32 @@ impl StoredTokens {
         Self { path: sources.user_dir().map(|folder| folder.join("credentials.json")) }
     }
 
-    fn all(&self) -> BTreeMap<String, String> {
-        let text = self.path.as_ref().and_then(|path| fs::read(path).ok());
-        text.and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default()
+    /// All tokens; none if there is no file. A file that cannot be read is an error: writing it would lose its tokens.
+    fn all(&self) -> Result<BTreeMap<String, String>, String> {
+        let Some(path) = &self.path else { return Ok(BTreeMap::new()) };
+        match fs::read(path) {
+            Ok(text) => serde_json::from_slice(&text)
+                .map_err(|_| format!("{} is damaged; repair or remove it", path.display())),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(BTreeMap::new()),
+            Err(error) => Err(format!("{} cannot be read: {error}", path.display())),
+        }
     }
 
     /// The token for a gateway. It is sent to that URL only.
     pub fn find(&self, url: &str) -> Option<String> {
-        self.all().remove(url)
+        self.all().ok()?.remove(url)
     }
 
     /// Stores a token, or deletes it.
     pub fn set(&self, url: &str, token: Option<&str>) -> Result<(), CommandFailure> {
-        let mut all = self.all();
-        match token {
-            Some(token) => drop(all.insert(url.to_owned(), token.to_owned())),
-            None => drop(all.remove(url)),
-        }
-        self.write(&all).map_err(|why| {
+        let changed = self.all().and_then(|mut all| {
+            match token {
+                Some(token) => drop(all.insert(url.to_owned(), token.to_owned())),
+                None => drop(all.remove(url)),
+            }
+            self.write(&all)
+        });
+        changed.map_err(|why| {
             CommandFailure::failed(Problem {
                 code: "gateway.login-not-kept",
                 blame: Blame::Gateway,
@@ -59,5 +67,24 @@ impl StoredTokens {
         let text = serde_json::to_vec_pretty(all).map_err(|error| error.to_string())?;
         draft.write_all(&text).map_err(|error| error.to_string())?;
         draft.persist(path).map_err(|error| error.to_string()).map(drop)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_damaged_file_is_not_replaced() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("credentials.json");
+        let tokens = StoredTokens { path: Some(path.clone()) };
+        tokens.set("http://a", Some("one")).expect("stored");
+        tokens.set("http://b", Some("two")).expect("stored");
+        assert_eq!(tokens.find("http://a").as_deref(), Some("one"));
+        fs::write(&path, "{").expect("written");
+        assert_eq!(tokens.find("http://a"), None);
+        assert!(tokens.set("http://c", Some("three")).is_err());
+        assert_eq!(fs::read_to_string(&path).expect("readable"), "{");
     }
 }

@@ -1,6 +1,7 @@
 //! Builds the engine's terms from the settings: policies, limits, exposure and more.
 
 use crate::call_hooks;
+use crate::chat_models;
 use crate::masking::known_secrets;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,8 +22,8 @@ use toolbooth_core::retry::{Jitter, RetryTerms};
 use toolbooth_core::sampling::{self, SamplingTerms};
 use toolbooth_core::secret::KnownSecrets;
 use toolbooth_engine::{
-    Assistant, AuditScope, Encoder, LetterTerms, ResultInspection, ResultTerms, RoutingTerms, Sampler,
-    Tenancy, Terms,
+    Assistant, AuditScope, ChatTerms, Encoder, LetterTerms, ResultInspection, ResultTerms, RoutingTerms,
+    Sampler, Tenancy, Terms,
 };
 use toolbooth_upstream::embeddings::EmbeddingsClient;
 use toolbooth_upstream::llm::LlmClient;
@@ -83,6 +84,7 @@ fn terms(settings: &Settings) -> Result<Terms, Problem> {
             schedule_seconds: settings.dead_letters.schedule_seconds.iter().take(32).copied().collect(),
         },
         sampler: sampler(settings)?,
+        chat: chat(settings),
         routing: routing(settings)?,
         min_quality: settings.lint.min_score,
         encoder: encoder(settings)?,
@@ -214,6 +216,13 @@ fn sampler(settings: &Settings) -> Result<Option<Arc<Sampler>>, Problem> {
     let client = LlmClient::new(url.expose(), llm.api_key.as_ref(), llm.timeout_seconds)?;
     let llm = client.with_headers(&llm.headers)?;
     Ok(Some(Arc::new(Sampler { terms, llm })))
+}
+
+/// The models for chats in the console, if any are configured.
+fn chat(settings: &Settings) -> Option<Arc<ChatTerms>> {
+    let models = chat_models::offered(settings);
+    let tokens_per_day = settings.llm.tokens_per_day;
+    (!models.is_empty()).then(|| Arc::new(ChatTerms { models, tokens_per_day }))
 }
 
 /// The rules that hide tools from callers, if there are any.

@@ -173,6 +173,17 @@ fn authentication(context: &mut LoadContext<'_>, merged: &Node, settings: &Setti
         }
         _ => {}
     }
+    let console = &auth.console;
+    let problem = match &console.client_id {
+        None if console.client_secret.is_some() => Some("`auth.console` needs `auth.console.client_id`"),
+        Some(_) if auth.mode != AuthMode::Jwt => {
+            Some("`auth.console` needs `auth.mode` `jwt`: the identity provider signs users in")
+        }
+        _ => None,
+    };
+    if let Some(sentence) = problem {
+        fail(context, merged, &["auth", "console"], Finding::error("config.console-login", sentence));
+    }
 }
 
 fn keys(context: &mut LoadContext<'_>, merged: &Node, settings: &Settings) {

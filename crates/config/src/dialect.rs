@@ -27,7 +27,7 @@ pub(crate) enum FileKind {
 pub(crate) enum Flavor {
     /// A file with its servers under a key.
     Plain,
-    /// A flat map of servers, which follow the complete injection contract.
+    /// A flat map of servers, which get all injected arguments by default.
     FlatAtlas,
 }
 

@@ -2,6 +2,7 @@
 
 use serde_json::Value as Json;
 use sha2::{Digest, Sha256};
+use toolbooth_core::hex;
 
 /// The SHA-256, in hexadecimal, of a value with its keys sorted.
 pub(crate) fn of(value: &Json) -> String {
@@ -12,7 +13,7 @@ pub(crate) fn of(value: &Json) -> String {
 
 /// The SHA-256, in hexadecimal, of bytes.
 pub(crate) fn of_bytes(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+    hex::encode(&Sha256::digest(bytes))
 }
 
 fn write(out: &mut String, value: &Json) {

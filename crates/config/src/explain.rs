@@ -23,6 +23,9 @@ pub struct Explanation {
     pub value: Option<Json>,
     /// The origin of the value; absent for a default.
     pub origin: Option<ConfigOrigin>,
+    /// The other sources of a list that is combined from several.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub also: Vec<ConfigOrigin>,
     /// The values of other sources, highest layer first.
     pub over: Vec<Overridden>,
     /// Additional remarks.
@@ -45,6 +48,9 @@ impl fmt::Display for Explanation {
             (Some(value), None) => writeln!(f, "{} = {value}\n  the default", self.key)?,
             (None, _) => writeln!(f, "{} is not set", self.key)?,
         }
+        for origin in &self.also {
+            writeln!(f, "  and from {origin}")?;
+        }
         for Overridden { origin, value } in &self.over {
             writeln!(f, "  overrides {value} from {origin}")?;
         }
@@ -52,6 +58,19 @@ impl fmt::Display for Explanation {
             writeln!(f, "  note: {note}")?;
         }
         Ok(())
+    }
+}
+
+impl Explanation {
+    fn unset(key: &str) -> Self {
+        Self {
+            key: key.to_owned(),
+            value: None,
+            origin: None,
+            also: Vec::new(),
+            over: Vec::new(),
+            notes: Vec::new(),
+        }
     }
 }
 
@@ -67,25 +86,27 @@ pub fn explain(loaded: &LoadedConfig, dotted_key: &str) -> Explanation {
 const COMBINED: [&str; 5] =
     ["policy.rules", "deny_tools", "deny_server_tools", "hooks.pre_call", "hooks.post_call"];
 
-/// Makes one value of the lists of all layers in use. `used` has an element for each overridden value.
-fn combine(explanation: &mut Explanation, used: Vec<bool>) {
-    let mut all = Vec::new();
-    let mut waiting = Vec::new();
-    for (part, is_used) in std::mem::take(&mut explanation.over).into_iter().zip(used) {
-        match part.value {
-            Json::Array(elements) if is_used => {
-                all.extend(elements);
-                match &explanation.origin {
-                    None => explanation.origin = Some(part.origin),
-                    Some(_) => explanation.notes.push(format!("also from {}", part.origin)),
-                }
-            }
-            _ => waiting.push(part),
+/// The elements of a list; another value counts as a list of one.
+fn listed(node: &Node) -> &[Node] {
+    node.elements().unwrap_or(std::slice::from_ref(node))
+}
+
+/// Names the origins of all elements of a combined list. Values that are part of the list do not count as overridden;
+/// `used` has an element for each of them.
+fn combine(loaded: &LoadedConfig, explanation: &mut Explanation, elements: &[&Node], used: &[bool]) {
+    let mut used = used.iter();
+    explanation.over.retain(|_| !used.next().is_some_and(|used| *used));
+    for element in elements {
+        let origin = loaded.origin_of(element.mark);
+        let is_named =
+            explanation.origin.iter().chain(&explanation.also).any(|known| {
+                (known.layer, &known.file, &known.via) == (origin.layer, &origin.file, &origin.via)
+            });
+        match &explanation.origin {
+            None => explanation.origin = Some(origin),
+            Some(_) if is_named => {}
+            Some(_) => explanation.also.push(origin),
         }
-    }
-    explanation.over = waiting;
-    if explanation.origin.is_some() {
-        explanation.value = Some(Json::Array(all));
     }
 }
 
@@ -94,8 +115,7 @@ fn last_part(dotted: &str) -> &str {
 }
 
 fn setting(loaded: &LoadedConfig, key: &str) -> Explanation {
-    let mut explanation =
-        Explanation { key: key.to_owned(), value: None, origin: None, over: Vec::new(), notes: Vec::new() };
+    let mut explanation = Explanation::unset(key);
     let winner = in_tree(&loaded.merged, key);
     if let Some(node) = winner {
         let of_variable = of_variable(loaded, key, node);
@@ -116,11 +136,17 @@ fn setting(loaded: &LoadedConfig, key: &str) -> Explanation {
         used.push(!waiting);
         explanation.over.push(Overridden { origin, value: masked(last_part(key), node) });
     }
-    if COMBINED.iter().any(|list| rest_after(key, list).is_some()) {
+    if COMBINED.contains(&key) {
         explanation.notes.push("the values of all layers are combined".into());
-        if winner.is_none() {
-            combine(&mut explanation, used);
+        let elements: Vec<&Node> = match winner {
+            Some(list) => listed(list).iter().collect(),
+            None => loaded.rule_nodes(),
+        };
+        if winner.is_none() && !elements.is_empty() {
+            let rules = elements.iter().map(|rule| masked("rules", rule));
+            explanation.value = Some(Json::Array(rules.collect()));
         }
+        combine(loaded, &mut explanation, &elements, &used);
     }
     if explanation.value.is_none() {
         let effective = serde_json::to_value(&loaded.settings).unwrap_or_default();
@@ -159,8 +185,7 @@ fn is_known(key: &str) -> bool {
 }
 
 fn server(loaded: &LoadedConfig, key: &str, rest: &str) -> Explanation {
-    let mut explanation =
-        Explanation { key: key.to_owned(), value: None, origin: None, over: Vec::new(), notes: Vec::new() };
+    let mut explanation = Explanation::unset(key);
     let named = |name: &ServerName| rest_after(rest, name.as_str()).map(str::to_owned);
     let found = loaded
         .servers
@@ -214,12 +239,19 @@ impl LoadedConfig {
         ConfigOrigin::new(layer, self.texts.location(mark))
     }
 
-    /// The origins of all settings that are set, by dotted key.
+    /// The rules of all layers as written, highest layer first.
+    pub(crate) fn rule_nodes(&self) -> Vec<&Node> {
+        self.rules.iter().rev().flat_map(|(_, rules)| listed(rules)).collect()
+    }
+
+    /// The origins of all settings that are set, by dotted key. A list that several files set has its first origin.
     pub fn origins(&self) -> Vec<(String, ConfigOrigin)> {
         let mut origins = Vec::new();
         leaves(&self.merged, &mut String::new(), &mut |key, node| {
             origins.push((key.to_owned(), self.origin_of(node.mark)));
         });
+        let first_rule = self.rule_nodes().first().map(|rule| self.origin_of(rule.mark));
+        origins.extend(first_rule.map(|origin| ("policy.rules".to_owned(), origin)));
         origins
     }
 }

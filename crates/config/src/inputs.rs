@@ -4,7 +4,10 @@ use crate::trust::TrustBook;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
+use toolbooth_core::job::{JobManifest, TaskManifest};
 use toolbooth_core::manifest::Manifest;
+use toolbooth_core::skill::Skill;
 
 /// The inputs of loading. The crate reads nothing else from the process.
 #[derive(Clone, Default)]
@@ -51,7 +54,17 @@ pub struct Sources {
 }
 
 /// The last valid entries of each manifest file. They remain in use if an edit breaks the file.
-pub type GoodManifests = BTreeMap<PathBuf, Vec<Manifest>>;
+#[derive(Debug, Clone, Default)]
+pub struct GoodManifests {
+    /// The tools of each file.
+    pub(crate) tools: BTreeMap<PathBuf, Vec<Manifest>>,
+    /// The skills, each with its file.
+    pub(crate) skills: Vec<(PathBuf, Arc<Skill>)>,
+    /// The jobs, each with its file.
+    pub(crate) jobs: Vec<(PathBuf, JobManifest)>,
+    /// The tasks, each with its file.
+    pub(crate) tasks: Vec<(PathBuf, TaskManifest)>,
+}
 
 /// Which configuration files are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

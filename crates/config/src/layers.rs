@@ -28,6 +28,8 @@ const WHOLE_FILES: [&str; 4] = ["toolbooth.toml", "toolbooth.json", "toolbooth.y
 const LLM_FILES: [&str; 3] = ["llmconfig.yml", "llmconfig.yaml", "llmconfig.json"];
 /// The file that `config import` writes. It is the lowest of the user's files, so that hand-written entries win.
 pub(crate) const IMPORTED: &str = "imported.json";
+/// The file beside it, with the values of its variables.
+pub(crate) const IMPORTED_VARIABLES: &str = "imported.env";
 const COMPLIANCE_FILE: &str = "compliance-levels.json";
 /// The folders of an Atlas UI project, lowest precedence first.
 const ATLAS_FOLDERS: [&str; 2] = ["config/defaults", "config/overrides"];
@@ -71,6 +73,11 @@ pub(crate) fn plan(sources: &Sources) -> Vec<PlannedFile> {
     }
     files.extend(sources.config_files.iter().map(|path| named(sources.absolute(path), kind_of)));
     keep_last(files)
+}
+
+/// The file with the variables of a file that `config import` wrote; `None` for other files.
+pub(crate) fn imported_variables(file: &Path) -> Option<PathBuf> {
+    (file.file_name()? == IMPORTED).then(|| file.with_file_name(IMPORTED_VARIABLES))
 }
 
 fn folder(files: &mut Vec<PlannedFile>, folder: &Path, layer: Layer, server_files: &[&str]) {

@@ -9,7 +9,7 @@ use crate::finding::Finding;
 use crate::inputs::{GoodManifests, Sources};
 use crate::layer::Layer;
 use crate::layers::{self, FilePresence, PlannedFile};
-use crate::manifest::{self, GatheredManifests, GatheredWorkflows, ManifestInputs};
+use crate::manifest::{self, GatheredManifests, GatheredSkills, GatheredWorkflows, ManifestInputs};
 use crate::node::{Node, Value};
 use crate::ownership;
 use crate::parse;
@@ -59,6 +59,7 @@ pub struct LoadedConfig {
     pub(crate) texts: SourceTexts,
     pub(crate) documents: Vec<ConfigDocument>,
     pub(crate) merged: Node,
+    pub(crate) rules: Vec<(Layer, Node)>,
     pub(crate) history: BTreeMap<ServerName, EntryHistory>,
 }
 
@@ -287,7 +288,7 @@ pub fn load(sources: &Sources) -> Result<LoadedConfig, LoadFailure> {
     if context.fatal {
         return Err(context.failure());
     }
-    let resolve::ResolvedSettings { settings, merged, mut untrusted, trust_dir } = resolved;
+    let resolve::ResolvedSettings { settings, merged, rules, mut untrusted, trust_dir } = resolved;
     let gathered = servers::gather(&mut context, &documents, server_arguments, &variables);
     let servers::GatheredServers { mut servers, history } = gathered;
     checks::forwarded(&mut context, &settings, &mut servers);
@@ -302,10 +303,17 @@ pub fn load(sources: &Sources) -> Result<LoadedConfig, LoadFailure> {
         servers: names,
     };
     let gathered = manifest::gather(&mut context, &inputs, &mut untrusted);
-    let GatheredManifests { entries: manifests, good: good_manifests, kept: kept_manifests } = gathered;
-    let skills = manifest::gather_skills(&mut context, &inputs, &mut untrusted);
+    let GatheredManifests { entries: manifests, good: good_tools, kept: mut kept_manifests } = gathered;
+    let gathered = manifest::gather_skills(&mut context, &inputs, &mut untrusted);
+    let GatheredSkills { skills, good: good_skills, kept: kept_skills } = gathered;
     let workflows = manifest::gather_workflows(&mut context, &inputs, &mut untrusted);
-    let GatheredWorkflows { jobs, tasks } = workflows;
+    let GatheredWorkflows { jobs, tasks, kept: kept_workflows } = workflows;
+    kept_manifests.extend(kept_skills.into_iter().chain(kept_workflows));
+    kept_manifests.dedup();
+    let good_manifests =
+        GoodManifests { tools: good_tools, skills: good_skills, jobs: jobs.clone(), tasks: tasks.clone() };
+    let jobs = jobs.into_iter().map(|(_, job)| job).collect();
+    let tasks = tasks.into_iter().map(|(_, task)| task).collect();
     if context.command_line_is_wrong() {
         return Err(context.failure());
     }
@@ -327,6 +335,7 @@ pub fn load(sources: &Sources) -> Result<LoadedConfig, LoadFailure> {
         texts,
         documents,
         merged,
+        rules,
         history,
     })
 }
@@ -362,7 +371,7 @@ impl LoadContext<'_> {
                 self.fatal(refusal);
                 return variables;
             }
-            match std::fs::read(&path) {
+            match read_bounded(&path) {
                 Ok(bytes) => match parse::dotenv::parse(&mut self.texts, &path, &bytes) {
                     Ok(more) => variables.add_missing(more),
                     Err(finding) => self.fatal(*finding),

@@ -1,12 +1,13 @@
 //! Resolves the settings of all layers: merges, expands, types and checks them.
 
-use crate::bounded_file::unreadable;
+use crate::bounded_file::{read_bounded, unreadable};
 use crate::checks;
 use crate::context::{ConfigDocument, LoadContext, UntrustedSettings};
 use crate::dialect::FileKind;
 use crate::environment::Argument;
 use crate::expand::{self, Variables};
 use crate::finding::Finding;
+use crate::inputs::FileDiscovery;
 use crate::layer::Layer;
 use crate::manifest::ManifestFolders;
 use crate::merge::SettingsMerger;
@@ -25,6 +26,8 @@ use toolbooth_core::secret::SecretText;
 pub(crate) struct ResolvedSettings {
     pub settings: Settings,
     pub merged: Node,
+    /// The rules of each layer as written, lowest layer first.
+    pub rules: Vec<(Layer, Node)>,
     pub untrusted: Vec<UntrustedSettings>,
     pub trust_dir: PathBuf,
 }
@@ -86,13 +89,16 @@ pub(crate) fn settings(
     expand(context, &mut merged, variables);
     let mut settings = read_settings(context, &merged);
     settings.policy.layers = rules
-        .into_iter()
-        .filter_map(|(layer, node)| Some(RuleLayer { layer, rules: read_rules(context, node, variables)? }))
+        .iter()
+        .filter_map(|(layer, node)| {
+            let rules = read_rules(context, node.clone(), variables)?;
+            Some(RuleLayer { layer: *layer, rules })
+        })
         .collect();
     resolve_paths(context, &merged, documents, &mut settings);
     checks::settings(context, &merged, &settings);
     let trust_dir = data_dir(context, trust_dir.as_ref(), variables);
-    ResolvedSettings { settings, merged: written, untrusted, trust_dir }
+    ResolvedSettings { settings, merged: written, rules, untrusted, trust_dir }
 }
 
 /// The `data_dir` setting of the highest layer, ignoring project files.
@@ -203,6 +209,17 @@ fn env_files(
         read.push(path.clone());
         env_file(context, node.mark, path, variables);
     }
+    // The variables of imported entries may be added later, when the file with the entries does not name the other.
+    let imported = documents.iter().filter(|document| document.layer == Layer::User).find_map(|document| {
+        let path = crate::layers::imported_variables(document.path.as_deref()?)?;
+        Some((document.split.settings.mark, path))
+    });
+    if let Some((mark, path)) = imported.filter(|(_, path)| !read.contains(path)) {
+        match path.is_file() {
+            true => env_file(context, mark, path, variables),
+            false => context.files.push(path),
+        }
+    }
 }
 
 fn env_file(context: &mut LoadContext<'_>, mark: Mark, path: PathBuf, variables: &mut Variables) {
@@ -212,7 +229,7 @@ fn env_file(context: &mut LoadContext<'_>, mark: Mark, path: PathBuf, variables:
         context.findings.push(refusal);
         return;
     }
-    match std::fs::read(&path) {
+    match read_bounded(&path) {
         Ok(bytes) => match parse::dotenv::parse(&mut context.texts, &path, &bytes) {
             Ok(more) => variables.add_missing(more),
             Err(finding) => context.findings.push(*finding),
@@ -358,14 +375,15 @@ fn resolve_paths(
     manifests(context, merged, documents, settings);
 }
 
-/// Resolves the manifest folders: relative to the file that names them, or by default next to each `toolbooth.*` file.
+/// Resolves the manifest folders: relative to the file that names them, or by default next to each `toolbooth.*` file and
+/// in the user's configuration folder, which needs no such file.
 fn manifests(
     context: &mut LoadContext<'_>,
     merged: &Node,
     documents: &[ConfigDocument],
     settings: &mut Settings,
 ) {
-    let beside: Vec<PathBuf> = documents
+    let mut beside: Vec<PathBuf> = documents
         .iter()
         // A file without settings needs no trust; each manifest next to it still does.
         .filter(|document| {
@@ -379,6 +397,13 @@ fn manifests(
             }
             folders
         });
+    let is_discovered = context.sources.discovery != FileDiscovery::NamedOnly;
+    let own = context.sources.user_dir().filter(|own| is_discovered && !beside.contains(own));
+    if let Some(own) = &own {
+        // Before the folders of higher layers.
+        let system = beside.iter().take_while(|folder| **folder == context.sources.system_dir).count();
+        beside.insert(system, own.clone());
+    }
     let lists = &mut settings.manifests;
     let named = [
         ("tools", &mut lists.tools),
@@ -389,7 +414,18 @@ fn manifests(
     ];
     for (key, list) in named {
         let Some(node) = merged.at(&["manifests", key]) else {
-            *list = beside.iter().flat_map(|folder| usual_folders(context, key, list, folder)).collect();
+            let mut folders = Vec::new();
+            for folder in &beside {
+                let usual = usual_folders(context, key, list, folder);
+                let (found, missing): (Vec<PathBuf>, Vec<PathBuf>) = match own.as_ref() == Some(folder) {
+                    true => usual.into_iter().partition(|path| path.is_dir()),
+                    false => (usual, Vec::new()),
+                };
+                folders.extend(found);
+                // It may be added.
+                context.files.extend(missing);
+            }
+            *list = folders;
             continue;
         };
         for (index, path) in list.iter_mut().enumerate() {

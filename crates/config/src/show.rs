@@ -28,9 +28,43 @@ pub fn show(loaded: &LoadedConfig, mode: ShowMode) -> Json {
         ),
     };
     if let Json::Object(map) = &mut settings {
+        show_rules(loaded, mode, map);
         map.insert("servers".into(), Json::Object(servers));
     }
     settings
+}
+
+/// Puts the rules of all layers into `policy.rules`, highest layer first, each with its origin.
+fn show_rules(loaded: &LoadedConfig, mode: ShowMode, settings: &mut Map<String, Json>) {
+    let nodes = loaded.rule_nodes();
+    let layers = loaded.settings.policy.layers.iter().rev();
+    let read =
+        layers.flat_map(|layer| &layer.rules).map(|rule| serde_json::to_value(rule).unwrap_or_default());
+    let rules: Vec<Json> = match mode {
+        ShowMode::Written => nodes.iter().map(|node| masked("rules", node)).collect(),
+        ShowMode::Resolved => read.collect(),
+    };
+    let with_origin = rules.into_iter().enumerate().map(|(index, mut rule)| {
+        if let (Json::Object(rule), Some(node)) = (&mut rule, nodes.get(index)) {
+            rule.insert("origin".into(), loaded.origin_of(node.mark).to_string().into());
+        }
+        rule
+    });
+    let rules: Vec<Json> = with_origin.collect();
+    let policy = settings.get_mut("policy").and_then(Json::as_object_mut);
+    match (policy, mode) {
+        (Some(policy), ShowMode::Resolved) => {
+            policy.remove("layers");
+            policy.insert("rules".into(), rules.into());
+        }
+        (Some(policy), ShowMode::Written) if !rules.is_empty() => {
+            policy.insert("rules".into(), rules.into());
+        }
+        (None, _) if !rules.is_empty() => {
+            settings.insert("policy".into(), json!({ "rules": rules }));
+        }
+        _ => {}
+    }
 }
 
 fn server_view(server: &ConfiguredServer) -> Json {

@@ -24,6 +24,16 @@ pub struct Allowance {
 }
 
 impl Allowance {
+    /// The part of one of several gateways that divide the allowance; at least one call a minute.
+    pub fn part_of(&self, gateways: usize) -> Self {
+        let gateways = u32::try_from(gateways).unwrap_or(u32::MAX).max(1);
+        Self {
+            calls_per_minute: self.calls_per_minute.map(|calls| calls.div_ceil(gateways)),
+            runtime: self.runtime.map(|runtime| runtime / gateways),
+            cost: self.cost.map(|cost| cost / f64::from(gateways)),
+        }
+    }
+
     /// Whether any limit is set.
     pub fn limits_anything(&self) -> bool {
         self.calls_per_minute.is_some() || self.runtime.is_some() || self.cost.is_some()
@@ -241,6 +251,18 @@ mod tests {
 
     fn in_session(user: &str, session: Option<&str>) -> Caller {
         Caller { session: session.map(Into::into), ..Caller::guest(user, []) }
+    }
+
+    #[test]
+    fn gateways_divide_an_allowance() {
+        let whole =
+            Allowance { calls_per_minute: Some(10), runtime: Some(Duration::from_secs(9)), cost: Some(6.0) };
+        assert_eq!(whole.part_of(1), whole);
+        let third =
+            Allowance { calls_per_minute: Some(4), runtime: Some(Duration::from_secs(3)), cost: Some(2.0) };
+        assert_eq!(whole.part_of(3), third);
+        assert_eq!(whole.part_of(100).calls_per_minute, Some(1), "no gateway refuses every call");
+        assert_eq!(Allowance::default().part_of(3), Allowance::default());
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use crate::catalog::Tool;
 use crate::compliance::Level;
-use crate::json::RawJson;
+use crate::json::{RawJson, with_members};
 use crate::loaded_tools::LoadedTools;
 use crate::persona::Persona;
 use std::collections::BTreeSet;
@@ -249,6 +249,9 @@ pub struct ClientFacts {
     pub asked_when: AskedWhen,
 }
 
+/// The extension by which a server may continue a call as a task.
+pub const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";
+
 /// When a client is asked on a connection that does not identify the call of a question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum AskedWhen {
@@ -272,15 +275,33 @@ impl Default for ClientFacts {
 }
 
 impl ClientFacts {
-    /// A client that has disconnected and of which only [`Self::name`] is known. Rules about its name apply; it has no
-    /// capabilities.
+    /// A client that has disconnected and of which only [`Self::name`] is known. Rules about its name apply; it cannot be
+    /// asked.
     pub fn remembered(name: &str) -> Self {
         if name.is_empty() || name == UNNAMED {
-            return Self::default();
+            return Self::default().with_followed_tasks();
         }
         // The info is sent to servers, and the protocol requires a version.
         let info = RawJson::from_value(&serde_json::json!({ "name": name, "version": "unknown" }));
-        Self { info: Some(info), ..Self::default() }
+        Self { info: Some(info), ..Self::default() }.with_followed_tasks()
+    }
+
+    /// The same client for servers that may continue its calls as tasks, because the gateway follows them.
+    pub fn with_followed_tasks(self) -> Self {
+        let extensions = self.capabilities.member("extensions").filter(RawJson::is_object);
+        let extensions = extensions.unwrap_or_else(RawJson::empty_object);
+        let declared = with_members(&extensions, &[(TASKS_EXTENSION, RawJson::empty_object())])
+            .and_then(|extensions| with_members(&self.capabilities, &[("extensions", extensions)]));
+        match declared {
+            Ok(capabilities) => Self { capabilities, ..self },
+            Err(_) => self,
+        }
+    }
+
+    /// Whether the client declared that it can follow tasks.
+    pub fn has_tasks(&self) -> bool {
+        let declared = self.capabilities.at(&["extensions", TASKS_EXTENSION]);
+        declared.is_some_and(|declared| declared.is_object())
     }
 
     /// Whether the client declared a capability.

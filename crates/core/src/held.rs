@@ -335,12 +335,10 @@ impl HeldCall {
         self.finish(HeldOutcome { at_ms, kind: OutcomeKind::Unknown, code: None, result: None })
     }
 
-    /// The audit entry of a transition without a person: it expired or was interrupted.
+    /// The audit entry of a transition without a person: it expired or was interrupted. The call that ran has an
+    /// entry of its own.
     pub fn audit_entry(&self, at_ms: i64) -> AuditEntry {
-        let (kind, outcome) = match &self.outcome {
-            Some(outcome) => ("call", outcome.kind.as_str()),
-            None => ("decision", self.state.as_str()),
-        };
+        let outcome = self.outcome.as_ref().map_or(self.state.as_str(), |outcome| outcome.kind.as_str());
         AuditEntry {
             call_id: Some(self.id),
             persona: self.persona.as_deref().map(Into::into),
@@ -348,7 +346,7 @@ impl HeldCall {
             server: Some(self.server.as_str().into()),
             tool: Some(self.tool.as_str().into()),
             arguments_sha256: Some(self.arguments_sha256),
-            ..AuditEntry::new(at_ms, kind, &self.user, outcome)
+            ..AuditEntry::new(at_ms, "decision", &self.user, outcome)
         }
     }
 

@@ -26,6 +26,7 @@ pub mod fault;
 pub mod file;
 pub mod health;
 pub mod held;
+pub mod hex;
 pub mod job;
 pub mod json;
 pub mod key_holders;

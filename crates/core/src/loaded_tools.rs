@@ -61,6 +61,11 @@ impl LoadedTools {
         new
     }
 
+    /// The exposed names of the loaded tools, the latest last.
+    pub fn names(&self) -> Vec<Box<str>> {
+        self.state().names.iter().cloned().collect()
+    }
+
     /// Whether nothing is loaded.
     pub fn is_empty(&self) -> bool {
         self.state().names.is_empty()

@@ -52,7 +52,7 @@ pub enum SamplingFault {
     #[error("one call may ask the model {0} times")]
     TooOften(u32),
     /// The day's token budget is used up.
-    #[error("the {0} tokens that servers may use per day are used up")]
+    #[error("the {0} tokens that may be used per day are used up")]
     OverBudget(u64),
 }
 
@@ -233,7 +233,7 @@ impl Prompt {
     }
 }
 
-/// The daily token budget of servers: how much of it is used.
+/// The daily token budget of servers and of chats in the console: how much of it is used.
 #[derive(Debug, Default)]
 pub struct TokenBudget {
     day: i64,
@@ -242,14 +242,14 @@ pub struct TokenBudget {
 
 impl TokenBudget {
     /// Reserves tokens before a request, at its maximum cost.
-    pub fn reserve(&mut self, tokens: u64, now_ms: i64, terms: &SamplingTerms) -> Result<(), SamplingFault> {
+    pub fn reserve(&mut self, tokens: u64, now_ms: i64, per_day: u64) -> Result<(), SamplingFault> {
         let day = now_ms.div_euclid(DAY_MS);
         if day != self.day {
             *self = Self { day, used: 0 };
         }
         let used = self.used.saturating_add(tokens);
-        if used > terms.tokens_per_day {
-            return Err(SamplingFault::OverBudget(terms.tokens_per_day));
+        if used > per_day {
+            return Err(SamplingFault::OverBudget(per_day));
         }
         self.used = used;
         Ok(())
@@ -326,12 +326,12 @@ mod tests {
 
     #[test]
     fn the_daily_token_budget_is_reset_every_day() {
-        let (terms, mut book) = (terms(), TokenBudget::default());
-        assert_eq!(book.reserve(800, 1_000, &terms), Ok(()));
-        assert_eq!(book.reserve(300, 1_000, &terms), Err(SamplingFault::OverBudget(1_000)));
+        let (per_day, mut book) = (terms().tokens_per_day, TokenBudget::default());
+        assert_eq!(book.reserve(800, 1_000, per_day), Ok(()));
+        assert_eq!(book.reserve(300, 1_000, per_day), Err(SamplingFault::OverBudget(1_000)));
         book.settle(800, 100);
-        assert_eq!(book.reserve(300, 1_000, &terms), Ok(()));
-        assert_eq!(book.reserve(900, 1_000, &terms), Err(SamplingFault::OverBudget(1_000)));
-        assert_eq!(book.reserve(900, DAY_MS + 1, &terms), Ok(()));
+        assert_eq!(book.reserve(300, 1_000, per_day), Ok(()));
+        assert_eq!(book.reserve(900, 1_000, per_day), Err(SamplingFault::OverBudget(1_000)));
+        assert_eq!(book.reserve(900, DAY_MS + 1, per_day), Ok(()));
     }
 }

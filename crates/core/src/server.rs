@@ -44,7 +44,7 @@ pub struct ServerEntry {
     /// Defaults for the tools discovered on it.
     pub defaults: ToolDefaults,
     /// Which arguments the gateway supplies.
-    pub inject: Inject,
+    pub inject: InjectionSettings,
     /// The timeout of a call, if nothing else sets one.
     pub timeout: Duration,
     /// The timeout of connecting, handshake and listing.
@@ -264,7 +264,7 @@ impl SideEffects {
 
 /// Which arguments the gateway supplies to tools that declare them.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Inject {
+pub struct InjectionSettings {
     /// Parameters that receive the caller's user.
     pub identity: Vec<String>,
     /// Whether `_mcp_data` is supplied.
@@ -273,15 +273,15 @@ pub struct Inject {
     pub files: Vec<String>,
 }
 
-impl Default for Inject {
+impl Default for InjectionSettings {
     fn default() -> Self {
         Self { identity: vec!["_atlas_user".into()], mcp_data: true, files: Vec::new() }
     }
 }
 
-impl Inject {
-    /// `inject: true`: every parameter of the contract for Atlas servers.
-    pub fn contract() -> Self {
+impl InjectionSettings {
+    /// `inject: true`: all parameters that servers written for Atlas declare.
+    pub fn all() -> Self {
         Self {
             identity: vec!["username".into(), "_atlas_user".into()],
             mcp_data: true,
@@ -290,7 +290,7 @@ impl Inject {
     }
 
     /// `inject: false`.
-    pub fn nothing() -> Self {
+    pub fn none() -> Self {
         Self { identity: Vec::new(), mcp_data: false, files: Vec::new() }
     }
 }
@@ -337,7 +337,7 @@ impl ServerEntry {
             share: Share::Auto,
             tools: ToolRules::default(),
             defaults: ToolDefaults::default(),
-            inject: Inject::default(),
+            inject: InjectionSettings::default(),
             timeout: Duration::from_secs(30),
             connect_timeout: Duration::from_secs(30),
             health_check_interval: Duration::from_secs(60),

@@ -1,5 +1,6 @@
 //! W3C trace context.
 
+use crate::hex;
 use std::fmt;
 
 /// The name of the context in `_meta` and in headers.
@@ -54,13 +55,8 @@ impl TraceContext {
 impl fmt::Display for TraceContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let flags = if self.sampled == Sampled::Yes { "01" } else { "00" };
-        write!(f, "00-{}-{}-{flags}", hex(&self.trace), hex(&self.span))
+        write!(f, "00-{}-{}-{flags}", hex::encode(&self.trace), hex::encode(&self.span))
     }
-}
-
-/// Bytes in lower-case hexadecimal, as trace context writes them.
-pub fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn is_hex(text: &[u8]) -> bool {

@@ -14,7 +14,7 @@ use toolbooth_core::lint::{FindingCode, LintSubject, PASS_MARK, Siblings, examin
 use toolbooth_core::names::ServerName;
 use toolbooth_core::schema::Coverage;
 use toolbooth_core::secret::SecretText;
-use toolbooth_core::server::{Inject, ServerEntry, Transport};
+use toolbooth_core::server::{InjectionSettings, ServerEntry, Transport};
 
 /// Tools that may be set aside, by server and name, each with the reason in a comment.
 const EXPECTED_ASIDE: &[(&str, &str)] = &[];
@@ -41,7 +41,7 @@ fn catalogues() -> Option<Vec<Listed>> {
     Some(listed)
 }
 
-fn entry(name: &str, inject: Inject) -> Arc<ServerEntry> {
+fn entry(name: &str, inject: InjectionSettings) -> Arc<ServerEntry> {
     let name: String =
         name.chars().filter(|c| c.is_ascii_alphanumeric() || "_-.".contains(*c)).take(64).collect();
     let name: ServerName = name.parse().expect("a name");
@@ -52,7 +52,7 @@ fn entry(name: &str, inject: Inject) -> Arc<ServerEntry> {
     Arc::new(entry)
 }
 
-fn admitted(listed: &Listed, inject: Inject) -> ServerCatalog {
+fn admitted(listed: &Listed, inject: InjectionSettings) -> ServerCatalog {
     let found = Discovery { tools: listed.tools.clone(), ..Discovery::default() };
     admit(&entry(&listed.server, inject), &found, &Naming::default(), &|_| false)
 }
@@ -66,7 +66,7 @@ fn no_real_tool_is_lost() {
     let (mut total, mut lost) = (0, Vec::new());
     for listed in &catalogues {
         total += listed.tools.len();
-        for inject in [Inject::contract(), Inject::nothing()] {
+        for inject in [InjectionSettings::all(), InjectionSettings::none()] {
             let catalog = admitted(listed, inject);
             for aside in &catalog.set_aside {
                 println!("  {} {} `{}`: {}", listed.server, aside.kind, aside.name, aside.reason);
@@ -92,7 +92,7 @@ fn every_real_schema_can_be_checked() {
     };
     let (mut whole, mut rest) = (0, Vec::new());
     for listed in &catalogues {
-        let catalog = admitted(listed, Inject::nothing());
+        let catalog = admitted(listed, InjectionSettings::none());
         for (tool, source) in catalog.tools.iter().map(|tool| (tool, source_of(listed, &tool.name))) {
             assert_eq!(tool.input_schema().as_str(), source.as_str(), "`{}` is listed as it came", tool.name);
             let schema = tool.public_schema();
@@ -132,7 +132,7 @@ fn real_tools_are_scored_and_none_is_quarantined() {
     let start = std::time::Instant::now();
     let (mut scores, mut failing, mut odd) = (Vec::new(), 0, BTreeMap::<&str, usize>::new());
     for listed in &catalogues {
-        let catalog = admitted(listed, Inject::nothing());
+        let catalog = admitted(listed, InjectionSettings::none());
         assert!(catalog.quarantined.is_empty(), "{}: {:?}", listed.server, catalog.quarantined);
         let mut siblings = Siblings::default();
         for tool in &catalog.tools {

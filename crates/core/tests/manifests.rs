@@ -18,7 +18,7 @@ use toolbooth_core::names::ServerName;
 use toolbooth_core::persona::{Inherit, Persona};
 use toolbooth_core::registry::{is_shared, owner_of};
 use toolbooth_core::secret::SecretText;
-use toolbooth_core::server::{Inject, RemoteEndpoint, ServerEntry, SideEffects, Transport};
+use toolbooth_core::server::{InjectionSettings, RemoteEndpoint, ServerEntry, SideEffects, Transport};
 
 fn server(name: &str) -> ServerEntry {
     let url = SecretText::plain("http://x");
@@ -161,7 +161,7 @@ fn an_entry_applies_under_the_long_and_the_short_name() {
 #[test]
 fn an_overlay_replaces_texts_and_terms_and_keeps_supplied_parameters() {
     let mut fs = server("fs");
-    fs.inject = Inject::contract();
+    fs.inject = InjectionSettings::all();
     let source = json!({ "name": "write", "description": "Writes.", "inputSchema": { "type": "object",
         "properties": { "path": { "type": "string" }, "username": { "type": "string" } } }, "x": 1 });
     let mut world = World::new(vec![(fs, vec![source, tool("read")])]);
@@ -246,7 +246,7 @@ fn a_wrapped_tool_has_its_new_name_and_its_old_ones() {
 #[test]
 fn a_virtual_tool_has_the_schema_of_its_first_provider() {
     let mut fs = server("fs");
-    fs.inject = Inject::contract();
+    fs.inject = InjectionSettings::all();
     fs.tools.require_approval = vec!["delete_*".into()];
     let source = json!({ "name": "delete_note", "description": "Deletes.", "inputSchema": { "type": "object",
         "properties": { "id": {}, "username": { "type": "string" } } } });

@@ -19,6 +19,8 @@ pub struct ResultFacts {
     pub odd_structure: bool,
     /// It has `_meta`, or members that only modern clients know.
     pub has_extras: bool,
+    /// It is a task of the server, not yet a result.
+    pub is_task: bool,
 }
 
 impl ResultFacts {
@@ -31,6 +33,7 @@ impl ResultFacts {
             is_error,
             odd_structure: long.member("structuredContent").is_some_and(odd),
             has_extras: has("resultType") || has("ttlMs") || has("cacheScope"),
+            is_task: false,
         }
     }
 }
@@ -62,8 +65,10 @@ const DECISIVE: [&str; 8] = [
 /// The kind of a result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ResultKind {
-    /// A result, or a task that represents one.
+    /// A result.
     Finished,
+    /// A task of the server that leads to the result.
+    Task,
     /// Questions for the client.
     InputRequired,
     /// A kind that this gateway does not know.
@@ -103,10 +108,11 @@ impl<'a> ResultScan<'a> {
 
     pub(crate) fn kind(&self) -> ResultKind {
         match self.kind {
-            None | Some("\"complete\"" | "\"task\"") => ResultKind::Finished,
+            None | Some("\"complete\"") => ResultKind::Finished,
             Some("\"input_required\"") => ResultKind::InputRequired,
             Some(spelled) => match serde_json::from_str::<String>(spelled).as_deref() {
-                Ok("complete" | "task") => ResultKind::Finished,
+                Ok("complete") => ResultKind::Finished,
+                Ok("task") => ResultKind::Task,
                 Ok("input_required") => ResultKind::InputRequired,
                 Ok(other) => ResultKind::Unknown(other.chars().take(64).collect()),
                 Err(_) => ResultKind::Unknown(spelled.chars().take(64).collect()),
@@ -119,6 +125,7 @@ impl<'a> ResultScan<'a> {
             is_error: self.is_error == Some("true"),
             odd_structure: self.structured.is_some_and(|value| !value.starts_with('{')),
             has_extras: self.has_extras,
+            is_task: self.kind() == ResultKind::Task,
         }
     }
 }

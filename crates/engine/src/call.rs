@@ -13,12 +13,13 @@
 //! | 7 route | chooses the tool's server or its list of providers | `core/call`, `routing` |
 //! | 8 dispatch | sends the call, with one deadline over all retries | `call/dispatch.rs`, `call/serving` |
 //! | 9 shape | stores files of the result, applies the token budget, and asks the operator's hooks | `call/shape.rs`, `call/hooking.rs` |
-//! | 10 record | writes the audit row, metrics, health and dead letter | `call/record.rs` |
+//! | 10 record | writes the audit row, metrics, health and dead letter | `call/record.rs`, `call/record/close.rs` |
 //!
 //! Stages 2 to 6 consume the value of the stage before them, and dispatch accepts only a `Sealed`. So the compiler
 //! enforces the order: a call that was not judged cannot be sealed, and an unsealed call cannot be sent. If a person
 //! has to approve a call, the approved call starts again at stage 2 and carries the approval. If a tool of a server serves a
-//! manifest tool, stages 3 to 6 run again for that tool inside stage 8 (`call/serving/serve.rs`).
+//! manifest tool, stages 3 to 6 run again for that tool inside stage 8 (`call/serving/serve.rs`). Its questions are asked
+//! separately, unless the manifest tool only overrides that same tool: then stage 5 has asked them already.
 //!
 //! The stages use the parts of the engine (catalog, approvals, files and so on), which `CallPipeline` holds.
 //!
@@ -26,35 +27,40 @@
 //! these copies were a third of the gateway's time per call.
 
 mod allowance;
+mod chat;
 mod client_channel;
 mod contain;
 mod deadline;
 mod dispatch;
+mod dispatch_failure;
 mod hooking;
 mod options;
 mod pipeline;
 mod record;
 mod sampling;
 mod seal;
+mod server_answer;
+mod server_task;
 mod serving;
 mod shape;
 mod steps;
 mod summary;
 mod unattended;
-mod undelivered;
 mod unrecorded;
 
+pub use chat::ChatTurnRequest;
 pub(crate) use deadline::Deadline;
-pub(crate) use dispatch::{ask_to_open_urls, only_declared, put_questions, read_answer};
 pub use options::QuestionHandling;
 pub use pipeline::CallPipeline;
 pub(crate) use pipeline::PipelineParts;
+pub(crate) use server_answer::{ask_to_open_urls, only_declared, put_questions, read_answer};
 
 use crate::answer::Answer;
 use crate::approvals::ApprovalOutcome;
 use crate::catalog::CatalogReadiness;
 use allowance::AllowanceUse;
 use contain::contain_panics;
+use dispatch_failure::DispatchFailure;
 use options::DispatchOptions;
 use record::CallRecord;
 use serving::ProviderOutcome;
@@ -71,7 +77,6 @@ use toolbooth_core::fault::Problem;
 use toolbooth_upstream::CallLink;
 use toolbooth_upstream::connection::{ProgressMode, Round};
 use toolbooth_upstream::peer::ResultReading;
-use undelivered::Undelivered;
 use uuid::Uuid;
 
 /// A tool call as a door passes it to the engine.
@@ -104,6 +109,7 @@ impl CallPipeline {
         mut request: CallRequest,
         link: &CallLink,
     ) -> Result<Answer, Problem> {
+        let _in_flight = self.metrics.begin();
         // A call of `mcp_tool_call` becomes the call inside it, so that all rules for the inner tool apply.
         if unwrap_meta_call(&mut request.incoming) {
             request.readiness = None;
@@ -203,7 +209,7 @@ impl CallPipeline {
             match route(&sealed) {
                 server @ Route::Server(_) => {
                     let answer = pin!(self.dispatch(&sealed, server, options, link)).await;
-                    let answer = answer.map_err(|undelivered| record.note_failure(&sealed, *undelivered))?;
+                    let answer = answer.map_err(|failure| record.note_failure(&sealed, *failure))?;
                     break (sealed, answer);
                 }
                 Route::Providers(_) => {
@@ -229,7 +235,7 @@ impl CallPipeline {
             other => other,
         };
         let answer = answer.map_err(|problem| {
-            record.note_failure(&sealed, *Undelivered::after_answer(&sealed, problem, &self.clock))
+            record.note_failure(&sealed, *DispatchFailure::after_answer(&sealed, problem, &self.clock))
         })?;
         Ok(answer.with_warnings(sealed.warnings()).with_warnings(record.warnings()))
     }

@@ -83,7 +83,18 @@ pub struct CallMetrics {
     outcomes: [Histogram; MetricOutcome::ALL.len()],
     microseconds: AtomicU64,
     unrecorded: AtomicU64,
+    in_flight: AtomicU64,
     tools: ToolMetrics,
+}
+
+/// Counts a call as in flight until it is dropped: a call may also end because its client is gone.
+#[derive(Debug)]
+pub(crate) struct InFlightCall<'a>(&'a AtomicU64);
+
+impl Drop for InFlightCall<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// The metrics at one moment.
@@ -114,6 +125,17 @@ impl CallMetrics {
         if let Some(tool) = tool {
             self.tools.add(tool.server.name.as_str(), &tool.name, outcome, took);
         }
+    }
+
+    /// Counts a call that begins.
+    pub(crate) fn begin(&self) -> InFlightCall<'_> {
+        self.in_flight.fetch_add(1, Ordering::Relaxed);
+        InFlightCall(&self.in_flight)
+    }
+
+    /// The number of calls that have begun and not ended, with those that wait for a person.
+    pub fn in_flight(&self) -> u64 {
+        self.in_flight.load(Ordering::Relaxed)
     }
 
     /// Counts a call that was made but whose outcome could not be recorded.
@@ -148,5 +170,21 @@ impl CallMetrics {
             held: read(MetricOutcome::Held),
             microseconds: self.microseconds.load(Ordering::Relaxed),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_is_in_flight_until_its_guard_is_dropped() {
+        let metrics = CallMetrics::default();
+        let (first, second) = (metrics.begin(), metrics.begin());
+        assert_eq!(metrics.in_flight(), 2);
+        drop(first);
+        assert_eq!(metrics.in_flight(), 1);
+        drop(second);
+        assert_eq!(metrics.in_flight(), 0);
     }
 }

@@ -5,6 +5,7 @@ use crate::answer::Answer;
 use crate::approvals::{Approvals, Plans};
 use crate::audit::{AuditLog, BearerTokens};
 use crate::call::{CallPipeline, CallRequest, PipelineParts};
+use crate::call_tasks::CallTasks;
 use crate::catalog::{CatalogOptions, ChangeNotice, LiveCatalog, Subscriptions};
 use crate::clock;
 use crate::dead_letters::DeadLetters;
@@ -18,11 +19,13 @@ use crate::keys::sealing_key;
 use crate::own::OwnTools;
 use crate::parked::ParkingLot;
 use crate::providers::ProviderStates;
+use crate::replica_mail::ReplicaMail;
 use crate::request_state::RequestStates;
 use crate::roster::{AbsentCaller, Rights, Roster, RosterLink};
 use crate::routing::Routing;
 use crate::search::ToolSearch;
 use crate::servers::{DesiredServer, Servers};
+use crate::shared_sessions::SharedSessions;
 use crate::shared_state::SharedState;
 use crate::skills::Skills;
 use crate::terms::{SharedTerms, Terms};
@@ -89,9 +92,12 @@ pub struct Engine {
     skills: Arc<Skills>,
     jobs: Arc<Jobs>,
     calls: Arc<CallPipeline>,
+    call_tasks: Arc<CallTasks>,
     inquiries: Arc<Inquiries>,
     states: RequestStates,
     parking: ParkingLot,
+    replica_mail: Arc<ReplicaMail>,
+    shared_sessions: SharedSessions,
     started: Instant,
 }
 
@@ -171,6 +177,9 @@ impl Engine {
         skills.set_runner(runner.clone());
         dead_letters.set_runner(runner);
         let jobs = Arc::new(Jobs::new(&shared, catalog.clone(), health.clone(), skills.clone()));
+        let held_runs = Arc::downgrade(&jobs);
+        skills.set_held_runs(held_runs);
+        let call_tasks = Arc::new(CallTasks::new(&shared));
         let inquiries = Arc::new(Inquiries::new(&shared, catalog.clone(), max_call));
 
         // The gateway's own tools first, so that no server can take the name of one.
@@ -179,7 +188,9 @@ impl Engine {
         let servers = Servers::start(&shared, catalog.clone(), subscriptions.clone(), open_context);
         servers.apply(servers.prepare(desired).await?).await;
 
-        let (parking, SharedState { terms, events, roster, .. }) = (ParkingLot::default(), shared);
+        let shared_sessions = SharedSessions::new(store.clone(), clock.clone());
+        let (parking, SharedState { terms, events, roster, replica_mail, .. }) =
+            (ParkingLot::default(), shared);
         Ok(Arc::new(Self {
             clock,
             store,
@@ -204,9 +215,12 @@ impl Engine {
             skills,
             jobs,
             calls,
+            call_tasks,
             inquiries,
             states,
             parking,
+            replica_mail,
+            shared_sessions,
             started,
         }))
     }
@@ -429,6 +443,11 @@ impl Engine {
         &self.calls
     }
 
+    /// Calls that their clients follow as tasks.
+    pub fn call_tasks(&self) -> &Arc<CallTasks> {
+        &self.call_tasks
+    }
+
     /// Requests other than tool calls.
     pub fn inquiries(&self) -> &Arc<Inquiries> {
         &self.inquiries
@@ -442,6 +461,16 @@ impl Engine {
     /// Calls that wait for their client to answer a question.
     pub fn parking(&self) -> &ParkingLot {
         &self.parking
+    }
+
+    /// Messages to other gateways on the same store.
+    pub fn replica_mail(&self) -> &Arc<ReplicaMail> {
+        &self.replica_mail
+    }
+
+    /// Sessions of legacy clients that other gateways on the same store can use.
+    pub fn shared_sessions(&self) -> &SharedSessions {
+        &self.shared_sessions
     }
 
     /// How long the gateway has been running.

@@ -317,6 +317,10 @@ impl Inquiries {
                 {
                     return Ok(Answer::Error(RpcError { code: RESOURCE_NOT_FOUND, ..error }));
                 }
+                Answer::Result { facts, .. } if facts.is_task && connection.era == Era::Modern => {
+                    let what = format!("a task as the answer to `{method}`");
+                    return Err(UpstreamError::BadAnswer { server: server.to_string(), what });
+                }
                 answer => return only_declared(answer, &inquiry.client),
             }
         }

@@ -11,8 +11,11 @@ pub mod approvals;
 pub mod audit;
 pub mod call;
 pub mod call_metrics;
+pub mod call_tasks;
 pub mod catalog;
 pub mod clock;
+pub mod console_logins;
+pub mod console_sessions;
 pub mod dead_letters;
 mod decision_cache;
 mod encoder;
@@ -29,6 +32,7 @@ pub mod log_limit;
 pub mod own;
 pub mod parked;
 mod providers;
+pub mod replica_mail;
 mod replicas;
 pub mod request_state;
 mod roster;
@@ -36,6 +40,7 @@ pub mod routing;
 pub mod search;
 mod server_table;
 pub mod servers;
+mod shared_sessions;
 mod shared_state;
 pub mod skills;
 pub mod terms;
@@ -45,10 +50,13 @@ mod vault;
 pub use answer::{Answer, ResultFacts};
 pub use approvals::{Approvals, DecisionFault, PlanScope, Plans, StepReport, Steps};
 pub use audit::{Act, AuditLog, BearerTokens, MadeToken, NewToken, RefusedAttempt, audit_trust};
-pub use call::{CallPipeline, CallRequest, QuestionHandling};
+pub use call::{CallPipeline, CallRequest, ChatTurnRequest, QuestionHandling};
+pub use call_tasks::CallTasks;
 pub use catalog::{
     CatalogReadiness, ChangeNotice, Comparison, LiveCatalog, LoadedManifests, SubscribeError, Subscriptions,
 };
+pub use console_logins::{ConsoleLogins, LOGIN_LIFETIME, LoginFault, NewLogin, PendingLogin};
+pub use console_sessions::{ConsoleSession, ConsoleSessions, SessionCredential, SessionUse};
 pub use dead_letters::{DeadLetters, ReplayAnyway, ReplayedCall};
 pub use encoder::Encoder;
 pub use engine::{Engine, EngineOptions};
@@ -59,16 +67,18 @@ pub use health::{CallSample, HealthMonitor};
 pub use inquiry::{Inquiries, Inquiry};
 pub use jobs::{
     ExternalAccess, InterruptedStep, JobQuery, JobReadiness, JobSource, Jobs, KnownJob, KnownTask, RunPage,
-    ScheduleSwitch, TaskQuery, WorkManifests,
+    ScheduleSwitch, TaskFinder, TaskQuery, WorkList, WorkManifests,
 };
 pub use roster::{AbsentCaller, Rights, Roster};
 pub use routing::{ProviderReport, RouterReport, Routing, instance_key};
 pub use search::{SearchNote, SearchResults, ToolSearch};
 pub use server_table::ManagedServer;
 pub use servers::{DesiredServer, DesiredState, Servers};
+pub use shared_sessions::{SharedSessions, StoredSession};
 pub use skills::{PlanOutcome, PlanRun, RunLabel, SkillChange, SkillCheck, Skills, StepObserver, Unobserved};
 pub use terms::{
-    Assistant, AuditScope, LetterTerms, ResultInspection, ResultTerms, RoutingTerms, Sampler, Tenancy, Terms,
+    Assistant, AuditScope, ChatTerms, LetterTerms, ResultInspection, ResultTerms, RoutingTerms, Sampler,
+    Tenancy, Terms,
 };
 pub use toolbooth_store::{
     AuditFilter, HeldFilter, LetterFilter, MAX_AUDIT_PAGE, MAX_FILES_PAGE, MAX_HELD_PAGE, MAX_LETTERS_PAGE,

@@ -14,6 +14,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use toolbooth_core::fault::Problem;
 use toolbooth_upstream::{ClientQuestion, LinkEvents};
+use uuid::Uuid;
 
 /// The maximum number of parked calls.
 const MAX_PARKED: usize = 4096;
@@ -41,6 +42,8 @@ pub struct ParkedCall {
     pub ongoing: OngoingCall,
     /// The open questions.
     pub questions: Vec<(String, ClientQuestion)>,
+    /// The id and the tool of a call that can become a task.
+    pub task: Option<(Uuid, String)>,
 }
 
 /// The parked calls.
@@ -83,8 +86,7 @@ impl ParkingLot {
     pub fn park(&self, user: &Arc<str>, parked: ParkedCall) -> Option<String> {
         let mut bytes = [0_u8; 16];
         getrandom::fill(&mut bytes).ok()?;
-        let handle: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-        self.park_as(handle, user, parked)
+        self.park_as(toolbooth_core::hex::encode(&bytes), user, parked)
     }
 
     /// The same with a handle that is not secret: only [`Self::take_of`] with the same user may return the call.
@@ -141,7 +143,7 @@ mod tests {
 
     fn parked() -> ParkedCall {
         let ongoing = OngoingCall { work: Box::pin(std::future::pending()), events: CallLink::new().1 };
-        ParkedCall { ongoing, questions: Vec::new() }
+        ParkedCall { ongoing, questions: Vec::new(), task: None }
     }
 
     #[tokio::test(start_paused = true)]

@@ -11,6 +11,16 @@ impl Engine {
         self.store().is_shared()
     }
 
+    /// Whether a notice of mail concerns this gateway.
+    pub fn is_for_this_gateway(&self, notice: StoreNotice) -> bool {
+        notice.id.is_none_or(|id| self.store().replica() == id.to_string())
+    }
+
+    /// Sends the events of this gateway to the others on a shared store, for as long as it is polled.
+    pub async fn send_events(&self) {
+        self.events().send_to_others(self.replica_mail()).await;
+    }
+
     /// Takes notice of a change that another gateway has committed.
     pub async fn take_notice(&self, notice: StoreNotice) {
         if notice.is_about(StoreTopic::Held) {
@@ -21,6 +31,11 @@ impl Engine {
         {
             // Kept as they are until the next notice, which comes when the store can be read again.
             tracing::error!("the decisions of other gateways could not be read: {error}");
+        }
+        if notice.is_about(StoreTopic::Vaults) {
+            // In the background: a sign-in that is in progress may last.
+            let servers = self.servers().clone();
+            tokio::spawn(async move { servers.follow_vaults().await });
         }
         if notice.is_about(StoreTopic::Letters) {
             self.dead_letters().note_elsewhere();

@@ -22,6 +22,13 @@ const KEPT_FOR_MS: i64 = 24 * 3_600_000;
 pub enum StateTarget {
     /// A parked call of this gateway, by its handle.
     Parked(String),
+    /// A parked call of one of several gateways.
+    ParkedAt {
+        /// The handle of the parked call.
+        handle: String,
+        /// The gateway.
+        replica: String,
+    },
     /// A parked call whose client was asked about a held call. Another gateway on the same store can take the answer.
     Approval {
         /// The handle of the parked call.

@@ -2,6 +2,7 @@
 
 use crate::decision_cache::DecisionCache;
 use crate::events::EventRing;
+use crate::replica_mail::ReplicaMail;
 use crate::roster::RosterLink;
 use crate::server_table::ServerTable;
 use crate::terms::{SharedTerms, Terms};
@@ -20,6 +21,7 @@ pub(crate) struct SharedState {
     pub(crate) servers: Arc<ServerTable>,
     pub(crate) decisions: Arc<DecisionCache>,
     pub(crate) roster: Arc<RosterLink>,
+    pub(crate) replica_mail: Arc<ReplicaMail>,
 }
 
 impl SharedState {
@@ -32,6 +34,7 @@ impl SharedState {
     ) -> Result<Self, StoreError> {
         Ok(Self {
             decisions: Arc::new(DecisionCache::load(&*store).await?),
+            replica_mail: Arc::new(ReplicaMail::new(store.clone(), clock.clone())),
             store,
             terms: Arc::new(ArcSwap::from_pointee(terms)),
             events: EventRing::new(event_ring, clock.clone()),

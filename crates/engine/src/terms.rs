@@ -15,7 +15,7 @@ use toolbooth_core::result::Budget;
 use toolbooth_core::retry::RetryTerms;
 use toolbooth_core::sampling::SamplingTerms;
 use toolbooth_core::secret::KnownSecrets;
-use toolbooth_upstream::llm::LlmClient;
+use toolbooth_upstream::llm::{ChatModel, LlmClient};
 
 /// The current settings, shared by the parts of the engine.
 pub(crate) type SharedTerms = Arc<ArcSwap<Terms>>;
@@ -38,6 +38,8 @@ pub struct Terms {
     pub letters: LetterTerms,
     /// The gateway's own model, if servers may use one for sampling.
     pub sampler: Option<Arc<Sampler>>,
+    /// The models for chats in the console, if there are any.
+    pub chat: Option<Arc<ChatTerms>>,
     /// How calls are routed, retried and limited.
     pub routing: RoutingTerms,
     /// The score that a tool needs to pass the lint, from 0 to 100.
@@ -78,6 +80,15 @@ pub struct Sampler {
     pub terms: SamplingTerms,
     /// The model.
     pub llm: LlmClient,
+}
+
+/// The models that a person can chat with in the console.
+#[derive(Debug)]
+pub struct ChatTerms {
+    /// The models with the names to choose them by, the default first.
+    pub models: Vec<(String, ChatModel)>,
+    /// The token budget of a day, which chats share with the sampling requests of servers.
+    pub tokens_per_day: u64,
 }
 
 /// Settings of routing.
@@ -186,6 +197,7 @@ impl Default for Terms {
             results: ResultTerms::default(),
             letters: LetterTerms::default(),
             sampler: None,
+            chat: None,
             routing: RoutingTerms::default(),
             min_quality: toolbooth_core::lint::PASS_MARK,
             tenancy: Tenancy::Owner,

@@ -1,12 +1,15 @@
 //! Storage of the gateway's own OAuth tokens for servers, and of users' keys: one sealed file per server, in the data
-//! folder.
+//! folder, or sealed records in a store that several gateways share.
 //!
 //! The key is in the store's key file, so neither the vault file nor the database alone reveals a token. A file that
 //! cannot be opened counts as empty: at worst, users have to sign in or give their keys again.
 
+mod shared;
+
 use crate::keys::sealing_key;
 use async_trait::async_trait;
 use bytes::Bytes;
+use shared::SharedVault;
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, Write};
@@ -71,8 +74,14 @@ impl Vaults {
         match &self.folder {
             Some(folder) => {
                 let file = folder.path.join(format!("{server}.sealed"));
+                let (store, is_shared) = (folder.store.clone(), folder.store.is_shared());
                 let folder = folder.clone();
-                Arc::new(SealedFileVault { server: server.clone(), file, folder, turn: Mutex::default() })
+                let in_file =
+                    SealedFileVault { server: server.clone(), file, folder, turn: Mutex::default() };
+                match is_shared {
+                    true => Arc::new(SharedVault { in_file, store, clock: self.clock.clone() }),
+                    false => Arc::new(in_file),
+                }
             }
             None => Arc::new(InMemoryVault::default()),
         }
@@ -86,6 +95,24 @@ impl VaultFolder {
             key.map(|key| Sealer::new(&key)).inspect_err(|problem| tracing::error!("{}", problem.message))
         });
         made.await.ok()
+    }
+}
+
+/// Why the records of a vault are not known.
+#[derive(Debug)]
+enum VaultFault {
+    /// The file or the key could not be read now. Nothing may be written, or records would be lost.
+    Unavailable(String),
+    /// The file was damaged, or sealed with another key.
+    Unreadable,
+}
+
+impl std::fmt::Display for VaultFault {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Unavailable(why) => formatter.write_str(why),
+            Self::Unreadable => formatter.write_str("the file cannot be opened with the key of this store"),
+        }
     }
 }
 
@@ -104,17 +131,33 @@ impl SealedFileVault {
         format!("oauth vault of {}", self.server)
     }
 
-    async fn read(&self) -> VaultRecords {
+    /// The records; none if the file does not exist.
+    async fn read(&self) -> Result<VaultRecords, VaultFault> {
         let file = self.file.clone();
         let text = tokio::task::spawn_blocking(move || fs::read_to_string(file)).await;
-        let (Ok(Ok(text)), Some(sealer)) = (text, self.folder.sealer().await) else {
-            return VaultRecords::new();
+        let text = match text.map_err(|error| VaultFault::Unavailable(error.to_string()))? {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(VaultRecords::new()),
+            Err(error) => return Err(VaultFault::Unavailable(error.to_string())),
         };
+        let sealer = self.folder.sealer().await;
+        let sealer = sealer.ok_or_else(|| VaultFault::Unavailable("the store has no key".to_owned()))?;
         let opened = sealer.open(text.trim_end(), self.context().as_bytes());
-        if opened.is_none() {
-            tracing::warn!(server.name = %self.server, "the stored tokens of `{}` cannot be opened", self.server);
+        opened.and_then(|bytes| serde_json::from_slice(&bytes).ok()).ok_or(VaultFault::Unreadable)
+    }
+
+    /// The records to change. A file that cannot be opened with this store's key is kept under another name.
+    async fn read_to_change(&self) -> Result<VaultRecords, String> {
+        match self.read().await {
+            Ok(records) => Ok(records),
+            Err(VaultFault::Unavailable(why)) => Err(why),
+            Err(VaultFault::Unreadable) => {
+                let (file, kept) = (self.file.clone(), self.file.with_extension("unreadable"));
+                let renamed = tokio::task::spawn_blocking(move || fs::rename(file, kept)).await;
+                let renamed = renamed.map_err(|error| error.to_string())?;
+                renamed.map(|()| VaultRecords::new()).map_err(|error| error.to_string())
+            }
         }
-        opened.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default()
     }
 
     async fn write(&self, records: &VaultRecords) -> Result<(), String> {
@@ -151,17 +194,26 @@ fn write_atomically(file: &Path, text: &str) -> io::Result<()> {
 impl TokenVault for SealedFileVault {
     async fn load(&self, key: &str) -> Option<Bytes> {
         let _turn = self.turn.lock().await;
-        self.read().await.remove(key).map(Bytes::from)
+        match self.read().await {
+            Ok(mut records) => records.remove(key).map(Bytes::from),
+            Err(fault) => {
+                tracing::warn!(server.name = %self.server, "the tokens of `{}` cannot be read: {fault}", self.server);
+                None
+            }
+        }
     }
 
     async fn save(&self, key: &str, value: Bytes) {
         let _turn = self.turn.lock().await;
-        let mut records = self.read().await;
-        match String::from_utf8(value.to_vec()) {
-            Ok(value) if !value.is_empty() => drop(records.insert(key.to_owned(), value)),
-            _ => drop(records.remove(key)),
-        }
-        if let Err(why) = self.write(&records).await {
+        let stored = async {
+            let mut records = self.read_to_change().await?;
+            match String::from_utf8(value.to_vec()) {
+                Ok(value) if !value.is_empty() => drop(records.insert(key.to_owned(), value)),
+                _ => drop(records.remove(key)),
+            }
+            self.write(&records).await
+        };
+        if let Err(why) = stored.await {
             tracing::warn!(server.name = %self.server, "the tokens of `{}` could not be stored: {why}", self.server);
         }
     }
@@ -204,6 +256,13 @@ mod tests {
         // A copy under another server's name cannot be opened.
         fs::copy(&file, folder.join("other.sealed")).expect("a copy");
         assert_eq!(vaults().of(&"other".parse().expect("a name")).load("tokens").await, None);
+        // The next change of the other server keeps what could not be opened.
+        vaults().of(&"other".parse().expect("a name")).save("tokens", Bytes::from_static(b"{}")).await;
+        assert_eq!(fs::read(folder.join("other.unreadable")).ok(), fs::read(&file).ok());
+        // A file that cannot be read is not replaced.
+        fs::create_dir(folder.join("held.sealed")).expect("a folder in its place");
+        vaults().of(&"held".parse().expect("a name")).save("tokens", Bytes::from_static(b"{}")).await;
+        assert!(folder.join("held.sealed").is_dir());
         vaults().of(&name).save("tokens", Bytes::new()).await;
         assert_eq!(vaults().of(&name).load("tokens").await, None);
         assert!(!file.exists(), "nothing is left of what was forgotten");

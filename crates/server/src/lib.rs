@@ -9,7 +9,7 @@ pub mod access_log;
 pub mod body;
 pub mod connections;
 pub mod console;
-mod console_sessions;
+mod console_cookies;
 pub mod control;
 mod cors;
 mod doors;

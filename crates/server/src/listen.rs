@@ -154,7 +154,11 @@ async fn accept(listener: TcpListener, doors: Doors, stop: CancellationToken, dr
         tokio::task::yield_now().await;
     }
     open.close();
-    let _ = tokio::time::timeout(drain, open.wait()).await;
+    let ended = async {
+        open.wait().await;
+        doors.door.engine.call_tasks().wait_for_running().await;
+    };
+    let _ = tokio::time::timeout(drain, ended).await;
 }
 
 /// Describes the peer of a new connection; `None` if the connection limit is reached.

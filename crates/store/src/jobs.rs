@@ -13,6 +13,10 @@ use toolbooth_core::audit::AuditEntry;
 pub const MAX_JOBS_OF_USER: usize = 500;
 /// The most tasks of one user.
 pub const MAX_TASKS_OF_USER: usize = 5_000;
+/// The most MCP tasks of one user.
+pub const MAX_CALL_TASKS_OF_USER: usize = 500;
+/// How long an MCP task is kept after its creation.
+pub const CALL_TASK_MS: i64 = 24 * 3_600_000;
 /// The most rows in one page.
 pub const MAX_WORK_PAGE: u32 = 1_000;
 /// The most bytes a row's document may have.
@@ -33,6 +37,8 @@ pub enum WorkKind {
     Run,
     /// A task.
     Task,
+    /// A call that its client follows as an MCP task.
+    CallTask,
 }
 
 impl WorkKind {
@@ -42,12 +48,13 @@ impl WorkKind {
             Self::Job => "job",
             Self::Run => "run",
             Self::Task => "task",
+            Self::CallTask => "call_task",
         }
     }
 
     /// The kind with this word.
     pub(crate) fn of(word: &str) -> Result<Self, StoreError> {
-        [Self::Job, Self::Run, Self::Task]
+        [Self::Job, Self::Run, Self::Task, Self::CallTask]
             .into_iter()
             .find(|kind| kind.as_str() == word)
             .ok_or_else(|| StoreError::Unfit { field: "state", expected: "a kind of work".into() })
@@ -56,7 +63,8 @@ impl WorkKind {
     /// Whether rows of this kind are deleted some time after they ended.
     pub(crate) fn ends_with(self, state: &str) -> bool {
         match self {
-            Self::Job => false,
+            // A call task is deleted by its age.
+            Self::Job | Self::CallTask => false,
             Self::Run => matches!(state, "succeeded" | "failed" | "cancelled" | "missed"),
             Self::Task => matches!(state, "done" | "cancelled"),
         }
@@ -100,7 +108,7 @@ pub enum WorkChange {
         /// The row after the change.
         row: WorkRow,
     },
-    /// Deletes a row that was last changed at this time.
+    /// Deletes a row that was last changed at this time, and the runs of a job.
     Remove {
         /// Its kind.
         kind: WorkKind,
@@ -141,6 +149,15 @@ pub enum WorkContest {
     Lost(Option<Box<WorkRow>>),
 }
 
+/// Whether rows are read with their documents.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RowBodies {
+    /// They are.
+    Included,
+    /// They are not: each body is empty.
+    LeftOut,
+}
+
 /// Selects rows; all given fields must match.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkFilter {
@@ -158,12 +175,23 @@ pub struct WorkFilter {
     pub before: Option<String>,
     /// The page size; at most `MAX_WORK_PAGE`.
     pub limit: Option<u32>,
+    /// Whether the documents are read.
+    pub bodies: RowBodies,
 }
 
 impl WorkFilter {
     /// All rows of a kind.
     pub fn of(kind: WorkKind) -> Self {
-        Self { kind, user: None, parent: None, name: None, states: Vec::new(), before: None, limit: None }
+        Self {
+            kind,
+            user: None,
+            parent: None,
+            name: None,
+            states: Vec::new(),
+            before: None,
+            limit: None,
+            bodies: RowBodies::Included,
+        }
     }
 
     /// The page size.
@@ -215,6 +243,7 @@ pub(crate) fn check_room(kind: WorkKind, of_user: usize) -> Result<(), StoreErro
     let (most, what) = match kind {
         WorkKind::Job => (MAX_JOBS_OF_USER, "jobs"),
         WorkKind::Task => (MAX_TASKS_OF_USER, "tasks"),
+        WorkKind::CallTask => (MAX_CALL_TASKS_OF_USER, "MCP tasks"),
         WorkKind::Run => return Ok(()),
     };
     if of_user >= most { Err(StoreError::Full { what }) } else { Ok(()) }

@@ -8,11 +8,11 @@
 
 mod audit;
 pub mod blobs;
+mod console_sessions;
 mod error;
 mod files;
 mod health;
 mod held;
-mod hex;
 mod jobs;
 mod letters;
 mod limits;
@@ -20,6 +20,7 @@ mod memory;
 mod notices;
 mod postgres;
 mod records;
+mod shared_records;
 mod sign_ins;
 mod sql;
 mod sqlite;
@@ -28,13 +29,18 @@ mod url;
 
 pub use audit::AuditFilter;
 pub use blobs::{BlobError, BlobStream, BlobUrl, BlobWriter, Blobs, StoredBlob, WrittenBlob};
+pub use console_sessions::{
+    ConsoleSessionRecord, ConsoleSessionStore, MAX_CONSOLE_CREDENTIAL_BYTES, MAX_CONSOLE_SESSIONS,
+    MAX_CONSOLE_SESSIONS_OF_USER,
+};
 pub use error::{DatabaseFailure, KeyFileError, StoreError};
 pub use files::{FileFilter, FileQuota};
 pub use health::{HEALTH_MS, HealthRow, HealthStore, MAX_HEALTH, MAX_HEALTH_BATCH, MAX_WINDOW_BYTES};
 pub use held::{Contest, HELD, HELD_OF_USER, HeldFilter, SameCall};
 pub use jobs::{
-    ENDED_WORK_MS, JobStore, MAX_ENDED_WORK, MAX_JOBS_OF_USER, MAX_TASKS_OF_USER, MAX_WORK_BYTES,
-    MAX_WORK_CHANGES, MAX_WORK_PAGE, WorkChange, WorkContest, WorkFilter, WorkKind, WorkRow,
+    CALL_TASK_MS, ENDED_WORK_MS, JobStore, MAX_CALL_TASKS_OF_USER, MAX_ENDED_WORK, MAX_JOBS_OF_USER,
+    MAX_TASKS_OF_USER, MAX_WORK_BYTES, MAX_WORK_CHANGES, MAX_WORK_PAGE, RowBodies, WorkChange, WorkContest,
+    WorkFilter, WorkKind, WorkRow,
 };
 pub use letters::{
     ENDED_LETTER_MS, LetterContest, LetterFilter, LetterStore, MAX_LETTERS, MAX_LETTERS_PAGE,
@@ -51,6 +57,9 @@ pub use memory::MemoryStore;
 pub use notices::{LostWork, StoreNotice, StoreNotices, StoreTopic};
 pub use postgres::PostgresStore;
 pub use records::{CallOutcome, CallRow, DiscoveryRecord, Intent, NonceUse};
+pub use shared_records::{
+    MAX_MAIL_BYTES, MAX_SHARED_BYTES, MAX_SHARED_PAGE, SharedKind, SharedRecord, SharedRecordStore,
+};
 pub use sign_ins::{MAX_SIGN_IN_GROUPS, MAX_SIGN_INS, SignInRecord, SignInStore};
 pub use sqlite::SqliteStore;
 pub use toolbooth_core::clock::MAX_CLOCK_LEAD_MS;
@@ -71,7 +80,9 @@ use uuid::Uuid;
 
 /// Stores data that must outlive the process; every part of the gateway shares it as `Arc<dyn Store>`.
 #[async_trait]
-pub trait Store: HealthStore + JobStore + LetterStore + SignInStore + Send + Sync {
+pub trait Store:
+    ConsoleSessionStore + HealthStore + JobStore + LetterStore + SharedRecordStore + SignInStore + Send + Sync
+{
     /// Saves the discovery of a server, and replaces an earlier one.
     async fn save_discovery(&self, record: DiscoveryRecord) -> Result<(), StoreError>;
 
@@ -327,6 +338,24 @@ pub trait Store: HealthStore + JobStore + LetterStore + SignInStore + Send + Syn
     /// Follows the changes of other gateways; `None` if the store is not shared.
     fn notices(&self) -> Option<StoreNotices> {
         None
+    }
+
+    /// The ids of the running gateways on the store, this one included.
+    async fn live_replicas(&self) -> Result<Vec<String>, StoreError> {
+        Ok(vec![self.replica().to_owned()])
+    }
+
+    /// Sends a message to the other running gateways whose id ends with `to`: one gateway, or all of them if it is
+    /// empty. Returns the number of recipients.
+    async fn send_mail(&self, to: &str, body: String, at_ms: i64) -> Result<u64, StoreError> {
+        let _ = (to, body, at_ms);
+        Ok(0)
+    }
+
+    /// Removes and returns messages to this gateway, oldest first, at most 100. Messages that are not read for ten
+    /// minutes are lost.
+    async fn take_mail(&self) -> Result<Vec<String>, StoreError> {
+        Ok(Vec::new())
     }
 
     /// Ends the unfinished work of other gateways that have ended, as [`Store::close_interrupted`],

@@ -274,7 +274,7 @@ pub(crate) fn text(field: &'static str, text: &str) -> Result<(), StoreError> {
     size(field, text.len(), 0, MAX_TEXT_BYTES)
 }
 
-fn no_nul(field: &'static str, text: &str) -> Result<(), StoreError> {
+pub(crate) fn no_nul(field: &'static str, text: &str) -> Result<(), StoreError> {
     // PostgreSQL does not allow NUL in text, and all backends have the same rules.
     if text.contains('\0') {
         return Err(StoreError::Unfit { field, expected: "text without NUL characters".into() });

@@ -18,14 +18,29 @@ pub enum StoreTopic {
     Jobs,
     /// Dead letters.
     Letters,
+    /// Messages to gateways. The id is the gateway's, if there is one recipient.
+    Mail,
+    /// Sessions of legacy clients.
+    Sessions,
     /// Bearer tokens.
     Tokens,
+    /// Vaults: OAuth tokens for servers, and users' keys.
+    Vaults,
 }
 
 impl StoreTopic {
     /// All topics.
-    pub const ALL: [Self; 6] =
-        [Self::Catalog, Self::Decisions, Self::Held, Self::Jobs, Self::Letters, Self::Tokens];
+    pub const ALL: [Self; 9] = [
+        Self::Catalog,
+        Self::Decisions,
+        Self::Held,
+        Self::Jobs,
+        Self::Letters,
+        Self::Mail,
+        Self::Sessions,
+        Self::Tokens,
+        Self::Vaults,
+    ];
 
     /// The name of the topic in the database.
     pub fn as_str(self) -> &'static str {
@@ -35,7 +50,10 @@ impl StoreTopic {
             Self::Held => "held",
             Self::Jobs => "jobs",
             Self::Letters => "letters",
+            Self::Mail => "mail",
+            Self::Sessions => "sessions",
             Self::Tokens => "tokens",
+            Self::Vaults => "vaults",
         }
     }
 

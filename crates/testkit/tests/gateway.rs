@@ -33,6 +33,10 @@ mod concurrent_users;
 mod config_changes;
 #[path = "gateway/connections.rs"]
 mod connections;
+#[path = "gateway/console_chat.rs"]
+mod console_chat;
+#[path = "gateway/console_logins.rs"]
+mod console_logins;
 #[path = "gateway/console_sessions.rs"]
 mod console_sessions;
 #[path = "gateway/dead_letters.rs"]
@@ -87,12 +91,16 @@ mod long_results;
 mod lossless;
 #[path = "gateway/manifests.rs"]
 mod manifests;
+#[path = "gateway/mcp_tasks.rs"]
+mod mcp_tasks;
 #[path = "gateway/missed_changes.rs"]
 mod missed_changes;
 #[path = "gateway/names.rs"]
 mod names;
 #[path = "gateway/negotiation.rs"]
 mod negotiation;
+#[path = "gateway/oidc_provider.rs"]
+mod oidc_provider;
 #[path = "gateway/openapi.rs"]
 mod openapi;
 #[path = "gateway/operations.rs"]
@@ -115,6 +123,8 @@ mod registry;
 mod reload;
 #[path = "gateway/remote.rs"]
 mod remote;
+#[path = "gateway/replica_examples.rs"]
+mod replica_examples;
 #[path = "gateway/rest_calls.rs"]
 mod rest_calls;
 #[path = "gateway/rest_tools.rs"]
@@ -139,6 +149,8 @@ mod security_page;
 mod servers_add;
 #[path = "gateway/shadowing.rs"]
 mod shadowing;
+#[path = "gateway/shared_sessions.rs"]
+mod shared_sessions;
 #[path = "gateway/shared_store.rs"]
 mod shared_store;
 #[path = "gateway/shutdown.rs"]

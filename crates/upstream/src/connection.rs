@@ -431,7 +431,7 @@ pub fn our_instance() -> &'static str {
         let mut bytes = [0_u8; 16];
         // Without randomness all such gateways share an id, which is better than an undetected loop.
         let _ = getrandom::fill(&mut bytes);
-        bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+        toolbooth_core::hex::encode(&bytes)
     })
 }
 

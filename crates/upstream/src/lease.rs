@@ -16,7 +16,7 @@ use crate::link::CallLink;
 use crate::peer::{PeerAnswer, QuestionPolicy};
 use std::ops::Deref;
 use std::pin::pin;
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 use tokio::sync::OwnedSemaphorePermit;
 use toolbooth_core::caller::{AskedWhen, ClientFacts};
 
@@ -60,6 +60,11 @@ impl ConnectionLease {
         }
         let question_policy = self.question_policy_for(request.client);
         pin!(self.connection.send_with_policy(request, question_policy, link)).await
+    }
+
+    /// The connection, for a request that must outlive the lease.
+    pub fn connection(&self) -> Arc<Connection> {
+        self.connection.clone()
     }
 
     /// Whether the server may ask this client questions.

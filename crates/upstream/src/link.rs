@@ -40,6 +40,8 @@ pub enum LinkEvent {
     Acknowledged,
     /// The parameters of a notification that a URL elicitation is complete.
     Elicited(RawJson),
+    /// The server continues the call as a task of its own.
+    TaskStarted,
 }
 
 /// A question that was asked and is not answered yet.
@@ -135,6 +137,8 @@ struct LinkState {
     observer: OnceLock<Arc<dyn ProgressObserver>>,
     /// Whether the deadline of the current attempt has passed.
     is_overdue: AtomicBool,
+    /// Whether the client follows the call as a task.
+    is_followed_as_task: AtomicBool,
 }
 
 impl LinkState {
@@ -175,6 +179,11 @@ impl LinkEvents {
             }
         })
         .await
+    }
+
+    /// Notes that the client follows the call as a task from now on.
+    pub fn follow_as_task(&self) {
+        self.shared.is_followed_as_task.store(true, Ordering::Relaxed);
     }
 
     /// Returns the next event, if one is queued.
@@ -351,6 +360,21 @@ impl CallLink {
             observer.progress(&params);
         }
         let _ = self.shared.send(LinkEvent::Progress(params));
+    }
+
+    /// Counts a sign of life of the server that is not a progress notification. It extends the deadline, too.
+    pub fn note_activity(&self) {
+        self.shared.signs.progress.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Reports that the server continues the call as a task of its own.
+    pub fn start_task(&self) {
+        let _ = self.shared.send(LinkEvent::TaskStarted);
+    }
+
+    /// Whether the client follows the call as a task, and therefore answers questions while the call runs.
+    pub fn is_followed_as_task(&self) -> bool {
+        self.shared.is_followed_as_task.load(Ordering::Relaxed)
     }
 
     /// Notes that a new attempt begins, with a deadline of its own.

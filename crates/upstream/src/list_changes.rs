@@ -1,4 +1,4 @@
-//! Subscriptions to list changes: opened before the lists are read, in the way of the server's era.
+//! Subscriptions to list changes: opened before the lists are read, as the server's era requires.
 //!
 //! If the stream opens too late, or again after a break, changes may have been missed, and the lists are read
 //! again.

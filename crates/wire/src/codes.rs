@@ -58,6 +58,21 @@ impl RpcError {
         matches!(self.code, HEADER_MISMATCH | MISSING_CAPABILITY | UNSUPPORTED_VERSION)
     }
 
+    /// Reads an error object; `None` if it has no code.
+    pub fn from_raw(error: &RawJson) -> Option<Self> {
+        let code = error.member("code")?.read::<i64>().ok()?;
+        let message = error.member("message");
+        let message = message.as_ref().and_then(RawJson::string).unwrap_or_default().into_owned();
+        Some(Self { code, message, data: error.member("data") })
+    }
+
+    /// The error object.
+    pub fn to_raw(&self) -> RawJson {
+        let mut out = BytesMut::with_capacity(64 + self.message.len());
+        self.write(&mut out);
+        RawJson::trusted(out.freeze())
+    }
+
     /// Appends the error object.
     pub fn write(&self, out: &mut BytesMut) {
         out.extend_from_slice(format!("{{\"code\":{},\"message\":", self.code).as_bytes());

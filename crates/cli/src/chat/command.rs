@@ -1,6 +1,6 @@
 //! `toolbooth chat`: asks the model one question and prints its answer.
 
-use super::{Chat, ChatContext, ChatModel, ChatPrinter, ChatTools, ChatTurn, ChatVerbosity};
+use super::{Chat, ChatContext, ChatPrinter, ChatTools, ChatTurn, ChatVerbosity, select};
 use crate::commands::in_runtime;
 use crate::exit::Exit;
 use crate::failure::{CommandFailure, CommandResult};
@@ -13,6 +13,7 @@ use clap::Args;
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
+use toolbooth_upstream::llm::ChatModel;
 
 /// The maximum size of standard input.
 const MAX_INPUT: u64 = 1 << 20;
@@ -48,7 +49,7 @@ pub struct ChatArguments {
 pub fn run(global: &GlobalOptions, arguments: &ChatArguments) -> CommandResult {
     // Invalid arguments are refused before a gateway is started.
     let (_, loaded) = gateway::load(global)?;
-    let model = ChatModel::of(&loaded.settings, arguments.model.as_deref())?;
+    let model = select(&loaded.settings, arguments.model.as_deref())?;
     let prompt = prompt(arguments)?;
     let answer_file = arguments.output.as_deref().map(AnswerFile::open).transpose()?;
     in_runtime(async {

@@ -11,7 +11,7 @@ mod printer;
 
 pub use chat_tools::ChatTools;
 pub use command::{ChatArguments, run};
-pub use model::ChatModel;
+pub use model::select;
 pub use printer::{ChatPrinter, ChatVerbosity};
 
 use crate::commands::call::{self, CallerConsent};
@@ -31,7 +31,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use toolbooth_core::json::RawJson;
 use toolbooth_core::redact;
-use toolbooth_upstream::llm::{ChatRequest, Finish, Usage};
+use toolbooth_upstream::llm::{ChatModel, ChatRequest, Finish, Usage};
 
 /// The maximum number of rounds in a turn.
 const MAX_ROUNDS: usize = 16;

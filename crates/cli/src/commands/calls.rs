@@ -1,5 +1,6 @@
 //! `toolbooth calls`: lists finished calls and shows their records.
 
+use super::approvals::{IdKind, id, short};
 use super::{on_gateway, print_entries};
 use crate::exit::Exit;
 use crate::failure::CommandResult;
@@ -26,7 +27,7 @@ enum CallsAction {
     List(CallsListArguments),
     /// Show the record of a call: attempts, timings, files.
     Show {
-        /// Id of the call.
+        /// Id of the call, or 6 or more characters of its beginning or its end.
         id: String,
     },
 }
@@ -82,8 +83,9 @@ async fn list(gateway: &GatewayHandle, global: &GlobalOptions, filter: &CallsLis
     Ok(Exit::Ok)
 }
 
-async fn show(gateway: &GatewayHandle, global: &GlobalOptions, id: &str) -> CommandResult {
-    let call = gateway.get(&format!("/calls/{}", segment(id))).await?;
+async fn show(gateway: &GatewayHandle, global: &GlobalOptions, text: &str) -> CommandResult {
+    let id = id(gateway, IdKind::Calls, text).await?;
+    let call = gateway.get(&format!("/calls/{id}")).await?;
     match global.json {
         true => render::print_json(&call),
         false => render::print(&page(&call)),
@@ -115,7 +117,7 @@ fn table(calls: &[Value]) -> String {
     for call in calls {
         let text = |key: &str| call[key].as_str().unwrap_or_default();
         table.row([
-            TableCell::toned(text("id"), Tone::Strong),
+            TableCell::toned(short(&call["id"]), Tone::Strong),
             ago(call["at_ms"].as_i64().unwrap_or(0)).into(),
             name_of(call).into(),
             text("user").into(),

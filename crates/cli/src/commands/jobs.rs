@@ -1,5 +1,6 @@
-//! `toolbooth jobs`: lists, schedules, runs and cancels jobs, and shows their history.
+//! `toolbooth jobs`: lists, changes, schedules, runs and cancels jobs, and shows their history.
 
+use super::job_views::{page, run_page, run_table, table};
 use super::{on_gateway, print_entries};
 use crate::embedded_gateway::ServerSelection;
 use crate::exit::Exit;
@@ -7,7 +8,8 @@ use crate::failure::{CommandFailure, CommandResult};
 use crate::gateway_handle::{GatewayHandle, read};
 use crate::global_options::GlobalOptions;
 use crate::remote_gateway::segment;
-use crate::render::{self, Paint, Table, TableCell, Tone, ago, line, moment};
+use crate::render::{self, line, moment};
+use bytes::Bytes;
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Map, Value, json};
 use std::io::Read;
@@ -16,6 +18,8 @@ use std::time::Duration;
 
 /// How often a command that waits looks at the run.
 const POLL: Duration = Duration::from_millis(200);
+/// The maximum number of further pages of a list.
+const MAX_PAGES: usize = 50;
 /// The maximum size of a definition.
 const MAX_DEFINITION: u64 = 1 << 20;
 
@@ -27,6 +31,7 @@ For example:
   toolbooth jobs
   toolbooth jobs schedule DailyBriefing
   toolbooth jobs next DailyBriefing --count 3
+  toolbooth jobs edit DailyBriefing changes.json
   toolbooth jobs run DailyBriefing --arguments '{\"subject\": \"tides\"}'")]
 pub struct JobsArguments {
     #[command(subcommand)]
@@ -41,6 +46,10 @@ enum JobsAction {
     Show { name: String },
     /// Create a job from a JSON file, or from standard input with -.
     Create { file: PathBuf },
+    /// Change a job: the fields in a JSON file, or in standard input with -, replace its own.
+    Edit(WorkEditArguments),
+    /// Delete a job that was created with `create`, and its runs.
+    Delete { name: String },
     /// Schedule a job: it runs when it is due.
     Schedule { name: String },
     /// Run a job now, and wait for it.
@@ -51,9 +60,12 @@ enum JobsAction {
     Resume { name: String },
     /// Cancel a job: its run and its schedule.
     Cancel { name: String },
-    /// List the runs of a job.
+    /// List the runs of a job, or show one of them: its steps, results and criteria.
     History {
         name: String,
+        /// Id of the run.
+        #[arg(conflicts_with = "limit")]
+        run: Option<String>,
         /// Maximum number of runs.
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=200))]
         limit: Option<u32>,
@@ -72,6 +84,47 @@ enum JobsAction {
         run: String,
         decision: RunDecision,
     },
+    /// Say whether a run meets an acceptance criterion.
+    Confirm {
+        name: String,
+        /// Id of the run.
+        run: String,
+        /// Number of the criterion, from 0, as `jobs show` lists it.
+        criterion: u32,
+        answer: CriterionAnswer,
+    },
+}
+
+impl JobsArguments {
+    /// Whether a definition comes from standard input.
+    pub fn reads_input(&self) -> bool {
+        match &self.action {
+            Some(JobsAction::Create { file }) | Some(JobsAction::Edit(WorkEditArguments { file, .. })) => {
+                file.as_os_str() == "-"
+            }
+            _ => false,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum CriterionAnswer {
+    /// The run meets the criterion.
+    Met,
+    /// It does not: the run fails.
+    Unmet,
+}
+
+/// Arguments of `edit`.
+#[derive(Debug, Clone, Args)]
+pub struct WorkEditArguments {
+    /// Name of the job, or id of the task.
+    pub name: String,
+    /// JSON object with the changed fields; null removes an optional one.
+    pub file: PathBuf,
+    /// Refuse the change if it was changed after this time (its `updated_at`).
+    #[arg(long, value_name = "MS")]
+    pub expected: Option<i64>,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -123,6 +176,20 @@ pub async fn within(
         JobsAction::List(filter) => list(gateway, global, &filter).await,
         JobsAction::Show { name } => show(gateway, global, &name).await,
         JobsAction::Create { file } => create(gateway, global, &file).await,
+        JobsAction::Edit(edit) => {
+            let path = format!("/jobs/{}", segment(&edit.name));
+            let job = read(&gateway.patch("changing the job", &path, edit.body()?).await?)?;
+            print_job(global, &job, "Changed");
+            Ok(Exit::Ok)
+        }
+        JobsAction::Delete { name } => {
+            let job = gateway.delete(&format!("/jobs/{}", segment(&name))).await?;
+            match global.json {
+                true => render::print_json(&job),
+                false => render::print(&format!("Deleted {}.\n", line(&name))),
+            }
+            Ok(Exit::Ok)
+        }
         JobsAction::Schedule { name } => {
             change(gateway, global, &name, "transition", Some(json!({ "target_status": "scheduled" }))).await
         }
@@ -132,9 +199,22 @@ pub async fn within(
         JobsAction::Cancel { name } => {
             change(gateway, global, &name, "transition", Some(json!({ "target_status": "cancelled" }))).await
         }
-        JobsAction::History { name, limit } => history(gateway, global, &name, limit).await,
+        JobsAction::History { name, run: None, limit } => history(gateway, global, &name, limit).await,
+        JobsAction::History { name, run: Some(run), .. } => {
+            let path = format!("/jobs/{}/runs/{}", segment(&name), segment(&run));
+            print_run(global, &gateway.get(&path).await?);
+            Ok(Exit::Ok)
+        }
         JobsAction::Next { name, count } => next(gateway, global, &name, count).await,
         JobsAction::Decide { name, run, decision } => decide(gateway, global, &name, &run, decision).await,
+        JobsAction::Confirm { name, run, criterion, answer } => {
+            let path = format!("/jobs/{}/runs/{}/criteria", segment(&name), segment(&run));
+            let met = matches!(answer, CriterionAnswer::Met);
+            let body = json!({ "criterion": criterion, "met": met }).to_string();
+            let run = read(&gateway.post("answering", &path, Some(body.into())).await?)?;
+            print_run(global, &run);
+            Ok(Exit::Ok)
+        }
     }
 }
 
@@ -145,42 +225,29 @@ async fn list(gateway: &GatewayHandle, global: &GlobalOptions, filter: &JobListA
             path.push_str(&format!("&{key}={}", segment(value)));
         }
     }
-    let answer = gateway.get(&path).await?;
+    let answer = all_pages(gateway, &path, "jobs").await?;
     print_entries(global, &answer, "jobs", "There are no jobs.\n", table);
     Ok(Exit::Ok)
 }
 
-fn state_cell(job: &Value) -> TableCell {
-    match (job["status"].as_str().unwrap_or_default(), job["paused"] == true) {
-        (_, true) => TableCell::toned("paused", Tone::Warn),
-        (word @ ("running" | "succeeded"), _) => TableCell::toned(word, Tone::Good),
-        ("failed", _) => TableCell::toned("failed", Tone::Bad),
-        (word, _) => word.into(),
+/// Reads the pages of a list as one.
+pub(super) async fn all_pages(
+    gateway: &GatewayHandle,
+    path: &str,
+    key: &str,
+) -> Result<Value, CommandFailure> {
+    let mut all = gateway.get(path).await?;
+    for _ in 0..MAX_PAGES {
+        let Some(cursor) = all["next_cursor"].as_str() else { break };
+        let mut next = gateway.get(&format!("{path}&cursor={}", segment(cursor))).await?;
+        let more = next[key].as_array_mut().map(std::mem::take).unwrap_or_default();
+        if let Some(entries) = all[key].as_array_mut() {
+            entries.extend(more);
+            all["count"] = all[key].as_array().map_or(0, Vec::len).into();
+        }
+        all["next_cursor"] = next["next_cursor"].take();
     }
-}
-
-/// A table of jobs.
-fn table(jobs: &[Value]) -> String {
-    let mut table = Table::new(&["JOB", "STATUS", "NEXT RUN", "OWNER", "RUNS", "READY", "SUMMARY"]);
-    for job in jobs {
-        let text = |key: &str| job[key].as_str().unwrap_or_default();
-        let next = job["next_run_at"].as_i64().map(moment).unwrap_or_default();
-        let runs = job["health"]["job"]["runs"].as_u64().unwrap_or(0);
-        let ready = match job["ready"] == true {
-            true => TableCell::from("yes"),
-            false => TableCell::toned("no", Tone::Warn),
-        };
-        table.row([
-            TableCell::toned(text("name"), Tone::Strong),
-            state_cell(job),
-            next.into(),
-            text("owner").into(),
-            runs.to_string().into(),
-            ready,
-            text("summary").into(),
-        ]);
-    }
-    table.draw(Paint::stdout())
+    Ok(all)
 }
 
 async fn show(gateway: &GatewayHandle, global: &GlobalOptions, name: &str) -> CommandResult {
@@ -192,48 +259,25 @@ async fn show(gateway: &GatewayHandle, global: &GlobalOptions, name: &str) -> Co
     Ok(Exit::Ok)
 }
 
-/// The page of one job.
-fn page(job: &Value) -> String {
-    let paint = Paint::stdout();
-    let text = |key: &str| job[key].as_str().map(line).unwrap_or_default();
-    let list = |key: &str| {
-        let names = job[key].as_array().map(Vec::as_slice).unwrap_or_default();
-        names.iter().filter_map(Value::as_str).map(line).collect::<Vec<_>>().join(", ")
-    };
-    let mut out = format!("{}\n\n{}\n\n", paint.tone(Tone::Strong, &text("name")), text("summary"));
-    let mut row = |name: &str, value: String| {
-        if !value.is_empty() {
-            out.push_str(&format!("  {:<14}{value}\n", paint.tone(Tone::Dim, name)));
-        }
-    };
-    row("status", text("status"));
-    row("owner", text("owner"));
-    row("personas", list("personas"));
-    row("skills", list("required_skills"));
-    row("tools", list("required_tools"));
-    row("capabilities", list("capability_requirements"));
-    row("next run", job["next_run_at"].as_i64().map(moment).unwrap_or_default());
-    row("time zone", job["schedule"]["timezone"].as_str().map(line).unwrap_or_default());
-    let health = &job["health"]["job"];
-    if let (Some(runs), Some(rate)) = (health["runs"].as_u64(), health["success_rate"].as_f64()) {
-        row("health", format!("{:.0} % of {} succeeded", rate * 100.0, render::count(runs as usize, "run")));
-    }
-    for reason in job["reasons"].as_array().map(Vec::as_slice).unwrap_or_default() {
-        let reason = line(reason.as_str().unwrap_or_default());
-        out.push_str(&format!("\n{}\n", paint.tone(Tone::Warn, &format!("Not ready: {reason}."))));
-    }
-    let runs = job["runs"].as_array().map(Vec::as_slice).unwrap_or_default();
-    if !runs.is_empty() {
-        out.push_str(&format!("\n{}", run_table(runs)));
-    }
-    out
-}
-
 async fn create(gateway: &GatewayHandle, global: &GlobalOptions, file: &Path) -> CommandResult {
     let text = read_definition(file)?;
     let job = read(&gateway.post("creating the job", "/jobs", Some(text.into())).await?)?;
     print_job(global, &job, "Created");
     Ok(Exit::Ok)
+}
+
+impl WorkEditArguments {
+    /// The body of the change.
+    pub(super) fn body(&self) -> Result<Bytes, CommandFailure> {
+        let text = read_definition(&self.file)?;
+        let Some(expected) = self.expected else { return Ok(text.into()) };
+        let mut changes: Map<String, Value> = serde_json::from_str(&text).map_err(|error| {
+            let message = format!("{} is not a JSON object: {error}", render::path(&self.file));
+            CommandFailure::misuse("job.bad-file", message, None)
+        })?;
+        changes.insert("expected_updated_at".into(), expected.into());
+        Ok(Value::Object(changes).to_string().into())
+    }
 }
 
 /// Reads a file, or standard input for `-`.
@@ -317,16 +361,7 @@ fn print_run(global: &GlobalOptions, run: &Value) {
     if global.json {
         return render::print_json(run);
     }
-    let text = |key: &str| run[key].as_str().map(line).unwrap_or_default();
-    render::print(&format!("Run {} of {} is {}.\n", text("id"), text("job"), text("status")));
-    for part in run["parts"].as_array().map(Vec::as_slice).unwrap_or_default() {
-        for step in part["steps"].as_array().map(Vec::as_slice).unwrap_or_default() {
-            let text = |key: &str| step[key].as_str().map(line).unwrap_or_default();
-            let why =
-                step["error"]["message"].as_str().map(|why| format!(": {}", line(why))).unwrap_or_default();
-            render::print(&format!("  {}  {}  {}{why}\n", text("status"), text("id"), text("tool")));
-        }
-    }
+    render::print(&run_page(run));
     if let Some(message) = run["error"]["message"].as_str() {
         render::complain(&format!("{}\n", line(message)));
     }
@@ -345,29 +380,6 @@ async fn history(
     let answer = gateway.get(&path).await?;
     print_entries(global, &answer, "runs", "The job has not run yet.\n", run_table);
     Ok(Exit::Ok)
-}
-
-/// A table of runs.
-fn run_table(runs: &[Value]) -> String {
-    let mut table = Table::new(&["RUN", "STATUS", "TRIGGER", "STARTED", "MS", "ERROR"]);
-    for run in runs {
-        let text = |key: &str| run[key].as_str().unwrap_or_default();
-        let tone = match text("status") {
-            "succeeded" => Tone::Good,
-            "failed" | "missed" => Tone::Bad,
-            "held" | "waiting" => Tone::Warn,
-            _ => Tone::Dim,
-        };
-        table.row([
-            text("id").into(),
-            TableCell::toned(text("status"), tone),
-            text("trigger").into(),
-            ago(run["created_at"].as_i64().unwrap_or(0)).into(),
-            run["duration_ms"].as_u64().map(|ms| ms.to_string()).unwrap_or_default().into(),
-            run["error"]["message"].as_str().unwrap_or_default().into(),
-        ]);
-    }
-    table.draw(Paint::stdout())
 }
 
 async fn next(gateway: &GatewayHandle, global: &GlobalOptions, name: &str, count: u32) -> CommandResult {

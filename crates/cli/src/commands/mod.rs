@@ -19,6 +19,7 @@ pub mod explain;
 pub mod exposure;
 pub mod files;
 mod idle_pins;
+mod job_views;
 pub mod jobs;
 pub mod login;
 pub mod man;

@@ -1,7 +1,7 @@
 //! `toolbooth skills`: lists, shows, checks and runs skills.
 
 use super::call::{self, CallArguments};
-use super::{on_gateway, print_entries};
+use super::{job_views, on_gateway, print_entries};
 use crate::embedded_gateway::ServerSelection;
 use crate::exit::Exit;
 use crate::failure::CommandResult;
@@ -9,7 +9,7 @@ use crate::gateway_handle::{GatewayHandle, read};
 use crate::global_options::GlobalOptions;
 use crate::prompter::Prompter;
 use crate::remote_gateway::segment;
-use crate::render::{self, Paint, Table, TableCell, Tone, line};
+use crate::render::{self, Paint, Table, TableCell, Tone, ago, line};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use toolbooth_core::manifest::skill_tool_name;
@@ -17,7 +17,7 @@ use toolbooth_core::manifest::skill_tool_name;
 /// Arguments of `toolbooth skills`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Skills are folders with a SKILL.md in skills/ beside the configuration.
+Skills are folders with a SKILL.md in skills/ beside the configuration, or in ~/.config/toolbooth/skills.
 For example:
   toolbooth skills list
   toolbooth skills run brief topic='sea ice'")]
@@ -51,30 +51,29 @@ enum SkillsAction {
         #[arg(long, value_name = "JSON|@FILE|-", allow_hyphen_values = true)]
         args: Option<String>,
     },
+    /// List your runs of a skill that waited for approval, or show one of them.
+    Runs {
+        /// Name of the skill.
+        name: String,
+        /// Id of the run.
+        run: Option<String>,
+    },
+}
+
+impl SkillsArguments {
+    /// Whether arguments come from standard input.
+    pub fn reads_input(&self) -> bool {
+        matches!(&self.action, Some(SkillsAction::Run { args: Some(args), .. }) if args == "-")
+    }
 }
 
 /// Runs `toolbooth skills`.
 pub fn run(global: &GlobalOptions, arguments: SkillsArguments) -> CommandResult {
-    let action = arguments.action.unwrap_or(SkillsAction::List);
     // A run needs the store, like a call: plans, consents and the audit are in it.
-    let needs_store = matches!(action, SkillsAction::Run { .. });
+    let needs_store = matches!(arguments.action, Some(SkillsAction::Run { .. } | SkillsAction::Runs { .. }));
     let work = async |gateway: &GatewayHandle| {
         gateway.connect(ServerSelection::AutoConnected).await;
-        match action {
-            SkillsAction::List => list(gateway, global).await,
-            SkillsAction::Show { name } => show(gateway, global, &name).await,
-            SkillsAction::Check { names } => check(gateway, global, names).await,
-            SkillsAction::Run { name, pairs, args } => {
-                // An unknown skill, and one without a plan, are reported as such and not as a missing tool.
-                let skill = gateway.get(&format!("/skills/{}", segment(&name))).await?;
-                if skill["plan"].is_null() {
-                    let path = format!("/skills/{}/run", segment(&name));
-                    gateway.post("running the skill", &path, Some("{}".into())).await?;
-                }
-                let what = CallArguments::of_words(skill_tool_name(&name), pairs, args);
-                call::within(gateway, global, &what, &Prompter::here()).await
-            }
-        }
+        within(gateway, global, arguments, &Prompter::here()).await
     };
     match needs_store {
         true => on_gateway(GatewayHandle::open_persistent(global), work),
@@ -82,10 +81,70 @@ pub fn run(global: &GlobalOptions, arguments: SkillsArguments) -> CommandResult 
     }
 }
 
+/// Runs the command on an open gateway.
+pub async fn within(
+    gateway: &GatewayHandle,
+    global: &GlobalOptions,
+    arguments: SkillsArguments,
+    prompter: &Prompter,
+) -> CommandResult {
+    match arguments.action.unwrap_or(SkillsAction::List) {
+        SkillsAction::List => list(gateway, global).await,
+        SkillsAction::Show { name } => show(gateway, global, &name).await,
+        SkillsAction::Check { names } => check(gateway, global, names).await,
+        SkillsAction::Run { name, pairs, args } => {
+            // An unknown skill, and one without a plan, are reported as such and not as a missing tool.
+            let skill = gateway.get(&format!("/skills/{}", segment(&name))).await?;
+            if skill["plan"].is_null() {
+                let path = format!("/skills/{}/run", segment(&name));
+                gateway.post("running the skill", &path, Some("{}".into())).await?;
+            }
+            let what = CallArguments::of_words(skill_tool_name(&name), pairs, args);
+            call::within(gateway, global, &what, prompter).await
+        }
+        SkillsAction::Runs { name, run: None } => {
+            let answer = gateway.get(&format!("/skills/{}/runs", segment(&name))).await?;
+            print_entries(global, &answer, "runs", "No run of the skill waited for approval.\n", run_table);
+            Ok(Exit::Ok)
+        }
+        SkillsAction::Runs { name, run: Some(run) } => {
+            let run = gateway.get(&format!("/skills/{}/runs/{}", segment(&name), segment(&run))).await?;
+            match global.json {
+                true => render::print_json(&run),
+                false => render::print(&run_page(&run)),
+            }
+            Ok(Exit::Ok)
+        }
+    }
+}
+
+/// A table of runs.
+fn run_table(runs: &[Value]) -> String {
+    let mut table = Table::new(&["RUN", "STATUS", "STARTED", "ERROR"]);
+    for run in runs {
+        let text = |key: &str| run[key].as_str().unwrap_or_default();
+        table.row([
+            text("id").into(),
+            text("status").into(),
+            ago(run["created_at"].as_i64().unwrap_or(0)).into(),
+            run["error"]["message"].as_str().unwrap_or_default().into(),
+        ]);
+    }
+    table.draw(Paint::stdout())
+}
+
+/// The page of one run.
+fn run_page(run: &Value) -> String {
+    let text = |key: &str| run[key].as_str().map(line).unwrap_or_default();
+    let why = run["error"]["message"].as_str().map(|why| format!("{}\n", line(why))).unwrap_or_default();
+    let first = format!("Run {} of {} is {}.\n", text("id"), text("skill"), text("status"));
+    first + &job_views::steps(&run["steps"]) + &why
+}
+
 async fn list(gateway: &GatewayHandle, global: &GlobalOptions) -> CommandResult {
     let answer = gateway.get("/skills").await?;
-    let if_empty =
-        "There are no skills. They are folders with a SKILL.md in skills/ beside the configuration.\n";
+    let if_empty = "There are no skills. They are folders with a SKILL.md in ~/.config/toolbooth/skills, or in skills/ beside the \
+         configuration.\n";
     print_entries(global, &answer, "skills", if_empty, table);
     Ok(Exit::Ok)
 }

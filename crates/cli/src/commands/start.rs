@@ -3,7 +3,7 @@
 use super::client_views::{self, ClientView};
 use super::serve::{self, ServeArguments};
 use super::{in_runtime, service};
-use crate::background::{self, GatewayStart, StartOptions, log_path};
+use crate::background::{self, GatewayStart, StartOptions};
 use crate::exit::Exit;
 use crate::failure::{CommandFailure, CommandResult};
 use crate::gateway;
@@ -14,7 +14,6 @@ use crate::progress::while_waiting;
 use crate::render::{self, Paint, Tone};
 use clap::Args;
 use serde_json::json;
-use std::path::Path;
 
 /// Arguments of `toolbooth start`.
 #[derive(Debug, Clone, Args)]
@@ -50,7 +49,7 @@ pub fn run(global: &GlobalOptions, arguments: &GatewayStartArguments) -> Command
             render::complain("warning: the running gateway was started with other configuration files\n");
         }
         let views = views_of(global).await;
-        report(global, &started, &data_dir, &views);
+        report(global, &started, &views);
         Ok(Exit::Ok)
     })
 }
@@ -66,10 +65,9 @@ async fn views_of(global: &GlobalOptions) -> Vec<ClientView> {
     views
 }
 
-fn report(global: &GlobalOptions, started: &GatewayStart, data_dir: &Path, views: &[ClientView]) {
-    let GatewayRecord { url, pid, version, linger_seconds, .. } = started.record();
+fn report(global: &GlobalOptions, started: &GatewayStart, views: &[ClientView]) {
+    let GatewayRecord { url, pid, version, linger_seconds, log, .. } = started.record();
     let is_new = matches!(started, GatewayStart::Started(_));
-    let log = log_path(data_dir);
     if global.json {
         return render::print_json(&json!({
             "started": is_new, "url": url, "pid": pid, "version": version, "log": log, "clients": views,
@@ -80,10 +78,14 @@ fn report(global: &GlobalOptions, started: &GatewayStart, data_dir: &Path, views
         false => format!("Toolbooth {version} was already running: {url} (process {pid})"),
     };
     let mut text = format!(
-        "{}\n\n  Console       {url}/console/\n  MCP endpoint  {url}/mcp\n  Log           {}\n\n",
+        "{}\n\n  Console       {url}/console/\n  MCP endpoint  {url}/mcp\n",
         Paint::stdout().tone(Tone::Strong, &title),
-        render::path(&log),
     );
+    // A gateway in the foreground writes no log file.
+    if let Some(log) = log {
+        text.push_str(&format!("  Log           {}\n", render::path(log)));
+    }
+    text.push('\n');
     if let Some(seconds) = linger_seconds {
         let said = format!(
             "A client started this gateway, and it ends {seconds} s after its last client has gone. \

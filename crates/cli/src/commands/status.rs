@@ -68,7 +68,7 @@ fn not_running(global: &GlobalOptions, data_dir: &Path, service: Option<&Path>) 
     } else {
         let log = log_path(data_dir);
         let log = match log.is_file() {
-            true => format!("The log of the last run is {}.\n", render::path(&log)),
+            true => format!("The log of the last gateway in the background is {}.\n", render::path(&log)),
             false => String::new(),
         };
         render::print(&format!("No gateway is running. `toolbooth start` starts one.\n{log}"));
@@ -87,6 +87,7 @@ impl GatewayStatus {
             "running_seconds": record.and_then(GatewayRecord::running_for).map(|time| time.as_secs()),
             "linger_seconds": record.and_then(|record| record.linger_seconds),
             "data_dir": record.map(|_| &self.data_dir),
+            "log": record.and_then(|record| record.log.as_ref()),
             "service": self.service,
             "servers": self.ready["servers"],
             "sessions": self.ready["sessions"],
@@ -152,8 +153,8 @@ impl GatewayStatus {
         }
         let Some(record) = &self.record else { return lines };
         lines.push(("data", render::path(&self.data_dir)));
-        if log_path(&self.data_dir).is_file() {
-            lines.push(("log", render::path(&log_path(&self.data_dir))));
+        if let Some(log) = &record.log {
+            lines.push(("log", render::path(log)));
         }
         if let Some(file) = &self.service {
             lines.push(("service", render::path(file)));

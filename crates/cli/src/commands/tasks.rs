@@ -1,6 +1,6 @@
-//! `toolbooth tasks`: lists tasks, and changes their states.
+//! `toolbooth tasks`: lists and changes tasks, and moves them to other states.
 
-use super::jobs::read_definition;
+use super::jobs::{WorkEditArguments, all_pages, read_definition};
 use super::{on_gateway, print_entries};
 use crate::exit::Exit;
 use crate::failure::CommandResult;
@@ -32,12 +32,28 @@ enum TasksAction {
     Show { id: String },
     /// Create a task from a JSON file, or from standard input with -.
     Create { file: PathBuf },
+    /// Change a task: the fields in a JSON file, or in standard input with -, replace its own.
+    Edit(WorkEditArguments),
+    /// Delete a task that was created with `create`.
+    Delete { id: String },
     /// Change the state of a task.
     Move {
         id: String,
         /// ready, in_progress, review, done or cancelled.
         status: String,
     },
+}
+
+impl TasksArguments {
+    /// Whether a definition comes from standard input.
+    pub fn reads_input(&self) -> bool {
+        match &self.action {
+            Some(TasksAction::Create { file }) | Some(TasksAction::Edit(WorkEditArguments { file, .. })) => {
+                file.as_os_str() == "-"
+            }
+            _ => false,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Default, Args)]
@@ -71,7 +87,7 @@ pub async fn within(
                     path.push_str(&format!("&{key}={}", segment(value)));
                 }
             }
-            let answer = gateway.get(&path).await?;
+            let answer = all_pages(gateway, &path, "tasks").await?;
             print_entries(global, &answer, "tasks", "There are no tasks.\n", table);
         }
         TasksAction::Show { id } => {
@@ -85,6 +101,18 @@ pub async fn within(
             let text = read_definition(&file)?;
             let task = read(&gateway.post("creating the task", "/tasks", Some(text.into())).await?)?;
             print_task(global, &task);
+        }
+        TasksAction::Edit(edit) => {
+            let path = format!("/tasks/{}", segment(&edit.name));
+            let task = read(&gateway.patch("changing the task", &path, edit.body()?).await?)?;
+            print_task(global, &task);
+        }
+        TasksAction::Delete { id } => {
+            let task = gateway.delete(&format!("/tasks/{}", segment(&id))).await?;
+            match global.json {
+                true => render::print_json(&task),
+                false => render::print(&format!("Deleted {}.\n", line(&id))),
+            }
         }
         TasksAction::Move { id, status } => {
             let body = json!({ "target_status": status }).to_string();
@@ -121,6 +149,13 @@ fn table(tasks: &[Value]) -> String {
     table.draw(Paint::stdout())
 }
 
+/// The sentences of all criteria.
+fn criteria(task: &Value) -> String {
+    let all = task["acceptance_criteria"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let sentences = all.iter().filter_map(|one| one.as_str().or_else(|| one["criterion"].as_str())).map(line);
+    sentences.collect::<Vec<_>>().join(", ")
+}
+
 /// The page of one task.
 fn page(task: &Value) -> String {
     let paint = Paint::stdout();
@@ -140,7 +175,7 @@ fn page(task: &Value) -> String {
         ("depends on", list("depends_on")),
         ("skills", list("required_skills")),
         ("tools", list("required_tools")),
-        ("criteria", list("acceptance_criteria")),
+        ("criteria", criteria(task)),
         ("run", text("run")),
     ] {
         if !value.is_empty() {

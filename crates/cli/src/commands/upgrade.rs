@@ -73,7 +73,7 @@ impl InstallFacts {
     }
 }
 
-/// Tells by the path of the program how it was installed.
+/// Determines from the path of the program how it was installed.
 fn method(program: &Path, facts: &InstallFacts) -> InstallMethod {
     let parts: Vec<&str> = program.iter().filter_map(|part| part.to_str()).collect();
     let has = |wanted: &[&str]| parts.windows(wanted.len()).any(|window| window == wanted);

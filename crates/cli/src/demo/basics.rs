@@ -45,7 +45,7 @@ impl BundledServer for BasicsServer {
             "echo" => call.text("text").map(BundledReply::text),
             "hash" => call.text("text").map(|text| {
                 let digest = Sha256::digest(text.as_bytes());
-                BundledReply::text(&digest.iter().map(|byte| format!("{byte:02x}")).collect::<String>())
+                BundledReply::text(&toolbooth_core::hex::encode(&digest))
             }),
             "time" => {
                 let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

@@ -59,7 +59,7 @@ async fn read(url: &str) -> Result<MeasuredFile, String> {
             return Err(format!("the file is longer than {MAX_BYTES} bytes"));
         }
     }
-    let sha256 = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+    let sha256 = toolbooth_core::hex::encode(&hash.finalize());
     Ok(MeasuredFile { bytes, sha256, mime })
 }
 

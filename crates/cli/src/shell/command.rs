@@ -5,8 +5,11 @@ use crate::commands::call::CallArguments;
 use crate::commands::dead_letters::DeadLettersArguments;
 use crate::commands::explain::ExplainArguments;
 use crate::commands::files::FilesArguments;
+use crate::commands::jobs::JobsArguments;
 use crate::commands::plan::PlanArguments;
 use crate::commands::servers::ServersArguments;
+use crate::commands::skills::SkillsArguments;
+use crate::commands::tasks::TasksArguments;
 use crate::commands::tools::{StatsArguments, ToolListFilter, ToolsArguments};
 use crate::failure::CommandFailure;
 use crate::render;
@@ -64,6 +67,15 @@ pub enum ShellCommand {
     /// List, replay and drop calls that failed permanently.
     #[command(name = "/dlq", alias = "/dead-letters")]
     DeadLetters(DeadLettersArguments),
+    /// List, show, check and run skills.
+    #[command(name = "/skills")]
+    Skills(SkillsArguments),
+    /// List, change, schedule, run and cancel jobs.
+    #[command(name = "/jobs")]
+    Jobs(JobsArguments),
+    /// List and change tasks.
+    #[command(name = "/tasks")]
+    Tasks(TasksArguments),
     /// Explain a fault code.
     #[command(name = "/explain")]
     Explain(ExplainArguments),

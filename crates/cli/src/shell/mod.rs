@@ -12,9 +12,10 @@ mod input;
 mod line;
 mod words;
 
-use crate::chat::{Chat, ChatContext, ChatModel, ChatPrinter, ChatTools, ChatVerbosity};
+use crate::chat::{self, Chat, ChatContext, ChatPrinter, ChatTools, ChatVerbosity};
 use crate::commands::{
-    self, approvals, call, dead_letters, events, explain, files, in_runtime, plan, servers, tools,
+    self, approvals, call, dead_letters, events, explain, files, in_runtime, jobs, plan, servers, skills,
+    tasks, tools,
 };
 use crate::embedded_gateway::ServerSelection;
 use crate::exit::Exit;
@@ -92,7 +93,7 @@ struct Shell<'a> {
 /// Creates a chat with the configured model, if there is one.
 fn chat_of(global: &GlobalOptions, arguments: &ShellArguments) -> Option<Chat> {
     let (_, loaded) = gateway::load(global).ok()?;
-    let model = ChatModel::of(&loaded.settings, arguments.model.as_deref()).ok()?;
+    let model = chat::select(&loaded.settings, arguments.model.as_deref()).ok()?;
     Some(Chat::new(model, ChatTools::Search))
 }
 
@@ -215,7 +216,7 @@ impl Shell<'_> {
             if loaded.settings.llm.base_url.is_none() {
                 return Err(no_model(text));
             }
-            let model = ChatModel::of(&loaded.settings, self.arguments.model.as_deref())?;
+            let model = chat::select(&loaded.settings, self.arguments.model.as_deref())?;
             self.chat = Some(Chat::new(model, ChatTools::Search));
         }
         let Some(chat) = &mut self.chat else { return Err(no_model(text)) };
@@ -263,6 +264,15 @@ impl Shell<'_> {
             ShellCommand::Files(arguments) => files::within(gateway, global, arguments).await,
             ShellCommand::Events { limit } => events::within(gateway, global, &events::latest(limit)).await,
             ShellCommand::DeadLetters(arguments) => dead_letters::within(gateway, global, arguments).await,
+            ShellCommand::Skills(arguments) if arguments.reads_input() => Err(input_in_use()),
+            ShellCommand::Skills(arguments) => {
+                gateway.connect(ServerSelection::AutoConnected).await;
+                skills::within(gateway, global, arguments, &self.prompter).await
+            }
+            ShellCommand::Jobs(arguments) if arguments.reads_input() => Err(input_in_use()),
+            ShellCommand::Jobs(arguments) => jobs::within(gateway, global, arguments).await,
+            ShellCommand::Tasks(arguments) if arguments.reads_input() => Err(input_in_use()),
+            ShellCommand::Tasks(arguments) => tasks::within(gateway, global, arguments).await,
             ShellCommand::Explain(arguments) => explain::run(global, &arguments),
             ShellCommand::Servers(arguments) => servers::within(gateway, global, arguments).await,
             ShellCommand::Tools(arguments) => tools::within(gateway, global, *arguments).await,

@@ -45,6 +45,7 @@ fn start_says_what_clients_will_see() {
     for part in [
         "Toolbooth 0.1.0 is running: http://127.0.0.1:PORT\n",
         "servers   1 connected\n",
+        "log       ~/.local/share/toolbooth/gateway.log\n",
         "Clients will see:",
     ] {
         assert!(status.contains(part), "{part} is missing in {status}");
@@ -65,10 +66,14 @@ fn start_says_what_clients_will_see() {
         "status",
         expect![[r#"
             No gateway is running. `toolbooth start` starts one.
-            The log of the last run is ~/.local/share/toolbooth/gateway.log.
+            The log of the last gateway in the background is ~/.local/share/toolbooth/gateway.log.
             --- exit 5
         "#]],
     );
+    let gateway = world.serve();
+    let status = world.screen("status");
+    assert!(!status.contains("gateway.log"), "a gateway in the foreground logs elsewhere: {status}");
+    assert!(gateway.stop());
 }
 
 /// Writes a program that records its arguments into `calls.txt`.
@@ -124,7 +129,10 @@ fn a_service_is_a_file_of_the_user() {
     );
     assert!(!world.path("calls.txt").exists(), "nothing was started");
     let removed = with_bin(&world, "service uninstall --manager systemd");
-    assert_eq!(removed, "The service was stopped. Removed ~/.config/systemd/user/toolbooth.service.\n");
+    assert_eq!(
+        removed,
+        "The service was stopped, and ~/.config/systemd/user/toolbooth.service was removed.\n"
+    );
     assert!(world.read("calls.txt").starts_with("systemctl --user disable --now toolbooth.service\n"));
     assert!(!world.path(".config/systemd/user/toolbooth.service").exists());
     let twice = with_bin(&world, "service uninstall --manager systemd");

@@ -390,3 +390,20 @@ fn an_answer_that_is_not_from_a_gateway_is_an_error() {
         "#]],
     );
 }
+
+#[test]
+fn a_tool_of_a_bundled_server_that_does_not_run_has_a_hint() {
+    let world = World::with_server();
+    world.check(
+        "call demo_echo text=hi",
+        expect![[r#"
+            --- on standard error
+            error[tool.unknown]: there is no tool `demo_echo`
+
+            hint: the bundled server `demo` runs by default only if no servers are
+                  configured; to keep it, add `[servers.demo]` with `bundled = "demo"` to
+                  toolbooth.toml
+            --- exit 1
+        "#]],
+    );
+}

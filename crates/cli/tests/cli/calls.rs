@@ -1,6 +1,6 @@
 //! Calls from the command line.
 
-use crate::world::{World, words};
+use crate::world::{World, json, words};
 use expect_test::expect;
 use std::io::Write;
 use std::process::Stdio;
@@ -182,4 +182,30 @@ fn no_process_outlives_a_command() {
         assert!(world.run(line).status.success(), "{line}");
         world.assert_nothing_runs();
     }
+}
+
+#[test]
+fn a_call_is_shown_by_the_end_of_its_id() {
+    let world = World::with_server();
+    let gateway = world.serve();
+    world.run("call sh_probe n=7");
+    let listed = json(&world.run("calls list --json"));
+    let id = listed["calls"][0]["id"].as_str().expect("an id").to_owned();
+    let end = id.rsplit('-').next().expect("a part").to_owned();
+    let table = world.screen("calls");
+    assert!(table.contains(&end) && !table.contains(&id), "the id fits into the terminal:\n{table}");
+    for part in [id.as_str(), end.as_str(), &id[..20]] {
+        assert_eq!(json(&world.run(&format!("calls show {part} --json")))["id"], id.as_str(), "{part}");
+    }
+    world.check(
+        "calls show 00ffee00ffee",
+        expect![[r#"
+            --- on standard error
+            error[call.unknown]: there is no record of a call `00ffee00ffee`
+
+            hint: `toolbooth calls list` shows those you may see
+            --- exit 1
+        "#]],
+    );
+    assert!(gateway.stop());
 }

@@ -146,8 +146,8 @@ fn connect_and_undo_report_their_changes() {
     world.check(
         "connect cursor --undo",
         expect![[r#"
-        Cursor is disconnected.
-          wrote   ~/.cursor/mcp.json
+        Cursor is disconnected. Restart it.
+          restored  ~/.cursor/mcp.json
     "#]],
     );
     world.check(

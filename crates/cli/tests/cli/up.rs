@@ -172,6 +172,69 @@ fn all_clients_are_set_up_and_restored_byte_for_byte() {
     );
 }
 
+/// The file that is created for opencode if it has none.
+const OPENCODE_NEW: &str = ".config/opencode/opencode.json";
+
+/// The bytes of all files, and whether they are symbolic links.
+fn bytes(world: &World) -> Vec<(Option<Vec<u8>>, bool)> {
+    let paths = FILES.iter().map(|(_, path, _)| world.path(path));
+    paths.map(|path| (std::fs::read(&path).ok(), path.is_symlink())).collect()
+}
+
+/// Sets up the clients and undoes it. All files must be as before; a link must stay one in between.
+fn assert_restored(world: &World, connected: usize) {
+    let before = bytes(world);
+    let done = json(&world.run("up --yes --json"));
+    assert_eq!(done["clients"]["connected"].as_array().map(Vec::len), Some(connected), "{done}");
+    let between = bytes(world);
+    let changed = before.iter().zip(&between).filter(|(before, between)| before.0 != between.0).count();
+    // opencode gets a file with another name if it has none.
+    let created = usize::from(world.path(OPENCODE_NEW).exists());
+    assert_eq!(changed + created, connected);
+    assert!(before.iter().zip(&between).all(|(before, between)| before.1 == between.1), "links stay links");
+    let undone = world.run("up --undo");
+    assert!(undone.status.success(), "{}", world.shown(&undone));
+    for ((client, ..), (before, after)) in FILES.iter().zip(before.iter().zip(&bytes(world))) {
+        assert!(before == after, "{client}: {before:?} became {after:?}");
+    }
+    assert!(!world.path(OPENCODE_NEW).exists());
+    world.assert_nothing_runs();
+}
+
+#[test]
+fn files_with_other_line_ends_and_byte_order_marks_are_restored() {
+    let world = home(&[]);
+    for (number, (_, path, _)) in FILES.iter().enumerate() {
+        let mark = if number % 2 == 0 { "\u{feff}" } else { "" };
+        let text = format!("{mark}{}", world.read(path).replace('\n', "\r\n"));
+        std::fs::write(world.path(path), text).unwrap();
+    }
+    assert_restored(&world, FILES.len());
+}
+
+#[test]
+fn files_behind_links_are_changed_and_restored_in_place() {
+    let world = home(&[]);
+    let dotfiles = world.path("dotfiles");
+    std::fs::create_dir(&dotfiles).unwrap();
+    for (client, path, _) in FILES {
+        let (path, target) = (world.path(path), dotfiles.join(client));
+        std::fs::rename(&path, &target).unwrap();
+        std::os::unix::fs::symlink(&target, &path).unwrap();
+    }
+    assert_restored(&world, FILES.len());
+}
+
+#[test]
+fn files_that_did_not_exist_are_removed_again() {
+    let world = home(&[]);
+    for (_, path, _) in FILES {
+        std::fs::remove_file(world.path(path)).unwrap();
+    }
+    // Claude Code keeps its file in the home folder, so nothing shows that it is installed.
+    assert_restored(&world, FILES.len() - 1);
+}
+
 #[test]
 fn without_a_terminal_nothing_is_changed_unless_confirmed() {
     let world = home(&["cursor", "goose"]);

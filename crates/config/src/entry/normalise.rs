@@ -6,14 +6,16 @@ use super::{argument_words, auth, rules, transport};
 use crate::dialect::Flavor;
 use crate::expand::{self, Variables};
 use crate::finding::{Finding, Severity};
+use crate::layers;
 use crate::node::{Node, Value};
 use crate::read::{dotted as dotted_steps, read_all};
 use crate::report::{self, ReadSubject};
+use std::path::Path;
 use std::time::Duration;
 use toolbooth_core::manifest::ConsentTerm;
 use toolbooth_core::names::ServerName;
 use toolbooth_core::server::{
-    Inject, Restart, ServerDescription, ServerEntry, Share, ToolDefaults, Transport,
+    InjectionSettings, Restart, ServerDescription, ServerEntry, Share, ToolDefaults, Transport,
 };
 
 /// The group of all authenticated callers.
@@ -60,7 +62,7 @@ pub(crate) fn normalise(
             let mut finding = Finding::error("config.variable", format!("server `{name}`: {error}"))
                 .at(inputs.texts, mark)
                 .about(format!("servers.{name}.{}", dotted_steps(&path)));
-            finding.hint = error.hint();
+            finding.hint = variable_hint(inputs, &error, finding.file.as_deref());
             findings.push(finding);
         }
     }
@@ -79,6 +81,23 @@ pub(crate) fn normalise(
     }
     let broken = findings.iter().any(Finding::is_error);
     (entry.filter(|_| !broken), findings)
+}
+
+/// How to supply a variable. Values of imported entries belong into the file beside them.
+fn variable_hint(
+    inputs: &EntryInputs<'_>,
+    error: &expand::ExpandError,
+    file: Option<&Path>,
+) -> Option<String> {
+    let imported = file.and_then(layers::imported_variables);
+    match (error, imported) {
+        (expand::ExpandError::Unset(name), Some(path)) => {
+            let shown = inputs.sources.user_dir().is_some_and(|user| path.starts_with(user));
+            shown.then(|| format!("write `{name}=VALUE` into {}, or set the variable", path.display()))
+        }
+        _ => None,
+    }
+    .or_else(|| error.hint())
 }
 
 /// Expands the variables of all fields except prose.
@@ -170,7 +189,10 @@ fn complete(context: &mut EntryContext<'_>, file: ServerFile, disabled: bool) ->
     let defaults = ToolDefaults::default();
     let default_timeout = default_timeout.map(|field| field.0);
     check_times(context, default_timeout, timeout.map(|field| field.0));
-    let contract = context.inputs.flavor == Flavor::FlatAtlas || matches!(transport, Transport::Bundled(_));
+    let is_bundled = matches!(transport, Transport::Bundled(_));
+    let injects_all = context.inputs.flavor == Flavor::FlatAtlas || is_bundled;
+    // A bundled server is part of this binary, so its annotations are trusted.
+    let usual_trust = if is_bundled { Some(true) } else { defaults.trust_annotations };
     let forward_headers = auth::forwarded(context, forward_headers, wormhole, &transport);
     Some(ServerEntry {
         name: context.name.clone(),
@@ -196,11 +218,14 @@ fn complete(context: &mut EntryContext<'_>, file: ServerFile, disabled: bool) ->
             requires_consent: requires_consent.map_or(defaults.requires_consent, ConsentTerm::written),
             approval: approval.unwrap_or(defaults.approval),
             idempotency_key: requires_key(idempotency_key, defaults.idempotency_key),
-            trust_annotations: trust_annotations.or(defaults.trust_annotations),
+            trust_annotations: trust_annotations.or(usual_trust),
             auth: auth_hints,
             version,
         },
-        inject: injected(inject, if contract { Inject::contract() } else { Inject::default() }),
+        inject: injected(
+            inject,
+            if injects_all { InjectionSettings::all() } else { InjectionSettings::default() },
+        ),
         timeout: timeout.map_or(Duration::from_secs(30), |field| field.0),
         connect_timeout: connect_timeout.map_or(Duration::from_secs(30), |field| field.0),
         health_check_interval: health_check_interval.map_or(Duration::from_secs(60), |field| field.0),
@@ -256,13 +281,13 @@ fn requires_key(field: Option<IdempotencyField>, usual: bool) -> bool {
 }
 
 /// The arguments to inject; `usual` if the entry does not specify any.
-fn injected(inject: Option<InjectField>, usual: Inject) -> Inject {
+fn injected(inject: Option<InjectField>, usual: InjectionSettings) -> InjectionSettings {
     match inject {
-        Some(InjectField::Switch(true)) => Inject::contract(),
-        Some(InjectField::Switch(false)) => Inject::nothing(),
+        Some(InjectField::Switch(true)) => InjectionSettings::all(),
+        Some(InjectField::Switch(false)) => InjectionSettings::none(),
         Some(InjectField::Map(InjectMap { identity, mcp_data, files })) => {
-            let default = Inject::default();
-            Inject {
+            let default = InjectionSettings::default();
+            InjectionSettings {
                 identity: identity.unwrap_or(default.identity),
                 mcp_data: mcp_data.unwrap_or(default.mcp_data),
                 files: files.unwrap_or(default.files),

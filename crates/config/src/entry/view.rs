@@ -6,8 +6,8 @@ use std::time::Duration;
 use toolbooth_core::manifest::{ApprovalBy, ConsentTerm};
 use toolbooth_core::secret::SecretText;
 use toolbooth_core::server::{
-    Inject, OAuthEntry, OutboundAuth, RemoteEndpoint, ServerDescription, ServerEntry, ToolDefaults,
-    ToolRules, Transport, UserKeyEntry,
+    InjectionSettings, OAuthEntry, OutboundAuth, RemoteEndpoint, ServerDescription, ServerEntry,
+    ToolDefaults, ToolRules, Transport, UserKeyEntry,
 };
 
 /// Whether the JSON contains secrets.
@@ -49,7 +49,7 @@ pub(crate) fn view(entry: &ServerEntry, reveal: Reveal) -> Json {
         share,
         tools: ToolRules { allow, deny, require_approval, overrides },
         defaults,
-        inject: Inject { identity, mcp_data, files },
+        inject: InjectionSettings { identity, mcp_data, files },
         timeout,
         connect_timeout,
         health_check_interval,

@@ -1,6 +1,7 @@
 //! Writes an import, and undoes it.
 
 use super::{ImportError, ImportPlan};
+use crate::bounded_file::{read_bounded, unreadable};
 use crate::digest;
 use crate::inputs::Sources;
 use serde::{Deserialize, Serialize};
@@ -10,7 +11,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// The file of imported secrets, next to the file of imported servers.
-pub(super) const ENV_FILE: &str = "imported.env";
+pub(super) const ENV_FILE: &str = crate::layers::IMPORTED_VARIABLES;
 /// The file with the previous content of the files that imports wrote.
 const JOURNAL: &str = "imported.undo.json";
 /// The maximum number of imports that can be undone.
@@ -128,7 +129,7 @@ impl ImportPlan {
 
     fn variables_text(&self) -> Result<String, ImportError> {
         let mut variables = BTreeMap::new();
-        if let Ok(bytes) = std::fs::read(&self.env_file) {
+        if let Some(bytes) = read_existing(&self.env_file)? {
             let mut texts = crate::texts::SourceTexts::default();
             let earlier = crate::parse::dotenv::parse(&mut texts, &self.env_file, &bytes);
             variables = earlier.map_err(ImportError::Unreadable)?;
@@ -146,8 +147,18 @@ impl ImportPlan {
     }
 }
 
+/// The content of a file that the import extends; `None` if it does not exist. A file that cannot be read must not be
+/// replaced: its entries would be lost.
+fn read_existing(path: &Path) -> Result<Option<Vec<u8>>, ImportError> {
+    match read_bounded(path) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(ImportError::Unreadable(Box::new(unreadable(path, &error, "the imported file")))),
+    }
+}
+
 fn existing_servers(target: &Path) -> Result<Map<String, Json>, ImportError> {
-    let Ok(bytes) = std::fs::read(target) else { return Ok(Map::new()) };
+    let Some(bytes) = read_existing(target)? else { return Ok(Map::new()) };
     let mut texts = crate::texts::SourceTexts::default();
     let node = crate::parse::parse(&mut texts, target, &bytes).map_err(ImportError::Unreadable)?;
     match node.get("servers").map(|servers| servers.shown()) {

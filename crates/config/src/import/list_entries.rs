@@ -135,7 +135,7 @@ fn of_any_dialect(texts: &SourceTexts, node: Node) -> Vec<RawEntry> {
     split
         .servers
         .into_iter()
-        .map(|server| kept_contract(server.name.text, server.flavor, server.node))
+        .map(|server| with_injection(server.name.text, server.flavor, server.node))
         .collect()
 }
 
@@ -143,9 +143,9 @@ fn of_any_dialect(texts: &SourceTexts, node: Node) -> Vec<RawEntry> {
 const ATLAS_FIELDS: [&str; 6] =
     ["groups", "short_description", "help_email", "compliance_level", "require_approval", "author"];
 
-/// Adds `inject: true` to servers of a flat file, which follow the injection contract by default. The imported file is
+/// Adds `inject: true` to servers of a flat file, which get all injected arguments by default. The imported file is
 /// not flat, so it must be explicit.
-fn kept_contract(name: String, flavor: Flavor, mut node: Node) -> RawEntry {
+fn with_injection(name: String, flavor: Flavor, mut node: Node) -> RawEntry {
     let note = match (flavor, node.get("inject")) {
         (_, Some(_)) => None,
         (Flavor::FlatAtlas, None) => {

@@ -44,7 +44,7 @@ pub(crate) const KNOWN: [&str; 19] = [
 /// Fields for people and editors only.
 const REMARKS: [&str; 5] = ["$schema", "examples", "notes", "returns", "title"];
 
-/// Fields of other programs that the gateway does not act on, which it says.
+/// Fields of other programs that the gateway does not act on; a finding reports them.
 const UNUSED: [&str; 7] = [
     "requires_flags",
     "policy_flags",

@@ -6,7 +6,7 @@ use super::check::{
 use super::claims::{ToolClaim, ToolClaims};
 use super::folder::{self, ManifestFolder};
 use super::preview::ShownEntries;
-use super::{GoodManifests, MAX_ENTRIES, MAX_FILES};
+use super::{MAX_ENTRIES, MAX_FILES};
 use crate::context::{ConfigDocument, LoadContext, UntrustedSettings};
 use crate::digest;
 use crate::expand::Variables;
@@ -48,7 +48,7 @@ pub(crate) struct ManifestFolders {
 pub(crate) struct GatheredManifests {
     pub entries: Vec<Manifest>,
     /// The last valid entries of each file.
-    pub good: GoodManifests,
+    pub good: BTreeMap<PathBuf, Vec<Manifest>>,
     /// Files that are broken or not trusted now, and whose last valid entries are in use.
     pub kept: Vec<PathBuf>,
 }
@@ -62,7 +62,7 @@ pub(crate) fn gather(
     let manifests = &inputs.settings.manifests;
     let folders = list_folders(context, &manifests.tools, &manifests.personas);
     let mut all = Collected::default();
-    let (mut good, mut kept) = (GoodManifests::new(), Vec::new());
+    let (mut good, mut kept) = (BTreeMap::new(), Vec::new());
     let mut count = 0;
     for folder in folders {
         context.files.push(folder.path.clone());
@@ -155,6 +155,16 @@ fn check_untrusted(context: &mut LoadContext<'_>, folder: &ManifestFolder, node:
     context.findings.extend(checked.findings.into_iter().filter(Finding::is_error));
 }
 
+/// The end of the message about a file or entry whose last valid version is in use.
+const KEPT: &str = "; its previous version remains in effect";
+
+/// Adds to the first error after a place that the previous version of the entry is in use.
+pub(super) fn note_kept(findings: &mut [Finding], start: usize) {
+    if let Some(error) = findings.iter_mut().skip(start).find(|finding| finding.is_error()) {
+        error.message.push_str(KEPT);
+    }
+}
+
 /// The source of the entries of a file.
 #[derive(PartialEq)]
 enum EntrySource {
@@ -177,9 +187,9 @@ fn read_file(
     let node = match read {
         Ok(node) => node,
         Err(finding) => {
-            let kept = context.sources.good_manifests.get(file).cloned();
+            let kept = context.sources.good_manifests.tools.get(file).cloned();
             let sentence = match &kept {
-                Some(_) => format!("{}; its previous version remains in effect", finding.message),
+                Some(_) => format!("{}{KEPT}", finding.message),
                 None => finding.message.clone(),
             };
             context.findings.push(Finding { message: sentence, ..*finding });
@@ -193,7 +203,7 @@ fn read_file(
         check_untrusted(context, folder, &node);
         // An edit must not remove trusted entries, which may restrict a tool. Revoking the trust does.
         let was_trusted = context.sources.trust.knows(file, SETTINGS);
-        let kept = context.sources.good_manifests.get(file).filter(|_| was_trusted).cloned();
+        let kept = context.sources.good_manifests.tools.get(file).filter(|_| was_trusted).cloned();
         return kept.map(|kept| (kept, EntrySource::Memory));
     }
     let CheckedManifests { entries, findings, .. } =

@@ -3,7 +3,8 @@
 //! A value with the wrong type but a clear meaning is accepted with a warning. Errors are reported with file, line and
 //! JSON pointer; an entry with an error is ignored, and the other entries load.
 //!
-//! If a file no longer parses, a reload keeps its last valid entries.
+//! If a file no longer parses, a reload keeps its last valid entries; of skills, jobs and tasks also each entry that an
+//! edit has broken.
 
 mod auth;
 mod check;
@@ -27,7 +28,7 @@ pub use check::CheckedManifests;
 pub use check_files::{check, check_all};
 pub(crate) use gather::{GatheredManifests, ManifestFolders, ManifestInputs, gather};
 pub use schema::schema;
-pub(crate) use skills::gather_skills;
+pub(crate) use skills::{GatheredSkills, gather_skills};
 pub(crate) use workflows::{GatheredWorkflows, gather_workflows};
 
 /// The maximum number of manifest files.

@@ -30,7 +30,7 @@ const KNOWN: [&str; 17] = [
 ];
 /// Fields for people and editors only.
 const REMARKS: [&str; 7] = ["$schema", "license", "compatibility", "author", "title", "notes", "examples"];
-/// Fields of other programs that the gateway does not act on, which it says.
+/// Fields of other programs that the gateway does not act on; a finding reports them.
 const UNUSED: [&str; 3] = ["collaboration", "allowed-tools", "allowed_tools"];
 
 /// The name of the file with the instructions of a skill.

@@ -3,7 +3,7 @@
 use super::check::{is_json_schema, read_node, written};
 use super::fields::{EntryReader, LocatedNode};
 use super::folder::{self, ManifestFolder};
-use super::gather::{ManifestInputs, is_of_project, trust_or_report};
+use super::gather::{ManifestInputs, is_of_project, note_kept, trust_or_report};
 use super::preview::{ShownEntries, shown_tools};
 use super::skill_entry::{self, SkillBody};
 use super::skill_folder::{self, SkillFolder};
@@ -33,24 +33,55 @@ enum SkillUse {
     Waiting,
 }
 
+/// The gathered skills of a configuration.
+#[derive(Default)]
+pub(crate) struct GatheredSkills {
+    pub skills: Vec<Arc<Skill>>,
+    /// The skills, each with its file; an edit may break it.
+    pub good: Vec<(PathBuf, Arc<Skill>)>,
+    /// Files that are broken now, and whose last valid skills are in use.
+    pub kept: Vec<PathBuf>,
+}
+
+/// The files of skills: which file defines a skill, and which skills come from memory.
+#[derive(Default)]
+struct SkillFiles {
+    /// The files of skills, by name and persona.
+    read: Vec<(PathBuf, String, Option<String>)>,
+    /// Files whose last valid skills are in use.
+    kept: Vec<PathBuf>,
+}
+
 /// Gathers the skills of all folders, each name once for each scope.
 pub(crate) fn gather_skills(
     context: &mut LoadContext<'_>,
     inputs: &ManifestInputs<'_>,
     untrusted: &mut Vec<UntrustedSettings>,
-) -> Vec<Arc<Skill>> {
+) -> GatheredSkills {
     let manifests = &inputs.settings.manifests;
     let mut all = Vec::new();
+    let mut files = SkillFiles::default();
     for folder in all_folders(context, &manifests.skills, &manifests.personas) {
-        let found = SkillReader { context, inputs, untrusted, usage: SkillUse::InEffect }.folder(&folder);
+        let (usage, files) = (SkillUse::InEffect, &mut files);
+        let found = SkillReader { context, inputs, untrusted, usage, files }.folder(&folder);
         take(context, &mut all, found);
     }
     for named in inputs.waiting {
         for folder in all_folders(context, &named.skills, &named.personas) {
-            SkillReader { context, inputs, untrusted, usage: SkillUse::Waiting }.folder(&folder);
+            let (usage, files) = (SkillUse::Waiting, &mut files);
+            SkillReader { context, inputs, untrusted, usage, files }.folder(&folder);
         }
     }
-    all.into_iter().map(Arc::new).collect()
+    let skills: Vec<Arc<Skill>> = all.into_iter().map(Arc::new).collect();
+    let file = |skill: &Skill| {
+        // A later file replaces an earlier one.
+        let same = |(_, name, persona): &&(PathBuf, String, Option<String>)| {
+            *name == skill.name && *persona == skill.persona
+        };
+        files.read.iter().rev().find(same).map(|(file, _, _)| file.clone())
+    };
+    let good = skills.iter().filter_map(|skill| Some((file(skill)?, skill.clone()))).collect();
+    GatheredSkills { good, skills, kept: files.kept }
 }
 
 /// The shared folders, and `skills` or `Skills` in the folder of each persona.
@@ -117,6 +148,7 @@ struct SkillReader<'r, 'a> {
     inputs: &'r ManifestInputs<'r>,
     untrusted: &'r mut Vec<UntrustedSettings>,
     usage: SkillUse,
+    files: &'r mut SkillFiles,
 }
 
 impl SkillReader<'_, '_> {
@@ -152,12 +184,9 @@ impl SkillReader<'_, '_> {
         found
     }
 
-    /// Whether a file is to be read: not again, and outside a project only if its owner is right.
+    /// Whether a file is to be read: outside a project only if its owner is right.
     fn may_read(&mut self, file: &Path) -> bool {
-        if self.usage == SkillUse::Waiting
-            && (self.context.files.iter().any(|known| known == file)
-                || !is_of_project(self.inputs.documents, file))
-        {
+        if self.usage == SkillUse::Waiting && !is_of_project(self.inputs.documents, file) {
             return false;
         }
         self.context.files.push(file.to_owned());
@@ -175,15 +204,52 @@ impl SkillReader<'_, '_> {
 
     /// Whether what was read from a file comes into effect.
     fn is_in_effect(&mut self, file: &Path, preview: Preview) -> bool {
+        // A file that is named for skills and for tools is shown as both.
+        if self.untrusted.iter().any(|one| one.file == file && one.preview == preview) {
+            return false;
+        }
         let needs_trust = is_of_project(self.inputs.documents, file);
         let is_trusted = !needs_trust || trust_or_report(self.context, file, preview, self.untrusted);
         is_trusted && self.usage == SkillUse::InEffect
     }
 
-    fn skill_md(&mut self, file: &Path, scope: &ManifestScope) -> Option<Skill> {
-        if !self.may_read(file) {
-            return None;
+    /// The last valid version of the skills of a file, or of the one with a name, if an edit has broken it. The finding
+    /// about the error, which is the first one after a place, says so.
+    fn keep(&mut self, file: &Path, name: Option<&str>, start: usize) -> Vec<Skill> {
+        if self.usage != SkillUse::InEffect {
+            return Vec::new();
         }
+        let good = self.context.sources.good_manifests.skills.iter();
+        let good = good.filter(|(path, skill)| path == file && name.is_none_or(|name| skill.name == name));
+        let kept: Vec<Skill> = good.map(|(_, skill)| Skill::clone(skill)).collect();
+        if !kept.is_empty() {
+            note_kept(&mut self.context.findings, start);
+            self.files.kept.push(file.to_owned());
+        }
+        kept
+    }
+
+    /// Notes which skills a file defines.
+    fn note(&mut self, file: &Path, skills: &[Skill]) {
+        let names = skills.iter().map(|skill| (file.to_owned(), skill.name.clone(), skill.persona.clone()));
+        self.files.read.extend(names);
+    }
+
+    fn skill_md(&mut self, file: &Path, scope: &ManifestScope) -> Vec<Skill> {
+        if !self.may_read(file) {
+            return Vec::new();
+        }
+        let start = self.context.findings.len();
+        let mut found: Vec<Skill> = self.read_skill_md(file, scope).into_iter().collect();
+        let is_broken = self.context.findings[start..].iter().any(Finding::is_error);
+        if found.is_empty() && is_broken {
+            found = self.keep(file, None, start);
+        }
+        self.note(file, &found);
+        found
+    }
+
+    fn read_skill_md(&mut self, file: &Path, scope: &ManifestScope) -> Option<Skill> {
         let read = match skill_folder::read(&mut self.context.texts, file) {
             Ok(read) => read,
             Err(finding) => {
@@ -220,7 +286,7 @@ impl SkillReader<'_, '_> {
             Ok(node) => node,
             Err(finding) => {
                 self.context.findings.push(*finding);
-                return Vec::new();
+                return self.keep_all(file);
             }
         };
         let spots = match written(&node, &["skills"]) {
@@ -228,7 +294,7 @@ impl SkillReader<'_, '_> {
             Err(sentence) => {
                 let finding = Finding::error("manifest.bad-entry", sentence);
                 self.context.findings.push(finding.at(&self.context.texts, node.mark));
-                return Vec::new();
+                return self.keep_all(file);
             }
         };
         let mut entries = ShownEntries::default();
@@ -244,9 +310,31 @@ impl SkillReader<'_, '_> {
                 Some(key) => format!("skill `{key}`"),
                 None => format!("skill {}", number + 1),
             };
-            found.extend(self.entry(&spot, key, &subject, scope, SkillBody::default()));
+            let start = self.context.findings.len();
+            match self.entry(&spot, key, &subject, scope, SkillBody::default()) {
+                Some(skill) => found.push(skill),
+                None if in_effect => {
+                    let name = spot.node.get("name").and_then(Node::text).or(key).map(str::to_owned);
+                    if let Some(name) = name {
+                        found.extend(self.keep(file, Some(&name), start));
+                    }
+                }
+                None => {}
+            }
         }
-        if in_effect { found } else { Vec::new() }
+        if !in_effect {
+            return Vec::new();
+        }
+        self.note(file, &found);
+        found
+    }
+
+    /// The last valid version of a file that cannot be read; the last finding is its error.
+    fn keep_all(&mut self, file: &Path) -> Vec<Skill> {
+        let last = self.context.findings.len().saturating_sub(1);
+        let kept = self.keep(file, None, last);
+        self.note(file, &kept);
+        kept
     }
 
     fn entry(

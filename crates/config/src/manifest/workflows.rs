@@ -2,7 +2,7 @@
 
 use super::check::{CheckedManifests, is_json_schema, read_node};
 use super::folder::{self, ManifestFolder};
-use super::gather::{ManifestInputs, is_of_project, trust_or_report};
+use super::gather::{ManifestInputs, is_of_project, note_kept, trust_or_report};
 use super::preview::{ShownEntries, shown_tools};
 use super::{MAX_ENTRIES, MAX_FILES};
 use crate::context::{LoadContext, UntrustedSettings};
@@ -27,8 +27,12 @@ const MAX_BASES: usize = 8;
 /// The gathered jobs and tasks of a configuration.
 #[derive(Debug, Default)]
 pub(crate) struct GatheredWorkflows {
-    pub jobs: Vec<JobManifest>,
-    pub tasks: Vec<TaskManifest>,
+    /// The jobs, each with its file.
+    pub jobs: Vec<(PathBuf, JobManifest)>,
+    /// The tasks, each with its file.
+    pub tasks: Vec<(PathBuf, TaskManifest)>,
+    /// Files that are broken now, and whose last valid entries are in use.
+    pub kept: Vec<PathBuf>,
 }
 
 /// Jobs or tasks.
@@ -57,6 +61,7 @@ impl WorkflowKind {
 
 /// An entry as written.
 struct RawWorkflow {
+    file: PathBuf,
     name: String,
     scope: ManifestScope,
     members: Map<String, Value>,
@@ -73,25 +78,37 @@ pub(crate) fn gather_workflows(
     let mut gathered = GatheredWorkflows::default();
     for (kind, folders) in [(WorkflowKind::Job, &manifests.jobs), (WorkflowKind::Task, &manifests.tasks)] {
         let folders = all_folders(folders, &manifests.personas, kind);
-        let raw = read_folders(context, inputs, &folders, kind, untrusted);
+        let (raw, broken) = read_folders(context, inputs, &folders, kind, untrusted);
         for entry in &raw {
-            let Some(members) = with_bases(context, &raw, entry, kind) else { continue };
-            let value = Value::Object(members);
-            let (scope, origin) = (entry.scope.clone(), context.texts.location(entry.node.mark).to_string());
-            match kind {
+            let start = context.findings.len();
+            let read = with_bases(context, &raw, entry, kind).map(Value::Object);
+            let origin = context.texts.location(entry.node.mark).to_string();
+            let is_good = match kind {
                 WorkflowKind::Job => {
-                    let read = JobDefinition::read(&value, DefinitionSource::Manifest);
-                    if let Some(definition) = report(context, entry, kind, read) {
-                        gathered.jobs.push(JobManifest { scope, origin, definition });
-                    }
+                    let read = read.map(|value| JobDefinition::read(&value, DefinitionSource::Manifest));
+                    let definition = read.and_then(|read| report(context, entry, kind, read));
+                    let scope = entry.scope.clone();
+                    let job = definition.map(|definition| JobManifest { scope, origin, definition });
+                    let is_good = job.is_some();
+                    gathered.jobs.extend(job.map(|job| (entry.file.clone(), job)));
+                    is_good
                 }
                 WorkflowKind::Task => {
-                    let read = TaskDefinition::read(&value, DefinitionSource::Manifest);
-                    if let Some(definition) = report(context, entry, kind, read) {
-                        gathered.tasks.push(TaskManifest { scope, origin, definition });
-                    }
+                    let read = read.map(|value| TaskDefinition::read(&value, DefinitionSource::Manifest));
+                    let definition = read.and_then(|read| report(context, entry, kind, read));
+                    let scope = entry.scope.clone();
+                    let task = definition.map(|definition| TaskManifest { scope, origin, definition });
+                    let is_good = task.is_some();
+                    gathered.tasks.extend(task.map(|task| (entry.file.clone(), task)));
+                    is_good
                 }
+            };
+            if !is_good {
+                gathered.keep(context, (kind, &entry.file), Some(entry), start);
             }
+        }
+        for (file, start) in broken {
+            gathered.keep(context, (kind, &file), None, start);
         }
     }
     for named in inputs.waiting {
@@ -103,6 +120,50 @@ pub(crate) fn gather_workflows(
     }
     warn_of_tasks(context, &gathered);
     gathered
+}
+
+impl GatheredWorkflows {
+    /// Keeps the last valid version of an entry, or of all entries of a file, that an edit has broken. The finding about
+    /// the error, which is the first one after a place, says so.
+    fn keep(
+        &mut self,
+        context: &mut LoadContext<'_>,
+        (kind, file): (WorkflowKind, &Path),
+        entry: Option<&RawWorkflow>,
+        start: usize,
+    ) {
+        let good = &context.sources.good_manifests;
+        let is_wanted = |path: &Path, scope: &ManifestScope, name: &str| {
+            path == file && entry.is_none_or(|entry| entry.scope == *scope && entry.name == name)
+        };
+        let count = self.jobs.len() + self.tasks.len();
+        match kind {
+            WorkflowKind::Job => {
+                let kept = good.jobs.iter().filter(|(path, job)| {
+                    let is_taken = self.jobs.iter().any(|(_, other)| {
+                        other.scope == job.scope && other.definition.name == job.definition.name
+                    });
+                    is_wanted(path, &job.scope, &job.definition.name) && !is_taken
+                });
+                let kept: Vec<(PathBuf, JobManifest)> = kept.cloned().collect();
+                self.jobs.extend(kept);
+            }
+            WorkflowKind::Task => {
+                let kept = good.tasks.iter().filter(|(path, task)| {
+                    let is_taken = self.tasks.iter().any(|(_, other)| {
+                        other.scope == task.scope && other.definition.name == task.definition.name
+                    });
+                    is_wanted(path, &task.scope, &task.definition.name) && !is_taken
+                });
+                let kept: Vec<(PathBuf, TaskManifest)> = kept.cloned().collect();
+                self.tasks.extend(kept);
+            }
+        }
+        if self.jobs.len() + self.tasks.len() > count {
+            note_kept(&mut context.findings, start);
+            self.kept.push(file.to_owned());
+        }
+    }
 }
 
 /// Checks a file of jobs or tasks; `None` for other files. The name of the file or of its folder tells them apart.
@@ -125,7 +186,7 @@ pub(super) fn check_file(path: &Path) -> Option<CheckedManifests> {
     match read_node(&mut context.texts, path) {
         Ok(node) if is_json_schema(&node) => {}
         Ok(node) => {
-            let raw = entries(&mut context, &node, &folder::scope_of(path), kind);
+            let raw = entries(&mut context, (path, &node), &folder::scope_of(path), kind);
             all = raw.len();
             for entry in &raw {
                 let Some(members) = with_bases(&mut context, &raw, entry, kind) else { continue };
@@ -165,14 +226,16 @@ fn all_folders(shared: &[PathBuf], personas: &[PathBuf], kind: WorkflowKind) -> 
     folders
 }
 
+/// The entries of all folders, and the files that cannot be read, each with the place of its finding.
 fn read_folders(
     context: &mut LoadContext<'_>,
     inputs: &ManifestInputs<'_>,
     folders: &[ManifestFolder],
     kind: WorkflowKind,
     untrusted: &mut Vec<UntrustedSettings>,
-) -> Vec<RawWorkflow> {
+) -> (Vec<RawWorkflow>, Vec<(PathBuf, usize)>) {
     let mut all: Vec<RawWorkflow> = Vec::new();
+    let mut broken = Vec::new();
     let mut count = 0;
     for folder in folders {
         context.files.push(folder.path.clone());
@@ -180,10 +243,17 @@ fn read_folders(
             context.files.push(file.clone());
             count += 1;
             if count > MAX_FILES {
-                return all;
+                return (all, broken);
             }
-            let Some(node) = read_trusted(context, inputs, &file, kind, untrusted) else { continue };
-            for entry in entries(context, &node, &folder.scope, kind) {
+            let node = match read_trusted(context, inputs, &file, kind, untrusted) {
+                ReadFile::Entries(node) => node,
+                ReadFile::LeftOut => continue,
+                ReadFile::Broken => {
+                    broken.push((file, context.findings.len().saturating_sub(1)));
+                    continue;
+                }
+            };
+            for entry in entries(context, (&file, &node), &folder.scope, kind) {
                 let is_same = |other: &&RawWorkflow| other.name == entry.name && other.scope == entry.scope;
                 if let Some(earlier) = all.iter().find(is_same) {
                     let place = context.texts.location(earlier.node.mark);
@@ -201,7 +271,17 @@ fn read_folders(
             }
         }
     }
-    all
+    (all, broken)
+}
+
+/// A file that was read.
+enum ReadFile {
+    /// Its content.
+    Entries(Node),
+    /// It is not trusted, or is not a manifest.
+    LeftOut,
+    /// It cannot be read.
+    Broken,
 }
 
 /// The content of a file, if it can be read and is trusted.
@@ -211,17 +291,19 @@ fn read_trusted(
     file: &Path,
     kind: WorkflowKind,
     untrusted: &mut Vec<UntrustedSettings>,
-) -> Option<Node> {
+) -> ReadFile {
     let is_of_project = is_of_project(inputs.documents, file);
     let refusal = if is_of_project { None } else { ownership::refusal(context.sources, file) };
     let read = refusal.map_or_else(|| read_node(&mut context.texts, file), |refusal| Err(Box::new(refusal)));
     match read {
-        Ok(node) if is_json_schema(&node) => None,
-        Ok(node) if is_of_project && !trust_or_report(context, file, preview(&node, kind), untrusted) => None,
-        Ok(node) => Some(node),
+        Ok(node) if is_json_schema(&node) => ReadFile::LeftOut,
+        Ok(node) if is_of_project && !trust_or_report(context, file, preview(&node, kind), untrusted) => {
+            ReadFile::LeftOut
+        }
+        Ok(node) => ReadFile::Entries(node),
         Err(finding) => {
             context.findings.push(*finding);
-            None
+            ReadFile::Broken
         }
     }
 }
@@ -296,7 +378,7 @@ fn written<'n>(root: &'n Node, plural: &str) -> Vec<(Option<&'n str>, &'n Node)>
 
 fn entries(
     context: &mut LoadContext<'_>,
-    root: &Node,
+    (file, root): (&Path, &Node),
     scope: &ManifestScope,
     kind: WorkflowKind,
 ) -> Vec<RawWorkflow> {
@@ -313,7 +395,8 @@ fn entries(
             members.entry("name").or_insert_with(|| Value::from(key));
         }
         let name = members.get("name").and_then(Value::as_str).map(str::trim).unwrap_or_default().to_owned();
-        found.push(RawWorkflow { name, scope: scope.clone(), members, node: node.clone() });
+        let (file, scope) = (file.to_owned(), scope.clone());
+        found.push(RawWorkflow { file, name, scope, members, node: node.clone() });
     }
     found
 }
@@ -414,13 +497,13 @@ fn nearest<'n>(node: &'n Node, pointer: &str) -> &'n Node {
 
 /// Warns of jobs whose tasks are not there.
 fn warn_of_tasks(context: &mut LoadContext<'_>, gathered: &GatheredWorkflows) {
-    for job in &gathered.jobs {
+    for (_, job) in &gathered.jobs {
         for node in &job.definition.task_graph {
             let fits = |task: &&TaskManifest| {
                 task.definition.name == node.task
                     && (task.scope == ManifestScope::Shared || task.scope == job.scope)
             };
-            if gathered.tasks.iter().any(|task| fits(&task)) {
+            if gathered.tasks.iter().any(|(_, task)| fits(&task)) {
                 continue;
             }
             let sentence = format!("job `{}`: there is no task `{}`", job.definition.name, node.task);

@@ -38,9 +38,8 @@ pub(super) fn of_operation(
     let mut reason = String::new();
     for choice in choices.iter().take(20) {
         let schemes = choice.as_object().into_iter().flatten().take(5).map(|(name, _)| name);
-        let read: Result<Vec<_>, String> = schemes
-            .map(|name| of_scheme(name, &document["components"]["securitySchemes"][name], options))
-            .collect();
+        let known = &document["components"]["securitySchemes"];
+        let read: Result<Vec<_>, String> = schemes.map(|name| of_scheme(name, known, options)).collect();
         match read {
             Ok(found) => return Ok(found),
             Err(why) => reason = why,
@@ -51,9 +50,10 @@ pub(super) fn of_operation(
 
 fn of_scheme(
     name: &str,
-    scheme: &Json,
+    known: &Json,
     options: &OpenApiOptions,
 ) -> Result<(RequestCredential, OpenApiVariable), String> {
+    let scheme = &known[name];
     let text = |key: &str| scheme[key].as_str().unwrap_or_default();
     let variable = |suffix: &str, about: &str| OpenApiVariable {
         name: variable_name(&options.name, suffix),
@@ -74,7 +74,10 @@ fn of_scheme(
             authorization("Bearer", variable("TOKEN", "an access token of the service"))
         }
         ("apiKey", place @ ("header" | "query")) if is_parameter_name(text("name")) => {
-            let needed = variable("KEY", "the API key");
+            let needed = match has_several_keys(known) {
+                true => variable(&format!("{}_KEY", super::cut(name, 60)), "the API key"),
+                false => variable("KEY", "the API key"),
+            };
             let value = format!("${{{}}}", needed.name);
             let name = text("name").to_owned();
             let credential = match place {
@@ -90,6 +93,12 @@ fn of_scheme(
     }
 }
 
+/// Whether the service has several API keys, such as an id and a secret: then each needs a variable of its own.
+fn has_several_keys(known: &Json) -> bool {
+    let is_key = |scheme: &Json| scheme["type"] == "apiKey" && scheme["in"] != "cookie";
+    known.as_object().into_iter().flatten().filter(|(_, scheme)| is_key(scheme)).count() > 1
+}
+
 fn is_parameter_name(name: &str) -> bool {
     (1..=100).contains(&name.len()) && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
 }
@@ -97,7 +106,7 @@ fn is_parameter_name(name: &str) -> bool {
 /// The name of a variable of a service.
 fn variable_name(service: &str, suffix: &str) -> String {
     let upper = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' };
-    let service: String = service.chars().map(upper).collect();
+    let [service, suffix] = [service, suffix].map(|part| part.chars().map(upper).collect::<String>());
     match service.starts_with(|c: char| c.is_ascii_digit()) {
         true => format!("_{service}_{suffix}"),
         false => format!("{service}_{suffix}"),

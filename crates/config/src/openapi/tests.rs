@@ -150,6 +150,21 @@ fn credentials_become_variables() {
     assert_eq!(tools.entries[0]["providers"][0]["config"]["headers"], json!({ "X-Key": "${MINE}" }));
 }
 
+#[test]
+fn each_of_several_api_keys_has_its_own_variable() {
+    let mut document =
+        document(json!({ "/a": { "get": { "security": [{ "app-id": [], "app-key": [] }] } } }));
+    document["components"]["securitySchemes"] = json!({
+        "app-id": { "type": "apiKey", "in": "header", "name": "X-App-Id" },
+        "app-key": { "type": "apiKey", "in": "header", "name": "X-App-Key" },
+    });
+    let tools = read(&document, &options()).expect("tools");
+    assert_eq!(
+        tools.entries[0]["providers"][0]["config"]["headers"],
+        json!({ "X-App-Id": "${PETS_APP_ID_KEY}", "X-App-Key": "${PETS_APP_KEY_KEY}" })
+    );
+}
+
 /// A document must not read variables of the environment or choose another host.
 #[test]
 fn texts_of_the_document_are_not_templates() {

@@ -98,6 +98,8 @@ pub struct AuthSettings {
     pub header: HeaderAuth,
     /// For `jwt`: which tokens are accepted.
     pub jwt: JwtAuth,
+    /// For `jwt`: the client by which users of the console sign in at the identity provider.
+    pub console: ConsoleAuth,
     /// The group of administrators, who may see and decide everything.
     pub admin_group: String,
 }
@@ -109,6 +111,7 @@ impl Default for AuthSettings {
             local_users: LocalUsersSetting::Own,
             header: HeaderAuth::default(),
             jwt: JwtAuth::default(),
+            console: ConsoleAuth::default(),
             admin_group: "admin".into(),
         }
     }
@@ -173,6 +176,34 @@ pub struct JwtAuth {
     pub jwks_url: Option<String>,
     /// The names of the claims to read.
     pub claims: ClaimSettings,
+}
+
+/// The client by which users of the console sign in at the identity provider (OpenID Connect). The provider must accept
+/// the redirect URI `{public_url}/console/login/callback`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct ConsoleAuth {
+    /// The client id at the provider of `auth.jwt.issuer`. Default: users paste a token.
+    pub client_id: Option<String>,
+    /// The client secret, if the provider requires one.
+    #[serde(with = "secret_option")]
+    #[schemars(with = "Option<String>")]
+    pub client_secret: Option<SecretText>,
+    /// The scopes to request besides `openid`. The ID token must contain the claims of `auth.jwt.claims`.
+    pub scopes: Vec<String>,
+    /// The name of the provider on the button. Default: the issuer's host.
+    pub provider_name: Option<String>,
+}
+
+impl Default for ConsoleAuth {
+    fn default() -> Self {
+        Self {
+            client_id: None,
+            client_secret: None,
+            scopes: vec!["profile".into(), "email".into()],
+            provider_name: None,
+        }
+    }
 }
 
 /// The names of the claims to read from a token.

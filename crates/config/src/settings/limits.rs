@@ -69,8 +69,8 @@ impl Default for LimitSettings {
 #[serde(default, deny_unknown_fields)]
 #[schemars(rename = "Results")]
 pub struct ResultSettings {
-    /// Whether the gateway inspects results: it stores the files in them, and removes the fields that the result
-    /// contract hides from models.
+    /// Whether the gateway inspects results: it stores the files in them, and models get the names of the files
+    /// instead of their content.
     pub inspect: bool,
 }
 

@@ -33,7 +33,8 @@ pub struct LlmSettings {
     pub max_tokens: u32,
     /// The maximum number of sampling requests that a server may send during one call.
     pub requests_per_call: u32,
-    /// The maximum number of tokens that servers may use per day (UTC), requests and answers together.
+    /// The maximum number of tokens that servers and chats in the console may use per day (UTC), requests and answers
+    /// together.
     pub tokens_per_day: u64,
     /// The timeout of one request.
     #[serde(with = "seconds")]

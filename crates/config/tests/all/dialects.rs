@@ -2,7 +2,7 @@
 
 use crate::world::World;
 use expect_test::expect;
-use toolbooth_core::server::{Inject, Share};
+use toolbooth_core::server::{InjectionSettings, Share};
 
 const ENTRY: &str = r#"{"command": "npx", "args": ["-y", "fs"]}"#;
 
@@ -32,18 +32,18 @@ fn every_dialect_is_read() {
 }
 
 #[test]
-fn only_a_flat_map_follows_the_complete_injection_contract() {
+fn only_servers_of_a_flat_map_get_all_injected_arguments_by_default() {
     let inject = |text: &str| {
         let world = World::config("work/mcp.json", text);
         let loaded = world.load().unwrap();
         loaded.server("a").unwrap().state.entry().unwrap().inject.clone()
     };
-    assert_eq!(inject(r#"{"a": {"command": ["x"]}}"#), Inject::contract());
-    assert_eq!(inject(r#"{"a": {"command": ["x"], "inject": false}}"#), Inject::nothing());
-    assert_eq!(inject(r#"{"servers": {"a": {"command": "x"}}}"#), Inject::default());
-    assert_eq!(inject(r#"{"servers": {"a": {"command": "x", "inject": true}}}"#), Inject::contract());
+    assert_eq!(inject(r#"{"a": {"command": ["x"]}}"#), InjectionSettings::all());
+    assert_eq!(inject(r#"{"a": {"command": ["x"], "inject": false}}"#), InjectionSettings::none());
+    assert_eq!(inject(r#"{"servers": {"a": {"command": "x"}}}"#), InjectionSettings::default());
+    assert_eq!(inject(r#"{"servers": {"a": {"command": "x", "inject": true}}}"#), InjectionSettings::all());
     let chosen = inject(r#"{"servers": {"a": {"command": "x", "inject": {"identity": ["who"]}}}}"#);
-    assert_eq!(chosen, Inject { identity: vec!["who".into()], ..Inject::default() });
+    assert_eq!(chosen, InjectionSettings { identity: vec!["who".into()], ..InjectionSettings::default() });
 }
 
 #[test]

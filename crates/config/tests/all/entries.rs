@@ -211,3 +211,18 @@ fn comment_keys_of_other_programs_are_ignored() {
     .assert_eq(&world.servers());
     expect![""].assert_eq(&world.report());
 }
+
+#[test]
+fn annotations_of_a_bundled_server_are_trusted_unless_its_entry_says_otherwise() {
+    let cases = [
+        (r#"{"bundled": "demo"}"#, Some(true)),
+        (r#"{"bundled": "demo", "trust_annotations": false}"#, Some(false)),
+        (r#"{"command": "demo"}"#, None),
+    ];
+    for (entry, expected) in cases {
+        let world = World::new(&[("user/mcp.json", &format!(r#"{{"servers": {{"demo": {entry}}}}}"#))]);
+        let loaded = world.load().unwrap();
+        let state = &loaded.server("demo").unwrap().state;
+        assert_eq!(state.entry().unwrap().defaults.trust_annotations, expected, "{entry}");
+    }
+}

@@ -381,6 +381,19 @@ fn a_second_import_keeps_the_first_and_can_be_undone() {
 }
 
 #[test]
+fn an_import_does_not_replace_a_file_that_cannot_be_read() {
+    use toolbooth_core::fault::Fault;
+    let text = r#"{"servers": {"a": {"command": "one", "env": {"TOKEN": "hunter2"}}}}"#;
+    let world = World::new(&[("work/one.json", text)]);
+    let plan = plan(&world.sources, &"one.json".parse().unwrap()).unwrap();
+    std::fs::create_dir(world.path("user/imported.env")).unwrap();
+    let error = plan.apply().unwrap_err();
+    assert_eq!(error.code(), "import.unreadable");
+    assert!(error.to_string().ends_with("the imported file is a folder"), "{error}");
+    assert!(!world.path("user/imported.json").exists());
+}
+
+#[test]
 fn an_undo_does_not_discard_later_edits() {
     let world = World::new(&[("work/one.json", r#"{"servers": {"a": {"command": "one"}}}"#)]);
     plan(&world.sources, &"one.json".parse().unwrap()).unwrap().apply().unwrap();
@@ -417,4 +430,25 @@ fn an_import_tells_what_happens_to_injection_and_keeps_the_folder_of_cwd() {
     let wrapped = plan(&world.sources, &"wrapped.json".parse().unwrap()).unwrap();
     assert!(wrapped.servers[0].entry.get("inject").is_none());
     assert!(wrapped.to_string().contains("does not supply `username`"), "{wrapped}");
+}
+
+#[test]
+fn a_missing_variable_of_an_imported_entry_is_supplied_beside_it() {
+    let world = World::new(&[(
+        "home/.cursor/mcp.json",
+        r#"{"mcpServers": {"gh": {"command": "gh", "env": {"GH_TOKEN": "${GH_TOKEN}"}}}}"#,
+    )]);
+    let from: ImportFrom = "cursor".parse().unwrap();
+    plan(&world.sources, &from).unwrap().apply().unwrap();
+    let variables = world.path("user/imported.env");
+    let hint = world.load().unwrap().findings[0].hint.clone().unwrap();
+    assert_eq!(hint, format!("write `GH_TOKEN=VALUE` into {}, or set the variable", variables.display()));
+    std::fs::write(&variables, "GH_TOKEN=hunter2\n").unwrap();
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::set_permissions(&variables, std::fs::Permissions::from_mode(0o600)).unwrap();
+    let loaded = world.load().unwrap();
+    assert!(loaded.findings.is_empty(), "{:?}", loaded.findings);
+    let entry = loaded.server("gh").unwrap().state.entry().unwrap().clone();
+    let toolbooth_core::server::Transport::Stdio { env, .. } = &entry.transport else { panic!() };
+    assert_eq!(env["GH_TOKEN"].expose(), "hunter2");
 }

@@ -296,6 +296,18 @@ fn files_that_do_not_exist_yet_are_watched() {
     }
 }
 
+/// The user's folders of manifests need no configuration file beside them.
+#[test]
+fn manifests_of_the_user_are_found_without_a_configuration_file() {
+    let skill = "---\nname: brief\ndescription: Writes.\n---\nWrite it.\n";
+    let world = World::new(&[("user/skills/brief/SKILL.md", skill)]);
+    let loaded = world.load().unwrap();
+    assert_eq!(loaded.skills.iter().map(|skill| skill.name.as_str()).collect::<Vec<_>>(), ["brief"]);
+    assert!(loaded.findings.is_empty(), "{:?}", loaded.findings);
+    let files = crate::world::file_names(&loaded.files);
+    assert!(files.iter().any(|file| file == "jobs"), "a folder that may be added is watched");
+}
+
 #[test]
 fn two_toolbooth_files_in_one_folder_cause_a_warning() {
     let world =

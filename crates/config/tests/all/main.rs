@@ -9,6 +9,7 @@ mod expansion;
 mod importing;
 mod layering;
 mod loading;
+mod manifest_names;
 mod manifests;
 mod parsing;
 mod reload;

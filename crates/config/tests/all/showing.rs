@@ -119,3 +119,55 @@ fn every_configured_setting_has_an_origin() {
     "#]]
     .assert_eq(&world.short(&lines));
 }
+
+#[test]
+fn combined_lists_are_shown_with_the_origins_of_their_elements() {
+    let world = World::new(&[
+        (
+            "etc/toolbooth.toml",
+            "deny_tools = [\"rm\"]\n[[policy.rules]]\neffect = \"deny\"\ntools = \"shell.*\"\n",
+        ),
+        (
+            "user/toolbooth.toml",
+            "deny_tools = [\"mv\"]\n[[policy.rules]]\neffect = \"ask\"\ntools = \"mail.*\"\n",
+        ),
+    ]);
+    let loaded = world.load().unwrap();
+    let keys = ["policy.rules", "deny_tools"];
+    let text: String = keys.iter().map(|key| explain(&loaded, key).to_string()).collect();
+    expect![[r#"
+        policy.rules = [{"effect":"ask","tools":"mail.*"},{"effect":"deny","tools":"shell.*"}]
+          from user/toolbooth/toolbooth.toml:2:1 (user)
+          and from etc/toolbooth.toml:2:1 (system)
+          note: the values of all layers are combined
+        deny_tools = ["rm","mv"]
+          from user/toolbooth/toolbooth.toml:1:14 (user)
+          and from etc/toolbooth.toml:1:15 (system)
+          note: the values of all layers are combined
+    "#]]
+    .assert_eq(&world.short(&text));
+    let written = serde_json::to_string_pretty(&show(&loaded, ShowMode::Written)["policy"]).unwrap();
+    expect![[r#"
+        {
+          "rules": [
+            {
+              "effect": "ask",
+              "tools": "mail.*",
+              "origin": "user/toolbooth/toolbooth.toml:2:1 (user)"
+            },
+            {
+              "effect": "deny",
+              "tools": "shell.*",
+              "origin": "etc/toolbooth.toml:2:1 (system)"
+            }
+          ]
+        }"#]]
+    .assert_eq(&world.short(&written));
+    let resolved = show(&loaded, ShowMode::Resolved);
+    let rules = resolved["policy"]["rules"].as_array().unwrap();
+    let effects: Vec<_> = rules.iter().map(|rule| rule["effect"].as_str().unwrap()).collect();
+    assert_eq!(effects, ["ask", "deny"]);
+    assert!(rules.iter().all(|rule| rule["origin"].is_string()) && resolved["policy"]["layers"].is_null());
+    let keys: Vec<String> = loaded.origins().into_iter().map(|(key, _)| key).collect();
+    assert_eq!(keys, ["deny_tools", "policy.rules"]);
+}

@@ -125,3 +125,52 @@ fn of_skills_with_one_name_the_preview_shows_all() {
         fields.iter().map(|(name, about)| (name.as_str(), about.as_str())).collect();
     assert_eq!(shown, [("a", "used (calls wipe)"), ("a (2)", "harmless"), ("a (2) (2)", "")]);
 }
+
+// Security review: the trust question showed such a file as a list of tools only.
+#[test]
+fn a_file_that_is_named_for_tools_and_for_skills_is_shown_as_both() {
+    let both = r#"{"tools": [{"name": "t", "providers": []}],
+        "skills": [{"name": "s", "description": "about", "instructions": "x"}]}"#;
+    // The settings of the file that names the folder wait for trust, or are empty and need none.
+    let cases = [
+        ("work/toolbooth.json", r#"{"manifests": {"tools": ["both"], "skills": ["both"]}}"#),
+        ("user/toolbooth.json", r#"{"manifests": {"tools": ["WORK/both"], "skills": ["WORK/both"]}}"#),
+    ];
+    for (path, settings) in cases {
+        let world = World::new(&[("work/toolbooth.json", "{}")]);
+        world.write("work/both/all.json", both);
+        world.write(path, &settings.replace("WORK", &world.path("work").display().to_string()));
+        let loaded = world.load().unwrap();
+        let file = world.path("work/both/all.json");
+        let waiting = loaded.untrusted.iter().filter(|one| one.file == file);
+        let shown: Vec<Vec<&str>> =
+            waiting.map(|one| one.preview.fields.keys().map(String::as_str).collect()).collect();
+        assert_eq!(shown, [vec!["t"], vec!["s"]], "{path}");
+        assert_eq!(names(&loaded.skills), [""; 0], "{path}");
+    }
+}
+
+#[test]
+fn a_broken_skill_keeps_its_last_valid_version() {
+    let list = |second: &str| {
+        format!(r#"[{{"name": "one", "instruction_prompt": "x"}}, {{"name": "two"{second}}}]"#)
+    };
+    let mut world = world(&[
+        ("skills/brief/SKILL.md", "---\nname: brief\ndescription: d\n---\nWrite it.\n"),
+        ("skills/list.json", &list(r#", "instruction_prompt": "y""#)),
+    ]);
+    world.sources.good_manifests = world.load().unwrap().good_manifests;
+    world.write("user/skills/brief/SKILL.md", "---\nname: [\n---\n");
+    world.write("user/skills/list.json", &list(""));
+    for _ in 0..2 {
+        let loaded = world.load().unwrap();
+        assert_eq!(names(&loaded.skills), ["brief", "one", "two"]);
+        let files = [world.path("user/skills/brief/SKILL.md"), world.path("user/skills/list.json")];
+        assert_eq!(loaded.kept_manifests, files);
+        let report = world.report();
+        assert_eq!(report.matches("its previous version remains in effect").count(), 2, "{report}");
+        world.sources.good_manifests = loaded.good_manifests;
+    }
+    std::fs::remove_file(world.path("user/skills/brief/SKILL.md")).unwrap();
+    assert_eq!(names(&world.load().unwrap().skills), ["one", "two"], "a removed one is not kept");
+}

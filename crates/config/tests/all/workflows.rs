@@ -146,3 +146,34 @@ fn the_preview_of_a_project_file_shows_all_that_takes_effect() {
     world.write("work/both/all.json", &tasks.to_string());
     assert_eq!(shown(&world, "work/both/all.json"), [fields(&[("Harmless", "s")]), collect]);
 }
+
+#[test]
+fn a_broken_job_or_task_keeps_its_last_valid_version() {
+    let jobs = json!([job("Daily", &json!({})), job("Weekly", &json!({}))]);
+    let mut world =
+        world(&[("jobs/jobs.json", jobs.to_string()), ("tasks/tasks.json", json!([task()]).to_string())]);
+    world.sources.good_manifests = world.load().unwrap().good_manifests;
+    // One entry of the first file is wrong, and the second file cannot be parsed.
+    let broken =
+        json!([job("Daily", &json!({ "personas": [] })), job("Weekly", &json!({ "summary": "new" }))]);
+    world.write("user/jobs/jobs.json", &broken.to_string());
+    world.write("user/tasks/tasks.json", "[{");
+    for _ in 0..2 {
+        let loaded = world.load().unwrap();
+        let mut found: Vec<(&str, &str)> = loaded
+            .jobs
+            .iter()
+            .map(|job| (job.definition.name.as_str(), job.definition.summary.as_str()))
+            .collect();
+        found.sort_unstable();
+        assert_eq!(found, [("Daily", "s"), ("Weekly", "new")]);
+        assert_eq!(loaded.tasks.len(), 1);
+        let files = [world.path("user/jobs/jobs.json"), world.path("user/tasks/tasks.json")];
+        assert_eq!(loaded.kept_manifests, files);
+        let report = world.report();
+        assert_eq!(report.matches("its previous version remains in effect").count(), 2, "{report}");
+        world.sources.good_manifests = loaded.good_manifests;
+    }
+    std::fs::remove_file(world.path("user/tasks/tasks.json")).unwrap();
+    assert_eq!(world.load().unwrap().tasks, [], "a removed one is not kept");
+}

@@ -19,6 +19,8 @@ pub enum AuditKind {
     DeadLetter,
     /// A server sent a request to the gateway's model.
     Sampling,
+    /// A user asked the gateway's model in a chat of the console.
+    Chat,
     /// A bearer token was created or revoked.
     Token,
     /// The configuration was reloaded.
@@ -35,31 +37,13 @@ pub enum AuditKind {
     Server,
     /// A job or task was created, changed, started or cancelled.
     Job,
+    /// An administrator cancelled the call of another user.
+    Cancellation,
     /// A request was refused before it became a call.
     Refusal,
 }
 
 impl AuditKind {
-    /// Every kind.
-    pub const ALL: [Self; 16] = [
-        Self::Call,
-        Self::Decision,
-        Self::Consent,
-        Self::Plan,
-        Self::Tool,
-        Self::DeadLetter,
-        Self::Sampling,
-        Self::Token,
-        Self::Config,
-        Self::Login,
-        Self::Key,
-        Self::Trust,
-        Self::File,
-        Self::Server,
-        Self::Job,
-        Self::Refusal,
-    ];
-
     /// The word for this kind.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -70,6 +54,7 @@ impl AuditKind {
             Self::Tool => "tool",
             Self::DeadLetter => "dead_letter",
             Self::Sampling => "sampling",
+            Self::Chat => "chat",
             Self::Token => "token",
             Self::Config => "config",
             Self::Login => "login",
@@ -78,6 +63,7 @@ impl AuditKind {
             Self::File => "file",
             Self::Server => "server",
             Self::Job => "job",
+            Self::Cancellation => "cancellation",
             Self::Refusal => "refusal",
         }
     }

@@ -26,7 +26,7 @@ pub use draft::{ArgumentMismatch, Draft, check_edit, draft};
 pub use fault::CallFault;
 pub use inject::{InjectionContext, Injector, SealContext};
 pub use policy::{HeldDraft, Judged, Judgement, Policy, Verdict, judge};
-pub use reroute::{as_called, redraft};
+pub use reroute::{as_called, draft_for_provider};
 pub use resolve::{IncomingCall, ResolvedCall, resolve};
 pub use route::{Provider, Route, route};
 pub use seal::{Sealed, seal};

@@ -17,7 +17,7 @@ use crate::json::RawJson;
 use std::sync::Arc;
 
 /// Drafts a sealed call again for another tool, with arguments mapped from the caller's own.
-pub fn redraft(
+pub fn draft_for_provider(
     call: &Sealed,
     target: Arc<Tool>,
     arguments: RawJson,
@@ -60,9 +60,10 @@ impl Judged {
 }
 
 impl Judgement {
-    /// Lets the call run whatever the result, because it calls the tool that was judged just before. Its arguments must
-    /// have been judged as well, see [`as_called`].
-    pub fn judged_before(self) -> Judged {
+    /// The call without the questions of its policies. Only for a manifest tool that serves itself: the same tool was
+    /// judged in stage 5, and its questions were answered there. Arguments that a mapping changed must be judged
+    /// separately, see [`as_called`].
+    pub fn without_questions(self) -> Judged {
         match self {
             Self::Run(judged) => judged,
             Self::Ask(waiting) | Self::Queue(waiting) => Judged(waiting.into_draft()),
@@ -70,8 +71,8 @@ impl Judgement {
     }
 }
 
-/// The redrafted call with the arguments that a mapping produced for the tool behind it. Rules on arguments must see
-/// these as well, under the terms of the called tool. Only for judging: the arguments need not fit the called tool's
+/// The called tool's draft with the arguments that a mapping produced for the tool behind it. Rules on arguments must
+/// see these as well, under the terms of the called tool. Only for judging: the arguments need not fit the called tool's
 /// schema.
 pub fn as_called(called: Draft, mapped: &Judged) -> Draft {
     Draft { arguments: mapped.draft().arguments.clone(), ..called }

@@ -10,7 +10,7 @@ use crate::fault::Fault;
 use crate::json::RawJson;
 use crate::names::ServerName;
 use crate::server::tests::entry;
-use crate::server::{Inject, ServerEntry};
+use crate::server::{InjectionSettings, ServerEntry};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -82,7 +82,7 @@ impl World {
 
     /// One server `s` with `inject: true`, and one tool `t` with this schema.
     fn with(schema: &str) -> Self {
-        let server = ServerEntry { inject: Inject::contract(), ..entry("s") };
+        let server = ServerEntry { inject: InjectionSettings::all(), ..entry("s") };
         Self::of(catalog(vec![(server, vec![("t", schema)])]))
     }
 

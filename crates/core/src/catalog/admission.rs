@@ -3,7 +3,7 @@
 use super::bounds::{Bounds, ToolAccess};
 use super::derived::DerivedData;
 use super::filter::ServerToolFilter;
-use super::hidden::{Injected, ParameterHider, SchemaTooLarge};
+use super::hidden::{InjectedArguments, ParameterHider, SchemaTooLarge};
 use super::naming::Naming;
 use super::quarantine::{Quarantined, quarantine};
 use super::spelling;
@@ -141,7 +141,7 @@ pub(super) struct ToolCandidate<'a> {
     pub(super) own: String,
     pub(super) members: Vec<Member>,
     pub(super) source: &'a RawJson,
-    injected: Option<Box<Injected>>,
+    injected: Option<Box<InjectedArguments>>,
     needs_approval: bool,
 }
 
@@ -241,7 +241,7 @@ fn make_public(
     members: &mut [Member],
     hiding: &ParameterHider<'_>,
     patterns: &mut Patterns,
-) -> Result<(Option<Box<Injected>>, Coverage), String> {
+) -> Result<(Option<Box<InjectedArguments>>, Coverage), String> {
     let (mut all, mut coverage) = (None, Coverage::Whole);
     // Parsers take the last of duplicate keys; none of the others may reveal hidden parameters.
     for member in members.iter_mut().filter(|member| member.key == "inputSchema") {
@@ -290,6 +290,7 @@ fn expose_all(
 
 /// The plain names of a server's tools. A name that repeats the server is shortened, unless another tool of the server
 /// or the gateway has the short name: before the first tool was shortened, it already was the name of the other one.
+/// All callers see the same name, also those who may not use the other tool: names must not change with the rules.
 fn plain_names(
     candidates: &[ToolCandidate<'_>],
     known: &[Option<String>],

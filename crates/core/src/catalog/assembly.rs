@@ -3,11 +3,14 @@
 //! The admitted parts stay unchanged; when either side changes, the whole catalog is assembled again. A part whose
 //! content is the same keeps its `Arc`, so that clients are not notified of a change.
 
+mod parts;
 mod shared_names;
+mod targets;
+
+pub(super) use parts::{replace_tools, virtual_part};
 
 use super::admission::{ServerCatalog, SetAside};
-use super::bounds::{Backing, ToolAccess};
-use super::derived::DerivedData;
+use super::bounds::Backing;
 use super::naming::{Naming, NamingStyle};
 use super::overlay::{OverlayInput, is_bound, overlay};
 use super::patterns::ToolGate;
@@ -19,7 +22,7 @@ use crate::manifest::{Manifest, ManifestScope, ProviderKind};
 use crate::names::ServerName;
 use crate::schema::Coverage;
 use crate::server::ServerEntry;
-use bytes::BytesMut;
+use parts::{is_same, with_tools};
 use shared_names::share_names;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -212,72 +215,6 @@ impl<'a> Assembler<'a> {
             outcome,
         });
         Assembly { entries: entries.collect(), parts: self.parts }
-    }
-
-    /// The discovered tool that an entry refers to.
-    fn target(&self, manifest: &Manifest) -> Option<ToolPosition> {
-        if let Some((server, tool)) = manifest.wrapped() {
-            return self.find(server, tool);
-        }
-        let position = self
-            .named(&manifest.name)
-            .or_else(|| self.bound(manifest))
-            .or_else(|| self.wrapped_by_shared(manifest))?;
-        // With bare names, any server could take the name of a tool that others serve.
-        let is_safe = manifest.providers.is_empty()
-            || self.input.naming.style != NamingStyle::Bare
-            || manifest.served_by().any(|(server, _)| *server == position.0);
-        is_safe.then_some(position)
-    }
-
-    /// The only discovered tool whose own name an entry without providers has.
-    fn bound(&self, manifest: &Manifest) -> Option<ToolPosition> {
-        let only = self.bare.get(&*manifest.name).filter(|_| manifest.providers.is_empty())?.clone()?;
-        (!self.names_other_server(&manifest.name, &only.0)).then_some(only)
-    }
-
-    /// The tool that the shared entry wraps whose fields an entry of a persona overrides.
-    fn wrapped_by_shared(&self, manifest: &Manifest) -> Option<ToolPosition> {
-        let (server, tool) = self.wrapped.get(&*manifest.name).filter(|_| manifest.providers.is_empty())?;
-        self.find(server, tool)
-    }
-
-    /// Whether a name begins with another configured server's name. It means that server's tool, even if the tool is
-    /// not listed yet: no server may take it by giving one of its tools such a name.
-    fn names_other_server(&self, name: &str, found: &ServerName) -> bool {
-        if name.starts_with("mcp.") || name.starts_with("mcp__") {
-            return true;
-        }
-        let name = name.strip_prefix("mcp_").unwrap_or(name);
-        let is_configured = |server: &ServerName| {
-            self.input.base.contains_key(server) || (self.input.configured)(server).is_some()
-        };
-        name.char_indices().filter(|(_, c)| "_.".contains(*c)).any(|(at, _)| {
-            name[..at].parse::<ServerName>().is_ok_and(|server| server != *found && is_configured(&server))
-        })
-    }
-
-    fn named(&self, name: &str) -> Option<ToolPosition> {
-        let discovered = |position: &ToolPosition| !self.input.base[&position.0].entry.is_own();
-        if let Some(position) = self.exposed.get(name).filter(|position| discovered(position)) {
-            return Some(position.clone());
-        }
-        if let Some(position) = self.long_names.get(name).filter(|position| discovered(position)) {
-            return Some(position.clone());
-        }
-        let canonical = name.strip_prefix("mcp.")?;
-        let mut named = self.input.base.keys().filter_map(|server| {
-            let own = canonical.strip_prefix(server.as_str())?.strip_prefix('.')?;
-            self.find(server, own).filter(discovered)
-        });
-        // Servers `a` and `a.b` may have tools with the same id, which is then ambiguous.
-        named.next().filter(|_| named.next().is_none())
-    }
-
-    fn find(&self, server: &ServerName, own: &str) -> Option<ToolPosition> {
-        let part = self.input.base.get(server).filter(|part| !part.entry.is_own())?;
-        let index = part.tools.binary_search_by(|tool| (*tool.name).cmp(own)).ok()?;
-        Some((server.clone(), index))
     }
 
     /// Renames discovered tools whose name the operator gives to another tool, whichever server was first.
@@ -556,100 +493,4 @@ fn note_coverage(notes: &mut Vec<SetAside>, tool: &Tool, coverage: &Coverage) {
         let reason = coverage.to_string();
         notes.push(SetAside { kind: "schema", name: tool.name.to_string(), reason });
     }
-}
-
-/// A part with other tools; the earlier one if nothing has changed.
-pub(super) fn replace_tools(
-    part: &ServerCatalog,
-    tools: Vec<Arc<Tool>>,
-    earlier: &CatalogParts,
-) -> Arc<ServerCatalog> {
-    let replaced = with_tools(part, tools, Vec::new());
-    let earlier = earlier.get(&part.entry.name).filter(|earlier| is_same(earlier, &replaced));
-    earlier.cloned().unwrap_or_else(|| Arc::new(replaced))
-}
-
-fn with_tools(base: &ServerCatalog, tools: Vec<Arc<Tool>>, mut notes: Vec<SetAside>) -> ServerCatalog {
-    let mut set_aside = base.set_aside.clone();
-    set_aside.append(&mut notes);
-    ServerCatalog {
-        entry: base.entry.clone(),
-        tool_access: ToolAccess::of(&tools),
-        tools_text: joined(&tools),
-        tools,
-        prompts: base.prompts.clone(),
-        resources: base.resources.clone(),
-        templates: base.templates.clone(),
-        capabilities: base.capabilities.clone(),
-        instructions: base.instructions.clone(),
-        set_aside,
-        quarantined: base.quarantined.clone(),
-        derived: DerivedData::default(),
-    }
-}
-
-pub(super) fn virtual_part(
-    entry: Arc<ServerEntry>,
-    tools: Vec<Arc<Tool>>,
-    set_aside: Vec<SetAside>,
-) -> ServerCatalog {
-    ServerCatalog {
-        entry,
-        tool_access: ToolAccess::of(&tools),
-        tools_text: joined(&tools),
-        tools,
-        prompts: Vec::new(),
-        resources: Vec::new(),
-        templates: Vec::new(),
-        capabilities: None,
-        instructions: None,
-        set_aside,
-        quarantined: Vec::new(),
-        derived: DerivedData::default(),
-    }
-}
-
-fn joined(tools: &[Arc<Tool>]) -> bytes::Bytes {
-    let size = tools.iter().map(|tool| tool.definition.as_bytes().len() + 1).sum();
-    let mut text = BytesMut::with_capacity(size);
-    for tool in tools {
-        if !text.is_empty() {
-            text.extend_from_slice(b",");
-        }
-        text.extend_from_slice(tool.definition.as_bytes());
-    }
-    text.freeze()
-}
-
-/// Whether two parts are the same for every caller.
-fn is_same(earlier: &ServerCatalog, part: &ServerCatalog) -> bool {
-    let same_tool = |a: &Arc<Tool>, b: &Arc<Tool>| {
-        Arc::ptr_eq(a, b)
-            || (a.name == b.name
-                && a.exposed == b.exposed
-                && a.hashed_name == b.hashed_name
-                && a.definition == b.definition
-                && a.terms == b.terms
-                && a.bounds == b.bounds
-                && a.injected == b.injected
-                && a.needs_approval == b.needs_approval
-                && match (&a.original, &b.original) {
-                    (Some(a), Some(b)) => Arc::ptr_eq(a, b),
-                    (None, None) => true,
-                    _ => false,
-                })
-    };
-    let same_offers = |a: &[super::CatalogItem], b: &[super::CatalogItem]| {
-        a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.definition == b.definition)
-    };
-    earlier.entry == part.entry
-        && earlier.tools.len() == part.tools.len()
-        && earlier.tools.iter().zip(&part.tools).all(|(a, b)| same_tool(a, b))
-        && same_offers(&earlier.prompts, &part.prompts)
-        && same_offers(&earlier.resources, &part.resources)
-        && same_offers(&earlier.templates, &part.templates)
-        && earlier.capabilities == part.capabilities
-        && earlier.instructions == part.instructions
-        && earlier.set_aside == part.set_aside
-        && earlier.quarantined == part.quarantined
 }

@@ -5,7 +5,7 @@
 
 use crate::json::{JsonCursor, JsonKind, RawJson, cuts, without};
 use crate::schema::{MAX_DEPTH, SchemaCompleteness, in_place, resolve};
-use crate::server::Inject;
+use crate::server::InjectionSettings;
 use memchr::memmem::Finder;
 use std::ops::Range;
 
@@ -14,7 +14,7 @@ pub const MCP_DATA: &str = "_mcp_data";
 
 /// The arguments of one tool that the gateway supplies or completes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Injected {
+pub struct InjectedArguments {
     /// Arguments that receive the caller's user.
     pub identity: Vec<IdentityArgument>,
     /// Whether `_mcp_data` is declared and supplied.
@@ -72,7 +72,7 @@ impl Companion {
     }
 }
 
-impl Injected {
+impl InjectedArguments {
     /// Adds what was supplied before and is no longer declared.
     fn take_over(&mut self, before: Self) {
         let Self { identity, mcp_data, files, companions } = before;
@@ -137,7 +137,7 @@ pub(super) struct SchemaTooLarge;
 
 /// Hides the supplied parameters of one server's tools.
 pub(super) struct ParameterHider<'a> {
-    inject: &'a Inject,
+    inject: &'a InjectionSettings,
     /// Texts of which at least one occurs in every affected schema, unless it is written with escapes.
     signs: Vec<Finder<'static>>,
     /// The escape sequence that any other spelling of a name must contain.
@@ -145,7 +145,7 @@ pub(super) struct ParameterHider<'a> {
 }
 
 impl<'a> ParameterHider<'a> {
-    pub(super) fn of(inject: &'a Inject) -> Self {
+    pub(super) fn of(inject: &'a InjectionSettings) -> Self {
         let mcp_data = inject.mcp_data.then_some(MCP_DATA);
         let names = inject.identity.iter().chain(&inject.files).map(String::as_str).chain(mcp_data);
         let signs: Vec<_> =
@@ -157,21 +157,24 @@ impl<'a> ParameterHider<'a> {
     }
 
     /// Removes the supplied parameters from a schema; `None` if it declares none.
-    pub(super) fn apply(&self, schema: &RawJson) -> Result<Option<(RawJson, Injected)>, SchemaTooLarge> {
+    pub(super) fn apply(
+        &self,
+        schema: &RawJson,
+    ) -> Result<Option<(RawJson, InjectedArguments)>, SchemaTooLarge> {
         let bytes = schema.as_bytes();
         let concerned = self.signs.iter().any(|sign| sign.find(bytes).is_some());
         if !concerned && self.escape.find(bytes).is_none() {
             return Ok(None);
         }
-        self.apply_over(schema, Injected::default())
+        self.apply_over(schema, InjectedArguments::default())
     }
 
     /// Like [`Self::apply`], for a schema that replaces another: parameters that were supplied before stay supplied.
     pub(super) fn apply_over(
         &self,
         schema: &RawJson,
-        before: Injected,
-    ) -> Result<Option<(RawJson, Injected)>, SchemaTooLarge> {
+        before: InjectedArguments,
+    ) -> Result<Option<(RawJson, InjectedArguments)>, SchemaTooLarge> {
         let text = schema.as_str();
         let (parts, completeness) = in_place(text);
         if completeness == SchemaCompleteness::Truncated {
@@ -179,7 +182,7 @@ impl<'a> ParameterHider<'a> {
         }
         let mut injected = self.declared(text, &parts);
         injected.take_over(before);
-        if injected == Injected::default() {
+        if injected == InjectedArguments::default() {
             return Ok(None);
         }
         let cuts: Vec<_> = parts.iter().flat_map(|part| hide(text, part, &injected)).collect();
@@ -187,8 +190,8 @@ impl<'a> ParameterHider<'a> {
         Ok(Some((public, injected)))
     }
 
-    fn declared(&self, text: &str, parts: &[Range<usize>]) -> Injected {
-        let mut injected = Injected::default();
+    fn declared(&self, text: &str, parts: &[Range<usize>]) -> InjectedArguments {
+        let mut injected = InjectedArguments::default();
         let mut companions = Vec::new();
         for property in parts.iter().flat_map(|part| properties(text, part)) {
             let (name, place) = property;
@@ -263,7 +266,7 @@ fn takes_text(text: &str, place: Range<usize>, depth: usize) -> bool {
 }
 
 /// The ranges to remove from one part of the schema.
-fn hide(text: &str, part: &Range<usize>, injected: &Injected) -> Vec<Range<usize>> {
+fn hide(text: &str, part: &Range<usize>, injected: &InjectedArguments) -> Vec<Range<usize>> {
     let mut gone = Vec::new();
     for spot in JsonCursor::new(text, part.start).member_spans() {
         let mut value = JsonCursor::new(text, spot.value.start);
@@ -282,13 +285,13 @@ fn hide(text: &str, part: &Range<usize>, injected: &Injected) -> Vec<Range<usize
     gone
 }
 
-fn hide_members(object: &mut JsonCursor<'_>, injected: &Injected) -> Vec<Range<usize>> {
+fn hide_members(object: &mut JsonCursor<'_>, injected: &InjectedArguments) -> Vec<Range<usize>> {
     let spots = object.member_spans();
     let places: Vec<_> = spots.iter().map(|spot| spot.whole.clone()).collect();
     cuts(&places, |index| injected.hides(&spots[index].key))
 }
 
-fn hide_names(text: &str, list: &mut JsonCursor<'_>, injected: &Injected) -> Vec<Range<usize>> {
+fn hide_names(text: &str, list: &mut JsonCursor<'_>, injected: &InjectedArguments) -> Vec<Range<usize>> {
     let places = list.element_ranges();
     cuts(&places, |index| injected.hides(&JsonCursor::new(text, places[index].start).text()))
 }
@@ -297,7 +300,7 @@ fn hide_names(text: &str, list: &mut JsonCursor<'_>, injected: &Injected) -> Vec
 mod tests {
     use super::*;
 
-    fn hidden(inject: &Inject, schema: &str) -> Option<(String, Injected)> {
+    fn hidden(inject: &InjectionSettings, schema: &str) -> Option<(String, InjectedArguments)> {
         let schema = RawJson::parse(schema.to_owned()).expect("JSON");
         ParameterHider::of(inject)
             .apply(&schema)
@@ -332,29 +335,32 @@ mod tests {
             ),
         ];
         for (schema, expected) in cases {
-            let (public, _) = hidden(&Inject::contract(), schema).expect(schema);
+            let (public, _) = hidden(&InjectionSettings::all(), schema).expect(schema);
             assert_eq!(public, expected);
         }
     }
 
     #[test]
     fn other_tools_are_unchanged() {
-        let contract = Inject::contract();
+        let all = InjectionSettings::all();
         for schema in [
             r#"{"properties":{"user":{"description":"the username"}}}"#,
             r#"{"properties":{"user":{"properties":{"username":{}}}}}"#,
             r#"{"properties":{"file_url":{}}}"#,
             r#"{"required":["username"]}"#,
         ] {
-            assert_eq!(hidden(&contract, schema), None, "{schema}");
+            assert_eq!(hidden(&all, schema), None, "{schema}");
         }
-        assert_eq!(hidden(&Inject::nothing(), r#"{"properties":{"username":{},"_mcp_data":{}}}"#), None);
+        assert_eq!(
+            hidden(&InjectionSettings::none(), r#"{"properties":{"username":{},"_mcp_data":{}}}"#),
+            None
+        );
     }
 
     #[test]
     fn file_markers_work_on_any_server() {
         let schema = r#"{"properties":{"doc":{"format":"toolbooth-file"},"docs":{"items":{"x-toolbooth-file":true}},"n":{}}}"#;
-        let (public, injected) = hidden(&Inject::nothing(), schema).expect("marked");
+        let (public, injected) = hidden(&InjectionSettings::none(), schema).expect("marked");
         assert_eq!(public, schema);
         assert_eq!(injected.files, ["doc".into(), "docs".into()] as [Box<str>; 2]);
     }
@@ -377,7 +383,7 @@ mod tests {
             let schema = format!(
                 r#"{{"properties":{{"username":{parameter}}},"$defs":{{"t":{{"type":"string"}},"o":{{"type":"object"}}}}}}"#
             );
-            let (_, injected) = hidden(&Inject::contract(), &schema).expect("declared");
+            let (_, injected) = hidden(&InjectionSettings::all(), &schema).expect("declared");
             assert_eq!(injected.identity[0].fit, fit, "{parameter}");
         }
     }

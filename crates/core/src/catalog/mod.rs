@@ -24,7 +24,7 @@ pub use admission::{AdmissionContext, MAX_TOOLS, ServerCatalog, SetAside, admit,
 pub use assembly::{Assembly, AssemblyInput, CatalogParts, EntryOutcome, EntryReport, assemble};
 pub use bounds::{Backing, Bounds, ToolAccess};
 pub use derived::DerivedData;
-pub use hidden::{Companion, IdentityArgument, Injected, MCP_DATA, TextFit};
+pub use hidden::{Companion, IdentityArgument, InjectedArguments, MCP_DATA, TextFit};
 pub use index::{Lookup, NameIndex};
 pub use listing::{ListBytes, ListKind};
 pub use naming::{Naming, NamingStyle};

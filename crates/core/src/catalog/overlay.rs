@@ -2,7 +2,7 @@
 
 use super::admission::{MAX_DEFINITION_BYTES, MAX_DEFINITION_DEPTH, not_of_object};
 use super::bounds::{Backing, Bounds};
-use super::hidden::{Injected, ParameterHider, SchemaTooLarge};
+use super::hidden::{InjectedArguments, ParameterHider, SchemaTooLarge};
 use super::tool::{Tool, ToolCaches};
 use crate::json::{RawJson, nests_deeper, with_members};
 use crate::manifest::{Manifest, ManifestScope};
@@ -98,8 +98,8 @@ fn entry_names(entries: &[&Manifest], base: &Tool, exposed: &str) -> Vec<Box<str
 pub(super) fn public(
     hiding: &ParameterHider<'_>,
     parameters: &RawJson,
-    before: Injected,
-) -> Result<(RawJson, Option<Box<Injected>>), String> {
+    before: InjectedArguments,
+) -> Result<(RawJson, Option<Box<InjectedArguments>>), String> {
     if not_of_object(parameters).is_some() {
         return Err(r#"its parameters must be a schema with `"type": "object"`"#.to_owned());
     }

@@ -1,7 +1,7 @@
 //! Tools, prompts, resources and templates in the catalog.
 
 use super::bounds::{Backing, Bounds};
-use super::hidden::Injected;
+use super::hidden::InjectedArguments;
 use super::naming::Naming;
 use crate::answerer::Answerer;
 use crate::effects::{self, Effect};
@@ -51,7 +51,7 @@ pub struct Tool {
     /// The definition clients see: the server's, under the exposed name, without the parameters the gateway supplies.
     pub definition: RawJson,
     /// The arguments it declares that the gateway supplies or completes; most tools have none.
-    pub injected: Option<Box<Injected>>,
+    pub injected: Option<Box<InjectedArguments>>,
     /// The terms of its calls; shared by the tools of a server that have no overrides.
     pub terms: Arc<ToolTerms>,
     /// Whether its server's `require_approval` matches it, or any tool that serves it needs approval.
@@ -120,7 +120,7 @@ impl Tool {
             if self.server.is_virtual() {
                 return super::digest::of_virtual(&self.name, &self.terms.providers, &words);
             }
-            let mut hidden = self.injected.as_deref().map(Injected::digest_text).unwrap_or_default();
+            let mut hidden = self.injected.as_deref().map(InjectedArguments::digest_text).unwrap_or_default();
             // What was decided about a tool in one folder does not apply to a server of that name in another one.
             if let Some(folder) = &self.server.folder {
                 hidden.push('\0');
@@ -255,11 +255,11 @@ mod tests {
     use crate::server::tests::entry;
 
     /// Stored approvals, pins and consents contain the digest. If this test fails, a changed name or field of
-    /// `Injected` would end all of those for tools with injected arguments.
+    /// `InjectedArguments` would end all of those for tools with injected arguments.
     #[test]
     fn the_digest_of_a_tool_with_injected_arguments_stays_the_same() {
         let identity = |name: &str, fit| IdentityArgument { name: name.into(), fit };
-        let injected = Injected {
+        let injected = InjectedArguments {
             identity: vec![identity("username", TextFit::Text), identity("user_id", TextFit::Other)],
             mcp_data: true,
             files: vec!["path".into()],

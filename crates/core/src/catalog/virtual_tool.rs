@@ -1,14 +1,14 @@
 //! Virtual tools: manifest entries that providers serve, listed under a server that does not run.
 
 use super::bounds::{Backing, Bounds};
-use super::hidden::{Injected, ParameterHider};
+use super::hidden::{InjectedArguments, ParameterHider};
 use super::overlay::{check_size, public};
 use super::tool::{Tool, ToolCaches};
 use crate::json::{ObjectWriter, RawJson};
 use crate::manifest::{Manifest, ManifestScope, ToolTerms};
 use crate::names::ServerName;
 use crate::schema::{Coverage, Patterns, survey};
-use crate::server::{Inject, ServerEntry, Transport};
+use crate::server::{InjectionSettings, ServerEntry, Transport};
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
 
@@ -103,7 +103,10 @@ pub(super) fn build(making: VirtualToolInput<'_>) -> Result<(Tool, Coverage), St
 
 /// The schema that clients see, and the parameters that the gateway supplies. Without its own schema, a tool has the
 /// schema of the first tool that serves it, or accepts anything until that tool is known.
-fn schema(entries: &[&Manifest], served: &[&Arc<Tool>]) -> Result<(RawJson, Option<Box<Injected>>), String> {
+fn schema(
+    entries: &[&Manifest],
+    served: &[&Arc<Tool>],
+) -> Result<(RawJson, Option<Box<InjectedArguments>>), String> {
     let Some(parameters) = entries.iter().rev().find_map(|entry| entry.parameters.as_ref()) else {
         return Ok(match served.first() {
             Some(tool) => (tool.input_schema(), tool.injected.clone()),
@@ -111,13 +114,13 @@ fn schema(entries: &[&Manifest], served: &[&Arc<Tool>]) -> Result<(RawJson, Opti
         });
     };
     // A parameter that only the gateway may supply to a serving tool is supplied by the gateway here as well.
-    let mut inject = Inject::default();
-    for Inject { mcp_data, identity, files } in served.iter().map(|tool| &tool.server.inject) {
+    let mut inject = InjectionSettings::default();
+    for InjectionSettings { mcp_data, identity, files } in served.iter().map(|tool| &tool.server.inject) {
         inject.mcp_data |= mcp_data;
         for (names, more) in [(&mut inject.identity, identity), (&mut inject.files, files)] {
             let more: Vec<_> = more.iter().filter(|name| !names.contains(name)).cloned().collect();
             names.extend(more);
         }
     }
-    public(&ParameterHider::of(&inject), parameters, Injected::default())
+    public(&ParameterHider::of(&inject), parameters, InjectedArguments::default())
 }

@@ -98,6 +98,8 @@ words! {
         ConfigError = "config.error",
         /// A request was refused: a foreign origin, a bad credential, or another user of the machine.
         RequestRefused = "request.refused",
+        /// Another gateway had more events than it could send.
+        EventsMissed = "events.missed",
     }
 }
 
@@ -124,7 +126,7 @@ impl EventKind {
             | Self::ServerError
             | Self::CatalogChanged => EventAudience::Server,
             Self::ToolChanged => EventAudience::Tool,
-            Self::ConfigError | Self::RequestRefused => EventAudience::Administrators,
+            Self::ConfigError | Self::RequestRefused | Self::EventsMissed => EventAudience::Administrators,
             _ => EventAudience::User,
         }
     }

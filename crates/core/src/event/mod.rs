@@ -3,6 +3,7 @@
 
 mod id;
 mod kind;
+mod read;
 mod signature;
 
 pub use id::{EventId, InvalidEventId};

@@ -1,5 +1,6 @@
 //! Signatures of webhook requests: a receiver with the key can verify the sender and the time.
 
+use crate::hex;
 use hmac::{Hmac, Mac};
 use sha2::Sha256;
 
@@ -10,7 +11,7 @@ pub fn signature(key: &[u8], seconds: u64, body: &[u8]) -> String {
     mac.update(seconds.to_string().as_bytes());
     mac.update(b".");
     mac.update(body);
-    let hex: String = mac.finalize().into_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+    let hex = hex::encode(&mac.finalize().into_bytes());
     format!("t={seconds},v1={hex}")
 }
 

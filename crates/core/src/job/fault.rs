@@ -14,7 +14,7 @@ pub enum JobFault {
         name: String,
     },
     /// There is no such run.
-    #[error("there is no run `{id}` of this job")]
+    #[error("there is no run `{id}`")]
     UnknownRun {
         /// The id.
         id: String,
@@ -95,6 +95,14 @@ pub enum JobFault {
         /// The job or task.
         name: String,
     },
+    /// A run of a job waits for the task.
+    #[error("run {run} waits for task `{name}`")]
+    TaskOfRun {
+        /// The task.
+        name: String,
+        /// The run.
+        run: String,
+    },
     /// A run has not ended.
     #[error("job `{name}` is already running")]
     Running {
@@ -151,6 +159,7 @@ impl Fault for JobFault {
             Self::NotOwner { .. } => "job.not-owner",
             Self::NoSchedule { .. } => "job.no-schedule",
             Self::InManifest { .. } => "job.in-manifest",
+            Self::TaskOfRun { .. } => "task.of-run",
             Self::Running { .. } => "job.running",
             Self::NotHeld { .. } => "job.not-held",
             Self::UnknownCriterion { .. } => "job.unknown-criterion",
@@ -166,10 +175,12 @@ impl Fault for JobFault {
     fn hint(&self) -> Option<String> {
         let hint = match self {
             Self::UnknownJob { .. } => "`toolbooth jobs` lists those that you may see",
-            Self::UnknownRun { .. } => "`toolbooth jobs history NAME` lists the runs",
+            Self::UnknownRun { .. } => {
+                "`toolbooth jobs history NAME` and `toolbooth skills runs NAME` list the runs"
+            }
             Self::UnknownTask { .. } => "`toolbooth tasks` lists those that you may see",
             Self::BadDefinition { .. } => "docs/guide/jobs.md describes the fields",
-            Self::Taken { .. } => "choose another name, or change the job with PATCH",
+            Self::Taken { .. } => "choose another name, or change the job with `toolbooth jobs edit`",
             Self::JobTransition { from, .. } => match from {
                 JobState::Succeeded | JobState::Failed | JobState::Cancelled => {
                     "the state is final; `toolbooth jobs run NAME --again` runs it again"
@@ -184,6 +195,9 @@ impl Fault for JobFault {
             Self::NotOwner { .. } => "its owner or an administrator can do this",
             Self::NoSchedule { .. } => "give it a `recurrence` whose `end_date` has not passed",
             Self::InManifest { .. } => "change the manifest file; the gateway reads it again",
+            Self::TaskOfRun { .. } => {
+                "complete or cancel the task instead: `toolbooth tasks move ID cancelled`"
+            }
             Self::Running { .. } => "wait until the run has ended, or cancel it",
             Self::NotHeld { .. } => "only a held run needs a decision",
             Self::UnknownCriterion { .. } => "criteria are numbered from 0, as `jobs show` lists them",

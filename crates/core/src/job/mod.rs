@@ -22,8 +22,8 @@ pub use escalation::{EscalationActs, EscalationPolicy, EscalationTrigger};
 pub use fault::JobFault;
 pub use fields::{DefinitionFault, DefinitionSource};
 pub use record::{
-    JobRecord, PartOutcome, RunPart, RunRecord, RunSample, RunStep, TaskRecord, WorkOwner, manifest_key,
-    user_key,
+    JobRecord, PartOutcome, RunPart, RunRecord, RunSample, RunStep, TaskRecord, WorkOwner, is_user_key,
+    manifest_key, skill_key, user_key,
 };
 pub use recurrence::{DEFAULT_GRACE_SECONDS, DueDecision, Frequency, Recurrence, Schedule};
 pub use state::{JobRunState, JobState, RunTrigger, TaskStatus};

@@ -5,7 +5,7 @@ use super::definition::{JobDefinition, TaskDefinition};
 use super::state::{JobRunState, JobState, RunTrigger, TaskStatus};
 use crate::caller::{Caller, IdentifiedBy};
 use crate::health::{Latency, Slice};
-use crate::skill::{StepError, StepRecord, StepRecords};
+use crate::skill::{StepError, StepPlan, StepRecord, StepRecords};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, VecDeque};
@@ -15,6 +15,12 @@ use uuid::Uuid;
 const MAX_SAMPLES: usize = 100;
 /// The largest result of a step that is stored, as JSON.
 const MAX_RESULT_BYTES: usize = 256 * 1024;
+/// The code of the error of a run that does not meet a criterion.
+const CRITERION_NOT_MET: &str = "job.criterion-not-met";
+/// The beginning of the keys of users' own jobs.
+const USER_PREFIX: &str = "user:";
+/// The beginning of the keys of runs of skills.
+const SKILL_PREFIX: &str = "skill:";
 
 /// The user a job or task belongs to, as the gateway identified them. It contains no rights: these are looked up for
 /// each run.
@@ -79,6 +85,9 @@ pub struct JobRecord {
     /// The latest run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_run: Option<Uuid>,
+    /// The number of criteria of the latest run that wait for a person.
+    #[serde(default)]
+    pub open_criteria: usize,
     /// Its recent runs.
     #[serde(default)]
     pub samples: VecDeque<RunSample>,
@@ -107,10 +116,40 @@ pub fn manifest_key(persona: Option<&str>, name: &str) -> String {
 /// The key of a user's own job.
 pub fn user_key(user: &str, name: &str) -> String {
     // A length in front, because names of users may contain any character.
-    format!("user:{}:{user}:{name}", user.len())
+    format!("{USER_PREFIX}{}:{user}:{name}", user.len())
+}
+
+/// Whether a key is that of a user's own job.
+pub fn is_user_key(key: &str) -> bool {
+    key.starts_with(USER_PREFIX)
+}
+
+/// The key of the runs of a skill, instead of that of a job.
+pub fn skill_key(name: &str) -> String {
+    format!("{SKILL_PREFIX}{name}")
 }
 
 impl JobRecord {
+    /// A draft that has not run.
+    pub fn new(key: String, name: String, owner: WorkOwner, now_ms: i64) -> Self {
+        Self {
+            key,
+            name,
+            definition: None,
+            owner,
+            state: JobState::Draft,
+            paused: false,
+            is_trial: false,
+            next_run_ms: None,
+            active_run: None,
+            last_run: None,
+            open_criteria: 0,
+            samples: VecDeque::new(),
+            created_ms: now_ms,
+            updated_ms: now_ms,
+        }
+    }
+
     /// Adds a run that has ended to the health of the job.
     pub fn add_sample(&mut self, sample: RunSample) {
         if self.samples.len() >= MAX_SAMPLES {
@@ -140,9 +179,9 @@ impl JobRecord {
 pub struct RunRecord {
     /// Its id.
     pub id: Uuid,
-    /// The key of the job.
+    /// The key of the job, or [`skill_key`].
     pub job: String,
-    /// The name of the job.
+    /// The name of the job or skill.
     pub name: String,
     /// Who it runs as.
     pub owner: WorkOwner,
@@ -156,6 +195,9 @@ pub struct RunRecord {
     /// The occurrence, if it was due.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub due_ms: Option<i64>,
+    /// The client of the caller who ran the skill; rules about its name apply to further steps.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client: Option<String>,
     /// The arguments of its steps.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub arguments: Map<String, Value>,
@@ -192,6 +234,78 @@ pub struct RunRecord {
     pub updated_ms: i64,
 }
 
+impl RunRecord {
+    /// A run of a job or skill, with its key and name, that has not started.
+    pub fn new(
+        id: Uuid,
+        (job, name): (String, String),
+        owner: WorkOwner,
+        trigger: RunTrigger,
+        now_ms: i64,
+    ) -> Self {
+        Self {
+            id,
+            job,
+            name,
+            owner,
+            state: JobRunState::Pending,
+            trigger,
+            started_by: None,
+            due_ms: None,
+            client: None,
+            arguments: Map::new(),
+            parts: Vec::new(),
+            criteria: Vec::new(),
+            error: None,
+            escalations: Vec::new(),
+            worker: None,
+            lease_until_ms: Some(now_ms),
+            attempts: 0,
+            created_ms: now_ms,
+            started_ms: None,
+            ended_ms: None,
+            updated_ms: now_ms,
+        }
+    }
+
+    /// Whether it continues a skill that a caller ran, after a step of it was held.
+    pub fn is_of_skill(&self) -> bool {
+        self.job.starts_with(SKILL_PREFIX)
+    }
+
+    /// The error of the first criterion that is not met.
+    pub fn unmet_criterion(&self) -> Option<StepError> {
+        let unmet = self.criteria.iter().find(|criterion| criterion.met == Some(false))?;
+        Some(StepError {
+            code: CRITERION_NOT_MET.into(),
+            message: format!("an acceptance criterion is not met: {}", unmet.criterion),
+            hint: None,
+        })
+    }
+
+    /// Changes the state of a run that has ended to that which its criteria say.
+    pub fn apply_criteria(&mut self) {
+        let failed_by_criteria = self.error.as_ref().is_some_and(|error| error.code == CRITERION_NOT_MET);
+        match (self.state, self.unmet_criterion()) {
+            (JobRunState::Succeeded, Some(unmet)) => {
+                self.state = JobRunState::Failed;
+                self.error = Some(unmet);
+            }
+            (JobRunState::Failed, Some(unmet)) if failed_by_criteria => self.error = Some(unmet),
+            (JobRunState::Failed, None) if failed_by_criteria => {
+                self.state = JobRunState::Succeeded;
+                self.error = None;
+            }
+            _ => {}
+        }
+    }
+
+    /// The number of criteria that wait for a person.
+    pub fn open_criteria(&self) -> usize {
+        self.criteria.iter().filter(|criterion| criterion.met.is_none()).count()
+    }
+}
+
 /// A part of a run: the job's own plan, a skill of a task, or a task for a person.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunPart {
@@ -209,6 +323,9 @@ pub struct RunPart {
     /// The arguments of the steps.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub arguments: Map<String, Value>,
+    /// The time for its steps, if it is a part of a skill's run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit_ms: Option<u64>,
     /// Whether it has ended, and how.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<PartOutcome>,
@@ -248,6 +365,11 @@ pub struct RunStep {
 }
 
 impl RunPart {
+    /// A part that has not started.
+    pub fn new(id: String, after: Vec<String>, plan: Option<Value>, arguments: Map<String, Value>) -> Self {
+        Self { id, after, plan, task: None, arguments, limit_ms: None, outcome: None, steps: BTreeMap::new() }
+    }
+
     /// The outcomes that are kept when the part continues.
     pub fn kept(&self) -> StepRecords {
         let kept = self.steps.iter().filter_map(|(id, step)| {
@@ -265,6 +387,18 @@ impl RunPart {
     /// The steps that wait for a person, with the held call.
     pub fn held(&self) -> impl Iterator<Item = (&String, Uuid)> {
         self.steps.iter().filter_map(|(id, step)| Some((id, step.record.as_ref()?.held?)))
+    }
+
+    /// The steps that have started, in the order in which the plan runs them.
+    pub fn steps_in_order(&self) -> Vec<(&String, &RunStep)> {
+        let plan = self.plan.as_ref().and_then(|plan| StepPlan::read(plan).ok());
+        let order: Vec<&str> =
+            plan.iter().flat_map(|plan| plan.steps()).map(|step| step.id.as_str()).collect();
+        let mut steps: Vec<(&String, &RunStep)> = self.steps.iter().collect();
+        steps.sort_by_key(|(id, _)| {
+            order.iter().position(|known| *known == id.as_str()).unwrap_or(usize::MAX)
+        });
+        steps
     }
 
     /// Notes that a step starts.
@@ -324,6 +458,20 @@ pub struct TaskRecord {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn steps_are_listed_in_the_order_of_the_plan() {
+        let plan = serde_json::json!([
+            { "id": "write", "tool": "t", "after": ["read"] }, { "id": "read", "tool": "t" }, { "id": "a", "tool": "t" }
+        ]);
+        let mut part: RunPart =
+            serde_json::from_value(serde_json::json!({ "id": "plan", "plan": plan })).expect("a part");
+        for step in ["a", "read", "write"] {
+            part.note_start(step, "t", Uuid::nil(), 0);
+        }
+        let order: Vec<&str> = part.steps_in_order().into_iter().map(|(id, _)| id.as_str()).collect();
+        assert_eq!(order, ["read", "write", "a"]);
+    }
 
     #[test]
     fn keys_of_different_users_differ() {

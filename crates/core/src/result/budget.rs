@@ -2,7 +2,7 @@
 //! the rest. A token counts as four bytes of text; a picture or sound as 1,600 tokens at most.
 
 use super::artifact::{Artifact, ArtifactContent, StoredArtifact};
-use super::contract::first_ranges;
+use super::file_result::first_ranges;
 use super::inspect::{MAX_BLOCKS, ResultMembers, block_text};
 use super::{media, shrink};
 use crate::json::{Edit, ObjectWriter, RawJson, compacted, edit_object};

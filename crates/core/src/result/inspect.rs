@@ -4,7 +4,7 @@
 //! that were stored are named.
 
 use super::artifact::{Artifact, ArtifactContent, RefusedArtifact, StoredArtifact};
-use super::contract::{Contract, OutputTarget, first_ranges};
+use super::file_result::{FileResult, OutputTarget, first_ranges};
 use super::prescan::Prescan;
 use super::{ARTIFACTS, DISPLAY, display, media};
 use crate::json::{Edit, Member, ObjectWriter, RawJson, edit_object, with_members};
@@ -34,9 +34,9 @@ pub struct Rules<'a> {
 #[derive(Debug)]
 pub struct Inspection {
     result: RawJson,
-    structured: Option<Contract>,
-    /// Texts that follow the contract, each with the range of its block in `content`.
-    texts: Vec<(Range<usize>, Contract)>,
+    structured: Option<FileResult>,
+    /// Texts that are file results, each with the range of its block in `content`.
+    texts: Vec<(Range<usize>, FileResult)>,
     /// The files to keep, in order.
     artifacts: Vec<Artifact>,
     /// For each block with data the offered name of its file.
@@ -59,12 +59,12 @@ pub struct Shaped {
 impl Inspection {
     /// Takes a result apart as far as the prescan requires; `None` if it passes unchanged.
     pub fn of(result: &RawJson, prescan: Prescan, rules: &Rules<'_>) -> Option<Self> {
-        let by_contract = prescan.may_be_contract();
-        if !by_contract && !prescan.media {
+        let may_have_files = prescan.may_be_file_result();
+        if !may_have_files && !prescan.media {
             return None;
         }
         let ResultMembers { content, structured } = ResultMembers::of(result)?;
-        let structured = structured.filter(|_| by_contract).and_then(|value| Contract::of(&value));
+        let structured = structured.filter(|_| may_have_files).and_then(|value| FileResult::of(&value));
         let content = content.unwrap_or_else(RawJson::null);
         let mut found = Self {
             result: result.clone(),
@@ -78,12 +78,12 @@ impl Inspection {
         let mut offered = Vec::new();
         found.offer(found.structured.as_ref().map(files_of), &mut offered);
         for (place, block) in blocks_of(&content) {
-            if by_contract
+            if may_have_files
                 && let Some(text) = block_text(&block)
-                && let Some(contract) = Contract::of_text(&text)
+                && let Some(file_result) = FileResult::of_text(&text)
             {
-                found.offer(Some(files_of(&contract)), &mut offered);
-                found.texts.push((place, contract));
+                found.offer(Some(files_of(&file_result)), &mut offered);
+                found.texts.push((place, file_result));
             } else if prescan.media
                 && let Some(media) = media::read(&block, rules.stem, found.media.len() + 1)
             {
@@ -115,8 +115,8 @@ impl Inspection {
     }
 
     fn keep_long_meta(&self, rules: &Rules<'_>, offered: &mut Vec<Result<Artifact, RefusedArtifact>>) {
-        let all = self.structured.iter().chain(self.texts.iter().map(|(_, contract)| contract));
-        if let Some(meta) = all.filter_map(Contract::long_meta).next() {
+        let all = self.structured.iter().chain(self.texts.iter().map(|(_, file_result)| file_result));
+        if let Some(meta) = all.filter_map(FileResult::long_meta).next() {
             offered.push(Ok(Artifact {
                 name: format!("{}-meta_data.json", rules.stem),
                 mime: Some("application/json".into()),
@@ -191,9 +191,9 @@ impl Inspection {
         for _ in 0..self.unread.min(1) {
             warnings.push(Warning::MoreArtifacts(self.unread));
         }
-        let all = || self.structured.iter().chain(self.texts.iter().map(|(_, contract)| contract));
+        let all = || self.structured.iter().chain(self.texts.iter().map(|(_, file_result)| file_result));
         let mut shown = None;
-        if let Some(hints) = all().find_map(Contract::display) {
+        if let Some(hints) = all().find_map(FileResult::display) {
             let renamed = |name: &str| {
                 let artifact = self.artifacts.iter().find(|artifact| artifact.name == name)?;
                 kept(artifact).map(str::to_owned)
@@ -223,11 +223,11 @@ impl Inspection {
         }
         let edited = edit_object(&self.result, |key, value| match key {
             "structuredContent" => match &self.structured {
-                Some(contract) => {
+                Some(file_result) => {
                     let target = rules
                         .output_schema
                         .map_or(OutputTarget::Model, |schema| OutputTarget::Schema(schema.as_str()));
-                    Edit::Replace(contract.written(names, target))
+                    Edit::Replace(file_result.written(names, target))
                 }
                 None => Edit::Keep,
             },
@@ -242,9 +242,9 @@ impl Inspection {
     fn content(&self, content: &RawJson, names: &[&str]) -> RawJson {
         let mut out = String::with_capacity(content.as_bytes().len().min(1 << 16));
         let (text, mut from) = (content.as_str(), 0);
-        for (place, contract) in &self.texts {
+        for (place, file_result) in &self.texts {
             let block = content.share(&text[place.clone()]);
-            let shown = RawJson::from_value(contract.written(names, OutputTarget::Model).as_str());
+            let shown = RawJson::from_value(file_result.written(names, OutputTarget::Model).as_str());
             let Ok(block) = with_members(&block, &[("text", shown)]) else { continue };
             out.push_str(&text[from..place.start]);
             out.push_str(block.as_str());
@@ -265,8 +265,8 @@ pub(super) fn blocks_of(content: &RawJson) -> impl Iterator<Item = (Range<usize>
     })
 }
 
-fn files_of(contract: &Contract) -> (Vec<Result<Artifact, RefusedArtifact>>, usize) {
-    (contract.files.clone(), contract.unread)
+fn files_of(file_result: &FileResult) -> (Vec<Result<Artifact, RefusedArtifact>>, usize) {
+    (file_result.files.clone(), file_result.unread)
 }
 
 /// The text of a text block.

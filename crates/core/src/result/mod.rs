@@ -5,10 +5,10 @@
 
 pub mod artifact;
 pub mod budget;
-pub mod contract;
 pub mod display;
 pub mod echo;
 pub mod encoded;
+pub mod file_result;
 pub mod inspect;
 pub mod media;
 pub mod prescan;

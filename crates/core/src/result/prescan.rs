@@ -11,8 +11,8 @@ use std::sync::LazyLock;
 /// The findings of a scan. All are false for almost every result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Prescan {
-    /// It has words of the contract.
-    pub contract: bool,
+    /// It has keywords of a file result.
+    pub file_result: bool,
     /// It has the word `result`. Only searched for if it matters.
     pub answer: bool,
     /// It may have blocks with encoded data.
@@ -26,19 +26,19 @@ pub struct Prescan {
 impl Prescan {
     /// Whether the result can pass unchanged.
     pub fn is_plain(self) -> bool {
-        !self.may_be_contract() && !self.media && !self.echo && !self.forged
+        !self.may_be_file_result() && !self.media && !self.echo && !self.forged
     }
 
-    /// Whether the result may follow the contract: an answer with something beside it.
-    pub fn may_be_contract(self) -> bool {
-        self.contract && self.answer
+    /// Whether the result may be a file result: an answer with something beside it.
+    pub fn may_be_file_result(self) -> bool {
+        self.file_result && self.answer
     }
 
     /// Adds the findings of the next part of a text.
     pub fn extended(self, part: &[u8]) -> Self {
         let found = scan_words(part);
         Self {
-            contract: self.contract || found.contract,
+            file_result: self.file_result || found.file_result,
             answer: self.answer || has_answer(part),
             media: self.media || found.media,
             echo: self.echo || found.echo,
@@ -77,7 +77,7 @@ static AUTOMATON: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| AhoCorasick::
 /// Scans a whole text.
 pub fn prescan(text: &[u8]) -> Prescan {
     let found = scan_words(text);
-    Prescan { answer: found.contract && has_answer(text), ..found }
+    Prescan { answer: found.file_result && has_answer(text), ..found }
 }
 
 fn has_answer(text: &[u8]) -> bool {
@@ -88,7 +88,7 @@ fn scan_words(text: &[u8]) -> Prescan {
     match (&*SEARCHER, &*AUTOMATON) {
         (Some(searcher), _) => prescan_of(searcher.find_iter(text)),
         (None, Some(automaton)) => prescan_of(automaton.find_iter(text)),
-        (None, None) => Prescan { contract: true, answer: true, media: true, echo: true, forged: true },
+        (None, None) => Prescan { file_result: true, answer: true, media: true, echo: true, forged: true },
     }
 }
 
@@ -99,9 +99,9 @@ fn prescan_of(matches: impl Iterator<Item = Match>) -> Prescan {
             FORGED_FROM.. => found.forged = true,
             ECHO_FROM.. => found.echo = true,
             MEDIA_FROM.. => found.media = true,
-            _ => found.contract = true,
+            _ => found.file_result = true,
         }
-        if found.contract && found.media && found.echo && found.forged {
+        if found.file_result && found.media && found.echo && found.forged {
             break;
         }
     }
@@ -123,9 +123,13 @@ mod tests {
             (r#"{"content":[{"type":"text","text":"a display"}]}"#, (false, false, false)),
             (r#"{"content":["?token=v1.k.eyJ1IjoiYW5uIn0.x"]}"#, (false, false, true)),
         ];
-        for (text, (contract, media, echo)) in cases {
+        for (text, (file_result, media, echo)) in cases {
             let found = prescan(text.as_bytes());
-            assert_eq!((found.may_be_contract(), found.media, found.echo), (contract, media, echo), "{text}");
+            assert_eq!(
+                (found.may_be_file_result(), found.media, found.echo),
+                (file_result, media, echo),
+                "{text}"
+            );
         }
         assert!(prescan(br#"{"_meta":{"toolbooth/held":{}}}"#).forged);
         assert!(!prescan(br#"{"content":[{"type":"text","text":"a toolbooth/held"}]}"#).forged);

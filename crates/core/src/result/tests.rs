@@ -1,4 +1,4 @@
-//! Shaped results: those outside the contract keep every byte, the others lose their base64 and nothing else.
+//! Shaped results: those without files keep every byte, the others lose their base64 and nothing else.
 
 use super::artifact::StoredArtifact;
 use super::inspect::annotated;
@@ -89,7 +89,7 @@ fn a_schema_that_names_files_still_matches() {
 }
 
 #[test]
-fn results_outside_the_contract_keep_every_byte() {
+fn results_without_files_keep_every_byte() {
     let objects = [
         json!({ "result": 5 }),
         json!({ "results": 0 }),
@@ -173,7 +173,7 @@ fn long_metadata_is_cut_and_kept() {
     let (result, _) = shaped(&both(&object), None);
     assert_eq!(result.at(&["structuredContent", "meta_data_truncated"]).expect("the flag").as_str(), "true");
     let shown = result.at(&["structuredContent", "meta_data"]).expect("meta");
-    assert_eq!(shown.string().expect("text").chars().count(), contract::MAX_META);
+    assert_eq!(shown.string().expect("text").chars().count(), file_result::MAX_META);
     assert!(result.as_str().contains("s_t-1-meta_data.json"));
 }
 
@@ -308,10 +308,10 @@ proptest! {
     #[test]
     fn every_other_result_keeps_every_byte(object in any_value(), text in "[a-z\"\\\\{}:é ]{0,40}") {
         let result = RawJson::from_value(&json!({ "content": [{ "type": "text", "text": text }, { "type": "text", "text": object.to_string() }], "structuredContent": object, "x": 1 }));
-        // Without files or hints beside an answer the contract does not apply.
-        let follows_contract = |object: &Value| object.get("results").or_else(|| object.get("result")).is_some()
+        // Without files or hints beside an answer it is not a file result.
+        let is_file_result = |object: &Value| object.get("results").or_else(|| object.get("result")).is_some()
             && (object.get("artifacts").is_some() || object.get("display").is_some());
-        prop_assume!(!follows_contract(&object) && !object.get("result").is_some_and(follows_contract));
+        prop_assume!(!is_file_result(&object) && !object.get("result").is_some_and(is_file_result));
         prop_assert_eq!(shaped(&result, None).0, result);
     }
 }

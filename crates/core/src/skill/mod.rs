@@ -61,7 +61,7 @@ pub struct Skill {
     pub capability_tags: Vec<String>,
     /// A caller must be in one of these groups; absent means everyone.
     pub groups: Option<Vec<String>>,
-    /// The schema of its arguments, if it says so.
+    /// The schema of its arguments, if it declares one.
     pub parameters: Option<RawJson>,
     /// The time that it has for all of its steps.
     pub timeout: Option<Duration>,

@@ -142,6 +142,25 @@ impl StepPlan {
         &self.required_names
     }
 
+    /// Its steps as written, in the order in which they run, each with its id.
+    pub fn in_order(&self) -> Value {
+        let list = self.written.as_array().or_else(|| self.written.get("steps")?.as_array());
+        let list = list.map(Vec::as_slice).unwrap_or_default();
+        let mut steps: Vec<(usize, Value)> = Vec::with_capacity(list.len());
+        for (index, step) in list.iter().enumerate() {
+            let Value::Object(members) = step else { continue };
+            let id =
+                members.get("id").and_then(Value::as_str).map_or_else(|| default_id(index), str::to_owned);
+            let place = self.steps.iter().position(|step| step.id == id).unwrap_or(index);
+            let mut named = Map::from_iter([("id".to_owned(), Value::from(id))]);
+            let others = members.iter().filter(|(key, _)| *key != "id");
+            named.extend(others.map(|(key, value)| (key.clone(), value.clone())));
+            steps.push((place, Value::Object(named)));
+        }
+        steps.sort_by_key(|(place, _)| *place);
+        steps.into_iter().map(|(_, step)| step).collect()
+    }
+
     /// Its JSON form.
     pub fn written(&self) -> &Value {
         &self.written
@@ -189,7 +208,7 @@ fn read_step(value: &Value, index: usize, pointer: &str, faults: &mut Vec<PlanFa
         faults.push(fault(pointer, format!("a step has no key `{shown}`")));
     }
     let id = match members.get("id") {
-        None | Some(Value::Null) => format!("step{}", index + 1),
+        None | Some(Value::Null) => default_id(index),
         Some(Value::String(id)) if is_id(id) => id.clone(),
         Some(_) => {
             let rule = format!("an id must have 1 to {MAX_ID} letters, digits, `_` and `-`");
@@ -249,6 +268,11 @@ fn read_step(value: &Value, index: usize, pointer: &str, faults: &mut Vec<PlanFa
     let description = members.get("description").and_then(Value::as_str).map(str::to_owned);
     let step = SkillStep { id, tool, after, arguments, when, timeout, description };
     Some(StepDraft { step, references, pointer: pointer.to_owned() })
+}
+
+/// The id of a step that has none.
+fn default_id(index: usize) -> String {
+    format!("step{}", index + 1)
 }
 
 fn is_id(id: &str) -> bool {
@@ -362,6 +386,10 @@ mod tests {
         let plan = plan.expect("a plan");
         let order: Vec<&str> = plan.steps().iter().map(|step| step.id.as_str()).collect();
         assert_eq!(order, ["fetch", "sum", "send", "step4"]);
+        let shown = plan.in_order();
+        let shown: Vec<&str> =
+            shown.as_array().into_iter().flatten().filter_map(|step| step["id"].as_str()).collect();
+        assert_eq!(shown, order);
         assert_eq!(plan.step("send").map(|step| step.after.clone()), Some(vec!["sum".to_owned()]));
         assert_eq!(plan.argument_names().iter().collect::<Vec<_>>(), ["loud", "url"]);
         assert_eq!(plan.tools().collect::<Vec<_>>(), ["get", "log", "mail", "summarise"]);

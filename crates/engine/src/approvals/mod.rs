@@ -68,7 +68,8 @@ impl std::fmt::Debug for Approvals {
 
 impl Approvals {
     pub(crate) fn new(shared: &SharedState, audit: Arc<AuditLog>, catalog: Arc<LiveCatalog>) -> Self {
-        let SharedState { clock, store, terms, events, servers, decisions, roster } = shared.clone();
+        let SharedState { clock, store, terms, events, servers, decisions, roster, replica_mail: _ } =
+            shared.clone();
         Self {
             clock,
             store,

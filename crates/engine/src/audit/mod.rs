@@ -1,6 +1,6 @@
 //! The audit log: administrative acts, refused attempts, tokens, and the rows as callers may read them.
 //!
-//! The rows of calls are written where calls end (`call/record.rs`), and those of decisions together with the decision
+//! The rows of calls are written where calls end (`call/record/close.rs`), and those of decisions together with the decision
 //! (`approvals`).
 
 mod acts;
@@ -77,7 +77,8 @@ impl AuditLog {
     /// operators only, because it may contain what the caller must not know: that such a tool or held call exists.
     pub fn record_denied(&self, by: &Caller, code: &'static str, attempt: &str) {
         let source = format!("user {}", by.user);
-        self.record_refusal(RefusedAttempt { code, source: &source, user: None, attempt });
+        // The user is in `by`: callers can read the rows of which they are the user.
+        self.note_refusal(RefusedAttempt { code, source: &source, user: None, attempt }, Some(&by.user));
     }
 
     /// Records a call of a tool that exists but that the caller may not use. The caller gets the answer that it does not

@@ -45,6 +45,7 @@ struct RepeatedRefusal {
     /// How many are not recorded yet.
     count: u64,
     attempt: Arc<str>,
+    by: Option<Arc<str>>,
 }
 
 /// The refusals of the last minute.
@@ -58,6 +59,7 @@ pub(super) struct RefusalLog {
 struct RefusalRow {
     key: RefusalKey,
     attempt: Arc<str>,
+    by: Option<Arc<str>>,
     count: u64,
 }
 
@@ -70,13 +72,16 @@ impl RefusalLog {
         self.recent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts a refusal, and returns the row to write now, if there is one.
-    fn note(&self, refusal: RefusedAttempt<'_>, now: Instant) -> Option<RefusalRow> {
+    /// Counts a refusal, and returns the row to write now, if there is one. `by` is the user in a row that this user must
+    /// not see.
+    fn note(&self, refusal: RefusedAttempt<'_>, by: Option<&str>, now: Instant) -> Option<RefusalRow> {
         let attempt = short(refusal.attempt);
+        let mut by = by.map(short);
         let mut key = (refusal.code, short(refusal.source), short(refusal.user.unwrap_or_default()));
         let mut recent = self.recent();
         if recent.len() >= MAX_SOURCES && !recent.contains_key(&key) {
             key = (refusal.code, MANY.into(), "".into());
+            by = None;
         }
         match recent.get_mut(&key) {
             Some(repeated) if now.duration_since(repeated.since) < WINDOW => {
@@ -87,12 +92,13 @@ impl RefusalLog {
             Some(repeated) => {
                 let count = std::mem::take(&mut repeated.count) + 1;
                 repeated.since = now;
-                Some(RefusalRow { key, attempt, count })
+                Some(RefusalRow { key, attempt, by, count })
             }
             None => {
-                recent
-                    .insert(key.clone(), RepeatedRefusal { since: now, count: 0, attempt: attempt.clone() });
-                Some(RefusalRow { key, attempt, count: 1 })
+                let repeated =
+                    RepeatedRefusal { since: now, count: 0, attempt: attempt.clone(), by: by.clone() };
+                recent.insert(key.clone(), repeated);
+                Some(RefusalRow { key, attempt, by, count: 1 })
             }
         }
     }
@@ -109,7 +115,8 @@ impl RefusalLog {
                 return false;
             }
             repeated.since = now;
-            rows.push(RefusalRow { key: key.clone(), attempt: repeated.attempt.clone(), count });
+            let (attempt, by) = (repeated.attempt.clone(), repeated.by.clone());
+            rows.push(RefusalRow { key: key.clone(), attempt, by, count });
             true
         });
         rows
@@ -120,7 +127,12 @@ impl AuditLog {
     /// Records a refused attempt for operators: an event and an audit row, with repetitions counted together. Never
     /// waits.
     pub fn record_refusal(&self, refusal: RefusedAttempt<'_>) {
-        if let Some(row) = self.refusals.note(refusal, Instant::now()) {
+        self.note_refusal(refusal, None);
+    }
+
+    /// Records a refused attempt of an identified caller who must not see the row: it names the user as the actor.
+    pub(super) fn note_refusal(&self, refusal: RefusedAttempt<'_>, by: Option<&str>) {
+        if let Some(row) = self.refusals.note(refusal, by, Instant::now()) {
             self.write_refusals(vec![row]);
         }
     }
@@ -135,7 +147,7 @@ impl AuditLog {
 
     fn write_refusals(&self, rows: Vec<RefusalRow>) {
         let mut entries = Vec::with_capacity(rows.len());
-        for RefusalRow { key: (code, source, user), attempt, count } in rows {
+        for RefusalRow { key: (code, source, user), attempt, by, count } in rows {
             tracing::warn!(code, source = &*source, user = &*user, count, "refused: {attempt}");
             let event = Event::new(EventKind::RequestRefused).outcome("refused").code(code);
             let event = match user.is_empty() {
@@ -145,6 +157,7 @@ impl AuditLog {
             self.events.emit(event.with("source", &*source).with("attempt", &*attempt).with("count", count));
             let detail = serde_json::json!({ "source": &*source, "attempt": &*attempt, "count": count });
             entries.push(AuditEntry {
+                by,
                 code: Some(code.into()),
                 detail: Some(RawJson::from_value(&detail)),
                 ..AuditEntry::new(self.clock.now_ms(), "refusal", &user, "refused")
@@ -171,12 +184,12 @@ mod tests {
     fn the_first_refusal_is_recorded_at_once_and_repetitions_once_a_minute() {
         let (refusals, start) = (RefusalLog::default(), Instant::now());
         let at = |seconds| start + Duration::from_secs(seconds);
-        assert_eq!(refusals.note(refusal("auth.refused", "::1"), start).map(|row| row.count), Some(1));
+        assert_eq!(refusals.note(refusal("auth.refused", "::1"), None, start).map(|row| row.count), Some(1));
         for _ in 0..4_000 {
-            assert_eq!(refusals.note(refusal("auth.refused", "::1"), at(1)), None);
+            assert_eq!(refusals.note(refusal("auth.refused", "::1"), None, at(1)), None);
         }
-        assert!(refusals.note(refusal("auth.refused", "::2"), at(1)).is_some(), "another source");
-        assert!(refusals.note(refusal("request.bad-origin", "::1"), at(1)).is_some(), "another code");
+        assert!(refusals.note(refusal("auth.refused", "::2"), None, at(1)).is_some(), "another source");
+        assert!(refusals.note(refusal("request.bad-origin", "::1"), None, at(1)).is_some(), "another code");
         assert!(refusals.due(at(30)).is_empty());
         let due: Vec<u64> = refusals.due(at(62)).iter().map(|row| row.count).collect();
         assert_eq!(due, [4_000], "those that were quiet since are forgotten");
@@ -188,7 +201,8 @@ mod tests {
     fn many_sources_share_a_row() {
         let (refusals, now) = (RefusalLog::default(), Instant::now());
         let sources: Vec<String> = (0..10_000).map(|number| format!("10.0.{number}")).collect();
-        let rows = sources.iter().filter_map(|source| refusals.note(refusal("auth.refused", source), now));
+        let rows =
+            sources.iter().filter_map(|source| refusals.note(refusal("auth.refused", source), None, now));
         assert_eq!(rows.count(), MAX_SOURCES + 1);
         assert!(refusals.recent().len() <= MAX_SOURCES + 1);
     }
@@ -197,7 +211,8 @@ mod tests {
     fn texts_are_cut() {
         let refusals = RefusalLog::default();
         let long = "é".repeat(10_000);
-        let row = refusals.note(RefusedAttempt { attempt: &long, ..refusal("a.b", &long) }, Instant::now());
+        let row =
+            refusals.note(RefusedAttempt { attempt: &long, ..refusal("a.b", &long) }, None, Instant::now());
         assert!(
             row.is_some_and(|row| row.attempt.len() <= MAX_TEXT_BYTES && row.key.1.len() <= MAX_TEXT_BYTES)
         );

@@ -7,8 +7,8 @@ use toolbooth_core::audit::AuditKind;
 use toolbooth_core::caller::{Caller, OPERATOR_PREFIX};
 use toolbooth_core::clock::Clock;
 use toolbooth_core::fault::{Blame, Problem};
+use toolbooth_core::hex::encode as hex;
 use toolbooth_core::token::TokenRecord;
-use toolbooth_core::trace::hex;
 use toolbooth_store::{SignInRecord, Store};
 
 /// The prefix by which people and secret scanners recognise a token.

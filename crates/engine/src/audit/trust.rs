@@ -68,5 +68,5 @@ pub async fn audit_trust(
 
 fn digest(entries: &BTreeMap<String, String>) -> String {
     let text = RawJson::from_value(entries);
-    Sha256::digest(text.as_bytes())[..16].iter().map(|byte| format!("{byte:02x}")).collect()
+    toolbooth_core::hex::encode(&Sha256::digest(text.as_bytes())[..16])
 }

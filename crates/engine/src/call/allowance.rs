@@ -1,5 +1,6 @@
 //! Counts calls against their callers' allowance. Without a limit nothing is counted.
 
+use crate::replica_mail::ReplicaMail;
 use crate::terms::SharedTerms;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::time::Instant;
@@ -11,6 +12,7 @@ use toolbooth_core::clock::Clock;
 pub(super) struct AllowanceMeter {
     clock: Arc<Clock>,
     terms: SharedTerms,
+    replica_mail: Arc<ReplicaMail>,
     spending: Mutex<UsageMeter>,
 }
 
@@ -22,8 +24,8 @@ pub(super) struct AllowanceUse {
 }
 
 impl AllowanceMeter {
-    pub(super) fn new(terms: SharedTerms, clock: Arc<Clock>) -> Self {
-        Self { clock, terms, spending: Mutex::default() }
+    pub(super) fn new(terms: SharedTerms, clock: Arc<Clock>, replica_mail: Arc<ReplicaMail>) -> Self {
+        Self { clock, terms, replica_mail, spending: Mutex::default() }
     }
 
     /// Charges a call to its caller's allowance, if there is one, and keeps the charge in `usage`. A call that is
@@ -39,6 +41,8 @@ impl AllowanceMeter {
             return Ok(());
         }
         let Some(allowance) = self.terms.load().routing.allowance else { return Ok(()) };
+        // Each gateway on a shared store grants its part, so that a call needs no query.
+        let allowance = allowance.part_of(self.replica_mail.live());
         // The gateway's own tools only return what the caller already has access to.
         if !call.tool().server.is_own() {
             *usage = Some(self.spend_of(&allowance, call)?);

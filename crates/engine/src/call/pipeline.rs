@@ -87,9 +87,10 @@ impl CallPipeline {
         max_call: Duration,
         mcp_data_bytes: usize,
     ) -> Self {
-        let SharedState { clock, store, terms, events, servers, decisions, roster: _ } = shared.clone();
+        let SharedState { clock, store, terms, events, servers, decisions, roster: _, replica_mail } =
+            shared.clone();
         Self {
-            allowances: Arc::new(AllowanceMeter::new(terms.clone(), clock.clone())),
+            allowances: Arc::new(AllowanceMeter::new(terms.clone(), clock.clone(), replica_mail)),
             sealer: CallSealer::new(mcp_data_bytes),
             metrics: CallMetrics::default(),
             max_call,

@@ -134,7 +134,7 @@ impl SamplingResponder {
         }
         let prompt = terms.prompt(params)?;
         let most = prompt.weight().saturating_add(u64::from(prompt.max_tokens));
-        self.book().reserve(most, self.clock.now_ms(), terms)?;
+        self.book().reserve(most, self.clock.now_ms(), terms.tokens_per_day)?;
         // The whole reservation counts until the real cost is known, also if the call is cancelled meanwhile.
         let answer = llm.ask(&prompt, |_| {}).await;
         let cost = answer.as_ref().map_or(0, |done| done.usage.prompt.saturating_add(done.usage.completion));

@@ -1,10 +1,13 @@
 //! The calls of steps: each step of a plan is a call like any other.
 
+use super::contain::contain_panics;
 use super::options::QuestionHandling;
 use super::pipeline::CallPipeline;
-use super::{Answer, CallRequest};
+use super::record::CallRecord;
+use super::{Answer, CallRequest, unwrap_meta_call};
 use crate::skills::{StepCall, StepCaller};
 use futures_util::future::BoxFuture;
+use std::pin::pin;
 use std::sync::Arc;
 use toolbooth_core::fault::Problem;
 use toolbooth_upstream::CallLink;
@@ -17,8 +20,8 @@ impl StepCaller for CallPipeline {
         call: StepCall,
         link: &'a CallLink,
     ) -> BoxFuture<'a, Result<Answer, Problem>> {
-        let StepCall { incoming, id, approval_wait, timeout } = call;
-        let request = CallRequest {
+        let StepCall { incoming, id, approval_wait, timeout, label } = call;
+        let mut request = CallRequest {
             incoming,
             readiness: None,
             round: Round::default(),
@@ -30,6 +33,12 @@ impl StepCaller for CallPipeline {
             timeout,
             id: Some(id),
         };
-        Box::pin(async move { self.call(request, link).await })
+        Box::pin(async move {
+            unwrap_meta_call(&mut request.incoming);
+            let mut record = CallRecord::open(&self, request.id, &mut request.incoming);
+            record.note_run(&label);
+            let answer = contain_panics(pin!(self.run_stages(request, &mut record, link))).await;
+            pin!(record.close(answer)).await
+        })
     }
 }

@@ -93,7 +93,7 @@ pub fn source_of(entry: &ServerEntry) -> String {
         Transport::Own => add("own"),
         Transport::Virtual => add("virtual"),
     }
-    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    toolbooth_core::hex::encode(&hash.finalize())
 }
 
 #[cfg(test)]

@@ -159,7 +159,8 @@ impl LiveCatalog {
         }
     }
 
-    pub(crate) fn announce(&self, change: ChangeNotice) {
+    /// Notifies clients of a change.
+    pub fn announce(&self, change: ChangeNotice) {
         let _ = self.changes.send(change);
     }
 

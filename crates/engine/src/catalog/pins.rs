@@ -15,8 +15,8 @@ use toolbooth_core::catalog::Tool;
 use toolbooth_core::consent::Pin;
 use toolbooth_core::difference::{DefinitionDifference, differences};
 use toolbooth_core::fault::{Blame, Problem};
+use toolbooth_core::hex::encode as hex;
 use toolbooth_core::json::ObjectWriter;
-use toolbooth_core::trace::hex;
 
 /// A tool compared with its pinned definition.
 #[derive(Debug)]

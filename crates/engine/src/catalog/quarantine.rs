@@ -7,9 +7,9 @@ use toolbooth_core::caller::{Admin, Caller};
 use toolbooth_core::catalog::Quarantined;
 use toolbooth_core::consent::Release;
 use toolbooth_core::fault::{Blame, Problem};
+use toolbooth_core::hex::encode as hex;
 use toolbooth_core::json::ObjectWriter;
 use toolbooth_core::names::ServerName;
-use toolbooth_core::trace::hex;
 use toolbooth_store::StoreError;
 
 impl LiveCatalog {

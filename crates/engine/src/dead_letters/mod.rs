@@ -1,7 +1,7 @@
 //! Dead letters: accepted calls that failed. They are stored before the caller gets the error, and can be replayed as
 //! their original caller.
 //!
-//! A failed dispatch returns `Undelivered`: the problem, the attempts, and whether a server may have received the
+//! A failed dispatch returns `DispatchFailure`: the problem, the attempts, and whether a server may have received the
 //! call. `CallRecord::close` stores the letter and adds its id to the caller's hint. The rules (which failures are
 //! stored, who may replay them, and when) are in `core/dead_letter`. Calls that are safe to repeat are replayed
 //! automatically; after a restart, interrupted replays are released.

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use toolbooth_core::catalog::{CatalogItem, ServerCatalog, Tool};
 use toolbooth_core::event::{Event, EventKind};
 use toolbooth_core::held::{HeldCall, HeldKind, HeldState};
+use toolbooth_core::hex::encode as hex;
 use toolbooth_core::names::ServerName;
 use toolbooth_core::plan::Plan;
-use toolbooth_core::trace::hex;
 use toolbooth_upstream::ServerState;
 
 /// The maximum number of changed tools of one server that get their own event.

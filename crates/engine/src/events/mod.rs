@@ -3,6 +3,7 @@
 //! The ring is the only queue. A follower has a position in it and reads at its own pace; one that is overtaken gets
 //! a gap instead of the lost events. Emitting never waits, and costs a short lock if there are no followers.
 
+mod elsewhere;
 mod emit;
 mod follower;
 mod progress;
@@ -114,6 +115,14 @@ impl EventRing {
             return;
         }
         event.at_ms = self.clock.now_ms();
+        self.add(event);
+    }
+
+    /// Adds an event that has its time.
+    fn add(&self, event: Event) {
+        if !self.is_on() {
+            return;
+        }
         let mut ring = self.ring();
         let oldest = match ring.kept.len() >= self.capacity {
             true => {
@@ -173,6 +182,11 @@ impl EventRing {
         }
         found.reverse();
         found
+    }
+
+    /// The id of the newest event.
+    fn newest_id(&self) -> EventId {
+        EventId { run: self.run, number: self.ring().newest() }
     }
 
     /// Up to one batch of the last events with a number above `after` and up to `until`.

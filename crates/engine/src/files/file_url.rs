@@ -76,7 +76,7 @@ pub(super) async fn keys(configured: Option<Vec<u8>>, store: &dyn Store) -> Resu
     };
     // The key id is derived from the key, so that replicas with the same key agree on it.
     let digest = Sha256::new_with_prefix("toolbooth file key id\0").chain_update(&secret).finalize();
-    let id: String = digest[..4].iter().map(|byte| format!("{byte:02x}")).collect();
+    let id = toolbooth_core::hex::encode(&digest[..4]);
     let key = TokenKey::new(id, secret).map_err(|error| weak_key(&error))?;
     Ok(TokenKeys::new(key, Vec::new()))
 }

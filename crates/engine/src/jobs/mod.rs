@@ -6,12 +6,15 @@
 //! repeated, a step in progress is repeated if its tool is safe, and otherwise the run is held for a person. All
 //! changes compare the time of the last change, so that a process that lost its lease cannot write any more.
 //!
+//! Runs of skills whose steps wait for a person are stored and continued in the same way (`skill_runs`).
+//!
 //! A job runs as its owner: the user who created or scheduled it, as the gateway identified them. Their current rights
 //! are looked up before each step.
 
 mod definitions;
 mod escalate;
 mod external;
+mod job_heads;
 mod parts;
 mod readiness;
 mod requests;
@@ -20,8 +23,11 @@ mod run_requests;
 mod run_slots;
 mod runner;
 mod schedule;
+mod skill_runs;
+mod task_heads;
 mod tasks;
 mod work_end;
+mod work_list;
 mod worker;
 
 pub use definitions::{JobSource, KnownJob, KnownTask, WorkManifests};
@@ -29,7 +35,9 @@ pub use external::ExternalAccess;
 pub use readiness::JobReadiness;
 pub use requests::{JobQuery, ScheduleSwitch};
 pub use run_requests::{InterruptedStep, RunPage};
+pub use task_heads::TaskFinder;
 pub use tasks::TaskQuery;
+pub use work_list::WorkList;
 
 use crate::catalog::LiveCatalog;
 use crate::events::EventRing;
@@ -53,7 +61,7 @@ use toolbooth_core::job::{DefinitionFault, JobFault, JobRecord, RunRecord, WorkO
 use toolbooth_store::{MAX_WORK_PAGE, Store, WorkFilter, WorkKind, WorkRow};
 use uuid::Uuid;
 
-/// The maximum size of a definition in a request, in KiB of JSON. Lists read all definitions of a user into memory.
+/// The maximum size of a definition in a request, in KiB of JSON.
 const MAX_DEFINITION_KIB: usize = 256;
 /// The maximum number of pages of rows that one request reads.
 const MAX_PAGES: usize = 20;
@@ -170,11 +178,22 @@ impl Jobs {
 
     /// Emits an event about a run.
     fn emit_run(&self, kind: EventKind, run: &RunRecord, with: impl FnOnce(Event) -> Event) {
-        let event = Event::new(kind)
-            .user(run.owner.user.as_str())
-            .with("job", run.name.as_str())
-            .with("run", run.id.to_string().as_str());
+        let event = match run.is_of_skill() {
+            true => Event::new(skill_event(kind)).call(run.id).with("skill", run.name.as_str()),
+            false => Event::new(kind).with("job", run.name.as_str()),
+        };
+        let event = event.user(run.owner.user.as_str()).with("run", run.id.to_string().as_str());
         self.events.emit(with(event));
+    }
+}
+
+/// The event of a skill's run that corresponds to that of a job's run.
+fn skill_event(kind: EventKind) -> EventKind {
+    match kind {
+        EventKind::JobSucceeded => EventKind::SkillSucceeded,
+        EventKind::JobHeld => EventKind::SkillHeld,
+        EventKind::JobFailed | EventKind::JobCancelled => EventKind::SkillFailed,
+        other => other,
     }
 }
 

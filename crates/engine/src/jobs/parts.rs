@@ -8,8 +8,8 @@ use toolbooth_core::fault::Problem;
 use toolbooth_core::job::{GraphNode, JobDefinition, JobFault, RunPart, in_order};
 use toolbooth_core::skill::StepPlan;
 
-/// The id of the part that is the job's own plan.
-const OWN_PLAN: &str = "plan";
+/// The id of the part that is the job's own plan, or that of a skill.
+pub(super) const OWN_PLAN: &str = "plan";
 
 impl Jobs {
     /// The parts of a run. A task that is missing is the error, before anything runs.
@@ -20,15 +20,21 @@ impl Jobs {
         caller: &Caller,
     ) -> Result<Vec<RunPart>, Problem> {
         if let Some(plan) = &definition.plan {
-            return Ok(vec![part(OWN_PLAN.to_owned(), Vec::new(), Some(plan.clone()), arguments.clone())]);
+            return Ok(vec![RunPart::new(
+                OWN_PLAN.to_owned(),
+                Vec::new(),
+                Some(plan.clone()),
+                arguments.clone(),
+            )]);
         }
+        let mut tasks = self.task_finder(caller);
         let order = in_order(&definition.task_graph).unwrap_or_default();
         let mut parts: Vec<RunPart> = Vec::new();
         // The last part of each task, which later tasks wait for.
         let mut ends: BTreeMap<&str, String> = BTreeMap::new();
         let mut reasons = Vec::new();
         for node in order {
-            let Some(task) = self.task_definition(caller, &node.task).await? else {
+            let Some(task) = tasks.definition(&node.task).await? else {
                 reasons.push(format!("there is no task `{}`", node.task));
                 continue;
             };
@@ -58,13 +64,13 @@ impl Jobs {
             }
             let mut before = after;
             if plans.is_empty() {
-                parts.push(part(node.task.clone(), before, None, arguments));
+                parts.push(RunPart::new(node.task.clone(), before, None, arguments));
                 ends.insert(&node.task, node.task.clone());
                 continue;
             }
             for (id, plan) in plans {
                 ends.insert(&node.task, id.clone());
-                parts.push(part(id.clone(), before, Some(plan), arguments.clone()));
+                parts.push(RunPart::new(id.clone(), before, Some(plan), arguments.clone()));
                 before = vec![id];
             }
         }
@@ -86,10 +92,6 @@ impl Jobs {
         }
         faults
     }
-}
-
-fn part(id: String, after: Vec<String>, plan: Option<Value>, arguments: Map<String, Value>) -> RunPart {
-    RunPart { id, after, plan, task: None, arguments, outcome: None, steps: BTreeMap::new() }
 }
 
 /// The arguments of the run, over which those of the task take precedence.

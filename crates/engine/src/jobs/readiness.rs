@@ -1,6 +1,6 @@
 //! What a job needs, and whether it is there now.
 
-use super::{Jobs, KnownJob};
+use super::{Jobs, KnownJob, TaskFinder};
 use std::collections::BTreeSet;
 use toolbooth_core::caller::Caller;
 use toolbooth_core::catalog::Lookup;
@@ -24,7 +24,12 @@ pub struct JobReadiness {
 
 impl Jobs {
     /// Checks for a caller what a job needs. A tool that the caller may not use looks missing.
-    pub async fn readiness(&self, caller: &Caller, job: &KnownJob) -> Result<JobReadiness, Problem> {
+    pub async fn readiness(
+        &self,
+        caller: &Caller,
+        job: &KnownJob,
+        tasks: &mut TaskFinder<'_>,
+    ) -> Result<JobReadiness, Problem> {
         let definition = &job.definition;
         let mut tools: BTreeSet<String> = definition.required_tools.iter().cloned().collect();
         let mut skills: BTreeSet<String> = definition.required_skills.iter().cloned().collect();
@@ -33,11 +38,10 @@ impl Jobs {
             tools.extend(plan.tools().map(str::to_owned));
         }
         for node in &definition.task_graph {
-            match self.task_definition(caller, &node.task).await? {
-                Some(task) => {
-                    let TaskDefinition { required_skills, required_tools, .. } = task;
-                    skills.extend(required_skills);
-                    tools.extend(required_tools);
+            match tasks.definition(&node.task).await? {
+                Some(TaskDefinition { required_skills, required_tools, .. }) => {
+                    skills.extend(required_skills.iter().cloned());
+                    tools.extend(required_tools.iter().cloned());
                 }
                 None => found.reasons.push(format!("there is no task `{}`", node.task)),
             }

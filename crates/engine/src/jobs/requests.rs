@@ -1,12 +1,14 @@
 //! Requests about jobs: listing, creating, changing and scheduling them.
 
+use super::job_heads::JobHead;
 use super::rows::{WorkRecord, added, replaced};
 use super::schedule::new_run;
+use super::work_list::{WorkList, has_persona, size_of_json};
 use super::{JobSource, Jobs, KnownJob, MAX_TRIES, busy, check_size, fault};
 use crate::audit::Act;
 use crate::roster::Rights;
 use serde_json::{Map, Value};
-use std::collections::VecDeque;
+use std::collections::HashSet;
 use std::sync::Arc;
 use toolbooth_core::audit::{AuditEntry, AuditKind};
 use toolbooth_core::caller::{Admin, Caller};
@@ -16,7 +18,12 @@ use toolbooth_core::job::{
     ANY_PERSONA, DefinitionSource, JobDefinition, JobFault, JobRecord, JobRunState, JobState, RunRecord,
     RunTrigger, WorkOwner, extended, user_key,
 };
-use toolbooth_store::{WorkChange, WorkContest};
+use toolbooth_core::persona::is_same_name;
+use toolbooth_core::registry::SharedTools;
+use toolbooth_store::{WorkChange, WorkContest, WorkKind};
+
+/// The actor of acts that a signed request of another system causes.
+const EXTERNAL: &str = "(external request)";
 
 /// Filters for a list of jobs; all given fields must match.
 #[derive(Debug, Clone, Default)]
@@ -25,7 +32,9 @@ pub struct JobQuery {
     pub states: Vec<JobState>,
     /// Jobs of this user.
     pub owner: Option<String>,
-    /// Jobs after this key, for the next page.
+    /// Whether jobs that do not belong to a persona are listed.
+    pub shared: SharedTools,
+    /// Jobs after this place, for the next page.
     pub after: Option<String>,
     /// The page size.
     pub limit: usize,
@@ -41,32 +50,39 @@ pub enum ScheduleSwitch {
 }
 
 impl Jobs {
-    /// The jobs that any of these callers may see, sorted by name. They are one user with different personas.
-    pub async fn list(&self, callers: &[Arc<Caller>], query: &JobQuery) -> Result<Vec<KnownJob>, Problem> {
-        let mut jobs: Vec<KnownJob> = Vec::new();
+    /// A page of the jobs that any of these callers may see, sorted by name. They are one user with different personas.
+    pub async fn list(
+        &self,
+        callers: &[Arc<Caller>],
+        query: &JobQuery,
+    ) -> Result<WorkList<KnownJob>, Problem> {
+        let manifests = self.manifests.load_full();
+        let mut heads: Vec<JobHead> = Vec::new();
+        let mut keys: HashSet<String> = HashSet::new();
         for caller in callers {
-            for job in self.visible_jobs(caller).await? {
-                if !jobs.iter().any(|known| known.key == job.key) {
-                    jobs.push(job);
-                }
+            let seen = self.job_heads(caller, &manifests).await?;
+            heads.extend(seen.into_iter().filter(|head| keys.insert(head.key.clone())));
+        }
+        heads.retain(|head| {
+            (query.states.is_empty() || query.states.contains(&head.state))
+                && query.owner.as_deref().is_none_or(|wanted| head.owner.as_deref() == Some(wanted))
+                && (query.shared == SharedTools::Included || head.persona.is_some())
+                && query.after.as_ref().is_none_or(|after| head.page_key() > *after)
+        });
+        heads.sort_by_cached_key(JobHead::page_key);
+        let mut list = WorkList::new(query.limit);
+        for head in &heads {
+            if list.is_full() {
+                return Ok(list);
+            }
+            list.pass(head.page_key());
+            let job = self.known_job(&manifests, head).await?;
+            if let Some(job) = job.filter(|job| is_of_personas(job, callers)) {
+                list.add(size_of_json(&job.definition), job);
             }
         }
-        jobs.retain(|job| {
-            let owner = job.record.as_ref().map(|record| record.owner.user.as_str());
-            (query.states.is_empty() || query.states.contains(&job.state()))
-                && query.owner.as_deref().is_none_or(|wanted| owner == Some(wanted))
-        });
-        jobs.sort_by_key(page_key);
-        if let Some(after) = &query.after {
-            jobs.retain(|job| page_key(job) > *after);
-        }
-        jobs.truncate(query.limit);
-        Ok(jobs)
-    }
-
-    /// The value of `JobQuery::after` for the page after this job.
-    pub fn page_after(job: &KnownJob) -> String {
-        page_key(job)
+        list.next = None;
+        Ok(list)
     }
 
     /// A job that the caller may see.
@@ -83,19 +99,8 @@ impl Jobs {
         }
         let now = self.clock.now_ms();
         let job = JobRecord {
-            key: user_key(&caller.user, &name),
-            name: name.clone(),
             definition: Some(definition.clone()),
-            owner: WorkOwner::of(caller),
-            state: JobState::Draft,
-            paused: false,
-            is_trial: false,
-            next_run_ms: None,
-            active_run: None,
-            last_run: None,
-            samples: VecDeque::new(),
-            created_ms: now,
-            updated_ms: now,
+            ..JobRecord::new(user_key(&caller.user, &name), name.clone(), WorkOwner::of(caller), now)
         };
         let audit = self.audit_of(caller, &job, "created");
         let contest = self.store.change_work(vec![added(&job)?], Some(audit)).await;
@@ -154,6 +159,25 @@ impl Jobs {
                 expected_ms,
                 updated_ms: row.map_or(0, |row| row.updated_ms),
             })),
+        }
+    }
+
+    /// Deletes a job that a request created, and its runs.
+    pub async fn delete(&self, caller: &Caller, name: &str) -> Result<KnownJob, Problem> {
+        let known = self.visible_job(caller, name).await?;
+        let (JobSource::Request, Some(job)) = (&known.source, &known.record) else {
+            return Err(fault(&JobFault::InManifest { name: known.definition.name }));
+        };
+        self.check_owner(caller, job)?;
+        if job.active_run.is_some() {
+            return Err(fault(&JobFault::Running { name: job.name.clone() }));
+        }
+        let audit = self.audit_of(caller, job, "deleted");
+        let change =
+            WorkChange::Remove { kind: WorkKind::Job, id: job.key.clone(), expected_ms: job.updated_ms };
+        match self.store.change_work(vec![change], Some(audit)).await.map_err(|error| Problem::of(&error))? {
+            WorkContest::Won => Ok(known),
+            WorkContest::Lost(_) => Err(busy(name)),
         }
     }
 
@@ -266,10 +290,8 @@ impl Jobs {
         for _ in 0..MAX_TRIES {
             let Some(run) = self.run_record(id).await?.filter(|run| !run.state.is_final()) else { break };
             // A person's decision is not escalated.
-            if self.end_run(&run, state, None, None).await? == WorkContest::Won {
+            if self.end_run(&run, state, None, None, &caller.user).await? == WorkContest::Won {
                 self.abort_run(id);
-                let audit = self.audit_of(caller, job, state.as_str());
-                self.store.audit_now(vec![audit]).await.map_err(|error| Problem::of(&error))?;
                 return Ok(());
             }
         }
@@ -336,7 +358,8 @@ impl Jobs {
         job.state = JobState::Running;
         (job.active_run, job.last_run) = (Some(run.id), Some(run.id));
         job.touch(now);
-        let audit = self.audit_of(caller, &job, "started");
+        let by = run.started_by.as_deref().unwrap_or(EXTERNAL);
+        let audit = self.audit_run(by, &run, "started");
         let changes = vec![added_or_replaced(earlier.as_ref(), &job)?, added(&run)?];
         match self.store.change_work(changes, Some(audit)).await.map_err(|error| Problem::of(&error))? {
             WorkContest::Won => {}
@@ -371,21 +394,7 @@ impl Jobs {
         let rights = self.owner_rights(&owner, &known.definition.name).await?;
         owner.persona = rights.persona_name().map(str::to_owned);
         let now = self.clock.now_ms();
-        let job = JobRecord {
-            key: known.key.clone(),
-            name: known.definition.name.clone(),
-            definition: None,
-            owner,
-            state: JobState::Draft,
-            paused: false,
-            is_trial: false,
-            next_run_ms: None,
-            active_run: None,
-            last_run: None,
-            samples: VecDeque::new(),
-            created_ms: now,
-            updated_ms: now,
-        };
+        let job = JobRecord::new(known.key.clone(), known.definition.name.clone(), owner, now);
         Ok((None, job))
     }
 
@@ -439,10 +448,28 @@ impl Jobs {
         let act = Act { user: Some(&job.owner.user), ..Act::new(AuditKind::Job, &caller.user, outcome) };
         act.with(&[("job", job.name.as_str())]).entry(self.clock.wall_ms())
     }
+
+    /// The audit row of an act about a run, by a person or by the gateway.
+    pub(super) fn audit_run(&self, by: &str, run: &RunRecord, outcome: &str) -> AuditEntry {
+        let act = Act { user: Some(&run.owner.user), ..Act::new(AuditKind::Job, by, outcome) };
+        let noun = if run.is_of_skill() { "skill" } else { "job" };
+        let id = run.id.to_string();
+        let mut details = vec![(noun, run.name.as_str()), ("run", id.as_str())];
+        let due = run.due_ms.map(|due| due.to_string());
+        details.extend(due.as_deref().map(|due| ("due_ms", due)));
+        details.extend(run.error.as_ref().map(|error| ("error", error.code.as_str())));
+        act.with(&details).entry(self.clock.wall_ms())
+    }
 }
 
-fn page_key(job: &KnownJob) -> String {
-    format!("{}\n{}", job.definition.name, job.key)
+/// Whether a job that a request created is for a persona of any of these callers: its list has it, or its owner. Those of
+/// manifests were checked before.
+fn is_of_personas(job: &KnownJob, callers: &[Arc<Caller>]) -> bool {
+    let Some(record) = job.record.as_ref().filter(|_| job.source == JobSource::Request) else { return true };
+    let of_owner = record.owner.persona.as_deref();
+    has_persona(callers, |name| {
+        job.definition.is_for_persona(Some(name)) || of_owner.is_some_and(|own| is_same_name(own, name))
+    })
 }
 
 /// The next time of a definition after this one.

@@ -1,14 +1,17 @@
 //! Requests about the runs of jobs: their history, and decisions about them.
 
 use super::rows::{WorkRecord, record, replaced};
+use super::work_list::WorkList;
 use super::{Jobs, MAX_TRIES, busy, fault};
 use std::sync::Arc;
 use toolbooth_core::caller::Caller;
 use toolbooth_core::event::EventKind;
 use toolbooth_core::fault::Problem;
-use toolbooth_core::job::{JobFault, JobRunState, PartOutcome, RunRecord};
+use toolbooth_core::job::{
+    EscalationActs, EscalationTrigger, JobFault, JobRecord, JobRunState, JobState, PartOutcome, RunRecord,
+};
 use toolbooth_core::skill::StepRecord;
-use toolbooth_store::{WorkContest, WorkFilter, WorkKind};
+use toolbooth_store::{RowBodies, WorkContest, WorkFilter, WorkKind};
 use uuid::Uuid;
 
 /// A page of runs, newest first.
@@ -31,19 +34,48 @@ pub enum InterruptedStep {
 
 impl Jobs {
     /// The runs of a job, newest first.
-    pub async fn runs(&self, caller: &Caller, name: &str, page: RunPage) -> Result<Vec<RunRecord>, Problem> {
+    pub async fn runs(
+        &self,
+        caller: &Caller,
+        name: &str,
+        page: RunPage,
+    ) -> Result<WorkList<RunRecord>, Problem> {
         let known = self.visible_job(caller, name).await?;
-        let Some(job) = &known.record else { return Ok(Vec::new()) };
+        let Some(job) = &known.record else { return Ok(WorkList::new(0)) };
         // Runs contain arguments and results of their owner.
         self.check_owner(caller, job)?;
+        self.run_list(WorkFilter { parent: Some(known.key), ..WorkFilter::of(WorkKind::Run) }, page).await
+    }
+
+    /// A page of runs. Each record is read on its own, because runs contain the results of their steps.
+    pub(super) async fn run_list(
+        &self,
+        filter: WorkFilter,
+        page: RunPage,
+    ) -> Result<WorkList<RunRecord>, Problem> {
         let filter = WorkFilter {
-            parent: Some(known.key),
             before: page.before,
-            limit: Some(page.limit),
-            ..WorkFilter::of(WorkKind::Run)
+            // One more than the page, which shows whether there is another page.
+            limit: Some(page.limit.saturating_add(1)),
+            bodies: RowBodies::LeftOut,
+            ..filter
         };
-        let rows = self.store.work_rows(filter).await.map_err(|error| Problem::of(&error))?;
-        Ok(rows.iter().filter_map(|row| record(row).ok()).collect())
+        let heads = self.store.work_rows(filter).await.map_err(|error| Problem::of(&error))?;
+        let mut list = WorkList::new(page.limit as usize);
+        for head in heads {
+            if list.is_full() {
+                return Ok(list);
+            }
+            let row = self.store.work(WorkKind::Run, &head.id).await.map_err(|error| Problem::of(&error))?;
+            list.pass(head.id);
+            if let Some(row) = row
+                && let Ok(run) = record(&row)
+            {
+                list.add(row.body.len(), run);
+            }
+        }
+        list.next = None;
+        Ok(list)
     }
 
     /// A run of a job.
@@ -85,7 +117,7 @@ impl Jobs {
                 InterruptedStep::Repeat => "repeated",
                 InterruptedStep::Skip => "skipped",
             };
-            let audit = self.audit_of(caller, &job, outcome);
+            let audit = self.audit_run(&caller.user, &next, outcome);
             let changes = vec![replaced(&run, &next)?];
             let contest = self.store.change_work(changes, Some(audit)).await;
             if contest.map_err(|error| Problem::of(&error))? == WorkContest::Won {
@@ -97,7 +129,8 @@ impl Jobs {
         Err(busy(name))
     }
 
-    /// Records whether a run meets a criterion, by its number from 0.
+    /// Records a person's answer whether a run meets a criterion, by its number from 0. A run that has ended succeeds or
+    /// fails by its criteria.
     pub async fn confirm(
         &self,
         caller: &Caller,
@@ -107,9 +140,6 @@ impl Jobs {
     ) -> Result<RunRecord, Problem> {
         for _ in 0..MAX_TRIES {
             let run = self.show_run(caller, name, id).await?;
-            if let Some(job) = self.job_record(&run.job).await? {
-                self.check_owner(caller, &job)?;
-            }
             let now = self.clock.now_ms();
             let mut next = run.clone();
             let Some(criterion) = next.criteria.get_mut(place) else {
@@ -117,9 +147,28 @@ impl Jobs {
             };
             (criterion.met, criterion.at_ms) = (Some(met), Some(now));
             criterion.by = Some(caller.user.to_string());
+            next.apply_criteria();
+            let policy = self.definition_of_run(&run).await.map(|definition| definition.escalation_policy);
+            let mut acts = EscalationActs::default();
+            if next.state == JobRunState::Failed && !met {
+                acts = self.escalate(&mut next, &policy.unwrap_or_default(), EscalationTrigger::Criteria);
+            }
             next.touch(now);
-            let changes = vec![replaced(&run, &next)?];
-            let contest = self.store.change_work(changes, None).await;
+            let mut changes = vec![replaced(&run, &next)?];
+            if let Some(job) = self.job_record(&run.job).await?.filter(|job| job.last_run == Some(run.id)) {
+                let mut changed = JobRecord { open_criteria: next.open_criteria(), ..job.clone() };
+                changed.paused |= acts.pause;
+                changed.state = match (job.state, next.state) {
+                    (JobState::Succeeded, JobRunState::Failed) => JobState::Failed,
+                    (JobState::Failed, JobRunState::Succeeded) => JobState::Succeeded,
+                    (state, _) => state,
+                };
+                changed.touch(now);
+                changes.push(replaced(&job, &changed)?);
+            }
+            let outcome = if met { "criterion met" } else { "criterion not met" };
+            let audit = self.audit_run(&caller.user, &next, outcome);
+            let contest = self.store.change_work(changes, Some(audit)).await;
             if contest.map_err(|error| Problem::of(&error))? == WorkContest::Won {
                 return Ok(next);
             }

@@ -23,6 +23,8 @@ use toolbooth_core::skill::StepError;
 use toolbooth_store::{WorkContest, WorkKind};
 use uuid::Uuid;
 
+/// The actor of ends that no person decided.
+const GATEWAY: &str = "(gateway)";
 /// When a run without a free slot is looked at again.
 const PUT_OFF_MS: i64 = 1_000;
 
@@ -141,12 +143,17 @@ impl Jobs {
             WorkEnd::Waits(until_ms) => {
                 self.release_waiting(run, JobRunState::Waiting, Some(*until_ms), definition).await
             }
+            // No person can decide about the steps of a skill, whose caller can run it again.
+            WorkEnd::Held(error) if run.is_of_skill() => {
+                let error = StepError { hint: None, ..error.clone() };
+                self.end_run(&run, JobRunState::Failed, Some(error), definition, GATEWAY).await
+            }
             WorkEnd::Held(error) => {
                 let run = RunRecord { error: Some(error.clone()), ..run };
                 self.release_waiting(run, JobRunState::Held, None, definition).await
             }
             WorkEnd::Failed(error) => {
-                self.end_run(&run, JobRunState::Failed, Some(error.clone()), definition).await
+                self.end_run(&run, JobRunState::Failed, Some(error.clone()), definition, GATEWAY).await
             }
             WorkEnd::Ended => {
                 let failed = run.parts.iter().any(|part| part.outcome != Some(PartOutcome::Succeeded));
@@ -154,7 +161,7 @@ impl Jobs {
                     true => (JobRunState::Failed, first_error(&run)),
                     false => (JobRunState::Succeeded, None),
                 };
-                self.end_run(&run, state, error, definition).await
+                self.end_run(&run, state, error, definition, GATEWAY).await
             }
         }
     }
@@ -203,13 +210,15 @@ impl Jobs {
         self.store.change_work(changes, None).await.map_err(|error| Problem::of(&error))
     }
 
-    /// Ends a run, and changes its job in the same transaction. `Lost` if the run was changed meanwhile.
+    /// Ends a run, and changes its job in the same transaction; `by` is the actor in the audit. `Lost` if the run was
+    /// changed meanwhile.
     pub(super) async fn end_run(
         self: &Arc<Self>,
         run: &RunRecord,
         state: JobRunState,
         error: Option<StepError>,
         definition: Option<JobDefinition>,
+        by: &str,
     ) -> Result<WorkContest, Problem> {
         let now = self.clock.now_ms();
         let mut ended = RunRecord { state, error, ..run.clone() };
@@ -247,7 +256,8 @@ impl Jobs {
                 changed.touch(now);
                 changes.push(replaced(job, &changed)?);
             }
-            match self.store.change_work(changes, None).await.map_err(|error| Problem::of(&error))? {
+            let audit = self.audit_run(by, &ended, ended.state.as_str());
+            match self.store.change_work(changes, Some(audit)).await.map_err(|error| Problem::of(&error))? {
                 WorkContest::Won => {
                     self.announce_end(&ended);
                     return Ok(WorkContest::Won);
@@ -327,6 +337,7 @@ fn after_run(job: &JobRecord, run: &RunRecord) -> JobRecord {
     changed.active_run = None;
     changed.is_trial = false;
     changed.last_run = Some(run.id);
+    changed.open_criteria = run.open_criteria();
     changed.state = match run.state {
         _ if job.next_run_ms.is_some() && job.state == JobState::Running => JobState::Scheduled,
         // It can still be scheduled.
@@ -347,23 +358,19 @@ fn after_run(job: &JobRecord, run: &RunRecord) -> JobRecord {
     changed
 }
 
-/// Checks the criteria that the gateway can check. The error names the first one that is not met.
+/// Checks the criteria that the gateway can check. The error names the first one that is not met; a person may have
+/// said so while the run was not over.
 fn judge_criteria(run: &mut RunRecord, definition: &JobDefinition, now_ms: i64) -> Option<StepError> {
-    let mut unmet = None;
     for (place, criterion) in definition.acceptance_criteria.iter().enumerate() {
         let Some(met) = criterion.is_met(run) else { continue };
-        if let Some(record) = run.criteria.get_mut(place) {
+        // A run that started before the definition changed has other criteria.
+        if let Some(record) =
+            run.criteria.get_mut(place).filter(|record| record.criterion == criterion.sentence())
+        {
             (record.met, record.at_ms) = (Some(met), Some(now_ms));
         }
-        if !met && unmet.is_none() {
-            unmet = Some(StepError {
-                code: "job.criterion-not-met".into(),
-                message: format!("an acceptance criterion is not met: {}", criterion.sentence()),
-                hint: None,
-            });
-        }
     }
-    unmet
+    run.unmet_criterion()
 }
 
 fn first_error(run: &RunRecord) -> Option<StepError> {

@@ -13,6 +13,8 @@ use toolbooth_core::skill::StepError;
 use toolbooth_store::{WorkContest, WorkFilter, WorkKind, WorkRow};
 use uuid::Uuid;
 
+/// The actor of runs that were due.
+const SCHEDULE: &str = "(schedule)";
 /// The most rows that one look handles.
 const MAX_DUE: u32 = 64;
 /// How long after a look another one follows if other processes share the store and may have added work.
@@ -40,7 +42,7 @@ impl Jobs {
             let handled = match row.kind {
                 WorkKind::Job => self.job_is_due(&row).await,
                 WorkKind::Run => self.run_is_due(&row).await,
-                WorkKind::Task => Ok(()),
+                WorkKind::Task | WorkKind::CallTask => Ok(()),
             };
             if let Err(problem) = handled {
                 tracing::error!(name = %row.name, "work that is due could not be started: {}", problem.message);
@@ -131,7 +133,12 @@ impl Jobs {
             skipped = Some(lost);
         }
         changes.push(replaced(&job, &changed)?);
-        let won = self.store.change_work(changes, None).await.map_err(|error| Problem::of(&error))?;
+        let audit = match (&run, &skipped) {
+            (Some(run), _) => Some(self.audit_run(SCHEDULE, run, "started")),
+            (None, Some(lost)) => Some(self.audit_run(SCHEDULE, lost, "missed")),
+            (None, None) => None,
+        };
+        let won = self.store.change_work(changes, audit).await.map_err(|error| Problem::of(&error))?;
         if won != WorkContest::Won {
             // Another process was first.
             return Ok(());
@@ -216,28 +223,15 @@ pub(super) fn new_run(
     trigger: RunTrigger,
     now_ms: i64,
 ) -> RunRecord {
-    RunRecord {
-        id: Uuid::now_v7(),
-        job: job.key.clone(),
-        name: job.name.clone(),
-        owner: job.owner.clone(),
-        state: JobRunState::Pending,
+    let mut run = RunRecord::new(
+        Uuid::now_v7(),
+        (job.key.clone(), job.name.clone()),
+        job.owner.clone(),
         trigger,
-        started_by: None,
-        due_ms: None,
-        arguments: serde_json::Map::new(),
-        parts: Vec::new(),
-        criteria: definition.acceptance_criteria.iter().map(|criterion| criterion.unknown()).collect(),
-        error: None,
-        escalations: Vec::new(),
-        worker: None,
-        lease_until_ms: Some(now_ms),
-        attempts: 0,
-        created_ms: now_ms,
-        started_ms: None,
-        ended_ms: None,
-        updated_ms: now_ms,
-    }
+        now_ms,
+    );
+    run.criteria = definition.acceptance_criteria.iter().map(|criterion| criterion.unknown()).collect();
+    run
 }
 
 /// The record of times at which a job did not run.
@@ -246,26 +240,13 @@ fn missed_run(job: &JobRecord, due_ms: i64, missed: u32, reason: &str, now_ms: i
         1 => format!("one time was missed: {reason}"),
         _ => format!("{missed} times were missed: {reason}"),
     };
+    let names = (job.key.clone(), job.name.clone());
     RunRecord {
-        id: Uuid::now_v7(),
-        job: job.key.clone(),
-        name: job.name.clone(),
-        owner: job.owner.clone(),
         state: JobRunState::Missed,
-        trigger: RunTrigger::Schedule,
-        started_by: None,
         due_ms: Some(due_ms),
-        arguments: serde_json::Map::new(),
-        parts: Vec::new(),
-        criteria: Vec::new(),
         error: Some(StepError { code: "job.missed".into(), message, hint: None }),
-        escalations: Vec::new(),
-        worker: None,
         lease_until_ms: None,
-        attempts: 0,
-        created_ms: now_ms,
-        started_ms: None,
         ended_ms: Some(now_ms),
-        updated_ms: now_ms,
+        ..RunRecord::new(Uuid::now_v7(), names, job.owner.clone(), RunTrigger::Schedule, now_ms)
     }
 }

@@ -1,9 +1,12 @@
 //! Requests about tasks.
 
-use super::rows::{WorkRecord, added, replaced};
+use super::rows::{WorkRecord, added, record, replaced};
+use super::task_heads::{TaskHead, known_of_request};
+use super::work_list::{WorkList, has_persona, size_of_json};
 use super::{Jobs, KnownTask, MAX_TRIES, busy, check_size, fault};
 use crate::audit::Act;
 use serde_json::{Map, Value};
+use std::collections::HashSet;
 use std::sync::Arc;
 use toolbooth_core::audit::{AuditEntry, AuditKind};
 use toolbooth_core::caller::{Admin, Caller};
@@ -12,7 +15,10 @@ use toolbooth_core::fault::Problem;
 use toolbooth_core::job::{
     DefinitionSource, JobFault, TaskDefinition, TaskRecord, TaskStatus, WorkOwner, extended,
 };
-use toolbooth_store::WorkContest;
+use toolbooth_core::permission::{Permission, on_owned_work};
+use toolbooth_core::persona::is_same_name;
+use toolbooth_core::registry::SharedTools;
+use toolbooth_store::{WorkChange, WorkContest, WorkKind};
 use uuid::Uuid;
 
 /// Filters for a list of tasks; all given fields must match.
@@ -28,7 +34,9 @@ pub struct TaskQuery {
     pub priority: Option<String>,
     /// Tasks whose name, summary or description contains these words, without case.
     pub text: Option<String>,
-    /// Tasks after the one with this id, for the next page.
+    /// Whether tasks that do not belong to a persona are listed.
+    pub shared: SharedTools,
+    /// Tasks after this place, for the next page.
     pub after: Option<String>,
     /// The page size.
     pub limit: usize,
@@ -40,14 +48,9 @@ impl KnownTask {
         self.record.as_ref().map_or(TaskStatus::Draft, |record| record.state)
     }
 
-    /// Whether it has a record that belongs to this user.
-    fn is_of(&self, user: &str) -> bool {
-        self.record.as_ref().is_some_and(|record| record.owner.user == user)
-    }
-
+    /// Whether it fits the filters that the columns of its row do not tell.
     fn fits(&self, query: &TaskQuery) -> bool {
         let definition = &self.definition;
-        let owner = self.record.as_ref().map(|record| record.owner.user.as_str());
         let same = |wanted: &Option<String>, found: Option<&str>| {
             wanted
                 .as_deref()
@@ -62,8 +65,7 @@ impl KnownTask {
             let all = all.join("\n").to_lowercase();
             text.to_lowercase().split_whitespace().all(|word| all.contains(word))
         };
-        (query.states.is_empty() || query.states.contains(&self.state()))
-            && query.owner.as_deref().is_none_or(|wanted| owner == Some(wanted))
+        (query.shared == SharedTools::Included || self.persona.is_some())
             && same(&query.priority, definition.priority.as_deref())
             && query
                 .tag
@@ -74,49 +76,64 @@ impl KnownTask {
 }
 
 impl Jobs {
-    /// The tasks that any of these callers may see. They are one user with different personas.
+    /// A page of the tasks that any of these callers may see, sorted by name. They are one user with different personas.
     pub async fn list_tasks(
         &self,
         callers: &[Arc<Caller>],
         query: &TaskQuery,
-    ) -> Result<Vec<KnownTask>, Problem> {
-        let mut tasks: Vec<KnownTask> = Vec::new();
+    ) -> Result<WorkList<KnownTask>, Problem> {
+        let manifests = self.manifests.load_full();
+        let mut heads: Vec<TaskHead> = Vec::new();
+        let mut keys: HashSet<String> = HashSet::new();
         for caller in callers {
-            for task in self.visible_tasks(caller).await? {
-                if !tasks.iter().any(|known| known.id == task.id && known.manifest == task.manifest) {
-                    tasks.push(task);
-                }
+            let seen = self.task_heads(caller, &manifests, None).await?;
+            heads.extend(seen.into_iter().filter(|head| keys.insert(head.key.clone())));
+        }
+        heads.retain(|head| {
+            (query.states.is_empty() || query.states.contains(&head.state))
+                && query.owner.as_deref().is_none_or(|wanted| head.owner.as_deref() == Some(wanted))
+                && query.after.as_ref().is_none_or(|after| head.page_key() > *after)
+        });
+        heads.sort_by_cached_key(TaskHead::page_key);
+        let mut list = WorkList::new(query.limit);
+        for head in &heads {
+            if list.is_full() {
+                return Ok(list);
+            }
+            list.pass(head.page_key());
+            let task = self.known_task(&manifests, head).await?;
+            let fits = |task: &KnownTask| {
+                let own = task.persona.as_deref();
+                task.fits(query) && own.is_none_or(|own| has_persona(callers, |name| is_same_name(own, name)))
+            };
+            if let Some(task) = task.filter(fits) {
+                list.add(size_of_json(&task.definition), task);
             }
         }
-        tasks.retain(|task| task.fits(query));
-        tasks.sort_by(|one, other| (&one.definition.name, &one.id).cmp(&(&other.definition.name, &other.id)));
-        if let Some(after) = &query.after {
-            let place =
-                tasks.iter().position(|task| task.id == *after).map_or(tasks.len(), |place| place + 1);
-            tasks.drain(..place);
-        }
-        tasks.truncate(query.limit);
-        Ok(tasks)
+        list.next = None;
+        Ok(list)
     }
 
     /// A task by its id, or by its name if no id fits: the caller's own, one of a manifest, one that a run of the caller
     /// created, or (for administrators) one of another user.
     pub async fn get_task(&self, caller: &Caller, id: &str) -> Result<KnownTask, Problem> {
-        let mut tasks = self.visible_tasks(caller).await?;
-        // The id of a manifest task is its name, which other tasks may have, too.
-        let by_id = tasks.iter().position(|task| task.manifest.is_none() && task.id == id);
-        if let Some(place) = by_id {
-            return Ok(tasks.swap_remove(place));
+        if id.parse::<Uuid>().is_ok() {
+            let row = self.store.work(WorkKind::Task, id).await.map_err(|error| Problem::of(&error))?;
+            let task: Option<TaskRecord> = row.as_ref().map(record).transpose()?;
+            if let Some(task) = task.filter(|task| is_visible(caller, task)) {
+                return Ok(known_of_request(task));
+            }
         }
-        tasks.retain(|task| task.definition.name == id);
-        tasks.sort_by_key(|task| match (&task.manifest, &task.persona) {
-            (Some(_), Some(_)) => 1,
-            (Some(_), None) => 2,
-            (None, _) if !task.is_of(&caller.user) => 4,
-            (None, _) if task.record.as_ref().is_some_and(|record| record.run.is_some()) => 3,
-            (None, _) => 0,
+        let manifests = self.manifests.load_full();
+        let mut heads = self.task_heads(caller, &manifests, Some(id)).await?;
+        heads.sort_by_key(|head| match head.manifest {
+            Some(_) => head.rank(),
+            None if head.owner.as_deref() != Some(&*caller.user) => 4,
+            None if head.of_run => 3,
+            None => 0,
         });
-        tasks.into_iter().next().ok_or_else(|| unknown(id))
+        let head = heads.first().ok_or_else(|| unknown(id))?;
+        self.known_task(&manifests, head).await?.ok_or_else(|| unknown(id))
     }
 
     /// Creates a task that belongs to the caller.
@@ -167,6 +184,29 @@ impl Jobs {
         match self.store.change_work(changes, Some(audit)).await.map_err(|error| Problem::of(&error))? {
             WorkContest::Won => self.get_task(caller, &next.id.to_string()).await,
             WorkContest::Lost(_) => Err(changed(task, expected_ms)),
+        }
+    }
+
+    /// Deletes a task that a request created. A run that waits for it would never end, so it must be cancelled instead.
+    pub async fn delete_task(&self, caller: &Caller, id: &str) -> Result<KnownTask, Problem> {
+        let known = self.get_task(caller, id).await?;
+        let name = known.definition.name.clone();
+        let Some(task) = known.record.as_ref().filter(|task| task.manifest.is_none()) else {
+            return Err(fault(&JobFault::InManifest { name }));
+        };
+        check_owner(caller, task)?;
+        if let Some(run) = task.run.filter(|_| !task.state.is_final()) {
+            return Err(fault(&JobFault::TaskOfRun { name, run: run.to_string() }));
+        }
+        let audit = self.audit_task(caller, task, "deleted");
+        let change = WorkChange::Remove {
+            kind: WorkKind::Task,
+            id: task.id.to_string(),
+            expected_ms: task.updated_ms,
+        };
+        match self.store.change_work(vec![change], Some(audit)).await.map_err(|error| Problem::of(&error))? {
+            WorkContest::Won => Ok(known),
+            WorkContest::Lost(_) => Err(busy(id)),
         }
     }
 
@@ -230,24 +270,22 @@ impl Jobs {
             return Ok(());
         }
         let owner = known.record.as_ref().map_or(&*caller.user, |record| record.owner.user.as_str());
-        let mut usable = self.visible_tasks(caller).await?;
-        // An administrator sees the tasks of other users, which are not meant.
-        usable.retain(|task| task.manifest.is_some() || task.is_of(owner));
-        // A task of a manifest depends on those of manifests, another one on those of its owner.
-        usable.sort_by_key(|task| match (&task.manifest, &task.persona) {
-            (None, _) if known.manifest.is_some() => 3,
-            (None, _) => 0,
-            (Some(_), Some(_)) => 1,
-            (Some(_), None) => 2,
-        });
+        let manifests = self.manifests.load_full();
         for name in &known.definition.depends_on {
-            let found = usable.iter().find(|task| task.definition.name == *name);
-            let dependency = found.ok_or_else(|| unknown(name))?;
-            if !dependency.state().is_final() {
+            let mut usable = self.task_heads(caller, &manifests, Some(name)).await?;
+            // An administrator sees the tasks of other users, which are not meant.
+            usable.retain(|head| head.manifest.is_some() || head.owner.as_deref() == Some(owner));
+            // A task of a manifest depends on those of manifests, another one on those of its owner.
+            usable.sort_by_key(|head| match head.manifest {
+                None if known.manifest.is_some() => 3,
+                _ => head.rank(),
+            });
+            let dependency = usable.first().ok_or_else(|| unknown(name))?;
+            if !dependency.state.is_final() {
                 return Err(fault(&JobFault::DependencyOpen {
                     name: known.definition.name.clone(),
                     dependency: name.clone(),
-                    state: dependency.state(),
+                    state: dependency.state,
                 }));
             }
         }
@@ -268,8 +306,15 @@ impl Jobs {
 
     fn audit_task(&self, caller: &Caller, task: &TaskRecord, outcome: &str) -> AuditEntry {
         let act = Act { user: Some(&task.owner.user), ..Act::new(AuditKind::Job, &caller.user, outcome) };
-        act.with(&[("task", task.definition.name.as_str())]).entry(self.clock.wall_ms())
+        let (id, run) = (task.id.to_string(), task.run.map(|run| run.to_string()));
+        let mut details = vec![("task", task.definition.name.as_str()), ("id", id.as_str())];
+        details.extend(run.as_deref().map(|run| ("run", run)));
+        act.with(&details).entry(self.clock.wall_ms())
     }
+}
+
+fn is_visible(caller: &Caller, task: &TaskRecord) -> bool {
+    task.manifest.is_none() && on_owned_work(caller, &task.owner.user) == Permission::Granted
 }
 
 fn check_owner(caller: &Caller, task: &TaskRecord) -> Result<(), Problem> {

@@ -16,7 +16,9 @@ use toolbooth_core::held::{HeldCall, HeldState};
 use toolbooth_core::job::{
     EscalationTrigger, JobFault, PartOutcome, RunRecord, TaskDefinition, TaskRecord, TaskStatus,
 };
-use toolbooth_core::skill::{RunState, SkillStep, StepError, StepPlan, StepRecord, StepState, results_of};
+use toolbooth_core::skill::{
+    RunState, SkillFault, SkillStep, StepError, StepPlan, StepRecord, StepState, results_of,
+};
 use toolbooth_store::WorkContest;
 use toolbooth_upstream::CallLink;
 use uuid::Uuid;
@@ -25,6 +27,8 @@ use uuid::Uuid;
 const RENEW_EVERY: Duration = Duration::from_secs(10);
 /// How long to wait if the rights of the owner cannot be looked up now.
 const RIGHTS_WAIT_MS: i64 = 60_000;
+/// How long the run of a skill waits for the rights of its caller.
+const SKILL_RIGHTS_MS: i64 = 24 * 3_600_000;
 /// The time for the steps of one part.
 const PART_LIMIT: Duration = Duration::from_secs(6 * 3600);
 /// How often a part starts again because the rights of the owner changed.
@@ -163,16 +167,19 @@ impl RunWorker {
 
     /// The owner with their current rights, or why the run cannot go on now.
     async fn caller(&self) -> Result<Result<Arc<Caller>, WorkEnd>, Problem> {
-        let (owner, name) = {
+        let now = self.jobs.clock.now_ms();
+        let (owner, name, is_old) = {
             let run = self.run.lock().await;
-            (run.owner.clone(), run.name.clone())
+            let is_old = run.is_of_skill() && now - run.created_ms > SKILL_RIGHTS_MS;
+            (run.owner.clone(), run.name.clone(), is_old)
         };
         match self.jobs.rights_of(&owner).await {
             Rights::Known(caller) => Ok(Ok(caller)),
             Rights::Gone => Err(rights_gone(&name, &owner.user)),
+            Rights::Unknown(_) if is_old => Err(rights_gone(&name, &owner.user)),
             Rights::Unknown(why) => {
                 tracing::warn!(job = %name, "a run waits: {why}");
-                Ok(Err(WorkEnd::Waits(self.jobs.clock.now_ms() + RIGHTS_WAIT_MS)))
+                Ok(Err(WorkEnd::Waits(now + RIGHTS_WAIT_MS)))
             }
         }
     }
@@ -188,10 +195,16 @@ impl RunWorker {
             if let Some(end) = self.settle_interrupted(place, &caller).await? {
                 return Ok(Some(end));
             }
-            let (part, id, name) = {
+            let (part, client, label) = {
                 let run = self.run.lock().await;
-                (run.parts[place].clone(), run.id, run.name.clone())
+                let kind = if run.is_of_skill() { "skill" } else { "job" };
+                let label = RunLabel { kind, name: run.name.clone(), run: run.id };
+                let client = ClientFacts::remembered(run.client.as_deref().unwrap_or(CLIENT));
+                (run.parts[place].clone(), client, label)
             };
+            if label.kind == "skill" && self.jobs.skills.find(&label.name, &caller).is_none() {
+                return Err(Problem::of(&SkillFault::Unknown { name: label.name }));
+            }
             let plan = part.plan.as_ref().map(StepPlan::read);
             let Some(Ok(plan)) = plan else {
                 return Err(broken_plan(&part.id));
@@ -199,15 +212,15 @@ impl RunWorker {
             let run = PlanRun {
                 plan: Arc::new(plan),
                 caller: caller.clone(),
-                client: Arc::new(ClientFacts::remembered(CLIENT)),
+                client: Arc::new(client),
                 arguments: part.arguments.clone(),
                 finished: part.kept(),
-                limit: PART_LIMIT,
+                limit: part.limit_ms.map_or(PART_LIMIT, Duration::from_millis),
                 approval_wait: Some(Duration::ZERO),
-                label: RunLabel { kind: "job", name, run: id },
+                label,
             };
             let observer = PartObserver { worker: self, place, caller };
-            let outcome = match self.jobs.skills.run_plan(run, &observer, &CallLink::silent()).await {
+            let outcome = match self.jobs.skills.run_plan(&run, &observer, &CallLink::silent()).await {
                 Ok(outcome) => outcome,
                 Err(problem) if problem.code == RIGHTS_CHANGED => continue,
                 Err(problem) => return Err(problem),
@@ -279,10 +292,11 @@ impl RunWorker {
                 Ok(caller) => caller,
                 Err(end) => return Ok(Some(end)),
             };
-            let Some(definition) = self.jobs.task_definition(&caller, &part.id).await? else {
+            let mut tasks = self.jobs.task_finder(&caller);
+            let Some(definition) = tasks.definition(&part.id).await? else {
                 return Err(fault(&JobFault::UnknownTask { name: part.id }));
             };
-            self.add_task(place, definition).await?;
+            self.add_task(place, definition.clone()).await?;
             return Ok(Some(waits));
         };
         let outcome = match self.jobs.task_state(task).await? {

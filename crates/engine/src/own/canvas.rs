@@ -53,7 +53,7 @@ impl OwnTools {
             Ok(result) => (result, false),
             Err(reason) => (result_of(&reason, Some(true)), true),
         };
-        let facts = ResultFacts { is_error, has_extras: true, odd_structure: false };
+        let facts = ResultFacts { is_error, has_extras: true, ..ResultFacts::default() };
         Answer::Result { result, era: Era::Legacy, facts, warnings: Vec::new() }
     }
 

@@ -120,7 +120,7 @@ fn entry(name: ServerName) -> Arc<ServerEntry> {
     entry.defaults.side_effects = SideEffects::ReadExternalService;
     entry.defaults.requires_consent = ConsentTerm::NotRequired;
     entry.defaults.allow_parallel = Some(true);
-    entry.inject = toolbooth_core::server::Inject::nothing();
+    entry.inject = toolbooth_core::server::InjectionSettings::none();
     Arc::new(entry)
 }
 
@@ -145,7 +145,7 @@ fn answer_as(name: &str, outcome: OwnToolResult) -> Answer {
         meta.raw(name, &about);
         result.raw("_meta", &meta.finish());
     }
-    let facts = ResultFacts { is_error, has_extras: true, odd_structure: false };
+    let facts = ResultFacts { is_error, has_extras: true, ..ResultFacts::default() };
     Answer::Result { result: result.finish(), era: Era::Legacy, facts, warnings: Vec::new() }
 }
 

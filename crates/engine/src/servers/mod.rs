@@ -5,6 +5,7 @@ mod refresh;
 mod reload;
 mod slow_start;
 mod user_keys;
+mod vaults;
 
 pub use desired::{DesiredServer, DesiredState};
 pub use refresh::RefreshScope;

@@ -35,7 +35,7 @@ impl Servers {
         servers
     }
 
-    fn servers_in(&self, scope: RefreshScope) -> Vec<Arc<Supervised>> {
+    pub(super) fn servers_in(&self, scope: RefreshScope) -> Vec<Arc<Supervised>> {
         let servers = self.table.all();
         let running = servers.values().filter_map(|managed| match managed {
             ManagedServer::Running { server, .. } => Some(server),

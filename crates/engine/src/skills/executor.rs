@@ -47,12 +47,12 @@ pub struct PlanRun {
     pub limit: Duration,
     /// How long a step waits for a person's approval; `None` for the configured `approval.wait_seconds`.
     pub approval_wait: Option<Duration>,
-    /// What runs, for events.
+    /// What runs, for events and the audit.
     pub label: RunLabel,
 }
 
-/// What runs, for events.
-#[derive(Debug, Clone)]
+/// What runs, for events and the audit.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunLabel {
     /// `skill` or `job`.
     pub kind: &'static str,
@@ -76,7 +76,7 @@ impl Skills {
     /// Dropping the future cancels the calls that are running.
     pub async fn run_plan(
         &self,
-        run: PlanRun,
+        run: &PlanRun,
         observer: &dyn StepObserver,
         link: &CallLink,
     ) -> Result<PlanOutcome, Problem> {
@@ -91,10 +91,10 @@ impl Skills {
         }
         let runner = self.runner()?;
         let started = Instant::now();
-        self.emit_run(&run, EventKind::SkillStarted, None);
+        self.emit_run(run, EventKind::SkillStarted, None);
         let execution = Execution {
             skills: self,
-            run: &run,
+            run,
             runner,
             observer,
             link,
@@ -108,13 +108,14 @@ impl Skills {
             RunState::Held => EventKind::SkillHeld,
             RunState::Succeeded => EventKind::SkillSucceeded,
         };
-        self.emit_run(&run, kind, Some((outcome.state, started.elapsed())));
+        self.emit_run(run, kind, Some((outcome.state, started.elapsed())));
         Ok(outcome)
     }
 
     /// Emits the start or end of a skill. Jobs have their own events.
     fn emit_run(&self, run: &PlanRun, kind: EventKind, end: Option<(RunState, Duration)>) {
-        if run.label.kind != "skill" {
+        // The end of a run that continues is announced by the part of the engine that stores it.
+        if run.label.kind != "skill" || !run.finished.is_empty() {
             return;
         }
         self.events.emit_with(|| {
@@ -236,7 +237,13 @@ impl<'a> Execution<'a> {
             meta: Vec::new(),
         };
         let started_ms = self.skills.clock.now_ms();
-        let call = StepCall { incoming, id, approval_wait: self.run.approval_wait, timeout: step.timeout };
+        let call = StepCall {
+            incoming,
+            id,
+            approval_wait: self.run.approval_wait,
+            timeout: step.timeout,
+            label: self.run.label.clone(),
+        };
         let answer = self.runner.clone().call_step(call, self.link).await;
         let record = record_of(step, id, answer);
         let ended_ms = self.skills.clock.now_ms();

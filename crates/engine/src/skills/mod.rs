@@ -21,6 +21,7 @@ use crate::events::EventRing;
 use crate::shared_state::SharedState;
 use changes::ChangeLog;
 use futures_util::future::BoxFuture;
+use report::Continuation;
 use serde_json::Value;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
@@ -29,7 +30,7 @@ use toolbooth_core::caller::Caller;
 use toolbooth_core::catalog::SkillSet;
 use toolbooth_core::clock::Clock;
 use toolbooth_core::fault::{Blame, Problem};
-use toolbooth_core::skill::{DEFAULT_TIMEOUT, Skill, SkillFault, StepRecords};
+use toolbooth_core::skill::{DEFAULT_TIMEOUT, RunState, Skill, SkillFault, StepRecords};
 use toolbooth_upstream::CallLink;
 use uuid::Uuid;
 
@@ -42,6 +43,8 @@ pub(crate) struct StepCall {
     pub(crate) approval_wait: Option<Duration>,
     /// The time that the call has; `None` for the tool's own.
     pub(crate) timeout: Option<Duration>,
+    /// The run that it belongs to, for the audit.
+    pub(crate) label: RunLabel,
 }
 
 /// Makes the calls of steps. The call pipeline implements it.
@@ -54,12 +57,27 @@ pub(crate) trait StepCaller: Send + Sync {
     ) -> BoxFuture<'a, Result<Answer, Problem>>;
 }
 
+/// A run of a skill that a caller started, and whose steps wait for a person.
+pub(crate) struct HeldSkillRun {
+    /// What runs.
+    pub(crate) run: PlanRun,
+    /// The outcomes of the steps so far.
+    pub(crate) steps: StepRecords,
+}
+
+/// Continues runs of skills when their held steps were decided. `Jobs` implements it, because it stores runs.
+pub(crate) trait HeldRunStore: Send + Sync {
+    /// Takes over a run.
+    fn keep(self: Arc<Self>, run: HeldSkillRun) -> BoxFuture<'static, Result<(), Problem>>;
+}
+
 /// The skills of a running gateway.
 pub struct Skills {
     clock: Arc<Clock>,
     events: Arc<EventRing>,
     catalog: Arc<LiveCatalog>,
     runner: OnceLock<Weak<dyn StepCaller>>,
+    held_runs: OnceLock<Weak<dyn HeldRunStore>>,
     changes: ChangeLog,
 }
 
@@ -72,12 +90,31 @@ impl std::fmt::Debug for Skills {
 impl Skills {
     pub(crate) fn new(shared: &SharedState, catalog: Arc<LiveCatalog>) -> Self {
         let (clock, events) = (shared.clock.clone(), shared.events.clone());
-        Self { clock, events, catalog, runner: OnceLock::new(), changes: ChangeLog::default() }
+        let (runner, held_runs) = (OnceLock::new(), OnceLock::new());
+        Self { clock, events, catalog, runner, held_runs, changes: ChangeLog::default() }
     }
 
     /// Sets the pipeline that makes the calls of steps. Only the first call has an effect.
     pub(crate) fn set_runner(&self, runner: Weak<dyn StepCaller>) {
         let _ = self.runner.set(runner);
+    }
+
+    /// Sets the part that continues held runs. Only the first call has an effect.
+    pub(crate) fn set_held_runs(&self, held_runs: Weak<dyn HeldRunStore>) {
+        let _ = self.held_runs.set(held_runs);
+    }
+
+    /// Has a run continue when its held steps were decided.
+    async fn keep(&self, run: PlanRun, outcome: &PlanOutcome) -> Continuation {
+        let Some(held_runs) = self.held_runs.get().and_then(Weak::upgrade) else { return Continuation::None };
+        let name = run.label.name.clone();
+        match held_runs.keep(HeldSkillRun { run, steps: outcome.steps.clone() }).await {
+            Ok(()) => Continuation::Later,
+            Err(problem) => {
+                tracing::error!(skill = %name, "a held run cannot continue later: {}", problem.message);
+                Continuation::None
+            }
+        }
     }
 
     fn runner(&self) -> Result<Arc<dyn StepCaller>, Problem> {
@@ -132,9 +169,15 @@ impl Skills {
         };
         // A plan that is refused or has failed is a result, like that of a tool: sending the call again, to this or
         // another provider, would not help and could repeat steps.
-        Ok(match self.run_plan(run, &Unobserved, link).await {
-            Ok(outcome) => report::answer(&skill.name, id, &outcome),
-            Err(problem) => report::refusal(&problem),
-        })
+        let outcome = match self.run_plan(&run, &Unobserved, link).await {
+            Ok(outcome) => outcome,
+            Err(problem) => return Ok(report::refusal(&problem)),
+        };
+        let (label, plan) = (run.label.clone(), run.plan.clone());
+        let continuation = match outcome.state {
+            RunState::Held => self.keep(run, &outcome).await,
+            RunState::Succeeded | RunState::Failed => Continuation::None,
+        };
+        Ok(report::answer(&label, &plan, &outcome, continuation))
     }
 }

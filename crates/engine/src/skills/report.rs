@@ -1,27 +1,55 @@
 //! Writes the outcome of a run as the result of a tool.
 
-use super::executor::PlanOutcome;
+use super::executor::{PlanOutcome, RunLabel};
 use crate::answer::{Answer, ResultFacts};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use toolbooth_core::fault::Problem;
 use toolbooth_core::json::RawJson;
-use toolbooth_core::skill::{RunState, StepState};
+use toolbooth_core::skill::{RunState, StepPlan, StepState};
 use toolbooth_wire::Era;
-use uuid::Uuid;
 
-/// The result of a run: the state and the outcome of each step, as text and as structured content.
-pub(super) fn answer(skill: &str, run: Uuid, outcome: &PlanOutcome) -> Answer {
+/// Whether a run whose step is held goes on after the decision.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Continuation {
+    /// Its further steps run when the held ones were approved and have run.
+    Later,
+    /// It has ended.
+    None,
+}
+
+/// The result of a run: the state and the outcome of each step in the order of the plan, as text and as structured
+/// content.
+pub(super) fn answer(
+    label: &RunLabel,
+    plan: &StepPlan,
+    outcome: &PlanOutcome,
+    continuation: Continuation,
+) -> Answer {
+    let ids = plan.steps().iter().map(|step| step.id.as_str());
+    let records = ids.filter_map(|id| Some((id.to_owned(), json!(outcome.steps.get(id)?))));
+    let steps: Map<String, Value> = records.collect();
     let report = json!({
-        "skill": skill, "run": run, "state": outcome.state.as_str(), "steps": outcome.steps,
+        "skill": label.name, "run": label.run, "state": outcome.state.as_str(), "steps": steps,
     });
     let mut blocks = vec![json!({ "type": "text", "text": report.to_string() })];
-    let held = outcome.steps.iter().filter(|(_, record)| record.state == StepState::Held);
-    for (step, record) in held {
-        let id = record.held.map(|id| id.to_string()).unwrap_or_default();
-        let text = format!(
-            "Step `{step}` waits for a person as {id}. When it is approved, it runs; the steps after it do not. \
-             Run the skill again afterwards if they are needed."
-        );
+    for step in plan.steps() {
+        let Some(record) = outcome.steps.get(&step.id) else { continue };
+        if record.state != StepState::Held {
+            continue;
+        }
+        let held = record.held.map(|id| id.to_string()).unwrap_or_default();
+        let next = match continuation {
+            Continuation::Later => format!(
+                "When it is approved, it runs, and then the steps after it; GET /skills/{}/runs/{} shows the run.",
+                label.name, label.run
+            ),
+            Continuation::None => {
+                "When it is approved, it runs; the steps after it do not. Run the skill again afterwards if they \
+                 are needed."
+                    .to_owned()
+            }
+        };
+        let text = format!("Step `{}` waits for a person as {held}. {next}", step.id);
         blocks.push(json!({ "type": "text", "text": text }));
     }
     result(blocks, Some(report), outcome.state == RunState::Failed)
@@ -41,6 +69,6 @@ fn result(content: Vec<Value>, structured: Option<Value>, is_error: bool) -> Ans
     if is_error {
         result["isError"] = Value::Bool(true);
     }
-    let facts = ResultFacts { is_error, has_extras: false, odd_structure: false };
+    let facts = ResultFacts { is_error, ..ResultFacts::default() };
     Answer::Result { result: RawJson::from_value(&result), era: Era::Legacy, facts, warnings: Vec::new() }
 }

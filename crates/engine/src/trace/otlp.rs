@@ -12,8 +12,8 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
+use toolbooth_core::hex::encode as hex;
 use toolbooth_core::secret::SecretText;
-use toolbooth_core::trace::hex;
 use toolbooth_upstream::http::{HttpOrigin, PostError, PostTarget};
 
 /// The maximum number of spans in the queue.

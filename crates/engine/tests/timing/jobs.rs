@@ -31,7 +31,7 @@ async fn create(world: &World, body: &Value) {
 
 async fn runs(world: &World) -> Vec<RunRecord> {
     let page = RunPage { before: None, limit: 50 };
-    world.engine.jobs().runs(&world.caller, "brief", page).await.expect("read")
+    world.engine.jobs().runs(&world.caller, "brief", page).await.expect("read").entries
 }
 
 async fn start(world: &World) -> Result<RunRecord, Problem> {

@@ -14,6 +14,9 @@ const POLICY: &str = include_str!("../../../../console/policy.txt");
 /// For HTML made by tools: its own inline code and styles, in an origin without rights, and no network.
 const FRAME_POLICY: &str = include_str!("../../../../console/frame-policy.txt");
 
+/// The directive of [`POLICY`] for frames.
+const FRAMES: &str = "frame-src 'self' blob:";
+
 static OPENER_POLICY: HeaderName = HeaderName::from_static("cross-origin-opener-policy");
 static RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
 static PERMISSIONS_POLICY: HeaderName = HeaderName::from_static("permissions-policy");
@@ -58,6 +61,29 @@ pub(super) fn set_page(response: &mut Response) {
     secure(response, POLICY);
 }
 
+/// Allows pages of these hosts in frames of the page. Other files keep their policy.
+pub(super) fn allow_frames(response: &mut Response, hosts: &[String]) {
+    let is_page = response.headers().get(CACHE_CONTROL).is_some_and(|caching| caching == "no-store");
+    if is_page && let Some(policy) = policy_with(hosts) {
+        response.headers_mut().insert(CONTENT_SECURITY_POLICY, policy);
+    }
+}
+
+/// The policy of the page with further hosts for frames; `None` if there are none.
+fn policy_with(hosts: &[String]) -> Option<HeaderValue> {
+    // Other characters could begin another directive.
+    let is_plain = |host: &&String| {
+        !host.is_empty() && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-*".contains(&byte))
+    };
+    let sources: Vec<String> =
+        hosts.iter().filter(is_plain).map(|host| format!("https://{host}:*")).collect();
+    if sources.is_empty() {
+        return None;
+    }
+    let policy = POLICY.trim_end().replace(FRAMES, &format!("{FRAMES} {}", sources.join(" ")));
+    HeaderValue::from_str(&policy).ok()
+}
+
 fn secure(response: &mut Response, policy: &'static str) {
     let fixed = [
         (CONTENT_SECURITY_POLICY, policy.trim_end()),
@@ -70,5 +96,21 @@ fn secure(response: &mut Response, policy: &'static str) {
     ];
     for (name, value) in fixed {
         response.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_plain_hosts_are_added_to_the_policy() {
+        let hosts = ["dash.example", "*.board.example", "x; script-src *", "y 'unsafe-inline'", ""];
+        let policy = policy_with(&hosts.map(str::to_owned)).expect("a policy");
+        let policy = policy.to_str().expect("text");
+        let frames = "frame-src 'self' blob: https://dash.example:* https://*.board.example:*;";
+        assert!(policy.contains(frames), "{policy}");
+        assert_eq!(policy.matches("script-src").count(), 1, "{policy}");
+        assert!(policy_with(&[]).is_none() && policy_with(&["a b".into()]).is_none());
     }
 }

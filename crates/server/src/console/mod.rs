@@ -5,10 +5,13 @@
 //! with the table of files that is included here.
 
 mod headers;
+mod login;
+mod login_page;
 mod session;
 
 use crate::rest::{ProblemDocument, RestState, bad_method, not_found};
 use axum::Router;
+use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use headers::Caching;
@@ -56,9 +59,11 @@ pub fn routes(rest: RestState) -> Router {
     Router::new()
         .route("/", get(start))
         .route("/console", get(|| async { redirect("console/") }))
-        .route("/console/", get(|uri: Uri| async move { page(&uri) }))
+        .route("/console/", get(file_or_page))
+        .route("/console/login", get(login::begin))
+        .route("/console/login/callback", get(login::finish))
         .route("/console/session", get(session::show).post(session::open).delete(session::close))
-        .route("/console/{*path}", get(file))
+        .route("/console/{*path}", get(file_or_page))
         .method_not_allowed_fallback(bad_method)
         .with_state(rest)
 }
@@ -76,6 +81,17 @@ async fn start(headers: HeaderMap, uri: Uri) -> Response {
 fn redirect(target: &'static str) -> Response {
     let headers = [(LOCATION, target), (VARY, "accept")];
     (StatusCode::SEE_OTHER, headers).into_response()
+}
+
+/// A file or the page. The page may show frames of the operator's `display.iframe_hosts`.
+async fn file_or_page(
+    State(rest): State<RestState>,
+    headers: HeaderMap,
+    uri: Uri,
+) -> Result<Response, ProblemDocument> {
+    let mut response = file(headers, uri).await?;
+    headers::allow_frames(&mut response, &rest.door.engine.terms().results.iframe_hosts);
+    Ok(response)
 }
 
 /// A file, or the page itself for the paths that the page's own router handles.

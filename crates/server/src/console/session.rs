@@ -2,10 +2,10 @@
 //!
 //! These routes are for the console's own page and not part of the API. Programs send their token with each request.
 
-use crate::console_sessions::{ConsoleSession, CookieScheme, SessionCredential, SessionUse, set_cookie};
+use crate::console_cookies::{self, ConsoleCookie, CookieScheme};
 use crate::identify::{COMPLIANCE_HEADER, IdentifyRequest, PERSONA_HEADER, Unidentified};
 use crate::peer_info::PeerInfo;
-use crate::rest::{JsonBody, NoQuery, ProblemDocument, RestState, body, refuse};
+use crate::rest::{JsonBody, NoQuery, ProblemDocument, RestState, body, refuse, with_bearer};
 use axum::Json;
 use axum::extract::{FromRequest, Request, State};
 use axum::response::{IntoResponse, Response};
@@ -14,8 +14,11 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use toolbooth_core::fault::{Blame, Problem};
+use toolbooth_core::secret::SecretText;
+use toolbooth_engine::{ConsoleSession, SessionCredential, SessionUse};
 
-static FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+/// The site of the page that a browser's request comes from.
+pub(super) static FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const EXAMPLE: &str = "send {\"token\": \"…\"}";
 
 /// The body of a sign-in.
@@ -32,6 +35,12 @@ struct ConsoleSignInView {
     /// `auth.mode`.
     mode: &'static str,
     session: Option<SessionView>,
+    /// The identity provider at which users can sign in, with the page `/console/login`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    provider: Option<String>,
+    /// Where a user who has just signed out can also sign out at the identity provider.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    provider_sign_out: Option<String>,
 }
 
 /// A session as its own page sees it.
@@ -39,23 +48,29 @@ struct ConsoleSignInView {
 struct SessionView {
     user: Arc<str>,
     /// The value of the header `X-Toolbooth-CSRF`.
-    csrf: Arc<str>,
+    csrf: String,
     /// When the session ends if it is not used again.
     seconds_left: u64,
 }
 
 impl From<ConsoleSession> for SessionView {
     fn from(session: ConsoleSession) -> Self {
-        let seconds_left = session.left().as_secs();
-        Self { user: session.user, csrf: session.csrf, seconds_left }
+        let seconds_left = session.left.as_secs();
+        Self { user: session.user, csrf: session.csrf.expose().to_owned(), seconds_left }
     }
 }
 
 /// Shows whether this browser has a session.
-pub(super) async fn show(State(rest): State<RestState>, headers: HeaderMap, _: NoQuery) -> Response {
-    let is_local = rest.door.authenticator.is_local();
-    let session = if is_local { None } else { rest.console_sessions.of_request(&headers, SessionUse::Read) };
-    answer(&rest, session, None)
+pub(super) async fn show(
+    State(rest): State<RestState>,
+    headers: HeaderMap,
+    _: NoQuery,
+) -> Result<Response, ProblemDocument> {
+    let session = match rest.door.authenticator.is_local() {
+        true => None,
+        false => console_cookies::of_request(&rest.console_sessions, &headers, SessionUse::Read).await?,
+    };
+    Ok(answer(&rest, session, None))
 }
 
 /// Opens a session for the user of a token, or for the user that the proxy names.
@@ -80,16 +95,15 @@ pub(super) async fn open(
     let credential = if authenticator.is_proxied() {
         SessionCredential::Proxy
     } else {
-        headers.remove(AUTHORIZATION);
         let Some(bearer) = token.as_deref().map(str::trim).filter(|token| !token.is_empty()) else {
             return Ok(refuse(&rest, &Unidentified::Missing, &parts));
         };
-        let Ok(mut bearer) = HeaderValue::try_from(format!("Bearer {bearer}")) else {
+        let token = SecretText::expanded("${token}", bearer);
+        headers = with_bearer(&headers, &token);
+        if !headers.contains_key(AUTHORIZATION) {
             return Ok(refuse(&rest, &Unidentified::Refused, &parts));
-        };
-        bearer.set_sensitive(true);
-        headers.insert(AUTHORIZATION, bearer.clone());
-        SessionCredential::Token(bearer)
+        }
+        SessionCredential::Token(token)
     };
     let via = parts.extensions.get::<PeerInfo>().map(PeerInfo::via).unwrap_or_default();
     let request = IdentifyRequest::Http { headers: &headers, persona: None, via };
@@ -98,9 +112,11 @@ pub(super) async fn open(
         Err(unidentified) => return Ok(refuse(&rest, &unidentified, &parts)),
     };
     // A second sign-in replaces the first one, so that an old cookie does not stay valid.
-    rest.console_sessions.close(&parts.headers);
-    let (secret, session) = rest.console_sessions.open(&caller.user, credential).ok_or_else(no_random)?;
-    Ok(answer(&rest, Some(session), set_cookie(&parts.headers, scheme, Some(&secret))))
+    console_cookies::close(&rest.console_sessions, &parts.headers).await?;
+    let (secret, session) = rest.console_sessions.open(&caller.user, credential, None).await?;
+    let value = Some((secret.expose(), session.left_at_most));
+    let cookie = ConsoleCookie::Session.set(&parts.headers, scheme, value);
+    Ok(answer(&rest, Some(session), cookie))
 }
 
 /// Ends the session of this browser.
@@ -110,18 +126,42 @@ pub(super) async fn close(
     _: NoQuery,
 ) -> Result<Response, ProblemDocument> {
     let scheme = scheme_of_own_page(&headers)?;
-    if let Some(session) = rest.console_sessions.of_request(&headers, SessionUse::Change) {
+    let mut view = view(&rest, None);
+    let found = console_cookies::of_request(&rest.console_sessions, &headers, SessionUse::Change).await?;
+    if let Some(session) = found {
         let forged = |problem| ProblemDocument(StatusCode::FORBIDDEN, problem);
-        session.check_csrf(&headers, SessionUse::Change).map_err(forged)?;
-        rest.console_sessions.close(&headers);
+        console_cookies::check_csrf(&session, &headers, SessionUse::Change).map_err(forged)?;
+        console_cookies::close(&rest.console_sessions, &headers).await?;
+        if matches!(session.credential, SessionCredential::IdToken(_)) {
+            view.provider_sign_out = provider_sign_out(&rest, &headers).await;
+        }
     }
-    Ok(answer(&rest, None, set_cookie(&headers, scheme, None)))
+    Ok(respond(&view, ConsoleCookie::Session.set(&headers, scheme, None)))
+}
+
+/// The page at which a user who signed in at the identity provider can sign out there.
+async fn provider_sign_out(rest: &RestState, headers: &HeaderMap) -> Option<String> {
+    let client = rest.door.authenticator.console_client()?;
+    let base = rest.door.authenticator.resource().base(headers)?;
+    client.end_session_url(&format!("{base}/console/")).await
 }
 
 fn answer(rest: &RestState, session: Option<ConsoleSession>, cookie: Option<HeaderValue>) -> Response {
-    let mode = rest.door.authenticator.mode_name();
-    let mut response =
-        Json(ConsoleSignInView { mode, session: session.map(SessionView::from) }).into_response();
+    respond(&view(rest, session), cookie)
+}
+
+fn view(rest: &RestState, session: Option<ConsoleSession>) -> ConsoleSignInView {
+    let authenticator = &rest.door.authenticator;
+    ConsoleSignInView {
+        mode: authenticator.mode_name(),
+        session: session.map(SessionView::from),
+        provider: authenticator.console_client().map(|client| client.provider_name().to_owned()),
+        provider_sign_out: None,
+    }
+}
+
+fn respond(view: &ConsoleSignInView, cookie: Option<HeaderValue>) -> Response {
+    let mut response = Json(view).into_response();
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     if let Some(cookie) = cookie {
         response.headers_mut().insert(SET_COOKIE, cookie);
@@ -135,10 +175,7 @@ fn scheme_of_own_page(headers: &HeaderMap) -> Result<CookieScheme, ProblemDocume
     let site = headers.get(&FETCH_SITE).map(HeaderValue::as_bytes);
     let origin = headers.get(ORIGIN).and_then(|origin| origin.to_str().ok());
     match origin {
-        Some(origin) if site.is_none_or(|site| site == b"same-origin") => {
-            let is_https = origin.to_ascii_lowercase().starts_with("https://");
-            Ok(if is_https { CookieScheme::Https } else { CookieScheme::Http })
-        }
+        Some(origin) if site.is_none_or(|site| site == b"same-origin") => Ok(CookieScheme::of(origin)),
         _ => Err(ProblemDocument(
             StatusCode::FORBIDDEN,
             Problem {
@@ -149,16 +186,6 @@ fn scheme_of_own_page(headers: &HeaderMap) -> Result<CookieScheme, ProblemDocume
             },
         )),
     }
-}
-
-fn no_random() -> ProblemDocument {
-    Problem {
-        code: "request.failed",
-        blame: Blame::Gateway,
-        message: "the session could not be opened: the system has no random numbers".into(),
-        hint: Some("try again later".into()),
-    }
-    .into()
 }
 
 #[cfg(test)]

@@ -38,7 +38,8 @@ pub enum CredentialState {
 }
 
 impl Resource {
-    fn base(&self, headers: &HeaderMap) -> Option<String> {
+    /// The URL of the gateway, without a slash at its end.
+    pub(crate) fn base(&self, headers: &HeaderMap) -> Option<String> {
         match &self.public_url {
             Some(url) => Some(url.trim_end_matches('/').to_owned()),
             // The guard has checked this host, so it is one of the gateway's own.

@@ -8,8 +8,10 @@ mod bearer;
 mod caller_cache;
 mod conversation;
 mod directory;
+mod issuer;
 pub mod jwt;
 mod metadata;
+pub mod oidc;
 mod proxy;
 mod refusal;
 mod service;
@@ -78,6 +80,15 @@ pub enum IdentifyRequest<'a> {
         headers: &'a HeaderMap,
         /// The persona in its path.
         persona: Option<&'a str>,
+        /// How it reached the gateway.
+        via: Ingress,
+    },
+    /// A request of a console session whose user signed in at the identity provider.
+    Console {
+        /// Its headers.
+        headers: &'a HeaderMap,
+        /// The ID token of the session.
+        id_token: &'a str,
         /// How it reached the gateway.
         via: Ingress,
     },
@@ -253,8 +264,11 @@ impl Authenticator {
             return granted.map(|caller| in_folder(caller, request));
         }
         let address = match request {
-            IdentifyRequest::Http { via: Ingress::Network(address), .. } => Some(address),
-            IdentifyRequest::Http { .. } | IdentifyRequest::Socket { .. } => None,
+            IdentifyRequest::Http { via, .. } | IdentifyRequest::Console { via, .. } => match via {
+                Ingress::Network(address) => Some(address),
+                _ => None,
+            },
+            IdentifyRequest::Socket { .. } => None,
         };
         let found = self.find(request, view, (mode, since), book).await;
         match (found, address) {
@@ -276,6 +290,9 @@ impl Authenticator {
     ) -> Result<Arc<Caller>, Unidentified> {
         let (kind, shown) = match (request, &**mode) {
             (IdentifyRequest::Socket { .. }, _) => ("socket", &*self.account),
+            (IdentifyRequest::Console { id_token, .. }, IdentifyMode::Jwt(_)) => ("id token", id_token),
+            // The session was opened under another configuration.
+            (IdentifyRequest::Console { .. }, _) => return Err(Unidentified::Refused),
             (IdentifyRequest::Http { headers, .. }, IdentifyMode::Header(proxy)) => {
                 ("user", proxy.user(headers)?)
             }
@@ -287,8 +304,12 @@ impl Authenticator {
         }
         let mode = Guard::into_inner(mode);
         let claimed = match (kind, &*mode) {
-            ("token", IdentifyMode::Jwt(jwt)) => {
-                let claimed = jwt.check(shown, book.clock().wall_time()).await?;
+            ("token" | "id token", IdentifyMode::Jwt(jwt)) => {
+                let now = book.clock().wall_time();
+                let claimed = match kind {
+                    "token" => jwt.check(shown, now).await?,
+                    _ => jwt.check_id_token(shown, None, now).await?,
+                };
                 if let Some(sign_in) = self.sign_ins.note(&claimed, jwt.issuer(), book.clock()) {
                     book.note_sign_in(sign_in);
                 }
@@ -297,7 +318,10 @@ impl Authenticator {
             // The gateway's own tokens expire by its own clock, which never goes back; others by the system clock.
             ("token", _) => token::check(book, shown).await?,
             // The account has no special rights here: it is a user of that name with its configured groups.
-            _ => ClaimedIdentity { user: shown.to_owned(), ..ClaimedIdentity::default() },
+            ("socket" | "user", _) => {
+                ClaimedIdentity { user: shown.to_owned(), ..ClaimedIdentity::default() }
+            }
+            _ => return Err(Unidentified::Refused),
         };
         let until = claimed.until;
         let directory = self.directory.load_full();
@@ -305,6 +329,30 @@ impl Authenticator {
         let left = until.map(|until| until.duration_since(book.clock().wall_time()).unwrap_or_default());
         self.cache.put(key, &caller, left, since);
         Ok(caller)
+    }
+
+    /// The client that signs users of the console in at the identity provider, if it is configured.
+    pub fn console_client(&self) -> Option<Arc<oidc::OidcClient>> {
+        match &**self.mode.load() {
+            IdentifyMode::Jwt(jwt) => jwt.console_client().cloned(),
+            _ => None,
+        }
+    }
+
+    /// Checks the ID token that a sign-in has returned, with the nonce of the sign-in; returns when it expires.
+    pub async fn check_login(
+        &self,
+        id_token: &str,
+        nonce: &str,
+        clock: &Clock,
+    ) -> Result<Option<SystemTime>, Unidentified> {
+        match &*self.mode.load_full() {
+            IdentifyMode::Jwt(jwt) => {
+                let claimed = jwt.check_id_token(id_token, Some(nonce), clock.wall_time()).await?;
+                Ok(claimed.until)
+            }
+            _ => Err(Unidentified::Refused),
+        }
     }
 
     /// The error for a bad credential; after too many from one address, the one that asks it to wait.
@@ -418,6 +466,7 @@ impl<'a> RequestedView<'a> {
         let (headers, named) = match request {
             IdentifyRequest::Socket { persona } => return Ok(Self { persona, level: None }),
             IdentifyRequest::Http { headers, persona, .. } => (headers, persona),
+            IdentifyRequest::Console { headers, .. } => (headers, None),
         };
         let header = one(headers, &PERSONA_HEADER).map_err(|()| Unidentified::unreadable_persona())?;
         let persona = match (named, header) {
@@ -429,9 +478,13 @@ impl<'a> RequestedView<'a> {
     }
 }
 
-/// The owner with the folder that the client works in. Other callers cannot choose one.
+/// The owner with the folder that the client works in. Other callers cannot choose one, and the folder of another
+/// machine has no meaning here.
 fn in_folder(caller: Arc<Caller>, request: IdentifyRequest<'_>) -> Arc<Caller> {
-    let IdentifyRequest::Http { headers, .. } = request else { return caller };
+    let IdentifyRequest::Http { headers, via, .. } = request else { return caller };
+    if matches!(via, Ingress::Network(address) if !address.to_canonical().is_loopback()) {
+        return caller;
+    }
     let named = headers.get(&FOLDER_HEADER).and_then(|folder| folder.to_str().ok());
     match named.filter(|folder| (1..=MAX_FOLDER).contains(&folder.len())) {
         Some(folder) => Arc::new(Caller { folder: Some(folder.into()), ..Caller::clone(&caller) }),
@@ -455,10 +508,14 @@ fn is_name(text: &str) -> bool {
     !text.is_empty() && text.len() <= MAX_NAME && !text.chars().any(char::is_control) && text.trim() == text
 }
 
-/// A digest of the `Authorization` header.
+/// A digest of the `Authorization` header or of the ID token.
 fn digest_of_credential(request: IdentifyRequest<'_>) -> Option<[u8; 32]> {
-    let IdentifyRequest::Http { headers, .. } = request else { return None };
-    headers.get(AUTHORIZATION).map(|shown| Sha256::digest(shown.as_bytes()).into())
+    let shown = match request {
+        IdentifyRequest::Http { headers, .. } => headers.get(AUTHORIZATION)?.as_bytes(),
+        IdentifyRequest::Console { id_token, .. } => id_token.as_bytes(),
+        IdentifyRequest::Socket { .. } => return None,
+    };
+    Some(Sha256::digest(shown).into())
 }
 
 fn key_of(parts: &[&str]) -> [u8; 32] {

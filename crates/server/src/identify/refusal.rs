@@ -113,7 +113,8 @@ impl Fault for Unidentified {
     fn hint(&self) -> Option<String> {
         Some(match self {
             Self::Missing => {
-                "send `Authorization: Bearer TOKEN`; on the command line, set TOOLBOOTH_TOKEN".into()
+                "send `Authorization: Bearer TOKEN`; on the command line, run `toolbooth login`, or set TOOLBOOTH_TOKEN"
+                    .into()
             }
             Self::NotProxied { user_header, secret_header } => format!(
                 "send the request through the proxy, which sets `{user_header}` and `{secret_header}`; \

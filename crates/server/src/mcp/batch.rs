@@ -2,9 +2,10 @@
 
 use super::Door;
 use super::client::McpClient;
-use super::http::{apply_notification, failure, json, plain, reply_chunks, session_of};
+use super::http::{apply_notification, reply_chunks, session_of};
 use super::long::joined;
 use super::methods::{self, MethodOutcome};
+use super::responses::{failure, json, plain};
 use super::running_request::{FinalAnswer, RequestStep};
 use super::session::LegacySession;
 use crate::body::ResponseBody;
@@ -38,7 +39,7 @@ pub(super) async fn serve(
     headers: &HeaderMap,
     text: &Bytes,
 ) -> Response<ResponseBody> {
-    let answered = match session_of(door, caller, headers, None) {
+    let answered = match session_of(door, caller, headers, None).await {
         Ok(session) => answers(door, caller, session, text).await,
         Err(_) => Err(needs_session()),
     };
@@ -98,12 +99,15 @@ async fn one_of_batch(
     let request = match Message::parse(text) {
         Err(unreadable) => return Some(write_error(unreadable.id.as_ref(), &unreadable.error)),
         Ok(Message::Notification(notification)) => {
-            apply_notification(session, &notification);
+            if let Some(request) = apply_notification(session, &notification) {
+                door.cancel_elsewhere(session, &request).await;
+            }
             return None;
         }
         Ok(Message::Response(response)) => {
             if let Some(id) = response.id {
-                session.answered(&id, response.outcome);
+                // A batch has no answer for a response.
+                let _ = door.deliver_answer(session, &id, response.outcome).await;
             }
             return None;
         }

@@ -265,7 +265,12 @@ impl ChangeStream {
             _ => caller,
         };
         self.client.caller = match &self.client.session {
-            Some(session) => session.caller_now(&caller),
+            Some(session) => {
+                if !self.door.authenticator.is_local() {
+                    self.door.leave_folder(session);
+                }
+                session.caller_now(&caller)
+            }
             None => caller,
         };
         Some(())

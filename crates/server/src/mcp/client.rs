@@ -3,7 +3,7 @@
 use super::session::LegacySession;
 use std::sync::Arc;
 use toolbooth_core::caller::{AskedWhen, Caller, ClientFacts};
-use toolbooth_core::json::{Edit, ObjectWriter, RawJson, edit_object};
+use toolbooth_core::json::{ObjectWriter, RawJson};
 use toolbooth_wire::codes::INVALID_PARAMS;
 use toolbooth_wire::meta::RequestMeta;
 use toolbooth_wire::{Era, Revision, RpcError};
@@ -38,9 +38,6 @@ impl McpClient {
     }
 }
 
-/// An extension that clients may declare and the gateway does not support.
-const TASKS: &str = "io.modelcontextprotocol/tasks";
-
 /// Maximum length of a client's name, in characters.
 const MAX_NAME: usize = 128;
 /// Maximum length of a client's version, in characters.
@@ -55,7 +52,7 @@ pub fn modern_facts(meta: &RequestMeta) -> Result<ClientFacts, RpcError> {
     let capabilities = meta.capabilities.clone().unwrap_or_else(RawJson::empty_object);
     Ok(ClientFacts {
         info: meta.client_info.clone().map(bounded_info),
-        capabilities: bridged(bounded_capabilities(capabilities)?),
+        capabilities: bounded_capabilities(capabilities)?,
         log_level: meta.log_level.clone(),
         loaded: None,
         asked_when: AskedWhen::InTurn,
@@ -66,13 +63,15 @@ pub fn modern_facts(meta: &RequestMeta) -> Result<ClientFacts, RpcError> {
 pub fn legacy_facts(params: &RawJson) -> Result<ClientFacts, RpcError> {
     let capabilities = params.member("capabilities").filter(RawJson::is_object);
     let capabilities = capabilities.unwrap_or_else(RawJson::empty_object);
-    Ok(ClientFacts {
+    let facts = ClientFacts {
         info: params.member("clientInfo").map(|info| bounded_info(info).detached()),
         capabilities: bounded_capabilities(capabilities)?.detached(),
         log_level: None,
         loaded: Some(Arc::default()),
         asked_when: AskedWhen::InTurn,
-    })
+    };
+    // Legacy clients do not know the extension: the gateway follows the tasks of modern servers for them.
+    Ok(facts.with_followed_tasks())
 }
 
 /// A client's `clientInfo`. If it is too long, only name and version are kept, truncated.
@@ -107,26 +106,6 @@ fn bounded_capabilities(capabilities: RawJson) -> Result<RawJson, RpcError> {
     }
     let why = format!("Invalid params: the client's capabilities are over {MAX_FACT_BYTES} bytes");
     Err(RpcError::new(INVALID_PARAMS, why))
-}
-
-/// Removes the tasks extension: the gateway could not follow a server that answers with a task.
-fn bridged(capabilities: RawJson) -> RawJson {
-    if !capabilities.as_str().contains(TASKS) {
-        return capabilities;
-    }
-    let without = edit_object(&capabilities, |key, value| match key {
-        "extensions" => {
-            match edit_object(
-                &capabilities.share(value),
-                |name, _| if name == TASKS { Edit::Drop } else { Edit::Keep },
-            ) {
-                Ok(rest) => Edit::Replace(rest),
-                Err(_) => Edit::Keep,
-            }
-        }
-        _ => Edit::Keep,
-    });
-    without.unwrap_or(capabilities)
 }
 
 #[cfg(test)]

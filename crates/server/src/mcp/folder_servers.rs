@@ -13,4 +13,7 @@ pub trait FolderServers: fmt::Debug + Send + Sync {
 
     /// A client of the folder has gone.
     fn close(&self, folder: &Path);
+
+    /// A client without a session has named the folder in a request. Its servers stay available for some minutes.
+    async fn visit(&self, folder: &Path);
 }

@@ -3,10 +3,14 @@
 use super::Door;
 use super::change_stream::{ChangeFilter, ChangeStream, StreamCredentials};
 use super::client::{McpClient, legacy_facts, modern_facts};
+use super::client_roots::RootsQuestion;
 use super::long;
 use super::methods::{self, ImmediateReply, MethodOutcome};
+use super::moved_session::SessionUnreadable;
+use super::other_gateways::undelivered;
+use super::responses::{closing, events, failure, json, plain};
 use super::running_request::{FinalAnswer, RequestStep, RunningRequest};
-use super::session::LegacySession;
+use super::session::{LegacySession, forget};
 use super::translate::LIST_END;
 use crate::body::{BodyReadError, ResponseBody, content_coding, read_body};
 use crate::identify::{IdentifyRequest, Unidentified, with_forwarded_headers, with_session};
@@ -15,7 +19,7 @@ use crate::peer::Ingress;
 use crate::peer_info::{PeerInfo, attempt};
 use bytes::Bytes;
 use futures_util::StreamExt;
-use http::header::{ALLOW, CONNECTION, CONTENT_TYPE};
+use http::header::{ALLOW, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use std::collections::VecDeque;
 use std::io;
@@ -26,8 +30,8 @@ use toolbooth_core::fault::Fault;
 use toolbooth_core::json::RawJson;
 use toolbooth_engine::RefusedAttempt;
 use toolbooth_wire::codes::{
-    HEADER_MISMATCH, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, MISSING_CAPABILITY, RpcError,
-    UNSUPPORTED_VERSION,
+    HEADER_MISMATCH, INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, MISSING_CAPABILITY,
+    RpcError, UNSUPPORTED_VERSION,
 };
 use toolbooth_wire::envelope::{result_head, write_error, write_result};
 use toolbooth_wire::meta::{RequestMeta, unsupported_version};
@@ -77,7 +81,7 @@ pub async fn serve(
     match *request.method() {
         Method::POST => pin!(post(door, caller, request, peer)).await,
         Method::GET => Box::pin(get(&door, &caller, request.headers(), peer.via())).await,
-        Method::DELETE => delete(&door, &caller, request.headers()),
+        Method::DELETE => Box::pin(delete(&door, &caller, request.headers())).await,
         _ => not_allowed(),
     }
 }
@@ -154,14 +158,15 @@ async fn post(
     match message {
         Message::Request(request) => pin!(serve_request(&door, &caller, &head.headers, request, peer)).await,
         Message::Notification(notification) => {
-            serve_notification(&door, &caller, &head.headers, notification)
+            pin!(serve_notification(&door, &caller, &head.headers, notification)).await
         }
-        Message::Response(response) => match session_of(&door, &caller, &head.headers, None) {
+        Message::Response(response) => match session_of(&door, &caller, &head.headers, None).await {
             Ok(session) => {
-                if let Some(id) = response.id {
-                    session.answered(&id, response.outcome);
+                let Some(id) = response.id else { return plain(StatusCode::ACCEPTED) };
+                match Box::pin(door.deliver_answer(&session, &id, response.outcome)).await {
+                    Ok(()) => plain(StatusCode::ACCEPTED),
+                    Err(why) => undelivered(why),
                 }
-                plain(StatusCode::ACCEPTED)
             }
             Err(response) => *response,
         },
@@ -182,7 +187,7 @@ async fn serve_request(
         Err(error) => return refuse(error),
     };
     if request.method == "initialize" && !meta.is_modern() {
-        return initialize(door, caller, &request);
+        return Box::pin(initialize(door, caller, &request)).await;
     }
     let header = headers.get(&mirror::PROTOCOL_VERSION).and_then(|value| value.to_str().ok());
     let modern_header = header.is_some_and(|version| match Revision::from_name(version) {
@@ -205,14 +210,57 @@ async fn serve_request(
                 return refuse(error);
             }
         };
+        Box::pin(door.visit_folder(&client.caller, peer.via())).await;
         return pin!(begin(door, &client, headers, request, meta, peer.via())).await;
     }
-    let session = match session_of(door, caller, headers, Some(&request.id)) {
+    let session = match session_of(door, caller, headers, Some(&request.id)).await {
         Ok(session) => session,
         Err(response) => return *response,
     };
+    if let Some(question) = door.roots_question(&session, &request.method, headers, peer.via()).await {
+        let asking =
+            AskingRequest { door: door.clone(), session, caller: caller.clone(), headers: headers.clone() };
+        return events(asking.serve(question, request, meta, peer.via()));
+    }
     let client = McpClient::of_session(session, caller);
     pin!(begin(door, &client, headers, request, meta, peer.via())).await
+}
+
+/// A request that is served after its client has told its roots.
+struct AskingRequest {
+    door: Arc<Door>,
+    session: Arc<LegacySession>,
+    caller: Arc<Caller>,
+    headers: HeaderMap,
+}
+
+impl AskingRequest {
+    /// The question and the answer, as events.
+    fn serve(
+        self,
+        question: RootsQuestion,
+        request: toolbooth_wire::Request,
+        meta: RequestMeta,
+        via: Ingress,
+    ) -> impl futures_util::Stream<Item = io::Result<Bytes>> + Send + 'static {
+        let first = Ok(write_event(&question.message(), None));
+        let answer = async move {
+            let Self { door, session, caller, headers } = self;
+            door.take_roots(question).await;
+            let client = McpClient::of_session(session, &caller);
+            let response = Box::pin(begin(&door, &client, &headers, request, meta, via)).await;
+            match response.into_body() {
+                ResponseBody::Chunks(chunks) => {
+                    let whole = Vec::from(chunks).concat();
+                    futures_util::stream::once(std::future::ready(Ok(write_event(&whole, None)))).boxed()
+                }
+                ResponseBody::Stream(stream) => stream,
+                ResponseBody::Rest(_) => futures_util::stream::empty().boxed(),
+            }
+        };
+        futures_util::stream::once(std::future::ready(first))
+            .chain(futures_util::stream::once(answer).flatten())
+    }
 }
 
 fn modern_client(
@@ -242,7 +290,13 @@ async fn begin(
         Ok(MethodOutcome::Ready(reply)) => {
             json(StatusCode::OK, reply_chunks(&request.id, reply, client.era()))
         }
-        Ok(MethodOutcome::Ongoing(running)) => pin!(follow(running, client.era(), door.keep_alive)).await,
+        Ok(MethodOutcome::Ongoing(running)) => {
+            let response = pin!(follow(running, client.era(), door.keep_alive)).await;
+            if let Some(session) = &client.session {
+                door.store_loaded(session).await;
+            }
+            response
+        }
         Ok(MethodOutcome::Listen(filter)) => {
             let credentials = StreamCredentials::Headers(headers.clone(), via);
             let opened =
@@ -321,7 +375,7 @@ fn steps(
     })
 }
 
-fn initialize(
+async fn initialize(
     door: &Arc<Door>,
     caller: &Arc<Caller>,
     request: &toolbooth_wire::Request,
@@ -332,7 +386,10 @@ fn initialize(
     };
     for gone in door.sessions.add(session.clone()) {
         forget(door, &gone);
+        door.end_stored(&gone).await;
     }
+    // Stored before the client knows of it: its next request may reach another gateway.
+    door.share_session(&session).await;
     let result = methods::initialized(door, caller, &session.facts(), session.revision);
     let mut response = json(StatusCode::OK, VecDeque::from([write_result(&request.id, &result)]));
     if let Ok(id) = HeaderValue::from_str(&session.id) {
@@ -355,7 +412,7 @@ pub(super) fn open_session(
         .ok_or_else(|| invalid("the system has no randomness for a session id"))
 }
 
-fn serve_notification(
+async fn serve_notification(
     door: &Arc<Door>,
     caller: &Arc<Caller>,
     headers: &HeaderMap,
@@ -365,29 +422,35 @@ fn serve_notification(
         // The modern era has no notifications from clients; they are accepted and ignored.
         return plain(StatusCode::ACCEPTED);
     }
-    match session_of(door, caller, headers, None) {
+    match session_of(door, caller, headers, None).await {
         Ok(session) => {
-            apply_notification(&session, &notification);
+            if let Some(request) = apply_notification(&session, &notification) {
+                Box::pin(door.cancel_elsewhere(&session, &request)).await;
+            }
             plain(StatusCode::ACCEPTED)
         }
         Err(response) => *response,
     }
 }
 
-/// Applies a legacy client's notification to its session.
-pub(super) fn apply_notification(session: &LegacySession, notification: &Notification) {
-    if notification.method == "notifications/cancelled"
-        && let Some(id) = notification.params.as_ref().and_then(|params| params.member("requestId"))
-        && let Some(id) = Id::from_raw(&id)
-    {
-        session.cancel(&id);
+/// Applies a legacy client's notification to its session. Returns the id of a request that it cancels and that does not
+/// run here.
+pub(super) fn apply_notification(session: &LegacySession, notification: &Notification) -> Option<Id> {
+    if notification.method == "notifications/roots/list_changed" {
+        session.folder.ask_again();
     }
+    if notification.method != "notifications/cancelled" {
+        return None;
+    }
+    let id = notification.params.as_ref()?.member("requestId")?;
+    Id::from_raw(&id).filter(|id| !session.cancel(id))
 }
 
-/// The session that a message names, or the error response. `request` is the id of the message if it is a request.
-pub(super) fn session_of(
-    door: &Door,
-    caller: &Caller,
+/// The session that a message names, or the error response. `request` is the id of the message if it is a request. The
+/// store is asked only for a session that this gateway does not know.
+pub(super) async fn session_of(
+    door: &Arc<Door>,
+    caller: &Arc<Caller>,
     headers: &HeaderMap,
     request: Option<&Id>,
 ) -> Result<Arc<LegacySession>, Box<Response<ResponseBody>>> {
@@ -404,10 +467,22 @@ pub(super) fn session_of(
         let error = unsupported_version(&String::from_utf8_lossy(version.as_bytes()));
         return Err(Box::new(failure(StatusCode::BAD_REQUEST, request, &error)));
     }
-    id.to_str().ok().and_then(|id| door.sessions.get(id, caller)).ok_or_else(|| {
-        let error = RpcError::new(INVALID_REQUEST, "Session not found; start with `initialize`");
-        Box::new(failure(StatusCode::NOT_FOUND, request, &error))
-    })
+    let id = id.to_str().unwrap_or_default();
+    if let Some(session) = door.sessions.get(id, caller) {
+        return Ok(session);
+    }
+    match Box::pin(door.adopt_session(id, caller)).await {
+        Ok(Some(session)) => Ok(session),
+        Ok(None) => {
+            let error = RpcError::new(INVALID_REQUEST, "Session not found; start with `initialize`");
+            Err(Box::new(failure(StatusCode::NOT_FOUND, request, &error)))
+        }
+        Err(SessionUnreadable) => {
+            let error =
+                RpcError::new(INTERNAL_ERROR, "the session cannot be looked up at the moment; try again");
+            Err(Box::new(failure(StatusCode::SERVICE_UNAVAILABLE, request, &error)))
+        }
+    }
 }
 
 /// Opens the stream on which a legacy client receives change notifications.
@@ -424,7 +499,7 @@ async fn get(
     if !accepts.contains("text/event-stream") && !accepts.contains("*/*") {
         return plain(StatusCode::NOT_ACCEPTABLE);
     }
-    let session = match session_of(door, caller, headers, None) {
+    let session = match session_of(door, caller, headers, None).await {
         Ok(session) => session,
         Err(response) => return *response,
     };
@@ -438,25 +513,18 @@ async fn get(
     events(Box::pin(changes(stream, None, door.keep_alive).take_until(Box::pin(ended))))
 }
 
-fn delete(door: &Arc<Door>, caller: &Arc<Caller>, headers: &HeaderMap) -> Response<ResponseBody> {
+async fn delete(door: &Arc<Door>, caller: &Arc<Caller>, headers: &HeaderMap) -> Response<ResponseBody> {
     if !headers.contains_key(&mirror::SESSION_ID) {
         return not_allowed();
     }
-    match session_of(door, caller, headers, None) {
+    match session_of(door, caller, headers, None).await {
         Ok(session) => {
             door.sessions.remove(&session.id);
             forget(door, &session);
+            door.end_stored(&session).await;
             plain(StatusCode::OK)
         }
         Err(response) => *response,
-    }
-}
-
-/// Closes a session and its subscriptions.
-pub(super) fn forget(door: &Door, session: &LegacySession) {
-    session.close();
-    for uri in session.take_subscriptions() {
-        door.engine.subscriptions().unsubscribe(&session.caller, &uri);
     }
 }
 
@@ -488,43 +556,6 @@ fn status_of(error: &RpcError, era: Era) -> StatusCode {
         }
         (Era::Modern, _) => StatusCode::OK,
     }
-}
-
-fn with_type(status: StatusCode, kind: &'static str, body: ResponseBody) -> Response<ResponseBody> {
-    let mut response = Response::new(body);
-    *response.status_mut() = status;
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
-    response
-}
-
-pub(super) fn json(status: StatusCode, chunks: VecDeque<Bytes>) -> Response<ResponseBody> {
-    with_type(status, "application/json", ResponseBody::Chunks(chunks))
-}
-
-pub(super) fn failure(status: StatusCode, id: Option<&Id>, error: &RpcError) -> Response<ResponseBody> {
-    json(status, VecDeque::from([write_error(id, error)]))
-}
-
-fn events(
-    stream: impl futures_util::Stream<Item = io::Result<Bytes>> + Send + 'static,
-) -> Response<ResponseBody> {
-    let mut response = with_type(StatusCode::OK, "text/event-stream", ResponseBody::stream(stream));
-    let headers = response.headers_mut();
-    headers.insert("cache-control", HeaderValue::from_static("no-cache"));
-    headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
-    response
-}
-
-/// Adds `Connection: close` to a response.
-fn closing(mut response: Response<ResponseBody>) -> Response<ResponseBody> {
-    response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
-    response
-}
-
-pub(super) fn plain(status: StatusCode) -> Response<ResponseBody> {
-    let mut response = Response::new(ResponseBody::empty());
-    *response.status_mut() = status;
-    response
 }
 
 fn not_allowed() -> Response<ResponseBody> {

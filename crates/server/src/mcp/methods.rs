@@ -3,7 +3,9 @@
 use super::Door;
 use super::change_stream::ChangeFilter;
 use super::client::McpClient;
-use super::running_request::RunningRequest;
+use super::other_gateways::MovedCall;
+use super::running_request::{RunningRequest, answered};
+use super::tasks;
 use super::trace::continued;
 use super::translate;
 use http::HeaderMap;
@@ -23,11 +25,12 @@ use toolbooth_engine::parked::{OngoingCall, ParkedCall};
 use toolbooth_engine::request_state::{OpenStateError, StateBinding, StateTarget};
 use toolbooth_engine::{CallRequest, Inquiry};
 use toolbooth_upstream::CallLink;
-use toolbooth_upstream::connection::{LOG_LEVELS, Round, our_info, our_instance};
+use toolbooth_upstream::connection::{LOG_LEVELS, ProgressMode, Round, our_info, our_instance};
 use toolbooth_wire::codes::{INVALID_PARAMS, METHOD_NOT_FOUND};
 use toolbooth_wire::meta::{INSTANCE, RequestMeta, SERVER_INFO, TIMEOUT_MS};
 use toolbooth_wire::mirror;
 use toolbooth_wire::{Era, Request, Revision, RpcError};
+use uuid::Uuid;
 
 /// How a method answers a request.
 #[derive(Debug)]
@@ -93,13 +96,17 @@ pub async fn begin(
         "server/discover" if modern => {
             Ok(MethodOutcome::Ready(ImmediateReply::Result(discovered(door, &client.caller, &client.facts))))
         }
+        "tasks/get" | "tasks/update" | "tasks/cancel" if modern => {
+            let result = Box::pin(tasks::serve(door, client, request)).await?;
+            Ok(MethodOutcome::Ready(ImmediateReply::Result(result)))
+        }
         "subscriptions/listen" if modern => {
             ChangeFilter::read(request.params.as_ref()).map(MethodOutcome::Listen)
         }
         "ping" if !modern => Ok(MethodOutcome::Ready(ImmediateReply::Result(RawJson::empty_object()))),
-        "logging/setLevel" if !modern => set_level(client, request),
+        "logging/setLevel" if !modern => set_level(door, client, request).await,
         "resources/subscribe" if !modern => Box::pin(subscribe(door, client, request)).await,
-        "resources/unsubscribe" if !modern => unsubscribe(door, client, request),
+        "resources/unsubscribe" if !modern => unsubscribe(door, client, request).await,
         method => Err(RpcError::new(METHOD_NOT_FOUND, format!("Method not found: {method}"))),
     }
 }
@@ -131,8 +138,23 @@ async fn call(
         RoundStart::Resumed(parked) => {
             return Ok(resume(door, client, request, "tools/call", meta, binding, parked));
         }
+        RoundStart::Moved(moved) => {
+            let continuing = door.continue_elsewhere(client, moved, "tools/call", &name, arguments);
+            return match Box::pin(continuing).await {
+                Ok(answer) => answer.map(|result| MethodOutcome::Ready(ImmediateReply::Result(result))),
+                Err(why) => {
+                    let lost = failed(Problem::of(&why));
+                    Ok(resume(door, client, request, "tools/call", meta, binding, lost))
+                }
+            };
+        }
         RoundStart::New(round) => round,
     };
+    // The call of a client that follows tasks may become one. Progress describes its state then.
+    let can_become_task = client.era() == Era::Modern && client.facts.has_tasks();
+    let id = Uuid::now_v7();
+    let task = can_become_task.then(|| (id, name.clone()));
+    let progress = if task.is_some() { ProgressMode::Wanted } else { progress };
     let incoming = IncomingCall {
         caller: client.caller.clone(),
         client: client.facts.clone(),
@@ -153,11 +175,19 @@ async fn call(
         reading,
         approval_wait: None,
         timeout,
-        id: None,
+        id: Some(id),
     };
     let (link, events) = CallLink::new();
     let calls = door.engine.calls().clone();
-    let work = Box::pin(async move { pin!(calls.call(call, &link)).await });
+    let entry = door.client_calls.begin(id, &call.incoming, door.engine.clock().now_ms());
+    let work = Box::pin(async move {
+        let answer = pin!(calls.call(call, &link));
+        tokio::select! {
+            biased;
+            problem = entry.cancelled() => Err(problem),
+            answer = answer => answer,
+        }
+    });
     let running = RunningRequest::new(
         door.clone(),
         client.clone(),
@@ -165,7 +195,8 @@ async fn call(
         "tools/call",
         OngoingCall { work, events },
     );
-    Ok(MethodOutcome::Ongoing(running.bound(binding).reporting(meta.progress_token).given(given)))
+    let running = running.bound(binding).reporting(meta.progress_token).given(given);
+    Ok(MethodOutcome::Ongoing(running.offering_task(task)))
 }
 
 /// Reads the caller's deadline.
@@ -209,10 +240,11 @@ fn bind(
     (client.era() == Era::Modern).then(|| StateBinding::new(&client.caller, method, name, arguments))
 }
 
-/// Whether a request starts a round or resumes a parked call.
+/// Whether a request starts a round or resumes a parked call, here or at another gateway.
 enum RoundStart {
     New(Round),
     Resumed(ParkedCall),
+    Moved(MovedCall),
 }
 
 /// Determines whether this request continues an earlier one.
@@ -249,6 +281,13 @@ async fn take_round(
             let parked = door.engine.parking().take(&handle).ok_or_else(refused)?;
             Ok(RoundStart::Resumed(answered(parked, responses.as_ref())))
         }
+        StateTarget::ParkedAt { handle, replica } => {
+            if replica != door.engine.replica_mail().own_id() {
+                return Ok(RoundStart::Moved(MovedCall { handle, replica, answers: responses }));
+            }
+            let parked = door.engine.parking().take(&handle).ok_or_else(refused)?;
+            Ok(RoundStart::Resumed(answered(parked, responses.as_ref())))
+        }
         StateTarget::Approval { handle, held, key } => {
             if let Some(parked) = door.engine.parking().take(&handle) {
                 return Ok(RoundStart::Resumed(answered(parked, responses.as_ref())));
@@ -269,19 +308,7 @@ async fn take_round(
 /// A call that has already failed.
 fn failed(problem: Problem) -> ParkedCall {
     let ongoing = OngoingCall { work: Box::pin(async move { Err(problem) }), events: CallLink::new().1 };
-    ParkedCall { ongoing, questions: Vec::new() }
-}
-
-/// A parked call with the client's answers to its questions. Unanswered questions are asked again.
-fn answered(mut parked: ParkedCall, responses: Option<&RawJson>) -> ParkedCall {
-    let questions = std::mem::take(&mut parked.questions);
-    for (key, question) in questions {
-        match responses.and_then(|responses| responses.member(&key)) {
-            Some(answer) => drop(question.reply.send(Ok(answer))),
-            None => parked.questions.push((key, question)),
-        }
-    }
-    parked
+    ParkedCall { ongoing, questions: Vec::new(), task: None }
 }
 
 fn resume(
@@ -293,9 +320,10 @@ fn resume(
     binding: Option<StateBinding>,
     parked: ParkedCall,
 ) -> MethodOutcome {
-    let ParkedCall { ongoing, questions } = parked;
+    let ParkedCall { ongoing, questions, task } = parked;
     let running = RunningRequest::new(door.clone(), client.clone(), request.id.clone(), method, ongoing);
-    MethodOutcome::Ongoing(running.bound(binding).reporting(meta.progress_token).asking(questions))
+    let running = running.bound(binding).reporting(meta.progress_token).asking(questions);
+    MethodOutcome::Ongoing(running.offering_task(task))
 }
 
 async fn inquire(
@@ -310,10 +338,21 @@ async fn inquire(
     let params = Params::of(&raw);
     let target = params.name.as_ref().or(params.uri.as_ref());
     let target = target.and_then(RawJson::string).unwrap_or_default().into_owned();
-    let binding = bind(client, method, &target, params.arguments.as_ref());
+    let bound_arguments = params.arguments.clone();
+    let binding = bind(client, method, &target, bound_arguments.as_ref());
     let round = match take_round(door, client, params, binding.as_ref()).await? {
         RoundStart::Resumed(parked) => {
             return Ok(resume(door, client, request, method, meta, binding, parked));
+        }
+        RoundStart::Moved(moved) => {
+            let continuing = door.continue_elsewhere(client, moved, method, &target, bound_arguments);
+            return match Box::pin(continuing).await {
+                Ok(answer) => answer.map(|result| MethodOutcome::Ready(ImmediateReply::Result(result))),
+                Err(why) => {
+                    let lost = failed(Problem::of(&why));
+                    Ok(resume(door, client, request, method, meta, binding, lost))
+                }
+            };
         }
         RoundStart::New(round) => round,
     };
@@ -372,11 +411,16 @@ async fn list(
     Ok(MethodOutcome::Ready(ImmediateReply::List(list)))
 }
 
-/// The capabilities that the gateway declares to its clients.
-fn capabilities() -> RawJson {
-    RawJson::trusted(
-        &br#"{"tools":{"listChanged":true},"prompts":{"listChanged":true},"resources":{"subscribe":true,"listChanged":true},"completions":{},"logging":{}}"#[..],
-    )
+/// The capabilities that the gateway declares to its clients. Only modern clients have extensions.
+fn capabilities(era: Era) -> RawJson {
+    RawJson::trusted(match era {
+        Era::Modern => {
+            &br#"{"tools":{"listChanged":true},"prompts":{"listChanged":true},"resources":{"subscribe":true,"listChanged":true},"completions":{},"logging":{},"extensions":{"io.modelcontextprotocol/tasks":{}}}"#[..]
+        }
+        Era::Legacy => {
+            &br#"{"tools":{"listChanged":true},"prompts":{"listChanged":true},"resources":{"subscribe":true,"listChanged":true},"completions":{},"logging":{}}"#[..]
+        }
+    })
 }
 
 fn discovered(door: &Door, caller: &Caller, client: &ClientFacts) -> RawJson {
@@ -387,7 +431,7 @@ fn discovered(door: &Door, caller: &Caller, client: &ClientFacts) -> RawJson {
     let mut writer = ObjectWriter::with_capacity(512);
     writer.text("resultType", "complete");
     writer.raw("supportedVersions", &RawJson::from_value(&versions));
-    writer.raw("capabilities", &capabilities());
+    writer.raw("capabilities", &capabilities(Era::Modern));
     if let Some(instructions) = instructions(door, caller, client) {
         writer.text("instructions", &instructions);
     }
@@ -401,7 +445,7 @@ fn discovered(door: &Door, caller: &Caller, client: &ClientFacts) -> RawJson {
 pub fn initialized(door: &Door, caller: &Caller, client: &ClientFacts, revision: Revision) -> RawJson {
     let mut writer = ObjectWriter::with_capacity(512);
     writer.text("protocolVersion", revision.as_str());
-    writer.raw("capabilities", &capabilities());
+    writer.raw("capabilities", &capabilities(Era::Legacy));
     writer.raw("serverInfo", &our_info());
     if let Some(instructions) = instructions(door, caller, client) {
         writer.text("instructions", &instructions);
@@ -441,13 +485,18 @@ fn instructions(door: &Door, caller: &Caller, client: &ClientFacts) -> Option<St
     (!text.is_empty()).then_some(text)
 }
 
-fn set_level(client: &McpClient, request: &Request) -> Result<MethodOutcome, RpcError> {
+async fn set_level(
+    door: &Arc<Door>,
+    client: &McpClient,
+    request: &Request,
+) -> Result<MethodOutcome, RpcError> {
     let level = request.params.as_ref().and_then(|params| params.member("level"));
     let level = level.as_ref().and_then(RawJson::string).filter(|level| LOG_LEVELS.contains(&&**level));
     let (Some(level), Some(session)) = (level, &client.session) else {
         return Err(invalid(format!("`level` must be one of {}", LOG_LEVELS.join(", "))));
     };
     session.set_log_level(level.into_owned());
+    door.store_change(session).await;
     Ok(MethodOutcome::Ready(ImmediateReply::Result(RawJson::empty_object())))
 }
 
@@ -467,9 +516,11 @@ async fn subscribe(
     use toolbooth_engine::SubscribeError;
     let uri = uri_of(request)?;
     let Some(session) = &client.session else { return Err(invalid("subscriptions need a session")) };
-    if session.subscribe(&uri)
-        && let Err(error) = door.engine.subscriptions().subscribe(&client.caller, &client.facts, &uri).await
-    {
+    if !session.subscribe(&uri) {
+        return Ok(MethodOutcome::Ready(ImmediateReply::Result(RawJson::empty_object())));
+    }
+    let subscribing = door.engine.subscriptions().subscribe(&client.caller, &client.facts, &uri);
+    if let Err(error) = subscribing.await {
         session.unsubscribe(&uri);
         return Err(match error {
             SubscribeError::Unknown => {
@@ -485,15 +536,21 @@ async fn subscribe(
             }
         });
     }
+    door.store_change(session).await;
     Ok(MethodOutcome::Ready(ImmediateReply::Result(RawJson::empty_object())))
 }
 
-fn unsubscribe(door: &Arc<Door>, client: &McpClient, request: &Request) -> Result<MethodOutcome, RpcError> {
+async fn unsubscribe(
+    door: &Arc<Door>,
+    client: &McpClient,
+    request: &Request,
+) -> Result<MethodOutcome, RpcError> {
     let uri = uri_of(request)?;
     if let Some(session) = &client.session
         && session.unsubscribe(&uri)
     {
         door.engine.subscriptions().unsubscribe(&client.caller, &uri);
+        door.store_change(session).await;
     }
     Ok(MethodOutcome::Ready(ImmediateReply::Result(RawJson::empty_object())))
 }

@@ -4,18 +4,26 @@ mod batch;
 pub mod cancel;
 pub mod change_stream;
 pub mod client;
+pub mod client_calls;
+mod client_roots;
 pub mod folder_servers;
 pub mod http;
 pub mod lines;
 mod long;
 pub mod methods;
+mod moved_session;
+mod other_gateways;
+mod responses;
 mod roster;
 pub mod running_request;
 pub mod session;
+mod session_folder;
 pub mod streams;
+mod tasks;
 pub mod trace;
 pub mod translate;
 
+use self::client_calls::ClientCalls;
 use self::folder_servers::FolderServers;
 use crate::connections::{ConnectionLimits, ConnectionSharing, Connections};
 use crate::guard::RequestGuard;
@@ -42,6 +50,8 @@ pub struct Door {
     pub authenticator: Authenticator,
     /// Legacy sessions.
     pub sessions: Sessions,
+    /// Calls that have not ended.
+    pub client_calls: Arc<ClientCalls>,
     /// Open connections of all threads.
     pub connections: Arc<Connections>,
     /// Open change streams.
@@ -81,8 +91,9 @@ impl Door {
     pub fn sweep(&self) {
         self.engine.audit().settle_refusals();
         for gone in self.sessions.sweep() {
-            http::forget(self, &gone);
+            session::forget(self, &gone);
         }
+        self.extend_sessions();
     }
 
     /// Identifies the caller of a request.

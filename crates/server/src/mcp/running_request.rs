@@ -1,9 +1,12 @@
 //! A running request: forwards messages and questions of its server to the client, in the client's era.
 
+mod as_task;
+
 use super::Door;
 use super::cancel::Cancel;
 use super::client::McpClient;
 use super::translate::{self, ProblemAnswer};
+use as_task::TaskOffer;
 use bytes::Bytes;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -73,6 +76,10 @@ pub struct RunningRequest {
     outcome: Option<Result<Answer, Problem>>,
     /// Answers that the client sent before it was asked.
     given: Option<RawJson>,
+    /// Set if the call can become a task.
+    offer: Option<Box<TaskOffer>>,
+    /// The number of questions so far, if the call is a task: their keys must never repeat.
+    task_keys: Option<usize>,
 }
 
 /// A URL to which a user was sent.
@@ -97,6 +104,7 @@ enum WakeReason {
     Event(LinkEvent),
     Outcome(Result<Answer, Problem>),
     QuestionsDue,
+    TaskDue,
 }
 
 impl RunningRequest {
@@ -125,6 +133,8 @@ impl RunningRequest {
             questions_until: None,
             outcome: None,
             given: None,
+            offer: None,
+            task_keys: None,
         })
     }
 
@@ -167,9 +177,13 @@ impl RunningRequest {
             if let Some(message) = self.messages.pop_front() {
                 return RequestStep::Message(message);
             }
+            if let Some(task) = self.created_task().await {
+                return RequestStep::Done(self.continue_as_task(task));
+            }
             if let Some(outcome) = self.outcome.take() {
                 return RequestStep::Done(self.finish(outcome));
             }
+            let task_due = self.offer.as_ref().map(|offer| offer.due);
             let Some(ongoing) = &mut self.ongoing else { return RequestStep::Done(FinalAnswer::Nothing) };
             let reason = tokio::select! {
                 biased;
@@ -177,6 +191,7 @@ impl RunningRequest {
                 Some(event) = ongoing.events.recv() => WakeReason::Event(event),
                 outcome = &mut ongoing.work => WakeReason::Outcome(outcome),
                 () = reached(self.questions_until) => WakeReason::QuestionsDue,
+                () = reached(task_due) => WakeReason::TaskDue,
             };
             match reason {
                 WakeReason::Cancelled => {
@@ -196,6 +211,7 @@ impl RunningRequest {
                     self.outcome = Some(outcome);
                 }
                 WakeReason::QuestionsDue => return RequestStep::Done(self.park()),
+                WakeReason::TaskDue => self.begin_task(),
             }
         }
     }
@@ -224,6 +240,7 @@ impl RunningRequest {
                     self.messages.push_back(write_notification(URL_COMPLETE, Some(&params)));
                 }
             }
+            LinkEvent::TaskStarted => self.begin_task(),
             LinkEvent::Acknowledged => {}
         }
     }
@@ -287,6 +304,7 @@ impl RunningRequest {
                     return;
                 }
                 self.questions.push((key, question));
+                self.task_keys = self.task_keys.map(|asked| asked + 1);
                 self.questions_until.get_or_insert_with(|| Instant::now() + QUESTION_WINDOW);
             }
         }
@@ -310,8 +328,21 @@ impl RunningRequest {
         let named = question.params.as_ref().and_then(|params| params.at(&["_meta", INPUT_KEY]));
         let named = named.as_ref().and_then(RawJson::string).map(|key| key.into_owned());
         let taken = |key: &str| self.questions.iter().any(|(other, _)| other == key);
-        let mut numbered = (1..).map(|number| format!("question-{number}"));
+        let mut numbered =
+            (self.task_keys.unwrap_or_default() + 1..).map(|number| format!("question-{number}"));
         named.filter(|key| !taken(key)).or_else(|| numbered.find(|key| !taken(key))).unwrap_or_default()
+    }
+
+    /// The open questions by key, if there are any.
+    fn open_requests(&self) -> Option<RawJson> {
+        let mut requests = ObjectWriter::default();
+        for (key, question) in &self.questions {
+            let mut request = ObjectWriter::default();
+            request.text("method", &question.method);
+            request.raw("params", &question.params.clone().unwrap_or_else(RawJson::empty_object));
+            requests.raw(key, &request.finish());
+        }
+        (!self.questions.is_empty()).then(|| requests.finish())
     }
 
     /// Parks the call and returns the server's questions to the client.
@@ -320,26 +351,24 @@ impl RunningRequest {
         let (Some(ongoing), Some(binding)) = (self.ongoing.take(), &self.binding) else {
             return internal("the client cannot be asked a question here");
         };
+        let requests = self.open_requests();
         let questions = std::mem::take(&mut self.questions);
-        let mut requests = ObjectWriter::default();
-        for (key, question) in &questions {
-            let mut request = ObjectWriter::default();
-            request.text("method", &question.method);
-            request.raw("params", &question.params.clone().unwrap_or_else(RawJson::empty_object));
-            requests.raw(key, &request.finish());
-        }
+        let task = self.offer.take().map(|offer| offer.into_parts());
         let engine = &self.door.engine;
         let approval = engine.is_shared().then(|| approval_in(&questions)).flatten();
-        let Some(handle) = engine.parking().park(&self.client.caller.user, ParkedCall { ongoing, questions })
-        else {
+        let parked = ParkedCall { ongoing, questions, task };
+        let Some(handle) = engine.parking().park(&self.client.caller.user, parked) else {
             return internal("too many calls are waiting for their clients");
         };
         let target = match approval {
             Some((held, key)) => StateTarget::Approval { handle, held, key },
+            None if engine.is_shared() => {
+                StateTarget::ParkedAt { handle, replica: engine.replica_mail().own_id().to_owned() }
+            }
             None => StateTarget::Parked(handle),
         };
         match engine.states().seal(target, binding) {
-            Some(state) => FinalAnswer::Result(input_required(Some(&requests.finish()), &state)),
+            Some(state) => FinalAnswer::Result(input_required(requests.as_ref(), &state)),
             None => internal("the system has no randomness for a request state"),
         }
     }
@@ -467,4 +496,16 @@ async fn reached(at: Option<Instant>) {
         Some(at) => tokio::time::sleep_until(at).await,
         None => std::future::pending().await,
     }
+}
+
+/// A parked call with the client's answers to its questions. Unanswered questions are asked again.
+pub(super) fn answered(mut parked: ParkedCall, responses: Option<&RawJson>) -> ParkedCall {
+    let questions = std::mem::take(&mut parked.questions);
+    for (key, question) in questions {
+        match responses.and_then(|responses| responses.member(&key)) {
+            Some(answer) => drop(question.reply.send(Ok(answer))),
+            None => parked.questions.push((key, question)),
+        }
+    }
+    parked
 }

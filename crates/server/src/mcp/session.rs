@@ -1,6 +1,8 @@
 //! Legacy sessions: created by the gateway, bound to their caller, never forwarded.
 
+use super::Door;
 use super::cancel::Cancel;
+use super::session_folder::SessionFolder;
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
@@ -9,6 +11,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use toolbooth_core::caller::{Caller, ClientFacts};
+use toolbooth_core::hex;
 use toolbooth_core::json::RawJson;
 use toolbooth_core::name_map::NameMap;
 use toolbooth_wire::{Id, Revision, RpcError};
@@ -36,6 +39,10 @@ pub struct LegacySession {
     /// Is cancelled when the session ends.
     over: CancellationToken,
     subscribed: Mutex<HashSet<String>>,
+    /// The folder in which its client works.
+    pub(super) folder: SessionFolder,
+    /// The loaded tools that the store knows of, sorted.
+    stored_loaded: Mutex<Vec<Box<str>>>,
     opened: Instant,
     last_seen_ms: AtomicU64,
 }
@@ -49,11 +56,20 @@ impl LegacySession {
     pub fn new(caller: &Arc<Caller>, revision: Revision, facts: ClientFacts) -> Option<Arc<Self>> {
         let mut bytes = [0_u8; 16];
         getrandom::fill(&mut bytes).ok()?;
-        let id: Arc<str> = bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>().into();
+        Some(Self::with_id(hex::encode(&bytes).into(), caller, revision, facts))
+    }
+
+    /// The session with this id, which this or another gateway has opened for this caller.
+    pub(super) fn with_id(
+        id: Arc<str>,
+        caller: &Arc<Caller>,
+        revision: Revision,
+        facts: ClientFacts,
+    ) -> Arc<Self> {
         let opener = caller.clone();
         let session = caller.session.clone().or_else(|| Some(id.clone()));
         let caller = Arc::new(Caller { session, ..Caller::clone(caller) });
-        Some(Arc::new(Self {
+        Arc::new(Self {
             id,
             current: arc_swap::ArcSwap::from_pointee((opener, caller.clone())),
             caller,
@@ -65,20 +81,29 @@ impl LegacySession {
             stream: Mutex::default(),
             over: CancellationToken::new(),
             subscribed: Mutex::default(),
+            folder: SessionFolder::default(),
+            stored_loaded: Mutex::default(),
             opened: Instant::now(),
             last_seen_ms: AtomicU64::new(0),
-        }))
+        })
+    }
+
+    /// Sets the number of the first question, before any is asked.
+    pub(super) fn number_questions_from(&self, first: u64) {
+        self.next_question.store(first, Ordering::Relaxed);
     }
 
     /// The caller of one request of this session, with the rights found for that request.
     pub fn caller_now(&self, identified: &Arc<Caller>) -> Arc<Caller> {
         let current = self.current.load();
-        if Arc::ptr_eq(&current.0, identified) {
+        // The client of a socket has named its folder before.
+        let folder = self.folder.get().or_else(|| identified.folder.clone());
+        if Arc::ptr_eq(&current.0, identified) && current.1.folder == folder {
             return current.1.clone();
         }
         // A session that the client names takes precedence over the protocol session.
         let session = identified.session.clone().or_else(|| Some(self.id.clone()));
-        let noted = Arc::new(Caller { session, ..Caller::clone(identified) });
+        let noted = Arc::new(Caller { session, folder, ..Caller::clone(identified) });
         self.current.store(Arc::new((identified.clone(), noted.clone())));
         noted
     }
@@ -99,8 +124,25 @@ impl LegacySession {
         self.last_seen_ms.store(now, Ordering::Relaxed);
     }
 
+    /// Whether its client has an open stream here.
+    fn has_stream(&self) -> bool {
+        lock(&self.stream).as_ref().is_some_and(|stream| !stream.is_closed())
+    }
+
     fn idle_for(&self) -> Duration {
         self.opened.elapsed().saturating_sub(Duration::from_millis(self.last_seen_ms.load(Ordering::Relaxed)))
+    }
+
+    /// The loaded tools, sorted, if others are loaded than at the last call.
+    pub(super) fn newly_loaded(&self) -> Option<Vec<Box<str>>> {
+        let mut names = self.facts.load().loaded.as_ref()?.names();
+        names.sort_unstable();
+        let mut stored = lock(&self.stored_loaded);
+        if *stored == names {
+            return None;
+        }
+        stored.clone_from(&names);
+        Some(names)
     }
 
     /// Records a running request; returns its cancellation signal.
@@ -115,11 +157,10 @@ impl LegacySession {
         lock(&self.calls).remove(id);
     }
 
-    /// Cancels a request.
-    pub fn cancel(&self, id: &Id) {
-        if let Some(call) = lock(&self.calls).remove(id) {
-            call.cancel();
-        }
+    /// Cancels a request; `false` if it does not run here.
+    pub fn cancel(&self, id: &Id) -> bool {
+        let call = lock(&self.calls).remove(id);
+        call.inspect(Cancel::cancel).is_some()
     }
 
     /// Registers a question to the client and returns its id. After the end of the session the reply channel is
@@ -141,11 +182,15 @@ impl LegacySession {
         }
     }
 
-    /// Delivers the client's answer to a question.
-    pub fn answered(&self, id: &Id, outcome: Result<RawJson, RpcError>) {
+    /// Delivers the client's answer to a question. Returns it if the question is not open here.
+    pub fn answered(&self, id: &Id, outcome: Result<RawJson, RpcError>) -> Option<Result<RawJson, RpcError>> {
         let reply = id.as_number().and_then(|id| lock(&self.questions).remove(&id));
-        if let Some(reply) = reply {
-            let _ = reply.send(outcome);
+        match reply {
+            Some(reply) => {
+                let _ = reply.send(outcome);
+                None
+            }
+            None => Some(outcome),
         }
     }
 
@@ -187,6 +232,13 @@ impl LegacySession {
     /// Whether the client is subscribed to a resource.
     pub fn is_subscribed(&self, uri: &str) -> bool {
         lock(&self.subscribed).contains(uri)
+    }
+
+    /// All subscriptions, sorted.
+    pub(super) fn subscriptions(&self) -> Vec<String> {
+        let mut all: Vec<String> = lock(&self.subscribed).iter().cloned().collect();
+        all.sort_unstable();
+        all
     }
 
     /// Removes and returns all subscriptions.
@@ -256,6 +308,10 @@ impl Sessions {
     /// total limit, the user with most sessions does.
     pub fn add(&self, session: Arc<LegacySession>) -> Vec<Arc<LegacySession>> {
         let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
+        self.insert(&mut open, session)
+    }
+
+    fn insert(&self, open: &mut SessionTable, session: Arc<LegacySession>) -> Vec<Arc<LegacySession>> {
         let mut gone = Vec::new();
         let user = &session.caller.user;
         let mine = open.of_user.get(user).copied().unwrap_or_default();
@@ -270,6 +326,29 @@ impl Sessions {
         *open.of_user.entry(user.clone()).or_default() += 1;
         open.by_id.insert(session.id.clone(), session);
         gone
+    }
+
+    /// Adds a session that another gateway has opened, unless it was added in the meantime. Returns the session, and
+    /// those that it evicts.
+    pub(super) fn adopt(&self, session: Arc<LegacySession>) -> (Arc<LegacySession>, Vec<Arc<LegacySession>>) {
+        let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = open.by_id.get(&*session.id) {
+            return (known.clone(), Vec::new());
+        }
+        let gone = self.insert(&mut open, session.clone());
+        (session, gone)
+    }
+
+    /// The session with this id, of any user.
+    pub(super) fn known(&self, id: &str) -> Option<Arc<LegacySession>> {
+        self.open.read().unwrap_or_else(PoisonError::into_inner).by_id.get(id).cloned()
+    }
+
+    /// The ids of sessions that were used recently or have an open stream.
+    pub(super) fn used_within(&self, time: Duration) -> Vec<String> {
+        let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
+        let is_used = |session: &&Arc<LegacySession>| session.idle_for() <= time || session.has_stream();
+        open.by_id.values().filter(is_used).map(|session| session.id.to_string()).collect()
     }
 
     /// The session with this id, if it belongs to this user.
@@ -288,10 +367,7 @@ impl Sessions {
     /// Ends idle sessions.
     pub fn sweep(&self) -> Vec<Arc<LegacySession>> {
         let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
-        let idle = |session: &LegacySession| {
-            session.idle_for() > IDLE_LIMIT
-                && lock(&session.stream).as_ref().is_none_or(oneshot::Sender::is_closed)
-        };
+        let idle = |session: &LegacySession| session.idle_for() > IDLE_LIMIT && !session.has_stream();
         let gone: Vec<Arc<LegacySession>> =
             open.by_id.values().filter(|session| idle(session)).cloned().collect();
         for session in &gone {
@@ -309,6 +385,16 @@ impl Sessions {
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
+}
+
+/// Closes a session and its subscriptions.
+pub(super) fn forget(door: &Door, session: &LegacySession) {
+    session.close();
+    let caller = session.caller_now(&session.caller);
+    for uri in session.take_subscriptions() {
+        door.engine.subscriptions().unsubscribe(&caller, &uri);
+    }
+    door.leave_folder(session);
 }
 
 #[cfg(test)]

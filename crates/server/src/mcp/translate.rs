@@ -432,7 +432,7 @@ mod tests {
             let facts = ResultFacts {
                 has_extras: true,
                 odd_structure: given.as_str().contains(":[1]"),
-                is_error: false,
+                ..ResultFacts::default()
             };
             let info = ours.trim_start_matches("\"_meta\":{").trim_end_matches('}').to_owned() + "}";
             let expected = expected.replace("OURS", ours).replace("INFO", &info);

@@ -4,7 +4,6 @@ use super::auth::{self, RequestIngress, RestCaller};
 use super::extract::{NoQuery, PathParam};
 use super::problem::{ProblemDocument, not_found};
 use super::{ConfigView, RestState};
-use crate::console_sessions::SessionUse;
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
@@ -12,6 +11,7 @@ use http::{HeaderMap, Uri};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use toolbooth_core::caller::{Admin, Groups};
+use toolbooth_engine::SessionUse;
 use toolbooth_engine::call_metrics::CallMetricsReport;
 use utoipa::ToSchema;
 

@@ -2,7 +2,7 @@
 
 use super::RestState;
 use super::problem::ProblemDocument;
-use crate::console_sessions::SessionUse;
+use crate::console_cookies;
 use crate::identify::{IdentifyRequest, Unidentified, with_forwarded_headers, with_session};
 use crate::peer::Ingress;
 use crate::peer_info::{PeerInfo, attempt};
@@ -16,6 +16,8 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use toolbooth_core::caller::{Admin, Caller};
 use toolbooth_core::fault::{Blame, Problem};
+use toolbooth_core::secret::SecretText;
+use toolbooth_engine::{SessionCredential, SessionUse};
 
 /// Extracts the caller of a request.
 pub struct RestCaller(pub Arc<Caller>);
@@ -35,23 +37,52 @@ pub async fn identify(
     let uses_session = !authenticator.is_local()
         && via != Ingress::Control
         && (authenticator.is_proxied() || !headers.contains_key(AUTHORIZATION));
-    let session = if uses_session { rest.console_sessions.of_request(headers, session_use) } else { None };
+    let session = match uses_session {
+        true => console_cookies::of_request(&rest.console_sessions, headers, session_use).await,
+        false => Ok(None),
+    };
+    let session = session.map_err(|problem| {
+        tracing::warn!("sessions of the console cannot be looked up: {}", problem.message);
+        RequestRefusal::Unidentified(Unidentified::Unavailable)
+    })?;
     let Some(session) = session else {
         let request = IdentifyRequest::Http { headers, persona: None, via };
         return rest.door.identify(request).await.map_err(RequestRefusal::Unidentified);
     };
-    session.check_csrf(headers, session_use).map_err(RequestRefusal::Forged)?;
-    let with_credential = session.identified(headers);
-    let request = IdentifyRequest::Http { headers: &with_credential, persona: None, via };
+    console_cookies::check_csrf(&session, headers, session_use).map_err(RequestRefusal::Forged)?;
+    let with_token;
+    let request = match &session.credential {
+        SessionCredential::Token(token) => {
+            with_token = with_bearer(headers, token);
+            IdentifyRequest::Http { headers: &with_token, persona: None, via }
+        }
+        SessionCredential::IdToken(token) => {
+            IdentifyRequest::Console { headers, id_token: token.expose(), via }
+        }
+        SessionCredential::Proxy => IdentifyRequest::Http { headers, persona: None, via },
+    };
     let identified = match rest.door.identify(request).await {
         // The proxy now names another user.
         Ok(caller) if caller.user != session.user => Err(Unidentified::Missing),
         identified => identified,
     };
-    if matches!(identified, Err(Unidentified::Refused | Unidentified::Missing)) {
-        rest.console_sessions.close(headers);
+    if matches!(identified, Err(Unidentified::Refused | Unidentified::Missing))
+        && let Err(problem) = console_cookies::close(&rest.console_sessions, headers).await
+    {
+        tracing::warn!("a session of the console could not be ended: {}", problem.message);
     }
     identified.map_err(RequestRefusal::Unidentified)
+}
+
+/// The headers of a request with the token of its session. A token that no header can carry identifies no caller.
+pub fn with_bearer(headers: &HeaderMap, token: &SecretText) -> HeaderMap {
+    let mut headers = headers.clone();
+    headers.remove(AUTHORIZATION);
+    if let Ok(mut bearer) = HeaderValue::try_from(format!("Bearer {}", token.expose())) {
+        bearer.set_sensitive(true);
+        headers.insert(AUTHORIZATION, bearer);
+    }
+    headers
 }
 
 /// Why a request has no caller.
@@ -75,7 +106,8 @@ pub fn refuse(rest: &RestState, unidentified: &Unidentified, request: &Parts) ->
 pub async fn identified(State(rest): State<RestState>, mut request: Request, next: Next) -> Response {
     let peer = request.extensions().get::<PeerInfo>().cloned();
     let via = peer.as_ref().map(PeerInfo::via).unwrap_or_default();
-    let identified = identify(&rest, (request.headers(), via), SessionUse::of(request.method())).await;
+    let identified =
+        identify(&rest, (request.headers(), via), console_cookies::use_by(request.method())).await;
     if let (Ok(caller), Some(peer)) = (&identified, &peer)
         && let Err(problem) = peer.assign_to(caller)
     {

@@ -4,7 +4,7 @@ use super::RestState;
 use super::auth::RestCaller;
 use super::extract::{self, NoQuery, PathParam, QueryParams, run_to_completion};
 use super::item_request::ItemRequest;
-use super::problem::ProblemDocument;
+use super::problem::{ProblemDocument, server_error};
 use axum::Json;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
@@ -219,15 +219,7 @@ pub async fn replay(
     let (result, held) = match replayed.answer {
         Answer::Result { result, .. } if is_own => (Some(toolbooth_wire::meta::strip_modern(&result)), None),
         Answer::Held { id, .. } => (None, Some(id.to_string())),
-        Answer::Error(error) => {
-            return Err(Problem {
-                code: "call.server-error",
-                blame: toolbooth_core::fault::Blame::Upstream,
-                message: format!("the server answered with error {}: {}", error.code, error.message),
-                hint: None,
-            }
-            .into());
-        }
+        Answer::Error(error) => return Err(server_error(&error).into()),
         _ => (None, None),
     };
     Ok(Json(ReplayView { dead_letter: view(replayed.letter), result, held }))

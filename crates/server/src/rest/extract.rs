@@ -1,5 +1,7 @@
 //! Extractors for REST requests: queries, paths and bodies are parsed strictly.
 
+pub use toolbooth_core::hex::encode as hex;
+
 use super::RestState;
 use super::problem::ProblemDocument;
 use crate::body::{BodyReadError, content_coding, read_body};
@@ -145,6 +147,18 @@ pub fn bad_query(message: String) -> Problem {
     Problem { code: "request.bad-query", blame: Blame::Caller, message, hint: None }
 }
 
+/// The error for a query parameter that the request does not have.
+pub fn unknown_parameter(name: &str, known: &str) -> Problem {
+    let name: String = name.chars().take(64).collect();
+    bad_query(format!("unknown query parameter `{name}`: expected {known}"))
+}
+
+/// Parses the `limit` of a page. A number outside 1 to `max` is replaced by the nearest one.
+pub fn page_limit(text: &str, max: usize) -> Result<usize, Problem> {
+    let limit: usize = text.parse().map_err(|_| bad_query("`limit` must be a whole number".into()))?;
+    Ok(limit.clamp(1, max))
+}
+
 /// The error for an invalid body, with an example of a valid one.
 pub fn bad_body(message: String, example: &str) -> Problem {
     Problem { code: "request.bad-body", blame: Blame::Caller, message, hint: Some(example.to_owned()) }
@@ -206,9 +220,4 @@ pub async fn run_to_completion<T: Send + 'static>(
             hint: Some("the gateway's log has the reason".into()),
         })
     })
-}
-
-/// Bytes as lowercase hexadecimal.
-pub fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use toolbooth_core::job::{PartOutcome, RunPart, RunRecord, RunStep};
 use toolbooth_core::skill::StepError;
-use toolbooth_engine::{InterruptedStep, RunPage};
+use toolbooth_engine::{InterruptedStep, RunPage, WorkList};
 use utoipa::{IntoParams, ToSchema};
 
 const DECIDE: &str = "send {\"interrupted\": \"repeat\"} or {\"interrupted\": \"skip\"}";
@@ -46,6 +46,8 @@ pub struct RunView {
     /// Its plan, or its tasks in order.
     parts: Vec<RunPartView>,
     criteria: Vec<CriterionView>,
+    /// The number of criteria that wait for a person.
+    open_criteria: usize,
     error: Option<RunErrorView>,
     /// Why it was escalated.
     escalations: Vec<String>,
@@ -63,7 +65,7 @@ pub struct RunPartView {
     steps: Vec<RunStepView>,
 }
 
-/// A step that has started.
+/// A step of a run.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct RunStepView {
     id: String,
@@ -73,9 +75,10 @@ pub struct RunStepView {
     call: Option<String>,
     /// The held call that waits for a person.
     held: Option<String>,
-    started_at: i64,
+    /// Null if it was not started, because a step before it failed or waits.
+    started_at: Option<i64>,
     ended_at: Option<i64>,
-    /// What later steps can refer to.
+    /// What later steps can refer to. Not in lists.
     results: Option<Value>,
     error: Option<RunErrorView>,
 }
@@ -101,6 +104,7 @@ pub struct CriterionView {
 
 /// The view of a run.
 pub(super) fn view(run: RunRecord) -> RunView {
+    let open_criteria = run.open_criteria();
     let duration_ms = run.ended_ms.zip(run.started_ms).map(|(end, start)| (end - start).unsigned_abs());
     RunView {
         id: run.id.to_string(),
@@ -116,6 +120,7 @@ pub(super) fn view(run: RunRecord) -> RunView {
         duration_ms,
         attempts: run.attempts,
         arguments: run.arguments,
+        open_criteria,
         parts: run.parts.into_iter().map(part).collect(),
         criteria: run
             .criteria
@@ -132,7 +137,25 @@ pub(super) fn view(run: RunRecord) -> RunView {
     }
 }
 
+/// The entry of a list.
+pub(super) fn entry(run: RunRecord) -> RunView {
+    let mut entry = view(run);
+    entry.parts.iter_mut().for_each(|part| leave_out_results(&mut part.steps));
+    entry
+}
+
+/// Removes the results of steps, which lists do not have.
+pub(super) fn leave_out_results(steps: &mut [RunStepView]) {
+    steps.iter_mut().for_each(|step| step.results = None);
+}
+
+/// The steps of a part that have started, in the order in which they run.
+pub(super) fn steps(part: &RunPart) -> Vec<RunStepView> {
+    part.steps_in_order().into_iter().map(|(id, step)| step_view(id.clone(), step.clone())).collect()
+}
+
 fn part(part: RunPart) -> RunPartView {
+    let steps = steps(&part);
     RunPartView {
         id: part.id,
         after: part.after,
@@ -142,7 +165,7 @@ fn part(part: RunPart) -> RunPartView {
             PartOutcome::Cancelled => "cancelled",
         }),
         task: part.task.map(|task| task.to_string()),
-        steps: part.steps.into_iter().map(|(id, step)| step_view(id, step)).collect(),
+        steps,
     }
 }
 
@@ -159,14 +182,14 @@ fn step_view(id: String, step: RunStep) -> RunStepView {
         status,
         call: call.map(|call| call.to_string()),
         held: held.map(|held| held.to_string()),
-        started_at: started_ms,
+        started_at: Some(started_ms).filter(|at| *at > 0),
         ended_at,
         results,
         error: wrong.map(error),
     }
 }
 
-fn error(error: StepError) -> RunErrorView {
+pub(super) fn error(error: StepError) -> RunErrorView {
     RunErrorView { code: error.code, message: error.message, hint: error.hint }
 }
 
@@ -181,10 +204,18 @@ pub struct RunListQuery {
     cursor: Option<String>,
 }
 
+impl RunListQuery {
+    /// The page of runs that it names.
+    pub(super) fn page(self) -> RunPage {
+        let limit = self.limit.unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT);
+        RunPage { before: self.cursor, limit }
+    }
+}
+
 /// A page of runs.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct JobRunPage {
-    /// The runs, newest first.
+    /// The runs, newest first, without the results of their steps.
     runs: Vec<RunView>,
     /// The value of `cursor` for the next page, if there is one.
     next_cursor: Option<String>,
@@ -207,10 +238,9 @@ pub async fn list(
     PathParam(name): PathParam<String>,
     QueryParams(query): QueryParams<RunListQuery>,
 ) -> Result<Json<JobRunPage>, ProblemDocument> {
-    let limit = query.limit.unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT);
-    let found = rest.door.engine.jobs().runs(&caller, &name, RunPage { before: query.cursor, limit }).await?;
-    let next_cursor = found.last().filter(|_| found.len() >= limit as usize).map(|run| run.id.to_string());
-    Ok(Json(JobRunPage { runs: found.into_iter().map(view).collect(), next_cursor }))
+    let WorkList { entries, next: next_cursor, .. } =
+        rest.door.engine.jobs().runs(&caller, &name, query.page()).await?;
+    Ok(Json(JobRunPage { runs: entries.into_iter().map(entry).collect(), next_cursor }))
 }
 
 /// Shows a run of a job.
@@ -291,7 +321,9 @@ pub struct CriterionBody {
     met: bool,
 }
 
-/// Records whether a run meets an acceptance criterion.
+/// Records a person's answer whether a run meets an acceptance criterion.
+///
+/// A run that has succeeded fails if a criterion is not met.
 #[utoipa::path(
     post,
     path = "/jobs/{name}/runs/{id}/criteria",

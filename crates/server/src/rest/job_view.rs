@@ -7,8 +7,9 @@ use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use toolbooth_core::caller::{Admin, Caller};
-use toolbooth_core::job::JobDefinition;
-use toolbooth_engine::{ExternalAccess, JobSource, KnownJob};
+use toolbooth_core::job::{JobDefinition, in_order};
+use toolbooth_core::skill::StepPlan;
+use toolbooth_engine::{ExternalAccess, JobSource, KnownJob, TaskFinder};
 use utoipa::ToSchema;
 
 /// A job. Times are in milliseconds since 1970.
@@ -25,17 +26,22 @@ pub struct JobView {
     required_tools: Vec<String>,
     /// The capabilities of its tools and skills.
     capability_requirements: BTreeSet<String>,
-    /// Its tasks.
+    /// Its tasks, in the order in which they run. Lists leave out their description and metadata.
     #[schema(value_type = Vec<Object>)]
     task_graph: Value,
-    /// Its steps, if it has no tasks.
+    /// Its steps in the order in which they run, if it has no tasks. Not in lists.
+    #[serde(skip_serializing_if = "Option::is_none")]
     plan: Option<Value>,
     /// When it is due.
     #[schema(value_type = Option<Object>)]
     recurrence: Option<Value>,
-    acceptance_criteria: Vec<Value>,
-    #[schema(value_type = Object)]
-    escalation_policy: Value,
+    /// Not in lists.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    acceptance_criteria: Option<Vec<Value>>,
+    /// Not in lists.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    escalation_policy: Option<Value>,
     /// The job whose fields it inherits.
     extends: Option<String>,
     accepts_external_requests: bool,
@@ -51,6 +57,8 @@ pub struct JobView {
     active_run: Option<String>,
     /// The latest run.
     last_run: Option<String>,
+    /// The number of criteria of the latest run that wait for a person.
+    open_criteria: usize,
     /// Whether everything that it needs is there now.
     ready: bool,
     /// What is missing or unhealthy.
@@ -126,6 +134,14 @@ impl JobView {
     pub(super) fn is_own(&self, caller: &Caller) -> bool {
         caller.admin == Admin::Yes || self.owner.as_deref() == Some(&*caller.user)
     }
+
+    /// The entry of a list.
+    pub(super) fn without_bodies(mut self) -> Self {
+        for node in self.task_graph.as_array_mut().into_iter().flatten().filter_map(Value::as_object_mut) {
+            node.retain(|key, _| matches!(key.as_str(), "task" | "depends_on"));
+        }
+        Self { plan: None, acceptance_criteria: None, escalation_policy: None, ..self }
+    }
 }
 
 /// The view of a job for a caller.
@@ -134,7 +150,18 @@ pub(super) async fn view(
     caller: &Caller,
     job: &KnownJob,
 ) -> Result<JobView, ProblemDocument> {
-    let readiness = rest.door.engine.jobs().readiness(caller, job).await?;
+    let mut tasks = rest.door.engine.jobs().task_finder(caller);
+    view_with(rest, caller, job, &mut tasks).await
+}
+
+/// The view of a job for a caller, for whom these tasks were looked up.
+pub(super) async fn view_with(
+    rest: &RestState,
+    caller: &Caller,
+    job: &KnownJob,
+    tasks: &mut TaskFinder<'_>,
+) -> Result<JobView, ProblemDocument> {
+    let readiness = rest.door.engine.jobs().readiness(caller, job, tasks).await?;
     let definition = &job.definition;
     let record = job.record.as_ref();
     let is_admin = caller.admin == Admin::Yes;
@@ -156,11 +183,11 @@ pub(super) async fn view(
         required_skills,
         required_tools,
         capability_requirements: readiness.capabilities,
-        task_graph: json(&definition.task_graph),
-        plan: definition.plan.clone(),
+        task_graph: json(&in_order(&definition.task_graph).unwrap_or_default()),
+        plan: definition.plan.as_ref().map(plan_in_order),
         recurrence: definition.recurrence.as_ref().map(json),
-        acceptance_criteria: definition.acceptance_criteria.iter().map(json).collect(),
-        escalation_policy: json(&definition.escalation_policy),
+        acceptance_criteria: Some(definition.acceptance_criteria.iter().map(json).collect()),
+        escalation_policy: Some(json(&definition.escalation_policy)),
         extends: definition.extends.clone(),
         accepts_external_requests: definition.accepts_external_requests,
         status: job.state().as_str(),
@@ -172,6 +199,7 @@ pub(super) async fn view(
             .and_then(|record| record.last_run)
             .filter(|_| owner.is_some())
             .map(|id| id.to_string()),
+        open_criteria: record.filter(|_| owner.is_some()).map_or(0, |record| record.open_criteria),
         owner,
         paused: record.is_some_and(|record| record.paused),
         next_run_at: record.filter(|record| !record.paused).and_then(|record| record.next_run_ms),
@@ -205,6 +233,11 @@ pub(super) fn schedule(rest: &RestState, job: &KnownJob, count: usize) -> JobSch
         timezone: recurrence.and_then(|recurrence| recurrence.timezone.clone()),
         upcoming: compiled.map(|schedule| schedule.upcoming(now, count)).unwrap_or_default(),
     }
+}
+
+/// The steps of a plan in the order in which they run.
+pub(super) fn plan_in_order(written: &Value) -> Value {
+    StepPlan::read(written).map_or_else(|_| written.clone(), |plan| plan.in_order())
 }
 
 fn json<T: Serialize>(value: &T) -> Value {

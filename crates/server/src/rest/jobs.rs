@@ -19,8 +19,7 @@ use std::sync::Arc;
 use toolbooth_core::caller::Caller;
 use toolbooth_core::fault::Problem;
 use toolbooth_core::job::{JobState, RunTrigger};
-use toolbooth_core::registry::SharedTools;
-use toolbooth_engine::{JobQuery, JobSource, Jobs, RunPage, ScheduleSwitch};
+use toolbooth_engine::{JobQuery, RunPage, ScheduleSwitch, WorkList};
 use utoipa::{IntoParams, ToSchema};
 
 const CREATE: &str = "send {\"name\": \"brief\", \"plan\": [{\"id\": \"one\", \"tool\": \"mail_list\"}]}";
@@ -36,7 +35,7 @@ const SHOWN_RUNS: u32 = 10;
 /// Maximum number of upcoming times.
 const MAX_TIMES: u32 = 100;
 
-/// A page of jobs.
+/// A page of jobs, without their plans, criteria and policies.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct JobPage {
     /// Number of jobs on this page.
@@ -91,19 +90,16 @@ impl JobListQuery {
                 }
                 "owner" => found.owner = Some(value.into_owned()),
                 "cursor" => found.after = Some(read_cursor(&value)?),
-                "limit" => {
-                    let limit: usize =
-                        value.parse().map_err(|_| bad_query("`limit` must be a whole number".into()))?;
-                    found.limit = limit.clamp(1, MAX_LIMIT);
-                }
+                "limit" => found.limit = extract::page_limit(&value, MAX_LIMIT)?,
                 other => {
-                    let shown: String = other.chars().take(64).collect();
-                    let known = "expected `status`, `owner`, `persona`, `cursor` or `limit`";
-                    return Err(bad_query(format!("unknown query parameter `{shown}`: {known}")));
+                    let known = "`status`, `owner`, `persona`, `cursor` or `limit`";
+                    return Err(extract::unknown_parameter(other, known));
                 }
             }
         }
-        Ok(Self { personas: ToolListQuery::of_personas(&personas.finish())?, query: found })
+        let personas = ToolListQuery::of_personas(&personas.finish())?;
+        found.shared = personas.query.shared;
+        Ok(Self { personas, query: found })
     }
 }
 
@@ -115,12 +111,7 @@ fn read_state(word: &str) -> Result<JobState, Problem> {
 /// A cursor is the hexadecimal form of the last job's place.
 pub(super) fn read_cursor(text: &str) -> Result<String, Problem> {
     let wrong = || bad_query("`cursor` must be the `next_cursor` of the previous page".into());
-    if text.len() % 2 == 1 || !text.is_ascii() {
-        return Err(wrong());
-    }
-    let pairs = (0..text.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16));
-    let bytes = pairs.collect::<Result<Vec<u8>, _>>().map_err(|_| wrong())?;
-    String::from_utf8(bytes).map_err(|_| wrong())
+    toolbooth_core::hex::decode(text).and_then(|bytes| String::from_utf8(bytes).ok()).ok_or_else(wrong)
 }
 
 /// Lists the jobs that the caller may see.
@@ -140,7 +131,7 @@ pub async fn list(
 ) -> Result<Json<JobPage>, ProblemDocument> {
     let JobListQuery { personas, query } = JobListQuery::read(uri.query().unwrap_or_default())?;
     let callers = tools::views(&rest, &caller, &personas.personas)?;
-    let (jobs, next_cursor) = page(&rest, &callers, &personas, &query).await?;
+    let (jobs, next_cursor) = page(&rest, &callers, &query).await?;
     Ok(Json(JobPage { count: jobs.len(), jobs, next_cursor }))
 }
 
@@ -148,22 +139,18 @@ pub async fn list(
 pub(super) async fn page(
     rest: &RestState,
     callers: &[Arc<Caller>],
-    personas: &ToolListQuery,
     query: &JobQuery,
 ) -> Result<(Vec<JobView>, Option<String>), ProblemDocument> {
     let engine = &rest.door.engine;
     if let Some(caller) = callers.first() {
         engine.catalog().wait_for_servers(caller).await;
     }
-    let mut found = engine.jobs().list(callers, query).await?;
-    let next = found.last().filter(|_| found.len() >= query.limit).map(Jobs::page_after);
-    if personas.query.shared == SharedTools::Excluded {
-        found.retain(|job| matches!(&job.source, JobSource::Manifest { persona: Some(_), .. }));
-    }
-    let mut views = Vec::with_capacity(found.len());
-    for job in &found {
-        let Some(caller) = callers.first() else { continue };
-        views.push(job_view::view(rest, caller, job).await?);
+    let WorkList { entries, next, .. } = engine.jobs().list(callers, query).await?;
+    let Some(caller) = callers.first() else { return Ok((Vec::new(), None)) };
+    let mut tasks = engine.jobs().task_finder(caller);
+    let mut views = Vec::with_capacity(entries.len());
+    for job in &entries {
+        views.push(job_view::view_with(rest, caller, job, &mut tasks).await?.without_bodies());
     }
     Ok((views, next.map(|next| extract::hex(next.as_bytes()))))
 }
@@ -174,8 +161,8 @@ pub(super) async fn all(
     callers: &[Arc<Caller>],
     personas: &ToolListQuery,
 ) -> Result<Vec<JobView>, ProblemDocument> {
-    let query = JobQuery { limit: MAX_LIMIT, ..JobQuery::default() };
-    Ok(page(rest, callers, personas, &query).await?.0)
+    let query = JobQuery { limit: MAX_LIMIT, shared: personas.query.shared, ..JobQuery::default() };
+    Ok(page(rest, callers, &query).await?.0)
 }
 
 /// The definition of a job.
@@ -274,7 +261,7 @@ pub async fn show(
             "runs" if view.is_own(&caller) => {
                 let page = RunPage { before: None, limit: SHOWN_RUNS };
                 let runs = jobs.runs(&caller, &name, page).await?;
-                view.runs = Some(runs.into_iter().map(job_runs::view).collect());
+                view.runs = Some(runs.entries.into_iter().map(job_runs::entry).collect());
             }
             "runs" => view.runs = Some(Vec::new()),
             "webhook" if view.is_own(&caller) => {
@@ -358,6 +345,29 @@ pub async fn patch(
     let work = async move { jobs.patch(&by, &name, &patch, expected).await };
     let job = run_to_completion(work).await?;
     Ok(Json(job_view::view(&rest, &caller, &job).await?))
+}
+
+/// Deletes a job that a request created, and its runs.
+#[utoipa::path(
+    delete,
+    path = "/jobs/{name}",
+    params(("name" = String, Path, description = "The name of the job.")),
+    responses(
+        (status = 200, description = "The deleted job.", body = JobView),
+        (status = 403, description = "`job.not-owner`."),
+        (status = 404, description = "`job.unknown`."),
+        (status = 409, description = "`job.running` or `job.in-manifest`."),
+    )
+)]
+pub async fn delete(
+    State(rest): State<RestState>,
+    RestCaller(caller): RestCaller,
+    PathParam(name): PathParam<String>,
+    _: NoQuery,
+) -> Result<Json<JobView>, ProblemDocument> {
+    let (jobs, by) = (rest.door.engine.jobs().clone(), caller.clone());
+    let deleted = run_to_completion(async move { jobs.delete(&by, &name).await }).await?;
+    Ok(Json(job_view::view(&rest, &caller, &deleted).await?))
 }
 
 /// The body of a transition.
@@ -537,10 +547,7 @@ pub async fn follow(
 ) -> Result<Response, ProblemDocument> {
     for (key, _) in url::form_urlencoded::parse(query.as_deref().unwrap_or_default().as_bytes()) {
         if key != "last_event_id" {
-            let shown: String = key.chars().take(64).collect();
-            return Err(
-                bad_query(format!("unknown query parameter `{shown}`: expected `last_event_id`")).into()
-            );
+            return Err(extract::unknown_parameter(&key, "`last_event_id`").into());
         }
     }
     rest.door.engine.jobs().get(&caller, &name).await?;

@@ -36,6 +36,11 @@ pub async fn metrics(State(rest): State<RestState>, _: AdminCaller, _: NoQuery) 
     tools(&mut page, &engine.calls().metrics().tools().report());
     servers(&mut page, engine.servers(), engine.catalog());
     page.gauge("toolbooth_held_calls", "Calls that wait for a decision.", held as f64);
+    page.gauge(
+        "toolbooth_gateways",
+        "Running gateways on the store, this one included.",
+        engine.replica_mail().live() as f64,
+    );
     page.gauge("toolbooth_sessions", "Open legacy sessions.", rest.door.sessions.len() as f64);
     events(&mut page, engine.events(), engine.tracing());
     logs(&mut page, rest.access_log.as_deref());
@@ -57,6 +62,11 @@ fn calls(page: &mut MetricsPage, tally: &CallMetrics) {
         sum.iter_mut().zip(histogram).for_each(|(sum, count)| *sum += count);
     }
     page.histogram(name, &[], &sum, tally.report().microseconds);
+    page.gauge(
+        "toolbooth_calls_in_flight",
+        "Calls that have begun and not ended, with those that wait for a person.",
+        tally.in_flight() as f64,
+    );
     page.counter(
         "toolbooth_unrecorded_calls_total",
         "Calls whose end could not be recorded.",

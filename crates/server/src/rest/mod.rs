@@ -10,6 +10,7 @@ mod approvals;
 mod audit;
 mod auth;
 mod calls;
+mod chat;
 mod configuration;
 mod consents;
 mod dead_letters;
@@ -20,6 +21,7 @@ mod events;
 mod exposure;
 mod extract;
 mod files;
+mod inquiries;
 mod item_request;
 mod job_requests;
 mod job_runs;
@@ -37,6 +39,7 @@ mod resources;
 mod server_output;
 mod servers;
 mod sign_in;
+mod skill_runs;
 mod skills;
 mod stats;
 mod tasks;
@@ -46,20 +49,21 @@ mod tools;
 mod user_keys;
 
 use crate::access_log::AccessLog;
-use crate::console_sessions::ConsoleSessions;
 use crate::mcp::Door;
 use axum::Router;
 use axum::middleware;
 use calls::RunningCalls;
+use chat::ChatTurns;
 use endpoint::{Access, Endpoint, endpoints, routes};
 use serde::Serialize;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use toolbooth_core::fault::Problem;
+use toolbooth_engine::{ConsoleLogins, ConsoleSessions};
 use utoipa::ToSchema;
 
-pub(crate) use auth::refuse;
+pub(crate) use auth::{refuse, with_bearer};
 pub use configuration::{OverriddenView, SettingView};
 pub(crate) use extract::{JsonBody, NoQuery, body};
 pub(crate) use problem::{ProblemDocument, bad_method, not_found};
@@ -106,9 +110,13 @@ pub struct RestState {
     /// A random id of this run of the gateway.
     run_id: Arc<str>,
     /// The sessions of browsers that use the console.
-    pub(crate) console_sessions: Arc<ConsoleSessions>,
+    pub(crate) console_sessions: ConsoleSessions,
+    /// Sign-ins of console users at the identity provider.
+    pub(crate) console_logins: Arc<ConsoleLogins>,
     /// Calls over REST that have not ended.
     running_calls: Arc<RunningCalls>,
+    /// Turns of the console's chat that users wait for.
+    chat_turns: Arc<ChatTurns>,
     /// The log of requests, if it is configured.
     access_log: Option<Arc<AccessLog>>,
 }
@@ -177,9 +185,21 @@ impl RestState {
     /// The state for one run of a gateway.
     pub fn new(door: Arc<Door>, reload: Reload) -> Self {
         let run_id = uuid::Uuid::new_v4().to_string().into();
-        let (console_sessions, running_calls) = Default::default();
-        let config = Arc::default();
-        Self { door, reload, config, run_id, console_sessions, running_calls, access_log: None }
+        let (running_calls, chat_turns) = Default::default();
+        let (clock, store) = (door.engine.clock(), door.engine.store());
+        let console_sessions = ConsoleSessions::new(clock.clone(), store.clone());
+        let console_logins = Arc::new(ConsoleLogins::new(clock.clone(), store.clone()));
+        Self {
+            door,
+            reload,
+            config: Arc::default(),
+            run_id,
+            console_sessions,
+            console_logins,
+            running_calls,
+            chat_turns,
+            access_log: None,
+        }
     }
 
     /// Sets the configuration status that administrators can see.
@@ -230,6 +250,8 @@ const KNOWN: &[Endpoint] = endpoints![
     calls::running,
     calls::show,
     calls::cancel,
+    chat::models,
+    chat::turn,
     registry::show,
     registry::personas,
     prompts::list,
@@ -240,6 +262,8 @@ const KNOWN: &[Endpoint] = endpoints![
     skills::show,
     skills::validate,
     skills::run,
+    skill_runs::list,
+    skill_runs::show,
     stats::stats,
     approvals::list,
     approvals::show,
@@ -261,6 +285,7 @@ const KNOWN: &[Endpoint] = endpoints![
     jobs::create,
     jobs::show,
     jobs::patch,
+    jobs::delete,
     jobs::transition,
     jobs::pause,
     jobs::resume,
@@ -276,6 +301,7 @@ const KNOWN: &[Endpoint] = endpoints![
     tasks::search,
     tasks::show,
     tasks::patch,
+    tasks::delete,
     tasks::transition,
     files::list,
     files::put,

@@ -4,6 +4,7 @@ use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, Method, StatusCode, Uri, header};
 use serde::Serialize;
 use toolbooth_core::fault::{Blame, Problem};
+use toolbooth_wire::RpcError;
 use utoipa::ToSchema;
 
 /// The media type of problem documents.
@@ -57,7 +58,9 @@ impl From<Problem> for ProblemDocument {
                 | "job.unknown-run"
                 | "job.unknown-criterion"
                 | "task.unknown"
-                | "stats.unknown-client",
+                | "stats.unknown-client"
+                | "llm.not-configured"
+                | "llm.unknown-model",
                 _,
             ) => StatusCode::NOT_FOUND,
             ("call.refused" | "call.compliance" | "persona.unknown" | "auth.admin-only", _) => {
@@ -86,7 +89,8 @@ impl From<Problem> for ProblemDocument {
                 | "job.not-held"
                 | "job.not-ready"
                 | "task.bad-transition"
-                | "task.dependency-open",
+                | "task.dependency-open"
+                | "task.of-run",
                 _,
             ) => StatusCode::CONFLICT,
             ("job.bad-signature", _) => StatusCode::UNAUTHORIZED,
@@ -99,6 +103,12 @@ impl From<Problem> for ProblemDocument {
             ("request.bad-method", _) => StatusCode::METHOD_NOT_ALLOWED,
             ("files.quota" | "tool.changed-again", _) => StatusCode::CONFLICT,
             ("events.too-many-streams", _) => StatusCode::TOO_MANY_REQUESTS,
+            ("llm.too-many-turns" | "sampling.over-budget", _) => StatusCode::TOO_MANY_REQUESTS,
+            (
+                "llm.bad-answer" | "llm.cut-off" | "llm.rate-limited" | "llm.refused" | "llm.timeout"
+                | "llm.unreachable",
+                _,
+            ) => StatusCode::BAD_GATEWAY,
             ("blobs.full", _) => StatusCode::INSUFFICIENT_STORAGE,
             ("store.unreachable", _) => StatusCode::SERVICE_UNAVAILABLE,
             ("call.timeout", _) => StatusCode::GATEWAY_TIMEOUT,
@@ -165,6 +175,16 @@ pub async fn bad_method(method: Method, uri: Uri) -> ProblemDocument {
         hint: Some("the `Allow` header lists the supported methods; see also /openapi.json".into()),
     }
     .into()
+}
+
+/// The error for a server that answered with one.
+pub fn server_error(error: &RpcError) -> Problem {
+    Problem {
+        code: "call.server-error",
+        blame: Blame::Upstream,
+        message: format!("the server answered with error {}: {}", error.code, error.message),
+        hint: None,
+    }
 }
 
 /// The error for an unknown server.

@@ -3,19 +3,16 @@
 use super::RestState;
 use super::auth::RestCaller;
 use super::extract::{self, JsonBody, NoQuery, PathParam};
+use super::inquiries::{inquiry, result_of};
 use super::problem::ProblemDocument;
 use axum::Json;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::collections::BTreeMap;
-use toolbooth_core::caller::ClientFacts;
 use toolbooth_core::catalog::ListKind;
-use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::json::RawJson;
-use toolbooth_engine::{Answer, Inquiry, QuestionHandling};
 use toolbooth_upstream::CallLink;
-use toolbooth_upstream::connection::{ProgressMode, Round};
 use utoipa::ToSchema;
 
 const EXAMPLE: &str = "send {\"arguments\": {\"topic\": \"cats\"}}";
@@ -82,34 +79,8 @@ pub async fn get(
     JsonBody(body): JsonBody,
 ) -> Result<Json<PromptView>, ProblemDocument> {
     let PromptBody { arguments } = extract::body(&body, EXAMPLE)?;
-    let inquiry = Inquiry {
-        caller,
-        client: ClientFacts::default().into(),
-        params: RawJson::from_value(&json!({ "name": name, "arguments": arguments })),
-        meta: Vec::new(),
-        round: Round::default(),
-        progress: ProgressMode::Observed,
-        questions: QuestionHandling::DuringCall,
-        only: None,
-    };
+    let inquiry = inquiry(caller, &json!({ "name": name, "arguments": arguments }), None);
     let inquiries = rest.door.engine.inquiries().clone();
     let answer = Box::pin(async move { inquiries.get_prompt(inquiry, &CallLink::silent()).await }).await?;
-    let failed =
-        |message: String| Problem { code: "call.server-error", blame: Blame::Upstream, message, hint: None };
-    match answer {
-        Answer::Result { result, .. } => {
-            Ok(Json(PromptView { prompt: toolbooth_wire::meta::strip_modern(&result) }))
-        }
-        Answer::Long { long, .. } => {
-            Ok(Json(PromptView { prompt: toolbooth_wire::meta::strip_modern(&long.whole()) }))
-        }
-        Answer::Error(error) => {
-            Err(failed(format!("the server answered with error {}: {}", error.code, error.message)).into())
-        }
-        Answer::InputRequired { server, .. } => {
-            Err(failed(format!("server `{server}` asks a question that only an MCP client can answer"))
-                .into())
-        }
-        Answer::Held { .. } => Err(failed("the prompt was not answered".into()).into()),
-    }
+    Ok(Json(PromptView { prompt: result_of(answer)? }))
 }

@@ -3,18 +3,17 @@
 use super::RestState;
 use super::auth::RestCaller;
 use super::extract::{self, JsonBody, NoQuery};
+use super::inquiries::{inquiry, result_of};
 use super::problem::ProblemDocument;
 use axum::Json;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use toolbooth_core::caller::ClientFacts;
 use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::json::RawJson;
 use toolbooth_core::names::ServerName;
-use toolbooth_engine::{Answer, Inquiry, QuestionHandling};
+use toolbooth_engine::Answer;
 use toolbooth_upstream::CallLink;
-use toolbooth_upstream::connection::{ProgressMode, Round};
 use toolbooth_wire::codes::{INVALID_PARAMS, RESOURCE_NOT_FOUND};
 use utoipa::ToSchema;
 
@@ -66,38 +65,19 @@ pub async fn read(
     }
     let only = server.map(|name| name.parse::<ServerName>()).transpose();
     let only = only.map_err(|error| extract::bad_body(format!("`server`: {error}"), EXAMPLE))?;
-    let inquiry = Inquiry {
-        caller,
-        client: ClientFacts::default().into(),
-        params: RawJson::from_value(&json!({ "uri": uri })),
-        meta: Vec::new(),
-        round: Round::default(),
-        progress: ProgressMode::Observed,
-        questions: QuestionHandling::DuringCall,
-        only,
-    };
+    let inquiry = inquiry(caller, &json!({ "uri": uri }), only);
     let inquiries = rest.door.engine.inquiries().clone();
     let answer = Box::pin(async move { inquiries.read_resource(inquiry, &CallLink::silent()).await }).await?;
-    let failed = |message| Problem { code: "call.server-error", blame: Blame::Upstream, message, hint: None };
-    match answer {
-        Answer::Result { result, .. } => {
-            Ok(Json(ResourceView { resource: toolbooth_wire::meta::strip_modern(&result) }))
-        }
-        Answer::Long { long, .. } => {
-            Ok(Json(ResourceView { resource: toolbooth_wire::meta::strip_modern(&long.whole()) }))
-        }
-        Answer::Error(error) if matches!(error.code, INVALID_PARAMS | RESOURCE_NOT_FOUND) => Err(Problem {
+    if let Answer::Error(error) = &answer
+        && matches!(error.code, INVALID_PARAMS | RESOURCE_NOT_FOUND)
+    {
+        return Err(Problem {
             code: "resource.unknown",
             blame: Blame::Caller,
             message: "the server has no such resource".into(),
-            hint: None,
+            hint: Some("use a URI that a list of resources or a tool shows".into()),
         }
-        .into()),
-        Answer::Error(error) => {
-            Err(failed(format!("the server answered with error {}: {}", error.code, error.message)).into())
-        }
-        Answer::InputRequired { .. } | Answer::Held { .. } => {
-            Err(failed("the server asks a question that only an MCP client can answer".into()).into())
-        }
+        .into());
     }
+    Ok(Json(ResourceView { resource: result_of(answer)? }))
 }

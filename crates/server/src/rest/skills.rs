@@ -45,7 +45,7 @@ pub struct SkillView {
     category: Option<String>,
     /// Tags of what it offers.
     capability_tags: Vec<String>,
-    /// The steps of its plan; null if it has instructions only.
+    /// The steps of its plan in the order in which they run; null if it has instructions only.
     #[schema(value_type = Option<Object>)]
     plan: Option<Value>,
     /// The tool that runs its plan.
@@ -169,7 +169,7 @@ fn view(rest: &RestState, skill: &Skill, caller: &Caller) -> SkillView {
         safety_notes: skill.safety_notes.clone(),
         category: skill.category.clone(),
         capability_tags: skill.capability_tags.clone(),
-        plan: skill.plan.as_ref().map(|plan| plan.written().clone()),
+        plan: skill.plan.as_ref().map(|plan| plan.in_order()),
         tool: skill.plan.as_ref().map(|_| skill_tool_name(&skill.name)),
         timeout: skill.timeout.map(|timeout| timeout.as_secs_f64()),
         files: skill.files.iter().map(|file| uri_of(&skill.name, &file.path)).collect(),

@@ -4,7 +4,8 @@ use super::RestState;
 use super::auth::RestCaller;
 use super::extract::{self, JsonBody, NoQuery, PathParam, bad_query, run_to_completion};
 use super::item_request::ItemRequest;
-use super::jobs::read_patch;
+use super::job_view::plan_in_order;
+use super::jobs::{read_cursor, read_patch};
 use super::problem::ProblemDocument;
 use super::tools::{self, ToolListQuery};
 use axum::Json;
@@ -17,11 +18,12 @@ use toolbooth_core::caller::{Admin, Caller};
 use toolbooth_core::fault::Problem;
 use toolbooth_core::job::TaskStatus;
 use toolbooth_core::registry::SharedTools;
-use toolbooth_engine::{KnownTask, TaskQuery};
+use toolbooth_engine::{KnownTask, TaskQuery, WorkList};
 use utoipa::{IntoParams, ToSchema};
 
 const CREATE: &str = "send {\"name\": \"collect\", \"summary\": \"Collect the sources\"}";
 const TRANSITION: &str = "send {\"target_status\": \"ready\"}";
+const BAD_CURSOR: &str = "`cursor` must be the `next_cursor` of the previous page";
 const SEARCH: &str = "send {\"text\": \"words\", \"status\": [\"ready\"]}";
 /// Default number of tasks on a page.
 const DEFAULT_LIMIT: usize = 100;
@@ -40,13 +42,18 @@ pub struct TaskView {
     persona: Option<String>,
     required_skills: Vec<String>,
     required_tools: Vec<String>,
-    /// Its steps, which a job runs.
+    /// Its steps, which a job runs, in their order. Not in lists.
+    #[serde(skip_serializing_if = "Option::is_none")]
     plan: Option<Value>,
     /// Tasks that must be done or cancelled before it advances.
     depends_on: Vec<String>,
-    acceptance_criteria: Vec<Value>,
-    #[schema(value_type = Object)]
-    escalation_policy: Value,
+    /// Not in lists.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    acceptance_criteria: Option<Vec<Value>>,
+    /// Not in lists.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    escalation_policy: Option<Value>,
     extends: Option<String>,
     tags: Vec<String>,
     priority: Option<String>,
@@ -80,10 +87,10 @@ fn view(caller: &Caller, task: KnownTask) -> TaskView {
         persona: persona.or(definition.persona),
         required_skills: definition.required_skills,
         required_tools: definition.required_tools,
-        plan: definition.plan,
+        plan: definition.plan.as_ref().map(plan_in_order),
         depends_on: definition.depends_on,
-        acceptance_criteria: definition.acceptance_criteria.iter().map(json).collect(),
-        escalation_policy: json(&definition.escalation_policy),
+        acceptance_criteria: Some(definition.acceptance_criteria.iter().map(json).collect()),
+        escalation_policy: Some(json(&definition.escalation_policy)),
         extends: definition.extends,
         tags: definition.tags,
         priority: definition.priority,
@@ -97,11 +104,17 @@ fn view(caller: &Caller, task: KnownTask) -> TaskView {
     }
 }
 
+/// The entry of a list.
+fn entry(caller: &Caller, task: KnownTask) -> TaskView {
+    let whole = view(caller, task);
+    TaskView { plan: None, acceptance_criteria: None, escalation_policy: None, ..whole }
+}
+
 fn json<T: Serialize>(value: &T) -> Value {
     serde_json::to_value(value).unwrap_or_default()
 }
 
-/// A page of tasks.
+/// A page of tasks, without their plans, criteria and policies.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct TaskPage {
     /// Number of tasks on this page.
@@ -162,19 +175,17 @@ impl TaskListQuery {
                 "owner" => found.owner = Some(value.into_owned()),
                 "tag" => found.tag = Some(value.into_owned()),
                 "priority" => found.priority = Some(value.into_owned()),
-                "cursor" => found.after = Some(value.into_owned()),
-                "limit" => {
-                    let limit: usize =
-                        value.parse().map_err(|_| bad_query("`limit` must be a whole number".into()))?;
-                    found.limit = limit.clamp(1, MAX_LIMIT);
-                }
+                "cursor" => found.after = Some(read_cursor(&value)?),
+                "limit" => found.limit = extract::page_limit(&value, MAX_LIMIT)?,
                 other => {
-                    let shown: String = other.chars().take(64).collect();
-                    return Err(bad_query(format!("unknown query parameter `{shown}`")));
+                    let known = "`status`, `owner`, `tag`, `priority`, `persona`, `cursor` or `limit`";
+                    return Err(extract::unknown_parameter(other, known));
                 }
             }
         }
-        Ok(Self { personas: ToolListQuery::of_personas(&personas.finish())?, query: found })
+        let personas = ToolListQuery::of_personas(&personas.finish())?;
+        found.shared = personas.query.shared;
+        Ok(Self { personas, query: found })
     }
 }
 
@@ -186,19 +197,14 @@ fn read_state(word: &str) -> Result<TaskStatus, String> {
 async fn page(
     rest: &RestState,
     callers: &[Arc<Caller>],
-    shared: SharedTools,
     query: &TaskQuery,
 ) -> Result<TaskPage, ProblemDocument> {
-    let mut found = rest.door.engine.jobs().list_tasks(callers, query).await?;
-    let next_cursor = found.last().filter(|_| found.len() >= query.limit).map(|task| task.id.clone());
-    if shared == SharedTools::Excluded {
-        found.retain(|task| task.persona.is_some());
-    }
-    let tasks: Vec<TaskView> = callers
-        .first()
-        .map(|caller| found.into_iter().map(|task| view(caller, task)).collect())
-        .unwrap_or_default();
-    Ok(TaskPage { count: tasks.len(), tasks, next_cursor })
+    let WorkList { entries, next, .. } = rest.door.engine.jobs().list_tasks(callers, query).await?;
+    let Some(caller) = callers.first() else {
+        return Ok(TaskPage { count: 0, tasks: Vec::new(), next_cursor: None });
+    };
+    let tasks: Vec<TaskView> = entries.into_iter().map(|task| entry(caller, task)).collect();
+    Ok(TaskPage { count: tasks.len(), tasks, next_cursor: next.map(|next| extract::hex(next.as_bytes())) })
 }
 
 /// All tasks of the registry.
@@ -207,8 +213,8 @@ pub(super) async fn all(
     callers: &[Arc<Caller>],
     personas: &ToolListQuery,
 ) -> Result<Vec<TaskView>, ProblemDocument> {
-    let query = TaskQuery { limit: MAX_LIMIT, ..TaskQuery::default() };
-    Ok(page(rest, callers, personas.query.shared, &query).await?.tasks)
+    let query = TaskQuery { limit: MAX_LIMIT, shared: personas.query.shared, ..TaskQuery::default() };
+    Ok(page(rest, callers, &query).await?.tasks)
 }
 
 /// Lists the tasks that the caller may see.
@@ -228,7 +234,7 @@ pub async fn list(
 ) -> Result<Json<TaskPage>, ProblemDocument> {
     let TaskListQuery { personas, query } = TaskListQuery::read(uri.query().unwrap_or_default())?;
     let callers = tools::views(&rest, &caller, &personas.personas)?;
-    Ok(Json(page(&rest, &callers, personas.query.shared, &query).await?))
+    Ok(Json(page(&rest, &callers, &query).await?))
 }
 
 /// A search for tasks; all given fields must match.
@@ -264,16 +270,18 @@ pub async fn search(
     let body: TaskSearchBody = extract::body(&body, SEARCH)?;
     let states = body.status.unwrap_or_default();
     let states: Result<Vec<TaskStatus>, String> = states.iter().map(|word| read_state(word)).collect();
+    let cursor = body.cursor.as_deref().map(read_cursor).transpose();
     let query = TaskQuery {
         states: states.map_err(|message| extract::bad_body(message, SEARCH))?,
         owner: body.owner,
         tag: body.tag,
         priority: body.priority,
         text: body.text,
-        after: body.cursor,
+        shared: SharedTools::Included,
+        after: cursor.map_err(|_| extract::bad_body(BAD_CURSOR.into(), SEARCH))?,
         limit: body.limit.map_or(DEFAULT_LIMIT, |limit| limit as usize).clamp(1, MAX_LIMIT),
     };
-    Ok(Json(page(&rest, &[caller], SharedTools::Included, &query).await?))
+    Ok(Json(page(&rest, &[caller], &query).await?))
 }
 
 /// The definition of a task.
@@ -387,6 +395,29 @@ pub async fn patch(
     let (jobs, by) = (rest.door.engine.jobs().clone(), caller.clone());
     let work = async move { jobs.patch_task(&by, &id, &patch, expected).await };
     Ok(Json(view(&caller, run_to_completion(work).await?)))
+}
+
+/// Deletes a task that a request created.
+#[utoipa::path(
+    delete,
+    path = "/tasks/{id}",
+    params(("id" = String, Path, description = "The id of the task, or its name.")),
+    responses(
+        (status = 200, description = "The deleted task.", body = TaskView),
+        (status = 403, description = "`job.not-owner`."),
+        (status = 404, description = "`task.unknown`."),
+        (status = 409, description = "`job.in-manifest`, or `task.of-run`: a run of a job waits for it."),
+    )
+)]
+pub async fn delete(
+    State(rest): State<RestState>,
+    RestCaller(caller): RestCaller,
+    PathParam(id): PathParam<String>,
+    _: NoQuery,
+) -> Result<Json<TaskView>, ProblemDocument> {
+    let (jobs, by) = (rest.door.engine.jobs().clone(), caller.clone());
+    let deleted = run_to_completion(async move { jobs.delete_task(&by, &id).await }).await?;
+    Ok(Json(view(&caller, deleted)))
 }
 
 /// The body of a task's transition.

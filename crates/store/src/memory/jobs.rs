@@ -3,8 +3,8 @@
 use super::MemoryStore;
 use crate::StoreError;
 use crate::jobs::{
-    ENDED_WORK_MS, JobStore, MAX_ENDED_WORK, WorkChange, WorkContest, WorkFilter, WorkKind, WorkRow,
-    check_changes, check_room,
+    CALL_TASK_MS, ENDED_WORK_MS, JobStore, MAX_ENDED_WORK, RowBodies, WorkChange, WorkContest, WorkFilter,
+    WorkKind, WorkRow, check_changes, check_room,
 };
 use async_trait::async_trait;
 use toolbooth_core::audit::AuditEntry;
@@ -39,7 +39,12 @@ impl WorkTable {
                 (WorkChange::Add(row), _) => self.0.push(row),
                 (WorkChange::Replace { row, .. }, Some(place)) => self.0[place] = row,
                 (WorkChange::Remove { .. }, Some(place)) => {
-                    self.0.remove(place);
+                    let removed = self.0.remove(place);
+                    if removed.kind == WorkKind::Job {
+                        self.0.retain(|row| {
+                            row.kind != WorkKind::Run || row.parent.as_ref() != Some(&removed.id)
+                        });
+                    }
                 }
                 (_, None) => {}
             }
@@ -59,7 +64,12 @@ impl WorkTable {
                 && filter.name.as_ref().is_none_or(|name| row.name == *name)
                 && (filter.states.is_empty() || filter.states.contains(&row.state))
         };
-        self.0[..end].iter().rev().filter(fits).take(filter.page_size() as usize).cloned().collect()
+        let found = self.0[..end].iter().rev().filter(fits).take(filter.page_size() as usize);
+        let mut rows: Vec<WorkRow> = found.cloned().collect();
+        if filter.bodies == RowBodies::LeftOut {
+            rows.iter_mut().for_each(|row| row.body.clear());
+        }
+        rows
     }
 
     fn due(&self, now_ms: i64, limit: u32) -> Vec<WorkRow> {
@@ -71,10 +81,14 @@ impl WorkTable {
     }
 
     pub(super) fn purge(&mut self, now_ms: i64) {
-        let surplus = self.0.len().saturating_sub(MAX_ENDED_WORK as usize);
+        let oldest_ms = now_ms.saturating_sub(CALL_TASK_MS);
+        self.0.retain(|row| row.kind != WorkKind::CallTask || row.created_ms >= oldest_ms);
+        let is_counted = |row: &WorkRow| row.kind != WorkKind::CallTask;
+        let counted = self.0.iter().filter(|row| is_counted(row)).count();
+        let surplus = counted.saturating_sub(MAX_ENDED_WORK as usize);
         let mut place = 0;
         self.0.retain(|row| {
-            place += 1;
+            place += usize::from(is_counted(row));
             let is_over = row.due_ms.is_none() && row.kind.ends_with(&row.state);
             !is_over || (row.updated_ms >= now_ms.saturating_sub(ENDED_WORK_MS) && place > surplus)
         });

@@ -2,11 +2,13 @@
 
 mod audit;
 mod consents;
+mod console_sessions;
 mod files;
 mod health;
 mod held;
 mod jobs;
 mod letters;
+mod shared_records;
 mod sign_ins;
 mod tokens;
 
@@ -19,11 +21,13 @@ use crate::{Store, StoreError};
 use async_trait::async_trait;
 use audit::AuditTable;
 use consents::ConsentTable;
+use console_sessions::ConsoleSessionTable;
 use files::FileTable;
 use health::HealthTable;
 use held::HeldTable;
 use jobs::WorkTable;
 use letters::LetterTable;
+use shared_records::SharedRecordTable;
 use sign_ins::SignInTable;
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
@@ -65,6 +69,8 @@ struct MemoryState {
     work: WorkTable,
     health: HealthTable,
     sign_ins: SignInTable,
+    console_sessions: ConsoleSessionTable,
+    shared_records: SharedRecordTable,
     consents: ConsentTable,
     files: FileTable,
     audit: AuditTable,
@@ -493,6 +499,8 @@ impl Store for MemoryStore {
             state.drop_surplus(self.retention.max_rows);
             state.tokens.purge(horizon_ms);
             state.sign_ins.purge(now_ms);
+            state.console_sessions.purge(now_ms);
+            state.shared_records.purge(now_ms);
             state.held.purge(horizon_ms);
             state.letters.purge(now_ms);
             state.work.purge(now_ms);

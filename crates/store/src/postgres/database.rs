@@ -17,11 +17,20 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const TRUSTED_IDLE: Duration = Duration::from_secs(1);
 /// The channel of notices.
 const CHANNEL: &str = "toolbooth";
-/// All migrations; a new one is a line here and a new file. A released file is never edited.
-const MIGRATIONS: [(i64, &str, &str); 2] = [
+/// All migrations; a new one is a line here and a new file. A released file is never edited. During an upgrade, gateways
+/// of the earlier version run on the newer schema, so a migration only adds to it (a test checks this). If one has to
+/// change what is there, its name begins with [`BREAKING`].
+const MIGRATIONS: [(i64, &str, &str); 5] = [
     (1, "first", include_str!("../../migrations/postgres/0001_first.sql")),
     (2, "work", include_str!("../../migrations/postgres/0002_work.sql")),
+    (3, "console_sessions", include_str!("../../migrations/postgres/0003_console_sessions.sql")),
+    (4, "shared", include_str!("../../migrations/postgres/0004_shared.sql")),
+    (5, "call_tasks", include_str!("../../migrations/postgres/0005_call_tasks.sql")),
 ];
+/// Begins the name of a migration after which gateways of earlier versions do not start.
+const BREAKING: &str = "breaking";
+/// The newest migration of this kind.
+const LAST_BREAKING: &str = "SELECT max(version) FROM _sqlx_migrations WHERE starts_with(description, $1)";
 /// Settings of the connection that writes. A gateway that stops in the middle of a transaction must not stop all others.
 const SESSION: &str = "SET lock_timeout = '10s'; SET idle_in_transaction_session_timeout = '5s'; \
     SET statement_timeout = '60s'";
@@ -110,10 +119,10 @@ impl Database {
             Migration::new(version, name.into(), MigrationType::Simple, sql.into_sql_str(), false)
         });
         let mut migrator = Migrator::with_migrations(migrations.into());
-        // During an upgrade, gateways of the earlier version run on the newer schema: migrations only add to it.
+        // The migrations of a newer version.
         migrator.set_ignore_missing(true);
-        match migrator.run_direct(None, connection, false).await {
-            Ok(()) => Ok(()),
+        match migrator.run_direct(None, &mut *connection, false).await {
+            Ok(()) => self.refuse_breaking(connection).await,
             Err(
                 MigrateError::VersionMissing(version)
                 | MigrateError::VersionMismatch(version)
@@ -126,6 +135,17 @@ impl Database {
                 warn!(store.address = %self.address(), %error, "the store's schema could not be migrated");
                 Err(StoreError::Failed { failure: DatabaseFailure::Other })
             }
+        }
+    }
+
+    /// Fails if a newer version has changed the schema in a way that this version does not support.
+    async fn refuse_breaking(&self, connection: &mut PgConnection) -> Result<(), StoreError> {
+        let last = sqlx::query_scalar::<_, Option<i64>>(LAST_BREAKING).bind(BREAKING);
+        let last = last.fetch_one(connection).await.map_err(|error| self.fault(&error))?;
+        let known = MIGRATIONS.map(|(version, ..)| version).into_iter().max().unwrap_or_default();
+        match last {
+            Some(found) if found > known => Err(StoreError::NewerSchema { path: self.path(), found, known }),
+            _ => Ok(()),
         }
     }
 
@@ -160,8 +180,8 @@ impl Database {
     }
 }
 
-/// Whether the same statements may succeed if they are sent again: the connection was lost, or another transaction was
-/// in the way.
+/// Whether the same statements may succeed if they are sent again: the connection was lost, or another
+/// transaction conflicted.
 pub(super) fn is_transient(error: &sqlx::Error) -> bool {
     match error {
         sqlx::Error::Io(_) | sqlx::Error::PoolTimedOut | sqlx::Error::Protocol(_) => true,
@@ -186,5 +206,72 @@ pub(super) fn is_unanswered(error: &sqlx::Error) -> bool {
             code.starts_with("08") || code.starts_with("57P")
         }
         _ => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The first statement with which a gateway of the version before could not work, if there is one.
+    fn breaking_statement(sql: &str) -> Option<String> {
+        let plain: Vec<&str> = sql.lines().filter_map(|line| line.split("--").next()).collect();
+        let plain = plain.join(" ").to_uppercase();
+        let statements: Vec<Vec<&str>> =
+            plain.split(';').map(|text| text.split_whitespace().collect()).collect();
+        let created = |table: &str| {
+            statements.iter().any(|words| matches!(words[..], ["CREATE", "TABLE", name, ..] if name == table))
+        };
+        let dropped = |constraint: &str| {
+            statements
+                .iter()
+                .any(|words| matches!(words[..], [.., "DROP", "CONSTRAINT", name] if name == constraint))
+        };
+        let adds = |words: &[&str]| match words {
+            [] | ["CREATE", "TABLE" | "INDEX", ..] | ["INSERT", "INTO", ..] => true,
+            // On a table of the version before, its writes could fail.
+            ["CREATE", "UNIQUE", "INDEX", _, "ON", table, ..] => created(table),
+            ["ALTER", "TABLE", _, "ADD", "COLUMN", definition @ ..] => {
+                !definition.contains(&"NOT") || definition.contains(&"DEFAULT")
+            }
+            ["ALTER", "TABLE", _, "DROP", "CONSTRAINT", _] => true,
+            // A constraint may only be replaced, by a wider one.
+            ["ALTER", "TABLE", _, "ADD", "CONSTRAINT", name, ..] => dropped(name),
+            _ => false,
+        };
+        statements.iter().find(|words| !adds(words)).map(|words| words.join(" "))
+    }
+
+    #[test]
+    fn a_breaking_statement_is_found() {
+        let cases = [
+            ("CREATE TABLE a (b TEXT); CREATE UNIQUE INDEX a_b ON a (b);", true),
+            ("CREATE INDEX a_b ON a (b); -- DROP TABLE a;", true),
+            ("ALTER TABLE a ADD COLUMN b TEXT;", true),
+            ("ALTER TABLE a ADD COLUMN b TEXT NOT NULL DEFAULT 'x';", true),
+            ("ALTER TABLE a DROP CONSTRAINT c; ALTER TABLE a ADD CONSTRAINT c CHECK (d > 0);", true),
+            ("ALTER TABLE a ADD COLUMN b TEXT NOT NULL;", false),
+            ("ALTER TABLE a ADD CONSTRAINT c CHECK (d > 0);", false),
+            ("CREATE UNIQUE INDEX a_b ON a (b);", false),
+            ("ALTER TABLE a DROP COLUMN b;", false),
+            ("ALTER TABLE a RENAME COLUMN b TO c;", false),
+            ("ALTER TABLE a ALTER COLUMN b TYPE BIGINT;", false),
+            ("CREATE TABLE b (c TEXT); DROP TABLE a;", false),
+            ("UPDATE a SET b = 1;", false),
+        ];
+        for (sql, expected) in cases {
+            assert_eq!(breaking_statement(sql).is_none(), expected, "{sql}");
+        }
+    }
+
+    #[test]
+    fn migrations_keep_gateways_of_the_version_before_working() {
+        for (version, name, sql) in MIGRATIONS {
+            // The first one creates the tables.
+            if version > 1 && !name.starts_with(BREAKING) {
+                assert_eq!(breaking_statement(sql), None, "migration {version}");
+            }
+        }
+        assert!(MIGRATIONS.is_sorted_by_key(|(version, ..)| version));
     }
 }

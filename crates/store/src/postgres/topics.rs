@@ -4,6 +4,7 @@ use super::rows::change::{ChangeEffect, StoreChange};
 use crate::held::Contest;
 use crate::letters::LetterContest;
 use crate::notices::{StoreNotice, StoreTopic};
+use crate::shared_records::SharedKind;
 use sqlx::PgConnection;
 use std::collections::BTreeMap;
 use uuid::Uuid;
@@ -38,13 +39,19 @@ pub(super) fn topic_of(change: &StoreChange, effect: &ChangeEffect) -> Option<St
         }
         StoreChange::InterruptLetters { .. } => (!effect.letters.is_empty()).then_some(StoreTopic::Letters),
         StoreChange::Work { .. } => Some(StoreTopic::Jobs),
+        StoreChange::SaveShared(record) => match record.kind {
+            // No other gateway has a copy of a new session.
+            SharedKind::Session => (record.changed_ms > 0).then_some(StoreTopic::Sessions),
+            SharedKind::Vault => Some(StoreTopic::Vaults),
+        },
+        StoreChange::SendMail { .. } => (effect.rows > 0).then_some(StoreTopic::Mail),
         StoreChange::AddToken(_) | StoreChange::RevokeToken { .. } => Some(StoreTopic::Tokens),
         _ => None,
     }
 }
 
 /// Whether a change must wait for its turn: it reads rows that changes of other gateways write. The others only write
-/// rows of this gateway's own calls, and audit rows.
+/// rows of this gateway's own calls, audit rows, and new messages.
 pub(super) fn needs_turn(change: &StoreChange) -> bool {
     !matches!(
         change,
@@ -53,24 +60,32 @@ pub(super) fn needs_turn(change: &StoreChange) -> bool {
             | StoreChange::Outcome { .. }
             | StoreChange::ForgetIntent { .. }
             | StoreChange::Audit(_)
+            | StoreChange::SendMail { .. }
     )
 }
 
-/// The topics of one commit.
+/// The topics of one commit, each with the changed records; `None` if one of them has no id.
 #[derive(Debug, Default)]
-pub(super) struct ChangedTopics(BTreeMap<StoreTopic, Vec<Uuid>>);
+pub(super) struct ChangedTopics(BTreeMap<StoreTopic, Option<Vec<Uuid>>>);
 
 impl ChangedTopics {
     /// Adds a change that was made, with its effect.
     pub(super) fn add(&mut self, topic: StoreTopic, change: &StoreChange, effect: &ChangeEffect) {
-        let ids = self.0.entry(topic).or_default();
-        if let StoreChange::Hold(call) = change {
-            ids.push(call.id);
+        let mut ids: Vec<Uuid> = effect.held.iter().map(|call| call.id).collect();
+        match change {
+            StoreChange::Hold(call) => ids.push(call.id),
+            StoreChange::SaveShared(record) => ids.extend(record.name.parse::<Uuid>()),
+            StoreChange::SendMail { to, .. } => ids.extend(to.parse::<Uuid>()),
+            _ => {}
         }
         if let Contest::Won(call) = &effect.contest {
             ids.push(call.id);
         }
-        ids.extend(effect.held.iter().map(|call| call.id));
+        let all = self.0.entry(topic).or_insert_with(|| Some(Vec::new()));
+        match all {
+            Some(all) if !ids.is_empty() => all.extend(ids),
+            _ => *all = None,
+        }
     }
 
     /// Publishes the topics: the notice is sent when the transaction is committed.
@@ -92,12 +107,11 @@ impl ChangedTopics {
         let mut text = replica.to_owned();
         for (topic, ids) in &self.0 {
             let topic = topic.as_str();
-            if ids.is_empty() || ids.len() > MAX_IDS {
-                text.push_str(&format!(" {topic}"));
-                continue;
-            }
-            for id in ids {
-                text.push_str(&format!(" {topic}:{id}"));
+            match ids {
+                Some(ids) if ids.len() <= MAX_IDS => {
+                    ids.iter().for_each(|id| text.push_str(&format!(" {topic}:{id}")));
+                }
+                _ => text.push_str(&format!(" {topic}")),
             }
         }
         text
@@ -126,7 +140,7 @@ mod tests {
     fn a_notice_is_read_by_other_gateways_only() {
         let mut topics = ChangedTopics::default();
         topics.add(StoreTopic::Tokens, &StoreChange::Nothing, &ChangeEffect::default());
-        topics.0.insert(StoreTopic::Held, vec![Uuid::nil()]);
+        topics.0.insert(StoreTopic::Held, Some(vec![Uuid::nil()]));
         let text = topics.text("a");
         assert_eq!(notices_in(&text, "a"), []);
         let expected = [
@@ -142,7 +156,8 @@ mod tests {
 
     #[test]
     fn many_ids_are_one_notice() {
-        let topics = ChangedTopics(BTreeMap::from([(StoreTopic::Held, vec![Uuid::nil(); MAX_IDS + 1])]));
+        let topics =
+            ChangedTopics(BTreeMap::from([(StoreTopic::Held, Some(vec![Uuid::nil(); MAX_IDS + 1]))]));
         assert_eq!(topics.text("a"), "a held");
     }
 }

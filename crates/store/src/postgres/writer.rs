@@ -1,8 +1,8 @@
 //! The writer of one gateway: commits queued changes in groups, and answers each caller after the commit.
 //!
-//! Gateways take turns: a group with changes that other gateways could be in the way of locks the end of the audit first,
-//! and any group with audit rows locks it last. So changes are written as in SQLite, one group at a time. A commit renews
-//! the lease of this gateway and has a number, by which a commit is found whose answer was lost.
+//! Gateways take turns: a group whose changes could conflict with those of another gateway locks the end of the audit
+//! first, and any other group with audit rows locks it last. So changes are written as in SQLite, one group at a time. A
+//! commit renews the lease of this gateway and has a number, by which a commit is found whose answer was lost.
 
 use super::database::{Database, is_transient, is_unanswered};
 use super::rows::audit::{AuditAppender, chain_head};
@@ -21,7 +21,7 @@ const QUEUE: usize = 4_096;
 const GROUP: usize = 500;
 /// How often the lease is renewed if nothing is written. It lasts for 10 s.
 const HEARTBEAT: Duration = Duration::from_secs(2);
-/// The pauses before a group is written again, after the connection was lost or another transaction was in the way.
+/// The pauses before a group is written again, after a lost connection or a conflict with another transaction.
 const PAUSES: [Duration; 6] = [
     Duration::from_millis(20),
     Duration::from_millis(100),

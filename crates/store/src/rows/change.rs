@@ -1,6 +1,7 @@
 //! Changes of the database, and their effects.
 
 use crate::StoreError;
+use crate::console_sessions::ConsoleSessionRecord;
 use crate::files::FileQuota;
 use crate::health::HealthRow;
 use crate::held::{Contest, HeldStep};
@@ -8,6 +9,7 @@ use crate::jobs::{WorkChange, WorkContest};
 use crate::letters::LetterContest;
 use crate::limits::AuditRetention;
 use crate::records::{CallOutcome, DiscoveryRecord, Intent};
+use crate::shared_records::{SharedKind, SharedRecord};
 use crate::sign_ins::SignInRecord;
 use crate::transfer::{StoreTable, TablePage};
 use toolbooth_core::audit::AuditEntry;
@@ -70,6 +72,34 @@ pub(crate) enum StoreChange {
     },
     SaveHealth(Vec<HealthRow>),
     SaveSignIn(SignInRecord),
+    AddConsoleSession(Box<ConsoleSessionRecord>),
+    ExtendConsoleSession {
+        digest: [u8; 32],
+        until_ms: i64,
+    },
+    EndConsoleSession([u8; 32]),
+    SaveShared(Box<SharedRecord>),
+    ExtendShared {
+        kind: SharedKind,
+        names: Vec<String>,
+        expires_ms: i64,
+    },
+    TakeLease {
+        name: String,
+        holder: String,
+        now_ms: i64,
+        until_ms: i64,
+    },
+    EndLease {
+        name: String,
+        holder: String,
+    },
+    /// A message to other gateways.
+    SendMail {
+        to: String,
+        body: String,
+        at_ms: i64,
+    },
     AddLetter(Box<DeadLetter>),
     MoveLetter {
         id: Uuid,

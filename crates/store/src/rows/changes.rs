@@ -4,7 +4,8 @@ use super::audit::AuditAppender;
 use super::change::{ChangeEffect, ChangeResult, PURGE_CHUNK, StoreChange, SweepScope};
 use super::dialect::{Db, DbConnection, interrupted};
 use super::{
-    consents, discoveries, files, health, held, jobs, letters, marks, plans, read, sign_ins, tokens, transfer,
+    consents, console_sessions, discoveries, files, health, held, jobs, letters, marks, plans, read,
+    shared_records, sign_ins, tokens, transfer,
 };
 use crate::limits::MAX_OPEN_INTENTS;
 use crate::records::{CallOutcome, Closing, Intent, closing};
@@ -62,6 +63,26 @@ pub(crate) async fn write(
         StoreChange::Sweep { sweep, at_ms } => return held::sweep(connection, sweep, at_ms, notes).await,
         StoreChange::SaveHealth(rows) => return health::save(connection, rows).await,
         StoreChange::SaveSignIn(sign_in) => return sign_ins::save(connection, sign_in).await,
+        StoreChange::AddConsoleSession(session) => return console_sessions::add(connection, *session).await,
+        StoreChange::ExtendConsoleSession { digest, until_ms } => {
+            sqlx::query(sql::console_sessions::EXTEND_SESSION).bind(digest.to_vec()).bind(until_ms)
+        }
+        StoreChange::EndConsoleSession(digest) => {
+            sqlx::query(sql::console_sessions::END_SESSION).bind(digest.to_vec())
+        }
+        StoreChange::SaveShared(record) => return shared_records::save(connection, *record).await,
+        StoreChange::ExtendShared { kind, names, expires_ms } => {
+            return shared_records::extend(connection, kind, names, expires_ms).await;
+        }
+        StoreChange::TakeLease { name, holder, now_ms, until_ms } => {
+            sqlx::query(sql::shared_records::TAKE_LEASE).bind(name).bind(holder).bind(now_ms).bind(until_ms)
+        }
+        StoreChange::EndLease { name, holder } => {
+            sqlx::query(sql::shared_records::END_LEASE).bind(name).bind(holder)
+        }
+        StoreChange::SendMail { to, body, at_ms } => {
+            sqlx::query(sql::shared_records::SEND_MAIL).bind(to).bind(body).bind(at_ms)
+        }
         StoreChange::AddLetter(letter) => return letters::add(connection, *letter).await,
         StoreChange::MoveLetter { id, step, at_ms, audit } => {
             let audit = audit.map(|entry| *entry);

@@ -5,7 +5,7 @@ use super::dialect::{Db, DbConnection, DbRow, StoreBackend};
 use super::read::unreadable;
 use crate::StoreError;
 use crate::jobs::{
-    JobStore, WorkChange, WorkContest, WorkFilter, WorkKind, WorkRow, check_changes, check_room,
+    JobStore, RowBodies, WorkChange, WorkContest, WorkFilter, WorkKind, WorkRow, check_changes, check_room,
 };
 use crate::sql::jobs as sql;
 use async_trait::async_trait;
@@ -32,7 +32,10 @@ fn read(row: &DbRow) -> Result<WorkRow, BoxDynError> {
 fn list(filter: WorkFilter) -> QueryBuilder<Db> {
     let page_size = filter.page_size();
     let kind = filter.kind.as_str();
-    let mut query = QueryBuilder::new(sql::WORK_ROWS);
+    let mut query = QueryBuilder::new(match filter.bodies {
+        RowBodies::Included => sql::WORK_ROWS,
+        RowBodies::LeftOut => sql::WORK_HEADS,
+    });
     query.push_bind(kind);
     if let Some(user) = filter.user {
         query.push(" AND user_name = ").push_bind(user);
@@ -90,6 +93,9 @@ pub(super) async fn change(
             WorkChange::Add(row) => write(connection, sql::ADD_WORK, row).await?,
             WorkChange::Replace { row, .. } => write(connection, sql::CHANGE_WORK, row).await?,
             WorkChange::Remove { kind, id, .. } => {
+                if kind == WorkKind::Job {
+                    sqlx::query(sql::REMOVE_RUNS).bind(id.clone()).execute(&mut *connection).await?;
+                }
                 sqlx::query(sql::REMOVE_WORK).bind(kind.as_str()).bind(id).execute(&mut *connection).await?;
             }
         }

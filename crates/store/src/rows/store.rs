@@ -1,13 +1,13 @@
 //! The trait `Store`, once for both databases.
 
 use super::change::{PURGE_CHUNK, StoreChange, Sweep, SweepScope};
-use super::dialect::{SHARED, StoreBackend};
+use super::dialect::{DbRow, SHARED, StoreBackend};
 use super::{audit, consents, discoveries, files, held, marks, plans, read, tokens};
 use crate::audit::AuditFilter;
 use crate::files::{FileFilter, FileQuota};
 use crate::health::HEALTH_MS;
 use crate::held::{Contest, HeldFilter, HeldPage, HeldStep, narrowest};
-use crate::jobs::{ENDED_WORK_MS, MAX_ENDED_WORK};
+use crate::jobs::{CALL_TASK_MS, ENDED_WORK_MS, MAX_ENDED_WORK};
 use crate::letters::{ENDED_LETTER_MS, MAX_LETTERS, OPEN_LETTER_MS};
 use crate::limits::{
     self, MAX_CONSENTS_PAGE, MAX_FILES_PAGE, MAX_HELD, MAX_HELD_RESULTS, MAX_OPEN_INTENTS, MAX_OPEN_PLANS,
@@ -15,6 +15,7 @@ use crate::limits::{
 };
 use crate::notices::{LostWork, StoreNotices};
 use crate::records::{CallOutcome, CallRow, DiscoveryRecord, Intent, NonceUse};
+use crate::shared_records::{MAIL_MS, check_mail};
 use crate::{Store, StoreError, sql};
 use async_trait::async_trait;
 use futures_util::TryStreamExt;
@@ -396,13 +397,18 @@ impl Store for StoreBackend {
             (sql::letters::PURGE_SURPLUS_LETTERS, i64::from(MAX_LETTERS)),
             (sql::jobs::PURGE_ENDED_WORK, now_ms.saturating_sub(ENDED_WORK_MS)),
             (sql::jobs::PURGE_SURPLUS_WORK, i64::from(MAX_ENDED_WORK)),
+            (sql::jobs::PURGE_CALL_TASKS, now_ms.saturating_sub(CALL_TASK_MS)),
             (sql::health::PURGE_HEALTH, now_ms.saturating_sub(HEALTH_MS)),
             (sql::sign_ins::PURGE_SIGN_INS, now_ms),
+            (sql::console_sessions::PURGE_SESSIONS, now_ms),
+            (sql::shared_records::PURGE_SHARED, now_ms),
             (sql::consents::PURGE_CONSENTS, now_ms),
             (sql::files::PURGE_GRANTS, now_ms),
             (sql::PURGE_SURPLUS_CALLS, i64::from(self.retention.max_rows)),
         ];
-        for (statement, bound) in kinds {
+        // SQLite has no messages: one gateway uses it.
+        let mail = (sql::shared_records::PURGE_MAIL, now_ms.saturating_sub(MAIL_MS));
+        for (statement, bound) in kinds.into_iter().chain(SHARED.then_some(mail)) {
             // In chunks, so that other writes are not blocked for long.
             while self.change(StoreChange::Purge { statement, bound }).await?.rows >= PURGE_CHUNK {}
         }
@@ -434,6 +440,32 @@ impl Store for StoreBackend {
 
     fn notices(&self) -> Option<StoreNotices> {
         self.follow()
+    }
+
+    async fn live_replicas(&self) -> Result<Vec<String>, StoreError> {
+        if !SHARED {
+            return Ok(vec![self.replica_id().to_owned()]);
+        }
+        self.all(sqlx::query(sql::shared_records::LIVE_REPLICAS), |row| Ok(sqlx::Row::try_get(row, 0)?)).await
+    }
+
+    async fn send_mail(&self, to: &str, body: String, at_ms: i64) -> Result<u64, StoreError> {
+        check_mail(to, &body)?;
+        if !SHARED {
+            return Ok(0);
+        }
+        Ok(self.change(StoreChange::SendMail { to: to.to_owned(), body, at_ms }).await?.rows)
+    }
+
+    async fn take_mail(&self) -> Result<Vec<String>, StoreError> {
+        if !SHARED {
+            return Ok(Vec::new());
+        }
+        let query = sqlx::query(sql::shared_records::TAKE_MAIL).bind(self.replica_id().to_owned());
+        let message = |row: &DbRow| Ok((sqlx::Row::try_get::<i64, _>(row, 0)?, sqlx::Row::try_get(row, 1)?));
+        let mut taken: Vec<(i64, String)> = self.all(query, message).await?;
+        taken.sort_unstable_by_key(|(seq, _)| *seq);
+        Ok(taken.into_iter().map(|(_, body)| body).collect())
     }
 
     async fn end_lost_work(

@@ -3,7 +3,6 @@
 use super::change::{ChangeEffect, ChangeResult, StoreChange};
 use super::dialect::{Db, DbConnection, DbRow, DbSource, SNAPSHOT, StoreBackend, after_copy};
 use super::marks;
-use crate::hex::{hex, unhex};
 use crate::transfer::{
     ColumnKind, StoreTable, TABLES, TablePage, TablePaging, TransferError, TransferRow, TransferSource,
     TransferTarget, place_mark,
@@ -12,6 +11,7 @@ use crate::{StoreError, sql};
 use async_trait::async_trait;
 use serde_json::Value;
 use sqlx::{Connection, Executor, QueryBuilder, Row};
+use toolbooth_core::hex::{decode as unhex, encode as hex};
 
 /// One state of a database, from which a copy is made.
 pub(crate) struct Snapshot {

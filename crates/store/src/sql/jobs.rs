@@ -20,10 +20,17 @@ pub(crate) const CHANGE_WORK: &str = "\
 
 pub(crate) const REMOVE_WORK: &str = "DELETE FROM work WHERE kind = $1 AND id = $2";
 
+pub(crate) const REMOVE_RUNS: &str = "DELETE FROM work WHERE kind = 'run' AND parent = $1";
+
 pub(crate) const WORK: &str = select_work!(" WHERE kind = $1 AND id = $2");
 
 // The caller appends conditions, order and limit.
 pub(crate) const WORK_ROWS: &str = select_work!(" WHERE kind = ");
+
+// The same with an empty document, for lists.
+pub(crate) const WORK_HEADS: &str = "\
+    SELECT kind, id, parent, user_name, name, state, due_ms, created_ms, updated_ms, '' AS body \
+    FROM work WHERE kind = ";
 
 pub(crate) const DUE_WORK: &str = select_work!(" WHERE due_ms <= $1 ORDER BY due_ms LIMIT $2");
 
@@ -40,4 +47,8 @@ pub(crate) const PURGE_SURPLUS_WORK: &str = "\
     DELETE FROM work WHERE seq IN (SELECT seq FROM work WHERE due_ms IS NULL AND \
     ((kind = 'run' AND state IN ('succeeded', 'failed', 'cancelled', 'missed')) \
     OR (kind = 'task' AND state IN ('done', 'cancelled'))) \
-    AND seq <= (SELECT max(seq) FROM work) - $1 ORDER BY seq LIMIT $2)";
+    AND seq <= (SELECT seq FROM work WHERE kind <> 'call_task' ORDER BY seq DESC LIMIT 1 OFFSET $1) \
+    ORDER BY seq LIMIT $2)";
+
+pub(crate) const PURGE_CALL_TASKS: &str = "\
+    DELETE FROM work WHERE seq IN (SELECT seq FROM work WHERE kind = 'call_task' AND created_ms < $1 LIMIT $2)";

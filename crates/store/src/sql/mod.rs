@@ -2,12 +2,14 @@
 
 pub(crate) mod audit;
 pub(crate) mod consents;
+pub(crate) mod console_sessions;
 pub(crate) mod discoveries;
 pub(crate) mod files;
 pub(crate) mod health;
 pub(crate) mod held;
 pub(crate) mod jobs;
 pub(crate) mod letters;
+pub(crate) mod shared_records;
 pub(crate) mod sign_ins;
 pub(crate) mod tokens;
 

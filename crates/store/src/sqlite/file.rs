@@ -18,7 +18,7 @@ const APPLICATION_ID: i64 = 0x5442_7468;
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 /// All migrations; a new one is a line here and a new file. A released file is never edited, not even its comments:
 /// every database holds its checksum. That is why `0011` repeats the columns of `0003`.
-const MIGRATIONS: [(i64, &str, &str); 13] = [
+const MIGRATIONS: [(i64, &str, &str); 16] = [
     (1, "first", include_str!("../../migrations/sqlite/0001_first.sql")),
     (2, "tokens", include_str!("../../migrations/sqlite/0002_tokens.sql")),
     (3, "held", include_str!("../../migrations/sqlite/0003_held.sql")),
@@ -32,6 +32,9 @@ const MIGRATIONS: [(i64, &str, &str); 13] = [
     (11, "identified", include_str!("../../migrations/sqlite/0011_identified.sql")),
     (12, "call_records", include_str!("../../migrations/sqlite/0012_call_records.sql")),
     (13, "work", include_str!("../../migrations/sqlite/0013_work.sql")),
+    (14, "console_sessions", include_str!("../../migrations/sqlite/0014_console_sessions.sql")),
+    (15, "shared", include_str!("../../migrations/sqlite/0015_shared.sql")),
+    (16, "call_tasks", include_str!("../../migrations/sqlite/0016_call_tasks.sql")),
 ];
 
 /// A database file that this process has locked.

@@ -8,7 +8,6 @@
 //! and synced, it is renamed, and the fingerprint is committed. After a crash between two steps the next start
 //! continues: it removes a temporary file, and commits the fingerprint of a key without one before the key is used.
 
-use crate::hex::{hex, unhex};
 use crate::{KeyFileError, StoreError, limits, sql};
 use nix::fcntl::OFlag;
 use sha2::{Digest, Sha256};
@@ -19,6 +18,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use toolbooth_core::hex::{decode as unhex, encode as hex};
 
 /// The first line of the file.
 const FIRST_LINE: &str = "toolbooth keys 1";

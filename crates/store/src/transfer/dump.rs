@@ -1,7 +1,6 @@
 //! The backup file: one JSON document per line, and a last line with the numbers of rows and a digest of the others.
 
 use super::{StoreTable, TABLES, TablePage, TransferError, TransferRow, TransferSource, line_of};
-use crate::hex::{hex, unhex};
 use async_trait::async_trait;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -10,6 +9,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Seek, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use toolbooth_core::hex::{decode as unhex, encode as hex};
 
 /// The version of the format.
 const FORMAT: u64 = 1;

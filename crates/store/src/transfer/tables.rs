@@ -1,7 +1,7 @@
 //! The tables that a transfer copies, with their columns.
 //!
-//! Left out are tables of one database only (leases and counters of PostgreSQL) and the keys, which have a place of
-//! their own. A test compares the list with the schema.
+//! Left out are tables of one database only (leases and counters of PostgreSQL), sessions of the console, whose users
+//! sign in again, and the keys, which have a place of their own. A test compares the list with the schema.
 
 /// The type of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,7 +37,7 @@ use ColumnKind::{Bytes, Flag, Integer, Text};
 use TablePaging::{Offset, Seq};
 
 /// All tables, in the order in which they are copied.
-pub(crate) static TABLES: [StoreTable; 19] = [
+pub(crate) static TABLES: [StoreTable; 20] = [
     StoreTable {
         name: "discoveries",
         paging: Offset("server"),
@@ -302,6 +302,21 @@ pub(crate) static TABLES: [StoreTable; 19] = [
             ("persona", Text),
             ("level", Text),
             ("until_ms", Integer),
+        ],
+    },
+    StoreTable {
+        name: "shared_records",
+        paging: Offset("kind, name"),
+        page_rows: 50,
+        // Sessions and leases belong to running gateways.
+        condition: " AND kind = 'vault'",
+        columns: &[
+            ("kind", Text),
+            ("name", Text),
+            ("user_name", Text),
+            ("body", Text),
+            ("changed_ms", Integer),
+            ("expires_ms", Integer),
         ],
     },
     StoreTable {

@@ -120,6 +120,8 @@ pub async fn expired_and_interrupted_calls_are_audited(store: Shared) {
     let seen: Vec<_> =
         rows.iter().map(|row| (row.entry.call_id, &*row.entry.outcome, row.entry.at_ms)).collect();
     assert_eq!(seen, [(Some(cut_off.id), "unknown", 1_001), (Some(late.id), "expired", 1_000)]);
+    // The intent of an interrupted call leaves the row of the call.
+    assert!(rows.iter().all(|row| &*row.entry.kind == "decision"), "{rows:?}");
     assert_eq!(good(&store).await, 3);
 }
 

@@ -2,12 +2,14 @@
 
 use crate::audit::*;
 use crate::consents::*;
+use crate::console_sessions::*;
 use crate::file_rows::*;
 use crate::health::*;
 use crate::held::*;
 use crate::jobs::*;
 use crate::letters::*;
 use crate::sample::{discovery, intent, outcome, server};
+use crate::shared_records::*;
 use crate::tokens::*;
 use std::collections::HashSet;
 use std::future::Future;
@@ -88,6 +90,8 @@ contract! {
     the_first_revocation_is_final
     purge_deletes_expired_and_revoked_tokens
     tokens_are_limited
+    a_console_session_is_extended_and_ended
+    console_sessions_are_limited_and_purged
     a_held_call_is_decided_claimed_and_finished
     one_of_four_parallel_answers_wins_a_thousand_times
     one_of_eight_parallel_claims_wins
@@ -122,6 +126,9 @@ contract! {
     work_is_claimed_once
     work_is_listed_by_page_and_by_due_time
     ended_work_is_purged
+    shared_records_are_replaced_and_their_changes_listed
+    purge_deletes_expired_shared_records
+    a_lease_has_one_holder_until_it_ends
     windows_are_replaced_and_purged
     invalid_windows_are_refused_and_none_is_written
     an_empty_audit_is_good

@@ -4,7 +4,8 @@ use crate::contract::{Shared, code};
 use crate::sample::entry;
 use tokio::task::JoinSet;
 use toolbooth_store::{
-    AuditFilter, ENDED_WORK_MS, MAX_WORK_BYTES, WorkChange, WorkContest, WorkFilter, WorkKind, WorkRow,
+    AuditFilter, CALL_TASK_MS, ENDED_WORK_MS, MAX_WORK_BYTES, RowBodies, WorkChange, WorkContest, WorkFilter,
+    WorkKind, WorkRow,
 };
 
 fn row(kind: WorkKind, id: &str) -> WorkRow {
@@ -63,6 +64,10 @@ pub async fn changes_of_work_are_made_together_or_not_at_all(store: Shared) {
     let changes = vec![WorkChange::Add(run.clone()), replace(&job, |row| row.state = "running".into())];
     assert_eq!(store.change_work(changes, None).await, Ok(WorkContest::Won));
     assert_eq!(store.work(WorkKind::Run, "run").await, Ok(Some(run)));
+    let job = store.work(WorkKind::Job, &job.id).await.expect("read").expect("the job");
+    let removal = WorkChange::Remove { kind: WorkKind::Job, id: job.id.clone(), expected_ms: job.updated_ms };
+    assert_eq!(store.change_work(vec![removal], None).await, Ok(WorkContest::Won));
+    assert_eq!(store.work(WorkKind::Run, "run").await, Ok(None), "its runs are removed with it");
     let long = WorkRow { body: "x".repeat(MAX_WORK_BYTES + 1), ..row(WorkKind::Task, "long") };
     assert_eq!(code(store.change_work(vec![WorkChange::Add(long)], None).await), "store.unfit");
 }
@@ -100,6 +105,9 @@ pub async fn work_is_listed_by_page_and_by_due_time(store: Shared) {
     assert_eq!(ids(page), ["run-2", "run-1"]);
     let filter = WorkFilter { states: vec!["failed".into()], user: Some("ann".into()), ..all.clone() };
     assert_eq!(ids(store.work_rows(filter).await.expect("rows")), ["run-0"]);
+    let heads = WorkFilter { bodies: RowBodies::LeftOut, limit: Some(1), ..all.clone() };
+    let heads = store.work_rows(heads).await.expect("rows");
+    assert_eq!((heads[0].id.as_str(), heads[0].user.as_str(), heads[0].body.as_str()), ("run-4", "bob", ""));
     let other = WorkFilter { parent: Some("other".into()), ..all };
     assert_eq!(store.work_rows(other).await, Ok(Vec::new()));
     assert_eq!(ids(store.due_work(7, 10).await.expect("rows")), ["run-4", "run-3"]);
@@ -112,10 +120,15 @@ pub async fn ended_work_is_purged(store: Shared) {
         (WorkKind::Run, "held", "held"),
         (WorkKind::Job, "job", "failed"),
         (WorkKind::Task, "task", "done"),
+        (WorkKind::CallTask, "call", "working"),
     ] {
         let row = WorkRow { state: state.into(), ..row(kind, id) };
         store.change_work(vec![WorkChange::Add(row)], None).await.expect("added");
     }
+    store.purge(CALL_TASK_MS).await.expect("purged");
+    assert!(store.work(WorkKind::CallTask, "call").await.expect("read").is_some(), "not old enough");
+    store.purge(CALL_TASK_MS + 10).await.expect("purged");
+    assert_eq!(store.work(WorkKind::CallTask, "call").await, Ok(None), "its age decides");
     store.purge(ENDED_WORK_MS).await.expect("purged");
     assert!(store.work(WorkKind::Run, "old").await.expect("read").is_some(), "not old enough");
     store.purge(ENDED_WORK_MS + 10).await.expect("purged");

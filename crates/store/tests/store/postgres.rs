@@ -97,6 +97,29 @@ async fn a_decision_is_noticed_by_the_other_gateway_at_once() {
     b.close().await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_older_gateway_runs_on_a_newer_schema_unless_it_is_marked() {
+    let Some(schema) = Schema::create().await else { return };
+    schema.open().await.close().await;
+    let migrated = |name: &str, version: i64| {
+        format!(
+            "INSERT INTO {}._sqlx_migrations (version, description, success, checksum, execution_time) \
+             VALUES ({version}, '{name}', true, 'x', 0)",
+            schema.name
+        )
+    };
+    // A newer version has added a column and a table.
+    schema.run(&format!("ALTER TABLE {}.work ADD COLUMN later TEXT", schema.name)).await;
+    schema.run(&migrated("later", 9_001)).await;
+    let older = schema.open().await;
+    older.audit(audited(1)).await.expect("added");
+    older.close().await;
+    // It has changed what was there.
+    schema.run(&migrated("breaking_names", 9_002)).await;
+    let refused = open(&schema.url()).await.map(drop).expect_err("refused");
+    assert_eq!(refused.code(), "store.newer-schema", "{refused}");
+}
+
 async fn wait_for(notices: &mut toolbooth_store::StoreNotices, wanted: impl Fn(&StoreNotice) -> bool) {
     let waiting = async {
         loop {
@@ -106,6 +129,35 @@ async fn wait_for(notices: &mut toolbooth_store::StoreNotices, wanted: impl Fn(&
         }
     };
     timeout(Duration::from_secs(10), waiting).await.expect("a notice");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn mail_is_delivered_once_to_running_gateways() {
+    let Some(schema) = Schema::create().await else { return };
+    let (a, b, c) = (schema.open().await, schema.open().await, schema.open().await);
+    // A lease is taken with the first commit.
+    for store in [&a, &b, &c] {
+        store.audit_now(vec![audited(1)]).await.expect("written");
+    }
+    let mut ids = [&a, &b, &c].map(|store| store.replica().to_owned());
+    ids.sort();
+    assert_eq!(a.live_replicas().await, Ok(ids.to_vec()));
+    let mut notices = b.notices().expect("notices");
+    assert_eq!(a.send_mail(b.replica(), "for b".into(), 1).await, Ok(1));
+    let own: Uuid = b.replica().parse().expect("an id");
+    wait_for(&mut notices, |notice| notice.is_about(StoreTopic::Mail)).await;
+    assert_eq!(a.send_mail(&own.to_string()[31..], "by the end of the id".into(), 1).await, Ok(1));
+    assert_eq!(a.send_mail("", "for all".into(), 1).await, Ok(2));
+    assert_eq!(a.send_mail(a.replica(), "for itself".into(), 1).await, Ok(0));
+    let expected = ["for b", "by the end of the id", "for all"].map(String::from).to_vec();
+    assert_eq!(b.take_mail().await, Ok(expected));
+    assert_eq!(b.take_mail().await, Ok(vec![]));
+    assert_eq!(c.take_mail().await, Ok(vec!["for all".to_owned()]));
+    let gone = c.replica().to_owned();
+    c.close().await;
+    assert_eq!(a.send_mail(&gone, "late".into(), 1).await, Ok(0));
+    a.close().await;
+    b.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

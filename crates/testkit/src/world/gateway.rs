@@ -26,14 +26,26 @@ pub struct Gateway {
     _greeting: Lines<BufReader<ChildStdout>>,
 }
 
+/// Starts a program. While another test starts a process, a program that was just copied may be busy for a moment.
+async fn spawn(command: &mut tokio::process::Command) -> Child {
+    let started = poll(TEST_TIMEOUT, || {
+        let spawned = match command.spawn() {
+            Err(error) if error.kind() == std::io::ErrorKind::ExecutableFileBusy => None,
+            spawned => Some(spawned.expect("the gateway runs")),
+        };
+        std::future::ready(spawned)
+    });
+    started.await.expect("the program is not busy for long")
+}
+
 impl Gateway {
     /// Starts a `serve` command on a free port and waits until it listens.
     pub async fn start(mut command: std::process::Command, log: &Path) -> Self {
         let stderr = File::options().create(true).append(true).open(log).expect("the log can be written");
         command.args(["--listen", "127.0.0.1:0"]);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(stderr);
-        let mut child =
-            tokio::process::Command::from(command).kill_on_drop(true).spawn().expect("the gateway runs");
+        let mut command = tokio::process::Command::from(command);
+        let mut child = spawn(command.kill_on_drop(true)).await;
         let mut lines = BufReader::new(child.stdout.take().expect("it is piped")).lines();
         let first = tokio::time::timeout(TEST_TIMEOUT, lines.next_line()).await;
         let first = first.expect("the gateway starts in time").expect("it prints text");

@@ -19,7 +19,8 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::net::TcpListener;
 
-type Fields = BTreeMap<String, String>;
+/// The fields of a form or a query.
+pub type Fields = BTreeMap<String, String>;
 
 /// Counters of the authorization server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -230,8 +231,8 @@ fn status(status: StatusCode) -> Response<Full<Bytes>> {
     response
 }
 
-/// The fields of a form or a query.
-fn fields(text: &str) -> Fields {
+/// Reads the fields of a form or a query.
+pub fn fields(text: &str) -> Fields {
     let pairs = text.split('&').filter_map(|pair| pair.split_once('='));
     pairs.map(|(key, value)| (decoded(key), decoded(value))).collect()
 }

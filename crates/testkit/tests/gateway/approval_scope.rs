@@ -525,6 +525,10 @@ async fn attempts_on_calls_of_others_are_recorded_for_the_operator_only() {
     for word in ["user cat", "user ann", "approval.unknown", "approval.not-yours", &held, "denied by group"] {
         assert!(rows.contains(word), "{word}: {rows}");
     }
+    // Each row names its user, who cannot read it.
+    for word in [r#""by":"cat""#, r#""by":"ann""#] {
+        assert!(rows.contains(word), "{word}: {rows}");
+    }
     for token in [&ann, &cat] {
         let own = read(&run(home, &["audit", "--json"], Some(token)))["rows"].to_string();
         assert!(!own.contains("denied by") && !own.contains("mcp.led.write_entry: "), "{own}");

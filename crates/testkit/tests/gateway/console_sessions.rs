@@ -1,23 +1,23 @@
 //! Sessions of the web console: a token is exchanged for a cookie, which works for REST only and needs a CSRF token.
 
 use crate::callers::http_as;
-use crate::token_users::TokenUsers;
+use crate::token_users::{TokenUsers, make_token};
 use ::http::Method;
 use serde_json::{Value, json};
 use toolbooth_testkit::world::home::hostile;
 use toolbooth_testkit::world::{Gateway, Home, Http, TEST_TIMEOUT, poll};
 
 /// A browser with the console open: it sends the Origin of its page, and the cookie that it was given.
-struct ConsoleTab {
+pub struct ConsoleTab {
     http: Http,
     origin: String,
     cookie: String,
-    csrf: String,
+    pub csrf: String,
 }
 
 impl ConsoleTab {
     /// Signs in; `token` is empty in `header` mode.
-    async fn sign_in(gateway: &Gateway, http: Http, token: &str) -> Self {
+    pub async fn sign_in(gateway: &Gateway, http: Http, token: &str) -> Self {
         let origin = format!("http://{}", gateway.address);
         let headers = [("content-type", "application/json"), ("origin", &*origin)];
         let body = if token.is_empty() { "{}".to_owned() } else { json!({ "token": token }).to_string() };
@@ -31,8 +31,25 @@ impl ConsoleTab {
         Self { http, origin, cookie, csrf }
     }
 
+    /// The same browser at another gateway, which it reaches by the same address: a proxy is in front of both.
+    pub fn moved_to(&self, gateway: &Gateway) -> Self {
+        let host = self.origin.trim_start_matches("http://").to_owned();
+        Self {
+            http: Http::new(gateway.address).sending(&[("host".into(), host)]),
+            origin: format!("http://{}", gateway.address),
+            cookie: self.cookie.clone(),
+            csrf: self.csrf.clone(),
+        }
+    }
+
     /// A request of the page, with these headers besides the cookie.
-    async fn send(&self, method: Method, path: &str, headers: &[(&str, &str)], body: &str) -> (u16, Value) {
+    pub async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &str,
+    ) -> (u16, Value) {
         let own = [
             ("content-type", "application/json"),
             ("origin", self.origin.as_str()),
@@ -47,7 +64,7 @@ impl ConsoleTab {
         self.send(Method::POST, path, &[("x-toolbooth-csrf", &*self.csrf)], "{}").await
     }
 
-    async fn me(&self) -> (u16, Value) {
+    pub async fn me(&self) -> (u16, Value) {
         self.send(Method::GET, "/me", &[], "").await
     }
 }
@@ -146,4 +163,25 @@ async fn console_session_behind_a_proxy_belongs_to_the_user_that_the_proxy_names
     assert_eq!(stolen.me().await.0, 401);
     let other = ConsoleTab { http: http.sending(&by_proxy("bob")), ..stolen };
     assert_eq!(other.me().await.0, 401);
+}
+
+#[tokio::test]
+async fn console_session_survives_a_restart() {
+    let settings = json!({ "auth": { "mode": "token" } });
+    let home = Home::with_settings(settings, &[]);
+    let (token, _) = make_token(&home, None, "ann", &[]);
+    let gateway = home.start().await;
+    let ann = ConsoleTab::sign_in(&gateway, Http::new(gateway.address), &token).await;
+    gateway.stop().await;
+    let database = std::fs::read(home.data().join("toolbooth.db")).unwrap();
+    let contains = |text: &str| database.windows(text.len()).any(|window| window == text.as_bytes());
+    let secret = ann.cookie.split_once('=').unwrap().1;
+    assert!(!contains(&token) && !contains(secret), "the database has neither the token nor the cookie");
+    let gateway = home.start().await;
+    let ann = ann.moved_to(&gateway);
+    assert_eq!(ann.me().await.1["user"], "ann");
+    let (status, out) =
+        ann.send(Method::DELETE, "/console/session", &[("x-toolbooth-csrf", &*ann.csrf)], "").await;
+    assert_eq!((status, &out["session"]), (200, &Value::Null), "the CSRF token is still valid, too");
+    assert_eq!(ann.me().await.0, 401);
 }

@@ -62,6 +62,20 @@ async fn insecure_configurations_do_not_start() {
             "127.0.0.1:0",
             "auth.plain-http",
         ),
+        (
+            json!({ "auth": { "mode": "token", "console": { "client_id": "x" } } }),
+            "127.0.0.1:0",
+            "config.console-login",
+        ),
+        (
+            json!({ "auth": {
+                "mode": "jwt",
+                "jwt": { "issuer": "http://id.example", "audience": "x", "jwks_url": "https://id.example/keys" },
+                "console": { "client_id": "x" },
+            } }),
+            "127.0.0.1:0",
+            "auth.plain-http",
+        ),
     ];
     for (settings, address, code) in cases {
         let home = Home::with_settings(settings, &[("s", hostile(&["echo"]))]);

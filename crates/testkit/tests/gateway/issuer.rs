@@ -21,6 +21,12 @@ impl Signer {
         Self(Ed25519KeyPair::from_pkcs8(document.as_ref()).unwrap(), kid)
     }
 
+    /// The public key, as providers publish it.
+    pub fn jwk(&self) -> Value {
+        let x = URL_SAFE_NO_PAD.encode(self.0.public_key());
+        json!({ "kty": "OKP", "crv": "Ed25519", "use": "sig", "kid": self.1, "x": x })
+    }
+
     /// A token of this issuer for ann in the group staff; `more` replaces and adds claims.
     pub fn token(&self, issuer: &str, more: Value) -> String {
         self.token_naming(self.1, issuer, more)
@@ -85,9 +91,7 @@ impl Provider {
 
     /// Publishes only this signer's key.
     pub fn publish(&self, signer: &Signer) {
-        let x = URL_SAFE_NO_PAD.encode(signer.0.public_key());
-        let key = json!({ "kty": "OKP", "crv": "Ed25519", "use": "sig", "kid": signer.1, "x": x });
-        *self.state.keys.lock().unwrap() = json!({ "keys": [key] }).to_string();
+        *self.state.keys.lock().unwrap() = json!({ "keys": [signer.jwk()] }).to_string();
     }
 
     /// Sets how the provider answers.

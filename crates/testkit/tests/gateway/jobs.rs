@@ -271,6 +271,13 @@ async fn manifest_jobs_and_tasks_are_listed_by_persona_and_a_bad_one_harms_only_
     assert_eq!(registry["tasks"].as_array().unwrap().len(), 2);
     assert_eq!(http.get_json("/jobs?persona=Atlas").await["count"], 1);
     assert_eq!(http.get_json("/jobs?persona=Scribe").await["jobs"], json!([]));
+    // The filter also applies to jobs that requests created.
+    let own = json!({ "name": "own", "personas": ["Scribe"], "plan": ledger_job()["plan"] });
+    assert_eq!(post(&http, "/jobs", own).await.0, 201);
+    for (query, expected) in [("", 2), ("?persona=Atlas", 1), ("?persona=Scribe", 1), ("?persona=-shared", 0)]
+    {
+        assert_eq!(http.get_json(&format!("/jobs{query}")).await["count"], expected, "{query}");
+    }
     let (status, problem) = patch(&http, "/jobs/Digest", &json!({ "summary": "x" })).await;
     assert_eq!((status, &problem["code"]), (409, &json!("job.in-manifest")));
 
@@ -427,4 +434,152 @@ async fn jobs_on_the_command_line() {
     assert!(listed.contains("cli") && listed.contains("succeeded"), "{listed}");
     let refused = run(&home, &["jobs", "schedule", "cli"], None);
     assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+}
+
+#[tokio::test]
+async fn jobs_and_tasks_are_changed_and_deleted_on_the_command_line() {
+    let home = Home::new(&[]);
+    let write = |name: &str, body: Value| {
+        let file = home.path(name);
+        fs::write(&file, body.to_string()).unwrap();
+        file.display().to_string()
+    };
+    // Written in another order than they run.
+    let plan = json!([
+        { "id": "zeta", "tool": "demo_echo", "arguments": { "text": "${steps.mid.results}" } },
+        { "id": "mid", "tool": "demo_hash", "arguments": { "text": "${steps.new.results}" } },
+        { "id": "new", "tool": "demo_hash", "arguments": { "text": "a" } },
+    ]);
+    let gateway = home.start().await;
+    gateway.connected(&["demo"]).await;
+    let created =
+        run(&home, &["jobs", "create", &write("job.json", json!({ "name": "cli", "plan": plan }))], None);
+    assert!(created.status.success(), "{created:?}");
+    let edit = write("edit.json", json!({ "summary": "Changed", "description": "More" }));
+    let job = read(&run(&home, &["jobs", "edit", "cli", &edit, "--json"], None));
+    assert_eq!(job["summary"], "Changed", "{job}");
+    let order: Vec<&str> =
+        job["plan"].as_array().unwrap().iter().map(|step| step["id"].as_str().unwrap()).collect();
+    assert_eq!(order, ["new", "mid", "zeta"], "in the order in which they run");
+    let stale = run(&home, &["jobs", "edit", "cli", &edit, "--expected", "1"], None);
+    assert!(String::from_utf8_lossy(&stale.stderr).contains("job.changed"), "{stale:?}");
+    let ran = read(&run(&home, &["jobs", "run", "cli", "--json"], None));
+    let steps = ran["parts"][0]["steps"].as_array().unwrap().iter();
+    assert_eq!(steps.map(|step| step["id"].as_str().unwrap()).collect::<Vec<_>>(), order, "{ran}");
+    let shown = said(&run(&home, &["jobs", "history", "cli", ran["id"].as_str().unwrap()], None));
+    assert!(shown.find("new").unwrap() < shown.find("zeta").unwrap(), "{shown}");
+    // Lists leave out the steps and their results.
+    let http = gateway.http();
+    assert!(http.get_json("/jobs").await["jobs"][0].get("plan").is_none());
+    let history = http.get_json("/jobs/cli/runs").await;
+    assert_eq!(history["runs"][0]["parts"][0]["steps"][0]["results"], Value::Null, "{history}");
+    let deleted = run(&home, &["jobs", "delete", "cli"], None);
+    assert_eq!(said(&deleted), "Deleted cli.");
+    let gone = http.send(::http::Method::GET, "/jobs/cli", &[], "").await;
+    assert_eq!(gone.status, 404);
+    // A new job of the same name does not have the runs of the deleted one.
+    run(&home, &["jobs", "create", &home.path("job.json").display().to_string()], None);
+    assert_eq!(http.get_json("/jobs/cli/runs").await["runs"], json!([]));
+
+    let task =
+        read(&run(&home, &["tasks", "create", &write("task.json", json!({ "name": "T" })), "--json"], None));
+    let id = task["id"].as_str().unwrap();
+    let task = read(&run(
+        &home,
+        &["tasks", "edit", id, &write("t.json", json!({ "priority": "high" })), "--json"],
+        None,
+    ));
+    assert_eq!(task["priority"], "high", "{task}");
+    assert!(run(&home, &["tasks", "delete", id], None).status.success());
+    let gone = http.send(::http::Method::GET, &format!("/tasks/{id}"), &[], "").await;
+    assert_eq!(gone.status, 404);
+    let rows = http.get_json("/audit?kind=job").await;
+    let outcomes: Vec<&str> =
+        rows["rows"].as_array().unwrap().iter().map(|row| row["outcome"].as_str().unwrap()).collect();
+    for outcome in ["created", "changed", "started", "succeeded", "deleted"] {
+        assert!(outcomes.contains(&outcome), "{outcome}: {rows}");
+    }
+    let started = rows["rows"].as_array().unwrap().iter().find(|row| row["outcome"] == "started").unwrap();
+    assert_eq!(
+        (&started["detail"]["job"], &started["detail"]["run"]),
+        (&json!("cli"), &ran["id"]),
+        "{started}"
+    );
+}
+
+#[tokio::test]
+async fn a_person_answers_the_criteria_of_a_run() {
+    let home = Home::new(&[]);
+    let gateway = home.start().await;
+    gateway.connected(&["demo"]).await;
+    let http = gateway.http();
+    let plan = json!([{ "id": "one", "tool": "demo_hash", "arguments": { "text": "a" } }]);
+    let criteria = json!(["It is short.", { "criterion": "There is a hash", "step": "one", "at_least": 3 }]);
+    post(&http, "/jobs", json!({ "name": "cli", "plan": plan, "acceptance_criteria": criteria })).await;
+    let ran = read(&run(&home, &["jobs", "run", "cli", "--json"], None));
+    assert_eq!((&ran["status"], &ran["open_criteria"]), (&json!("succeeded"), &json!(1)), "{ran}");
+    let id = ran["id"].as_str().unwrap();
+    assert_eq!(http.get_json("/jobs/cli").await["open_criteria"], 1);
+    let shown = said(&run(&home, &["jobs", "show", "cli"], None));
+    assert!(shown.contains("criterion 0: open  It is short."), "{shown}");
+    assert!(shown.contains(&format!("toolbooth jobs confirm cli {id} NUMBER met")), "{shown}");
+    let unmet = read(&run(&home, &["jobs", "confirm", "cli", id, "0", "unmet", "--json"], None));
+    assert_eq!(
+        (&unmet["status"], &unmet["error"]["code"]),
+        (&json!("failed"), &json!("job.criterion-not-met"))
+    );
+    assert_eq!(http.get_json("/jobs/cli").await["status"], "failed");
+    let met = read(&run(&home, &["jobs", "confirm", "cli", id, "0", "met", "--json"], None));
+    assert_eq!((&met["status"], &met["open_criteria"]), (&json!("succeeded"), &json!(0)), "{met}");
+    assert_eq!(http.get_json("/jobs/cli").await["status"], "succeeded");
+    let unknown = run(&home, &["jobs", "confirm", "cli", id, "7", "met"], None);
+    assert!(String::from_utf8_lossy(&unknown.stderr).contains("job.unknown-criterion"), "{unknown:?}");
+}
+
+#[tokio::test]
+async fn lists_of_tasks_have_pages() {
+    let home = Home::new(&[]);
+    let gateway = home.start().await;
+    let http = gateway.http();
+    for number in 0..5 {
+        let body = json!({ "name": format!("task {number}"), "tags": [if number % 2 == 0 { "even" } else { "odd" }] });
+        let (status, task) = post(&http, "/tasks", body).await;
+        assert_eq!(status, 201, "{task}");
+    }
+    let mut found: Vec<String> = Vec::new();
+    let mut path = "/tasks?tag=even&limit=2".to_owned();
+    loop {
+        let page = http.get_json(&path).await;
+        assert!(page["count"].as_u64().unwrap() <= 2, "{page}");
+        found.extend(
+            page["tasks"].as_array().unwrap().iter().map(|task| task["name"].as_str().unwrap().to_owned()),
+        );
+        let Some(cursor) = page["next_cursor"].as_str() else { break };
+        path = format!("/tasks?tag=even&limit=2&cursor={cursor}");
+    }
+    assert_eq!(found, ["task 0", "task 2", "task 4"]);
+    let (status, problem) = post(&http, "/tasks/search", json!({ "cursor": "x" })).await;
+    assert_eq!(status, 400, "{problem}");
+}
+
+#[tokio::test]
+async fn a_broken_job_manifest_stays_in_service() {
+    let home = Home::with_settings(json!({}), &[]);
+    fs::create_dir_all(home.path("jobs")).unwrap();
+    let job = json!({
+        "name": "Digest", "summary": "Hashes", "personas": ["*"], "required_skills": [], "required_tools": [],
+        "plan": [{ "id": "one", "tool": "demo_hash", "arguments": { "text": "a" } }],
+        "acceptance_criteria": ["Done."], "escalation_policy": {},
+    });
+    fs::write(home.path("jobs/jobs.json"), json!([job]).to_string()).unwrap();
+    let gateway = home.start().await;
+    gateway.connected(&["demo"]).await;
+    let http = gateway.http();
+    fs::write(home.path("draft"), "[{").unwrap();
+    fs::rename(home.path("draft"), home.path("jobs/jobs.json")).unwrap();
+    let kept = poll(TEST_TIMEOUT, || async {
+        http.get_json("/manifests").await["kept"].to_string().contains("jobs.json").then_some(())
+    });
+    kept.await.expect("the file is reported");
+    assert_eq!(http.get_json("/jobs/Digest").await["summary"], "Hashes");
 }

@@ -242,7 +242,7 @@ async fn writes_that_cannot_be_recorded_are_refused_and_reads_continue() {
     led["args"][1] = home.path("ledger.txt").display().to_string().into();
     config["servers"]["led"] = led;
     home.write_config(&config.to_string());
-    let mut command = home.serve_through("bash", &["-c", "ulimit -S -f 700; exec \"$0\" \"$@\""]);
+    let mut command = home.serve_through("bash", &["-c", "ulimit -S -f 900; exec \"$0\" \"$@\""]);
     command.env("TOOLBOOTH_LOG", "error");
     let gateway = Gateway::start(command, &home.path("gateway.log")).await;
     gateway.connected(&["led", "odd"]).await;
@@ -264,7 +264,7 @@ async fn writes_that_cannot_be_recorded_are_refused_and_reads_continue() {
 #[tokio::test]
 async fn call_of_unknown_effect_returns_no_result_without_an_audit_row() {
     let home = Home::with_settings(json!({}), &[("odd", hostile(&["echo"]))]);
-    let mut command = home.serve_through("bash", &["-c", "ulimit -S -f 700; exec \"$0\" \"$@\""]);
+    let mut command = home.serve_through("bash", &["-c", "ulimit -S -f 900; exec \"$0\" \"$@\""]);
     command.env("TOOLBOOTH_LOG", "error");
     let gateway = Gateway::start(command, &home.path("gateway.log")).await;
     gateway.connected(&["odd"]).await;

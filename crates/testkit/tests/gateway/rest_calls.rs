@@ -4,8 +4,9 @@ use crate::callers::http_as;
 use crate::token_users::TokenUsers;
 use ::http::Method;
 use serde_json::{Value, json};
+use toolbooth_testkit::fixture::TestEra;
 use toolbooth_testkit::world::home::fixture_on_stdio;
-use toolbooth_testkit::world::{Gateway, Home, TEST_TIMEOUT, poll};
+use toolbooth_testkit::world::{Gateway, Home, TEST_TIMEOUT, TestClient, poll};
 
 async fn gateway(era: &str) -> (Home, Gateway) {
     let home = Home::with_settings(json!({}), &[("srv", fixture_on_stdio(era))]);
@@ -150,6 +151,53 @@ async fn running_call_is_listed_and_cancelled() {
     assert!(recorded.await.is_some(), "the cancellation is recorded");
     let (status, gone) = http.post_json(&path, "").await;
     assert_eq!((status, &gone["code"]), (404, &json!("call.unknown")));
+}
+
+#[tokio::test]
+async fn running_call_of_an_mcp_client_is_listed_and_cancelled() {
+    let (_home, gateway) = gateway("both").await;
+    let http = gateway.http();
+    for era in [TestEra::Modern, TestEra::Legacy] {
+        let client = TestClient::of(era, gateway.address).await;
+        let slow = tokio::spawn(async move { client.call("srv_slow", json!({ "ms": 60_000 })).await });
+        let listed = poll(TEST_TIMEOUT, || async {
+            let running = http.get_json("/calls/running").await;
+            running["calls"].as_array()?.first().cloned()
+        });
+        let call = listed.await.expect("a running call");
+        assert_eq!((&call["tool"], &call["state"]), (&json!("srv_slow"), &json!("running")), "{call}");
+        assert!(call["client"].is_string(), "{call}");
+        let path = format!("/calls/{}/cancel", call["id"].as_str().expect("an id"));
+        assert_eq!(http.post_json(&path, "").await.0, 202);
+        let answer = slow.await.expect("an answer").answer;
+        assert!(answer.to_string().contains("was cancelled by a person"), "{answer}");
+        assert_eq!(http.post_json(&path, "").await.0, 404);
+        assert_eq!(http.get_json("/calls/running").await["calls"], json!([]));
+    }
+}
+
+#[tokio::test]
+async fn administrator_who_cancels_a_call_of_another_user_is_in_the_audit_log() {
+    let known = TokenUsers::start().await;
+    let (bob, root) = (http_as(&known.gateway, &known.bob), http_as(&known.gateway, &known.root));
+    let slow = tokio::spawn(async move {
+        bob.post_json("/tools/vault_slow/call", r#"{"arguments":{"ms":60000}}"#).await
+    });
+    let listed = poll(TEST_TIMEOUT, || async {
+        let running = root.get_json("/calls/running").await;
+        running["calls"].as_array()?.first().cloned()
+    });
+    let call = listed.await.expect("a running call");
+    assert_eq!(call["user"], "bob", "{call}");
+    let id = call["id"].as_str().expect("an id");
+    let cat = http_as(&known.gateway, &known.cat);
+    assert_eq!(cat.post_json(&format!("/calls/{id}/cancel"), "").await.0, 404, "it looks unknown");
+    assert_eq!(root.post_json(&format!("/calls/{id}/cancel"), "").await.0, 202);
+    assert_eq!(slow.await.expect("an answer").0, 409);
+    let rows = root.get_json("/audit?kind=cancellation").await;
+    let row = &rows["rows"][0];
+    assert_eq!((&row["by"], &row["user"]), (&json!("root"), &json!("bob")), "{rows}");
+    assert_eq!(row["detail"]["call"], call["id"], "{rows}");
 }
 
 #[tokio::test]

@@ -1,8 +1,10 @@
 //! Two gateways on one PostgreSQL database. `cargo xtask test` starts a server and sets `TOOLBOOTH_TEST_POSTGRES` to its URL;
 //! without it these tests are skipped.
 
+use crate::console_sessions::ConsoleTab;
 use crate::ledger::{entry, over};
 use crate::token_users::{bearer, make_token, read, run};
+use ::http::Method;
 use serde_json::{Value, json};
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
 use std::time::{Duration, Instant};
@@ -13,6 +15,40 @@ use toolbooth_testkit::world::{Gateway, Home, Http, ScriptedServer, TEST_TIMEOUT
 const SERVER: &str = "TOOLBOOTH_TEST_POSTGRES";
 const TOOLS: &str =
     r#"[{"name":"send_note","inputSchema":{"type":"object","properties":{"note":{"type":"string"}}}}]"#;
+
+/// An empty schema of the test server.
+pub struct SharedDatabase {
+    server: String,
+    schema: String,
+    /// The URL of the store.
+    pub url: String,
+}
+
+impl SharedDatabase {
+    /// Creates a schema; `None` without a test server.
+    pub async fn create() -> Option<Self> {
+        let Ok(server) = std::env::var(SERVER) else {
+            eprintln!("{SERVER} is not set, so this test is skipped");
+            return None;
+        };
+        let schema = format!("g{}_{}", std::process::id(), unique());
+        let url = format!("{server}?options[search_path]={schema}");
+        let database = Self { server, schema, url };
+        database.run(&format!("CREATE SCHEMA {}", database.schema)).await;
+        Some(database)
+    }
+
+    /// Ends all leases. A gateway that runs renews its own.
+    pub async fn expire_leases(&self) {
+        self.run(&format!("UPDATE {}.replicas SET lease_until = now() - interval '1 second'", self.schema))
+            .await;
+    }
+
+    async fn run(&self, statement: &str) {
+        let mut plain = PgConnection::connect(&self.server).await.unwrap();
+        plain.execute(AssertSqlSafe(statement.to_owned())).await.unwrap();
+    }
+}
 
 /// Two gateways with the same configuration and the same store, and tokens that were created through the first.
 struct GatewayPair {
@@ -27,14 +63,7 @@ struct GatewayPair {
 
 impl GatewayPair {
     async fn start() -> Option<Self> {
-        let Ok(server) = std::env::var(SERVER) else {
-            eprintln!("{SERVER} is not set, so this test is skipped");
-            return None;
-        };
-        let schema = format!("g{}_{}", std::process::id(), unique());
-        let mut plain = PgConnection::connect(&server).await.unwrap();
-        plain.execute(AssertSqlSafe(format!("CREATE SCHEMA {schema}"))).await.unwrap();
-        let database = format!("{server}?options[search_path]={schema}");
+        let database = SharedDatabase::create().await?.url;
         let mail = ScriptedServer::start(TestEra::Modern).await;
         mail.list(TOOLS);
         mail.answer(ScriptedAnswer::Raw {
@@ -84,7 +113,7 @@ impl GatewayPair {
 }
 
 /// A number that no other test of this process has.
-fn unique() -> u128 {
+pub fn unique() -> u128 {
     use std::sync::atomic::{AtomicU32, Ordering};
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
@@ -181,6 +210,25 @@ async fn tokens_letters_and_lists_are_the_same_on_both_gateways() {
 }
 
 #[tokio::test]
+async fn console_session_of_one_gateway_is_valid_on_the_other_until_it_ends() {
+    let Some(pair) = GatewayPair::start().await else { return };
+    let [a, b] = &pair.gateways;
+    let here = ConsoleTab::sign_in(a, Http::new(a.address), &pair.ann).await;
+    let there = here.moved_to(b);
+    assert_eq!(there.me().await.1["user"], "ann");
+    let (status, forged) = there.send(Method::DELETE, "/console/session", &[], "").await;
+    assert_eq!((status, &forged["code"]), (403, &json!("auth.csrf")), "{forged}");
+    let (status, out) =
+        there.send(Method::DELETE, "/console/session", &[("x-toolbooth-csrf", &*here.csrf)], "").await;
+    assert_eq!((status, &out["session"]), (200, &Value::Null), "{out}");
+    assert_eq!(
+        (here.me().await.0, there.me().await.0),
+        (401, 401),
+        "the end of a session is at once its end on both"
+    );
+}
+
+#[tokio::test]
 async fn a_client_moves_in_the_middle_of_a_question() {
     let Some(pair) = GatewayPair::start().await else { return };
     let headers = bearer(&pair.ann);
@@ -223,4 +271,22 @@ async fn a_held_call_outlives_the_gateway_that_held_it() {
     assert_eq!(over(&bob, &id).await["state"], "done");
     let written = std::fs::read_to_string(homes[0].path("ledger.txt")).unwrap_or_default();
     assert_eq!(written.trim_end(), "kept by ann");
+}
+
+#[tokio::test]
+async fn a_session_is_not_given_to_another_user_of_another_gateway() {
+    let Some(pair) = GatewayPair::start().await else { return };
+    let client = async |gateway: usize, token: &str| {
+        let address = pair.gateways[gateway].address;
+        TestClient::with_headers(TestEra::Legacy, address, "/mcp", &bearer(token)).await
+    };
+    let (ann, bob) = (client(0, &pair.ann).await, client(1, &pair.bob).await);
+    let session = ann.session().expect("a session");
+    let foreign = bob.with_session(session);
+    assert_eq!(foreign.start("ping", json!({})).await.status(), 404);
+    assert_eq!(foreign.end().await, 404);
+    let moved = ann.moved_to(pair.gateways[1].address);
+    assert_eq!(moved.start("ping", json!({})).await.status(), 200);
+    // The gateway knows the session now, and it is still hers.
+    assert_eq!(foreign.start("ping", json!({})).await.status(), 404);
 }

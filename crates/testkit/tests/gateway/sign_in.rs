@@ -31,7 +31,7 @@ async fn browse(url: &str) {
 }
 
 /// A `servers` command for the guarded server.
-fn servers(home: &Home, action: &str) -> Command {
+pub fn servers(home: &Home, action: &str) -> Command {
     let mut command = Command::new(binaries::toolbooth());
     command.args(["servers", action, "guarded", "--config"]).arg(home.config());
     command.arg("--data-dir").arg(home.data()).env_clear().env("HOME", home.path(""));
@@ -40,7 +40,7 @@ fn servers(home: &Home, action: &str) -> Command {
 }
 
 /// Runs `servers login` and opens the URL that it prints.
-async fn login(home: &Home) -> Output {
+pub async fn login(home: &Home) -> Output {
     let mut command = servers(home, "login");
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = tokio::process::Command::from(command).kill_on_drop(true).spawn().unwrap();
@@ -78,7 +78,7 @@ fn outcome(outcome: &str, code: &str) -> (String, String) {
     (outcome.to_owned(), code.to_owned())
 }
 
-async fn call(gateway: &Gateway) -> (u16, Value) {
+pub async fn call(gateway: &Gateway) -> (u16, Value) {
     gateway.http().post_json("/tools/guarded_take/call", r#"{"arguments":{}}"#).await
 }
 

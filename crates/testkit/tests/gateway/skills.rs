@@ -103,7 +103,7 @@ async fn a_plan_runs_its_steps_with_earlier_results() {
     let http = gateway.http();
     let result = run_skill(&http, "digest", json!({ "text": "a" })).await;
     let steps = &result["structuredContent"]["steps"];
-    assert_eq!(states(&result), [("first", "succeeded"), ("say", "skipped"), ("second", "succeeded")]);
+    assert_eq!(states(&result), [("first", "succeeded"), ("second", "succeeded"), ("say", "skipped")]);
     assert_eq!(
         steps["second"]["results"],
         "da3811154d59c4267077ddd8bb768fa9b06399c486e1fc00485116b57c9872f5"
@@ -164,13 +164,13 @@ async fn a_skill_has_a_time_limit_and_a_failure_cancels_what_depends_on_it() {
     let (_home, gateway) = with_demo(&[("skills/skills.json", &list.to_string())]).await;
     let result = run_skill(&gateway.http(), "late", json!({})).await;
     assert_eq!(result["isError"], true, "{result}");
-    assert_eq!(states(&result), [("last", "cancelled"), ("quick", "succeeded"), ("slow", "failed")]);
+    assert_eq!(states(&result), [("slow", "failed"), ("quick", "succeeded"), ("last", "cancelled")]);
     let error = &result["structuredContent"]["steps"]["slow"]["error"];
     assert_eq!(error["code"], "skill.timeout", "{result}");
     let result = run_skill(&gateway.http(), "wrong", json!({})).await;
     assert_eq!(
         states(&result),
-        [("after", "cancelled"), ("bad", "failed"), ("lost", "failed"), ("other", "succeeded")]
+        [("bad", "failed"), ("after", "cancelled"), ("other", "succeeded"), ("lost", "failed")]
     );
     let steps = &result["structuredContent"]["steps"];
     assert_eq!(steps["bad"]["error"]["code"], "call.invalid-arguments", "{result}");
@@ -248,13 +248,38 @@ async fn a_step_is_held_and_refused_like_any_call() {
     let http = ledger.gateway.http();
     let result = run_skill(&http, "note", json!({ "text": "kept" })).await;
     assert_eq!(result["structuredContent"]["state"], "held", "{result}");
-    assert_eq!(states(&result), [("again", "waiting"), ("look", "succeeded"), ("write", "held")]);
+    assert_eq!(states(&result), [("look", "succeeded"), ("write", "held"), ("again", "waiting")]);
     assert!(ledger.entries().is_empty());
     let held = result["structuredContent"]["steps"]["write"]["held"].as_str().unwrap().to_owned();
+    let id = result["structuredContent"]["run"].as_str().unwrap().to_owned();
+    let waiting = http.get_json("/skills/note/runs").await;
+    assert_eq!((&waiting["runs"][0]["id"], &waiting["runs"][0]["status"]), (&json!(id), &json!("waiting")));
+    // The run is stored: it goes on after a restart.
+    let ledger = ledger.survive().await.ready().await;
+    let http = ledger.gateway.http();
     assert!(ledger.run(&["approvals", "approve", &held]).status.success());
     over(&http, &held).await;
     let user = ledger.user().await;
     assert_eq!(ledger.entries(), [format!("kept by {user}")], "it ran as the caller");
+    let ended = poll(TEST_TIMEOUT, || async {
+        let run = http.get_json(&format!("/skills/note/runs/{id}")).await;
+        (run["status"] == "succeeded").then_some(run)
+    });
+    let ended = ended.await.expect("the run goes on");
+    let steps: Vec<(&str, &str)> = ended["steps"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|step| (step["id"].as_str().unwrap(), step["status"].as_str().unwrap()))
+        .collect();
+    assert_eq!(steps, [("look", "succeeded"), ("write", "succeeded"), ("again", "succeeded")], "{ended}");
+    let shown = said(&ledger.run(&["skills", "runs", "note", &id]));
+    assert!(shown.contains("is succeeded") && shown.contains("again"), "{shown}");
+    // The call of each step says to which run it belongs.
+    let rows = http.get_json("/audit?kind=call&limit=100").await;
+    let of_run = rows["rows"].as_array().unwrap().iter().filter(|row| row["detail"]["run"] == json!(id));
+    assert!(of_run.clone().all(|row| row["detail"]["skill"] == "note"), "{rows}");
+    assert!(of_run.count() >= 2, "{rows}");
     let result = run_skill(&http, "clean", json!({})).await;
     assert_eq!(states(&result), [("delete", "failed"), ("look", "cancelled")]);
     let error = &result["structuredContent"]["steps"]["delete"]["error"];
@@ -357,4 +382,57 @@ async fn skills_are_found_by_search_and_follow_their_files() {
     assert!(said(&shown).contains("Be very brief."), "{shown:?}");
     let list = run(&home, &["skills"], None);
     assert!(said(&list).contains("digest") && said(&list).contains("3 steps"), "{list:?}");
+}
+
+#[tokio::test]
+async fn a_rejected_step_ends_the_run_and_other_users_cannot_see_it() {
+    let home = Home::with_settings(
+        json!({
+            "auth": { "mode": "token" },
+            "policy": { "rules": [{ "tools": "demo_hash", "effect": "ask" }] },
+        }),
+        &[],
+    );
+    let plan = json!([
+        { "id": "hash", "tool": "demo_hash", "arguments": { "text": "a" } },
+        { "id": "say", "tool": "demo_echo", "arguments": { "text": "${steps.hash.results}" } },
+    ]);
+    let list = json!([{ "name": "note", "instruction_prompt": "x", "plan": plan }]);
+    write(&home, "skills/skills.json", &list.to_string());
+    let (root, _) = make_token(&home, None, "root", &["--groups", "admin"]);
+    let [ann, bob] = ["ann", "bob"].map(|user| make_token(&home, None, user, &[]).0);
+    let mut gateway = home.start().await;
+    gateway.headers = bearer(&root);
+    gateway.connected(&["demo"]).await;
+    let [root, ann, bob] =
+        [&root, &ann, &bob].map(|token| Http::new(gateway.address).sending(&bearer(token)));
+    let result = run_skill(&ann, "note", json!({})).await;
+    let run = &result["structuredContent"];
+    let path = format!("/skills/note/runs/{}", run["run"].as_str().unwrap_or_else(|| panic!("{result}")));
+    assert_eq!(ann.get_json(&path).await["status"], "waiting");
+    let hidden = bob.send(::http::Method::GET, &path, &[], "").await;
+    assert_eq!(hidden.status, 404);
+    assert_eq!(bob.get_json("/skills/note/runs").await["runs"], json!([]));
+    let held = run["steps"]["hash"]["held"].as_str().unwrap();
+    let (status, answer) = root.post_json(&format!("/approvals/{held}/reject"), "{}").await;
+    assert_eq!(status, 200, "{answer}");
+    let ended = poll(TEST_TIMEOUT, || async {
+        let run = ann.get_json(&path).await;
+        (run["status"] == "failed").then_some(run)
+    });
+    let ended = ended.await.expect("the run ends");
+    assert_eq!(ended["error"]["code"], "call.rejected", "{ended}");
+}
+
+#[tokio::test]
+async fn a_broken_skill_stays_in_service() {
+    let (home, gateway) = with_demo(&[("skills/notes/SKILL.md", NOTES)]).await;
+    let http = gateway.http();
+    write(&home, "skills/notes/SKILL.md", "---\nname: [\n---\n");
+    let kept = poll(TEST_TIMEOUT, || async {
+        let manifests = http.get_json("/manifests").await;
+        manifests["kept"].to_string().contains("SKILL.md").then_some(())
+    });
+    kept.await.expect("the file is reported");
+    assert_eq!(http.get_json("/skills/notes").await["instruction_prompt"], "Be brief.");
 }

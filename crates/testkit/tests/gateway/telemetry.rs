@@ -144,6 +144,7 @@ async fn metrics_count_calls_without_user_names() {
     assert_eq!(after["toolbooth_servers{state=\"connected\"}"], 3.0);
     assert_eq!(after["toolbooth_server_connected{server=\"vault\"}"], 1.0);
     assert!(after["toolbooth_catalog_tools{server=\"vault\"}"] > 1.0);
+    assert_eq!(after["toolbooth_calls_in_flight"], 0.0);
     assert!(after["process_resident_memory_bytes"] > 1e6);
     assert!(!after.keys().any(|name| name.contains("ann")), "no label names a user: {after:?}");
     let http = Http::new(known.gateway.address).sending(&bearer(&known.ann.0));

@@ -160,10 +160,29 @@ impl UserKeys {
         self.keep(stored);
     }
 
+    /// Reads the stored keys again, and returns the users whose key another replica has changed.
+    pub async fn reload(&self) -> Vec<(String, KeyChange)> {
+        let _turn = self.turn.lock().await;
+        let stored = self.stored().await;
+        let before = self.known().by_user.clone();
+        let changed = stored.iter().filter(|(user, key)| before.get(*user) != Some(*key));
+        let mut changes: Vec<_> = changed.map(|(user, _)| (user.clone(), KeyChange::Set)).collect();
+        let deleted = before.keys().filter(|user| !stored.contains_key(*user));
+        changes.extend(deleted.map(|user| (user.clone(), KeyChange::Deleted)));
+        if !changes.is_empty() {
+            for (user, _) in &changes {
+                self.known().refused.remove(user);
+            }
+            self.keep(stored);
+        }
+        changes
+    }
+
     /// Stores a user's key and replaces an earlier one.
     pub async fn set(&self, user: &str, key: &str) -> Result<(), UserKeyError> {
         check(key)?;
         let _turn = self.turn.lock().await;
+        let _replicas = self.vault.turn().await;
         let mut keys = self.stored().await;
         if !keys.contains_key(user) && keys.len() >= MAX_KEYS {
             return Err(UserKeyError::TooMany(self.server.clone()));
@@ -178,6 +197,7 @@ impl UserKeys {
     /// Deletes a user's key. Returns whether there was one.
     pub async fn delete(&self, user: &str) -> Result<bool, UserKeyError> {
         let _turn = self.turn.lock().await;
+        let _replicas = self.vault.turn().await;
         let mut keys = self.stored().await;
         let was_set = keys.remove(user).is_some() | self.holders.contains(user);
         if was_set {

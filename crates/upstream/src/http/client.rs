@@ -65,7 +65,8 @@ impl HttpOrigin {
         Ok(Self { scheme: scheme.ok_or_else(wrong)?, authority, path })
     }
 
-    pub(super) fn port(&self) -> u16 {
+    /// The port, also if it is the default one of the scheme.
+    pub fn port(&self) -> u16 {
         self.authority.port_u16().unwrap_or(if self.scheme == Scheme::HTTPS { 443 } else { 80 })
     }
 }
@@ -141,11 +142,7 @@ impl OriginClient {
 
     /// Creates a client that connects only to these addresses, even if the host name resolves to others
     /// later.
-    pub(super) fn pinned(
-        origin: HttpOrigin,
-        addresses: Vec<SocketAddr>,
-        connect_timeout: Duration,
-    ) -> Arc<Self> {
+    pub fn pinned(origin: HttpOrigin, addresses: Vec<SocketAddr>, connect_timeout: Duration) -> Arc<Self> {
         Arc::new(Self {
             origin,
             idle_senders: Default::default(),

@@ -1,10 +1,11 @@
 //! Repeated POSTs of JSON to a URL of the operator, with timeouts and without redirects.
 
-use super::client::{HttpOrigin, OriginClient, OriginError, SendError};
+use super::client::{HttpOrigin, OriginClient, OriginError, PooledConnection, SendError};
 use ::http::header::{CONTENT_TYPE, HOST};
-use ::http::{HeaderName, HeaderValue, Request};
+use ::http::{HeaderName, HeaderValue, Request, Response};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Incoming;
 use std::sync::Arc;
 use std::time::Duration;
 use toolbooth_core::secret::SecretText;
@@ -63,49 +64,21 @@ impl PostTarget {
 
     /// Posts JSON and returns the body of a successful answer.
     pub async fn ask(&self, body: Bytes, within: Duration) -> Result<Bytes, PostError> {
-        let later = |why: &str| PostError::Later(why.to_owned());
-        let origin = self.client.origin();
-        let mut request = Request::post(origin.path.as_str())
-            .header(HOST, origin.authority.as_str())
-            .header(CONTENT_TYPE, "application/json");
-        for (name, value) in &self.headers {
-            request = request.header(name, value);
-        }
-        let request = request.body(Full::new(body)).map_err(|_| later("the request cannot be written"))?;
-        let exchange = async {
-            let (response, connection) = self.client.send(request).await.map_err(|failure| {
-                let (SendError::NotSent(why) | SendError::Broken(why)) = failure;
-                PostError::Later(why)
-            })?;
+        in_time(within, async {
+            let (response, connection) = self.send(body, &[]).await?;
             let status = response.status();
             let body = Limited::new(response.into_body(), MAX_ANSWER_BYTES).collect().await;
             let body = body.map_err(|_| later("its answer is too long or broke off"))?.to_bytes();
             connection.give_back();
             if status.is_success() { Ok(body) } else { Err(PostError::Refused(status.as_u16())) }
-        };
-        let answered = tokio::time::timeout(within, exchange).await;
-        answered.unwrap_or_else(|_| Err(later("it did not answer in time")))
+        })
+        .await
     }
 
     /// Posts JSON with these additional headers.
     pub async fn post(&self, body: Bytes, headers: &[(&'static str, String)]) -> Result<(), PostError> {
-        let later = |why: &str| PostError::Later(why.to_owned());
-        let origin = self.client.origin();
-        let mut request = Request::post(origin.path.as_str())
-            .header(HOST, origin.authority.as_str())
-            .header(CONTENT_TYPE, "application/json");
-        for (name, value) in headers {
-            request = request.header(*name, value);
-        }
-        for (name, value) in &self.headers {
-            request = request.header(name, value);
-        }
-        let request = request.body(Full::new(body)).map_err(|_| later("the request cannot be written"))?;
-        let exchange = async {
-            let (response, connection) = self.client.send(request).await.map_err(|failure| {
-                let (SendError::NotSent(why) | SendError::Broken(why)) = failure;
-                PostError::Later(why)
-            })?;
+        in_time(DELIVERY_TIMEOUT, async {
+            let (response, connection) = self.send(body, headers).await?;
             let status = response.status();
             if Limited::new(response.into_body(), MAX_RESPONSE_BYTES).collect().await.is_ok() {
                 connection.give_back();
@@ -117,8 +90,41 @@ impl PostTarget {
                 }
                 status => Err(PostError::Refused(status)),
             }
-        };
-        let answered = tokio::time::timeout(DELIVERY_TIMEOUT, exchange).await;
-        answered.unwrap_or_else(|_| Err(later("it did not answer in time")))
+        })
+        .await
     }
+
+    async fn send(
+        &self,
+        body: Bytes,
+        headers: &[(&'static str, String)],
+    ) -> Result<(Response<Incoming>, PooledConnection), PostError> {
+        let origin = self.client.origin();
+        let mut request = Request::post(origin.path.as_str())
+            .header(HOST, origin.authority.as_str())
+            .header(CONTENT_TYPE, "application/json");
+        for (name, value) in headers {
+            request = request.header(*name, value);
+        }
+        for (name, value) in &self.headers {
+            request = request.header(name, value);
+        }
+        let request = request.body(Full::new(body)).map_err(|_| later("the request cannot be written"))?;
+        self.client.send(request).await.map_err(|failure| {
+            let (SendError::NotSent(why) | SendError::Broken(why)) = failure;
+            PostError::Later(why)
+        })
+    }
+}
+
+fn later(why: &str) -> PostError {
+    PostError::Later(why.to_owned())
+}
+
+async fn in_time<T>(
+    limit: Duration,
+    exchange: impl Future<Output = Result<T, PostError>>,
+) -> Result<T, PostError> {
+    let answered = tokio::time::timeout(limit, exchange).await;
+    answered.unwrap_or_else(|_| Err(later("it did not answer in time")))
 }

@@ -48,7 +48,7 @@ pub async fn open(parts: RemoteParts) -> Result<Arc<DuplexPeer>, UpstreamError> 
         if let (Some(reason), Some(peer)) = (reason, weak.upgrade()) {
             peer.lost(&reason);
         }
-        // This transport has no other way to say goodbye than to disconnect.
+        // This transport has no message that ends a session: it is closed by disconnecting.
         drop(events);
         posts.client.close_idle();
         if let Some(confirm) = confirm {

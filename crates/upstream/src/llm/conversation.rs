@@ -1,8 +1,22 @@
 //! A conversation in which the model may call tools.
 
+use super::LlmClient;
 use super::calls::ToolCall;
 use super::usage::{Finish, Usage};
 use serde_json::{Value, json};
+
+/// A model at an endpoint, with the settings of its answers.
+#[derive(Debug)]
+pub struct ChatModel {
+    /// The endpoint.
+    pub llm: LlmClient,
+    /// Name of the model.
+    pub name: String,
+    /// The maximum number of tokens of an answer.
+    pub max_tokens: u32,
+    /// The temperature, if it is not the endpoint's default.
+    pub temperature: Option<f64>,
+}
 
 /// A chat request with all previous messages.
 #[derive(Debug, Clone, Copy)]
@@ -66,7 +80,7 @@ impl ChatRequest<'_> {
     }
 
     /// An estimate of its number of tokens.
-    pub(super) fn weight(&self) -> u64 {
+    pub fn weight(&self) -> u64 {
         let bytes: usize = self.messages.iter().chain(self.tools).map(|part| part.to_string().len()).sum();
         u64::try_from(bytes / 3 + 1).unwrap_or(u64::MAX)
     }

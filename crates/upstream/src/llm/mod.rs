@@ -12,7 +12,7 @@ mod usage;
 
 pub use answer::Completion;
 pub use calls::ToolCall;
-pub use conversation::{AssistantTurn, ChatRequest};
+pub use conversation::{AssistantTurn, ChatModel, ChatRequest};
 pub use error::{LlmError, LlmFailure};
 pub use usage::{Finish, Usage};
 

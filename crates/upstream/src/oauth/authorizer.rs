@@ -10,7 +10,7 @@ use super::error::{OAuthError, clip};
 use super::fetch::Fetcher;
 use super::guard::{NetworkReach, UrlGuard, origin_of};
 use super::method::AuthorizationMethod;
-use super::record::{OAuthClient, Records, TokenSet, Trail};
+use super::record::{OAuthClient, Records, TokenSet, Trail, trail_key};
 use super::registration::{client_for, client_of};
 use super::scopes::Scopes;
 use super::token::{self, TokenGrant, TokenRequest};
@@ -129,6 +129,17 @@ enum VaultLookup {
     New,
 }
 
+/// What another replica has changed in the vault.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum VaultChange {
+    /// Nothing that concerns this server.
+    Nothing,
+    /// There are new tokens that can be used.
+    NewTokens,
+    /// The tokens were deleted.
+    SignedOut,
+}
+
 /// What a refusal requires.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum AuthorizationNeed {
@@ -188,6 +199,11 @@ impl Authorizer {
         if flow.renewal_failed.is_some_and(|at| at.elapsed() < RENEWAL_FAILURE_PAUSE) {
             return None;
         }
+        let turn = self.vault.turn().await;
+        // Another replica may have renewed the token in the meantime. Most refresh tokens can be used once.
+        if turn.is_some() && self.load_tokens().await == VaultLookup::New {
+            return self.ready().flatten();
+        }
         match self.renew_for_call(&mut flow).await {
             Ok(login) => Some(secret(&login.tokens)),
             Err(error) => {
@@ -243,6 +259,20 @@ impl Authorizer {
         self.with_state(TokenState::retire_login);
     }
 
+    /// Reads the vault again, because another replica has changed it.
+    pub async fn follow_vault(&self) -> VaultChange {
+        let mut flow = self.flow.lock().await;
+        if self.login().is_some() && self.vault.is_deleted(&trail_key(&self.server)).await {
+            *flow = Flow::default();
+            self.with_state(TokenState::retire_login);
+            return VaultChange::SignedOut;
+        }
+        match self.load_tokens().await {
+            VaultLookup::New => VaultChange::NewTokens,
+            VaultLookup::Nothing => VaultChange::Nothing,
+        }
+    }
+
     async fn handle_refusal(
         &self,
         sent: SentToken<'_>,
@@ -268,7 +298,12 @@ impl Authorizer {
         if now.failed != before.failed {
             return Ok(RetryDecision::GiveUp);
         }
+        let turn = self.vault.turn().await;
+        if turn.is_some() && self.load_tokens().await == VaultLookup::New {
+            return Ok(RetryDecision::Retry);
+        }
         let outcome = self.authorize(&mut flow, need, &challenge).await;
+        drop(turn);
         self.with_state(|state| match &outcome {
             Ok(RetryDecision::Retry) => state.counts.succeeded += 1,
             Ok(RetryDecision::GiveUp) | Err(_) => state.counts.failed += 1,
@@ -345,6 +380,17 @@ impl Authorizer {
         Ok(RetryDecision::Retry)
     }
 
+    /// The parameters of a request for tokens like earlier ones.
+    fn token_request<'a>(
+        &'a self,
+        server: &'a AuthServer,
+        client: &'a OAuthClient,
+        earlier: &'a Trail,
+    ) -> TokenRequest<'a> {
+        let Trail { resource, requested, .. } = earlier;
+        TokenRequest { server, client, resource, scopes: requested, clock: &self.clock }
+    }
+
     async fn obtain(
         &self,
         fetcher: &Fetcher<'_>,
@@ -401,13 +447,7 @@ impl Authorizer {
         let records = Records(&*self.vault);
         let client = client_for(server, &self.entry, &self.identity, fetcher, &records, &self.clock).await?;
         let trail = login.trail.clone();
-        let token_request = TokenRequest {
-            server,
-            client: &client,
-            resource: &trail.resource,
-            scopes: &trail.requested,
-            clock: &self.clock,
-        };
+        let token_request = self.token_request(server, &client, &trail);
         let tokens = self.obtain(fetcher, &token_request).await?;
         Ok(self.keep(trail, tokens).await)
     }
@@ -433,13 +473,7 @@ impl Authorizer {
             .ok_or_else(|| refused("the refresh token belongs to another client"))?;
         flow.renewed = Some(Instant::now());
         let trail = login.trail.clone();
-        let token_request = TokenRequest {
-            server,
-            client: &client,
-            resource: &trail.resource,
-            scopes: &trail.requested,
-            clock: &self.clock,
-        };
+        let token_request = self.token_request(server, &client, &trail);
         match token::request(fetcher, &token_request, TokenGrant::Refresh(refresh)).await {
             Ok(mut tokens) => {
                 // If the authorization server does not rotate refresh tokens, the old one stays valid.

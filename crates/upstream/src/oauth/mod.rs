@@ -23,7 +23,7 @@ mod token;
 #[cfg(test)]
 mod tests;
 
-pub use authorizer::{Authorizer, RetryDecision, SignInStart};
+pub use authorizer::{Authorizer, RetryDecision, SignInStart, VaultChange};
 pub use enterprise::IdentityProvider;
 pub use error::{AuthorizeError, HttpError, OAuthError};
 pub use guard::NetworkReach;
@@ -60,7 +60,20 @@ pub trait TokenVault: Send + Sync {
     async fn load(&self, key: &str) -> Option<Bytes>;
     /// Saves `value` under `key` and replaces the previous value.
     async fn save(&self, key: &str, value: Bytes);
+    /// Whether another replica has deleted the value of `key`. A value that cannot be loaded for another reason is not
+    /// deleted.
+    async fn is_deleted(&self, _key: &str) -> bool {
+        false
+    }
+    /// Waits for the turn to change values that depend on earlier ones; it ends when the guard is dropped. `None` if no
+    /// other replica uses the vault, or if it cannot be waited for.
+    async fn turn(&self) -> Option<VaultTurn> {
+        None
+    }
 }
+
+/// Ends a turn at a vault when it is dropped.
+pub type VaultTurn = Box<dyn std::any::Any + Send + Sync>;
 
 /// The gateway's identity as an OAuth client.
 #[derive(Debug, Clone, PartialEq, Eq)]

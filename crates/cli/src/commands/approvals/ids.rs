@@ -21,6 +21,8 @@ pub enum IdKind {
     Consents,
     /// Dead letters.
     DeadLetters,
+    /// Records of calls.
+    Calls,
 }
 
 impl IdKind {
@@ -30,6 +32,7 @@ impl IdKind {
             Self::Plans => "plans",
             Self::Consents => "consents",
             Self::DeadLetters => "dead_letters",
+            Self::Calls => "calls",
         }
     }
 
@@ -39,6 +42,7 @@ impl IdKind {
             Self::Plans => ("plan.unknown", "plan", "toolbooth plan list"),
             Self::Consents => ("consent.unknown", "consent", "toolbooth approvals consents"),
             Self::DeadLetters => ("dead-letter.unknown", "dead letter", "toolbooth dead-letters list --all"),
+            Self::Calls => ("call.unknown", "record of a call", "toolbooth calls list"),
         };
         let message = format!("there is no {noun} `{text}`");
         let hint = Some(format!("`{list}` shows those you may see"));
@@ -69,17 +73,24 @@ pub async fn id(gateway: &GatewayHandle, kind: IdKind, text: &str) -> Result<Str
             (IdKind::Approvals, None) => "/approvals?limit=1000".to_owned(),
             (IdKind::DeadLetters, Some(before)) => format!("/dead-letters?limit=1000&cursor={before}"),
             (IdKind::DeadLetters, None) => "/dead-letters?limit=1000".to_owned(),
+            (IdKind::Calls, Some(before)) => format!("/calls?limit=200&before={before}"),
+            (IdKind::Calls, None) => "/calls?limit=200".to_owned(),
             (other, _) => format!("/{}", other.member()),
         };
         let page = gateway.get(&path).await?;
         let ids = page[kind.member()].as_array().into_iter().flatten().filter_map(|one| one["id"].as_str());
         matching.extend(ids.filter(|id| fits(id, &text)).map(str::to_owned));
         let next = page["next_before"].as_str().or(page["next_cursor"].as_str());
-        before = next.map(str::to_owned);
+        // Pages of calls are counted in audit rows.
+        let number = page["next_before"].as_u64().map(|row| row.to_string());
+        before = next.map(str::to_owned).or(number);
         if before.is_none() {
             break;
         }
     }
+    // A call that was held has more than one row.
+    matching.sort();
+    matching.dedup();
     match matching.as_slice() {
         [] => Err(kind.unknown(&text)),
         [one] => Ok(one.clone()),

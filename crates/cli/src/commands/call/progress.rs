@@ -20,7 +20,7 @@ const LAST_EVENTS: Duration = Duration::from_millis(200);
 /// The types of events about a call.
 const TYPES: &str = "tool.call,tool.progress,tool.update,tool.retry,tool.result";
 
-/// Posts a call and shows its progress until it ends. Without events, the call is made all the same.
+/// Posts a call and shows its progress until it ends. The call is also made without events.
 pub(super) async fn post(
     gateway: &GatewayHandle,
     exposed: &str,

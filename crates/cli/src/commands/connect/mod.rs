@@ -162,10 +162,17 @@ fn undo(global: &GlobalOptions, arguments: &ConnectArguments, file: &ClientFile)
     let untouched =
         kept.as_deref().is_some_and(|kept| with_entry_of(client, kept, &document) == Some(text.clone()));
     let was_there = document.disconnect(earlier.as_ref()).map_err(|why| file.unreadable(&why))?;
+    let mut done = "wrote   ";
     if was_there && !arguments.dry_run {
         match &kept {
-            Some(kept) if untouched => file.write(kept)?,
-            None if document.is_empty() => file.remove()?,
+            Some(kept) if untouched => {
+                file.write(kept)?;
+                done = "restored";
+            }
+            None if document.is_empty() => {
+                file.remove()?;
+                done = "removed ";
+            }
             _ => file.write(&document.text())?,
         }
         file.drop_backup();
@@ -180,7 +187,7 @@ fn undo(global: &GlobalOptions, arguments: &ConnectArguments, file: &ClientFile)
     render::print(&match (was_there, arguments.dry_run) {
         (false, _) => format!("{title} is not connected; there is nothing to undo in {path}.\n"),
         (true, true) => format!("The entry `{NAME}` would be removed from {path}.\n"),
-        (true, false) => format!("{title} is disconnected.\n  wrote   {path}\n"),
+        (true, false) => format!("{title} is disconnected. Restart it.\n  {done}  {path}\n"),
     });
     Ok(Exit::Ok)
 }

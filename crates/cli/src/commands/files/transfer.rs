@@ -135,7 +135,7 @@ pub(super) async fn get(
         target.write(&piece).await?;
     }
     drop(progress);
-    let found: String = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+    let found = toolbooth_core::hex::encode(&hash.finalize());
     if found != text("sha256") {
         return Err(broken("its SHA-256 does not match"));
     }

@@ -1,7 +1,8 @@
 //! The servers of the folders that local clients work in, beside those of the gateway's own configuration.
 //!
-//! `toolbooth stdio` tells the folder of its client. The servers in the `.mcp.json` of that folder run after trust, and
-//! only clients of the folder may use them. They stop some time after the last of these clients has gone.
+//! `toolbooth stdio` sends the folder of its client; clients over HTTP tell it in their roots or in a header. The
+//! servers in the `.mcp.json` of that folder run after trust, and only clients of the folder may use them. They stop some
+//! time after the last of these clients disconnects.
 
 use crate::gateway;
 use async_trait::async_trait;
@@ -10,6 +11,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
+use tokio::time::Instant;
 use toolbooth_config::{LoadedConfig, ServerConfigState, Sources};
 use toolbooth_core::names::ServerName;
 use toolbooth_core::server::{ServerEntry, Transport};
@@ -21,6 +23,8 @@ use toolbooth_server::rest::{Reload, ReloadCause};
 const MAX_FOLDERS: usize = 32;
 /// How long the servers of a folder outlive its last client.
 const LINGER: Duration = Duration::from_secs(30);
+/// How long a client without a session counts as a client of its folder after a request.
+const VISIT: Duration = Duration::from_secs(600);
 /// The file of a folder whose servers are used.
 const FILE: &str = ".mcp.json";
 /// Files with settings, which would not be in force.
@@ -31,6 +35,8 @@ const SETTINGS: [&str; 4] = ["toolbooth.toml", "toolbooth.json", "toolbooth.yaml
 pub struct ClientFolders {
     /// The number of clients of each folder.
     clients: Mutex<BTreeMap<PathBuf, usize>>,
+    /// The last request of a client without a session, by folder.
+    visits: Mutex<BTreeMap<PathBuf, Instant>>,
     reload: OnceLock<Reload>,
     own: OnceLock<Weak<Self>>,
 }
@@ -52,6 +58,23 @@ impl ClientFolders {
     /// Sets the function that applies a change.
     pub fn set_reload(&self, reload: Reload) {
         let _ = self.reload.set(reload);
+    }
+
+    fn visits(&self) -> MutexGuard<'_, BTreeMap<PathBuf, Instant>> {
+        self.visits.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until no request has named the folder for a while, and forgets it.
+    async fn visits_end(&self, folder: &Path) {
+        loop {
+            let Some(last) = self.visits().get(folder).copied() else { return };
+            tokio::time::sleep_until(last + VISIT).await;
+            let mut visits = self.visits();
+            if visits.get(folder) == Some(&last) {
+                visits.remove(folder);
+                return;
+            }
+        }
     }
 
     fn clients(&self) -> MutexGuard<'_, BTreeMap<PathBuf, usize>> {
@@ -139,6 +162,23 @@ impl FolderServers for ClientFolders {
             if is_over {
                 own.apply().await;
             }
+        });
+    }
+
+    async fn visit(&self, folder: &Path) {
+        let is_new = {
+            let mut visits = self.visits();
+            if visits.len() >= MAX_FOLDERS && !visits.contains_key(folder) {
+                return;
+            }
+            visits.insert(folder.to_owned(), Instant::now()).is_none()
+        };
+        let Some(own) = self.own.get().and_then(Weak::upgrade).filter(|_| is_new) else { return };
+        self.open(folder).await;
+        let folder = folder.to_owned();
+        tokio::spawn(async move {
+            own.visits_end(&folder).await;
+            own.close(&folder);
         });
     }
 }

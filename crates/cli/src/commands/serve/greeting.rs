@@ -211,6 +211,7 @@ mod tests {
             named: Vec::new(),
             linger_seconds: None,
             started_in: None,
+            log: None,
         };
         let mut settings = Settings::default();
         assert_eq!(title(&record, &settings), "Toolbooth 1 is listening on http://127.0.0.1:80");

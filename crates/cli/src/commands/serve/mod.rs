@@ -10,6 +10,7 @@ mod replicas;
 mod shown_settings;
 
 use super::{client_views, in_runtime, trust};
+use crate::background;
 use crate::callers;
 use crate::exit::Exit;
 use crate::exporters::Exporters;
@@ -144,6 +145,7 @@ async fn serve(
         named: gateway::named(&sources),
         linger_seconds: linger.map(|linger| linger.as_secs()),
         started_in: Some(sources.cwd.clone()),
+        log: gateway_record::own_log(background::log_path(&settings.data_dir)),
     };
     let watched = reloading::WatchedFiles::new(&loaded.files);
     let status = Arc::new(ConfigStatus::default());

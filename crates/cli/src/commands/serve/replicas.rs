@@ -20,10 +20,11 @@ pub(super) async fn follow(door: Arc<Door>, stop: CancellationToken) {
         () = stop.cancelled() => {}
         () = take_notices(&door, notices) => {}
         () = end_lost_work(&door) => {}
+        () = door.engine.send_events() => {}
     }
 }
 
-async fn take_notices(door: &Door, mut notices: StoreNotices) {
+async fn take_notices(door: &Arc<Door>, mut notices: StoreNotices) {
     let mut refresh_at = None;
     loop {
         let notice = tokio::select! {
@@ -42,6 +43,12 @@ async fn take_notices(door: &Door, mut notices: StoreNotices) {
         // A server that changed its list for another gateway has most likely changed it for this one.
         if notice.topic == Some(StoreTopic::Catalog) {
             refresh_at.get_or_insert_with(|| Instant::now() + REFRESH_DELAY);
+        }
+        if notice.is_about(StoreTopic::Sessions) {
+            door.refresh_sessions(notice.id).await;
+        }
+        if notice.is_about(StoreTopic::Mail) && door.engine.is_for_this_gateway(notice) {
+            door.take_mail().await;
         }
         door.engine.take_notice(notice).await;
     }

@@ -8,6 +8,8 @@ use toolbooth_server::rest::{OverriddenView, SettingView};
 const MAX_SETTINGS: usize = 2_000;
 /// The maximum size of a value, in bytes of JSON.
 const MAX_VALUE: usize = 4_096;
+/// The maximum number of sources that are named for one value.
+const MAX_ORIGINS: usize = 8;
 /// What is shown instead of a value that may be a secret.
 const HIDDEN: &str = "(hidden)";
 
@@ -35,7 +37,13 @@ fn setting(loaded: &LoadedConfig, key: String) -> SettingView {
     SettingView {
         overrides: overrides.collect(),
         value: explanation.value.map(|value| shown(&key, value)),
-        origin: explanation.origin.map_or_else(|| "built in".to_owned(), |origin| origin.to_string()),
+        origin: match explanation.origin {
+            Some(origin) => {
+                let all = std::iter::once(&origin).chain(&explanation.also).take(MAX_ORIGINS);
+                all.map(ToString::to_string).collect::<Vec<_>>().join(", ")
+            }
+            None => "built in".to_owned(),
+        },
         key,
     }
 }

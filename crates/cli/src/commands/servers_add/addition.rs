@@ -34,7 +34,7 @@ pub(super) enum AdditionKind<'a> {
 }
 
 impl<'a> AdditionKind<'a> {
-    /// Tells by the form of the arguments what is added, and the name that the user gave for it.
+    /// Determines from the form of the arguments what is added, and the name that the user gave for it.
     pub fn of(arguments: &'a ServerAddArguments) -> Result<(Self, Option<&'a str>), CommandFailure> {
         let ServerAddArguments { target, document, command, name, .. } = arguments;
         let name = name.as_deref();
@@ -202,7 +202,7 @@ pub(super) fn variables(given: &[String]) -> BTreeMap<String, String> {
     given.iter().map(read).collect()
 }
 
-/// Remarks about secrets that will stand in the file.
+/// Remarks about secrets that are written to the file.
 fn literal_notes(given: &[String]) -> Vec<String> {
     let is_secret = |name: &str| {
         let name = name.to_ascii_lowercase();

@@ -122,7 +122,7 @@ fn from_cache(why: &str) -> String {
 /// The file of an answer, by its request.
 fn cache_file(data_dir: &Path, request: &str) -> PathBuf {
     let digest = Sha256::digest(request.as_bytes());
-    let name: String = digest[..16].iter().map(|byte| format!("{byte:02x}")).collect();
+    let name = toolbooth_core::hex::encode(&digest[..16]);
     data_dir.join("registry").join(format!("{name}.json"))
 }
 

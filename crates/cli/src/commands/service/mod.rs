@@ -230,10 +230,12 @@ fn uninstall(global: &GlobalOptions, options: &UninstallOptions) -> CommandResul
             return Ok(Exit::Ok);
         }
         let path = render::path(&file);
+        let stopped = problems.is_empty();
         render::print(&match (exists, dry_run) {
             (false, _) => format!("No service is installed ({path} does not exist).\n"),
             (true, true) => format!("The service would be stopped, and {path} removed.\n"),
-            (true, false) => format!("The service was stopped. Removed {path}.\n"),
+            (true, false) if stopped => format!("The service was stopped, and {path} was removed.\n"),
+            (true, false) => format!("{path} was removed, but the service could not be stopped.\n"),
         });
         for problem in problems {
             render::complain(&format!("warning: {}\n", render::line(&problem)));

@@ -67,7 +67,7 @@ pub struct SavedContent {
 
 /// The digest of a content.
 pub fn digest(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+    toolbooth_core::hex::encode(&Sha256::digest(bytes))
 }
 
 /// The digest of a file; `None` if it does not exist.

@@ -149,7 +149,8 @@ async fn apply(
             blame: "caller".to_owned(),
             message: format!("the undo journal in {} cannot be written: {error}", render::path(data_dir)),
             hint: Some(
-                "nothing was changed without it; check the folder's permissions and free space".to_owned(),
+                "check the folder's permissions and free space; no file was changed that is not in the journal"
+                    .to_owned(),
             ),
         })
     };

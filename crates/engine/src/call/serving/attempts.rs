@@ -10,9 +10,9 @@ use super::value::marked;
 use crate::answer::Answer;
 use crate::call::client_channel::ClientChannel;
 use crate::call::deadline::Deadline;
+use crate::call::dispatch_failure::DispatchFailure;
 use crate::call::options::{DispatchOptions, QuestionHandling};
 use crate::call::pipeline::CallPipeline;
-use crate::call::undelivered::Undelivered;
 use crate::dead_letters::AttemptTimes;
 use crate::health::ending_of;
 use crate::providers::{Instance, random_fraction};
@@ -50,13 +50,13 @@ impl CallPipeline {
     /// Retries a server after a first failure, as often as is safe and the deadline allows.
     pub(in crate::call) async fn retry_server(
         &self,
-        (first, mut failed): (UpstreamError, Box<Undelivered>),
+        (first, mut failed): (UpstreamError, Box<DispatchFailure>),
         call: &Sealed,
         provider: &Provider<'_>,
         options: &DispatchOptions,
         channel: &ClientChannel<'_>,
         mut deadline: Deadline<'_>,
-    ) -> Result<Answer, Box<Undelivered>> {
+    ) -> Result<Answer, Box<DispatchFailure>> {
         let terms = self.terms.load().routing.retry.clone();
         let repeat = Repeat::of(call.tool());
         let mut error = first;
@@ -84,7 +84,7 @@ impl CallPipeline {
                 }
                 Err(other) => {
                     let times = AttemptTimes::until_now(&self.clock, began.elapsed());
-                    failed = Undelivered::on_server(Some(failed), provider.server, &other, times);
+                    failed = DispatchFailure::on_server(Some(failed), provider.server, &other, times);
                     match other {
                         // One attempt that only finds the server reconnecting is not counted: nothing was tried.
                         UpstreamError::NotConnected { retry_in: Some(_), .. }
@@ -107,7 +107,7 @@ impl CallPipeline {
         call: &Sealed,
         options: DispatchOptions,
         link: &CallLink,
-    ) -> Result<Answer, Box<Undelivered>> {
+    ) -> Result<Answer, Box<DispatchFailure>> {
         let tool = call.tool();
         // Questions are answered during the call, because another round might reach another provider. The result must
         // be read, because the provider's id is added to it.
@@ -175,7 +175,7 @@ impl CallPipeline {
             }
             // Failing over to the next provider must not bypass the question of this one.
             if let Some(question) = question {
-                return Err(Undelivered::asking(question));
+                return Err(DispatchFailure::asking(question));
             }
             if !goes_on {
                 break;
@@ -184,12 +184,12 @@ impl CallPipeline {
         match last {
             Some((_, ProviderFault::Rpc(error))) => Ok(Answer::Error(error)),
             Some((id, fault)) => {
-                Err(budget.failed.take().unwrap_or_else(|| Undelivered::untried(fault.problem(&id))))
+                Err(budget.failed.take().unwrap_or_else(|| DispatchFailure::untried(fault.problem(&id))))
             }
             None => {
                 let skipped = skipped.into_iter().map(|(id, skip)| (id, skip.visible_to(call.caller())));
                 let no_provider = NoProvider { tool: tool.exposed.to_string(), skipped: skipped.collect() };
-                Err(Undelivered::untried(Problem::of(&no_provider)))
+                Err(DispatchFailure::untried(Problem::of(&no_provider)))
             }
         }
     }
@@ -235,8 +235,13 @@ impl CallPipeline {
             let problem = fault.problem(&one.spec.id);
             self.note_attempt(call, one, Err(&problem), began);
             let times = AttemptTimes::until_now(&self.clock, began.elapsed());
-            let failed =
-                Undelivered::then(budget.failed.take(), one.spec.id.clone(), problem, fault.sent(), times);
+            let failed = DispatchFailure::then(
+                budget.failed.take(),
+                one.spec.id.clone(),
+                problem,
+                fault.sent(),
+                times,
+            );
             budget.failed = Some(failed);
             match fault.is_the_providers() {
                 true => trial.failed(self.routing.providers().now_ms()),

@@ -3,7 +3,7 @@
 use super::fault::ProviderFault;
 use crate::answer::Answer;
 use crate::call::deadline::Deadline;
-use crate::call::undelivered::{InnerQuestion, Undelivered};
+use crate::call::dispatch_failure::{DispatchFailure, InnerQuestion};
 use toolbooth_core::provider::Skip;
 use toolbooth_core::retry::Repeat;
 
@@ -20,7 +20,7 @@ pub(super) struct AttemptBudget<'a> {
     pub(super) deadline: Deadline<'a>,
     pub(super) attempts: u32,
     /// The failures so far.
-    pub(super) failed: Option<Box<Undelivered>>,
+    pub(super) failed: Option<Box<DispatchFailure>>,
 }
 
 impl AttemptBudget<'_> {

@@ -1,7 +1,7 @@
 //! Why a provider of any kind did not serve a call.
 
 use crate::call::deadline::FromTimeout;
-use crate::call::undelivered::InnerQuestion;
+use crate::call::dispatch_failure::InnerQuestion;
 use std::time::Duration;
 use toolbooth_core::call::CallFault;
 use toolbooth_core::fault::{Blame, Problem};

@@ -5,10 +5,10 @@
 
 use crate::answer::Answer;
 use crate::approvals::ApprovalOutcome;
+use crate::call::dispatch_failure::InnerQuestion;
 use crate::call::options::DispatchOptions;
 use crate::call::pipeline::CallPipeline;
 use crate::call::record::CallRecord;
-use crate::call::undelivered::InnerQuestion;
 use std::sync::Arc;
 use std::time::Duration;
 use toolbooth_core::call::{IncomingCall, Sealed, route};
@@ -37,12 +37,12 @@ impl CallPipeline {
         link: &CallLink,
     ) -> Result<ProviderOutcome, Problem> {
         let progress: ProgressMode = options.progress;
-        let mut undelivered = match self.dispatch(sealed, route(sealed), options, link).await {
+        let mut failure = match self.dispatch(sealed, route(sealed), options, link).await {
             Ok(answer) => return Ok(ProviderOutcome::Answered(answer)),
-            Err(undelivered) => undelivered,
+            Err(failure) => failure,
         };
-        let waiting = match undelivered.question.take().map(|question| *question) {
-            None => return Err(record.note_failure(sealed, *undelivered)),
+        let waiting = match failure.question.take().map(|question| *question) {
+            None => return Err(record.note_failure(sealed, *failure)),
             Some(InnerQuestion::Queue(waiting)) => {
                 return self.plans.queue_step(waiting).await.map(ProviderOutcome::Held);
             }

@@ -4,15 +4,17 @@ use super::fault::ProviderFault;
 use super::value;
 use crate::answer::Answer;
 use crate::call::client_channel::ClientChannel;
+use crate::call::dispatch_failure::InnerQuestion;
 use crate::call::options::DispatchOptions;
 use crate::call::pipeline::CallPipeline;
 use crate::call::sampling::GatewaySampling;
-use crate::call::undelivered::InnerQuestion;
 use crate::providers::Instance;
 use crate::routing::ProviderTarget;
 use serde_json::{Map, Value};
 use std::sync::Arc;
-use toolbooth_core::call::{Approval, Judged, Judgement, Sealed, Situation, as_called, judge, redraft};
+use toolbooth_core::call::{
+    Approval, Judged, Judgement, Sealed, Situation, as_called, draft_for_provider, judge,
+};
 use toolbooth_core::catalog::{Catalog, Tool};
 use toolbooth_core::json::RawJson;
 use toolbooth_core::manifest::{Mapping, ProviderKind};
@@ -111,12 +113,12 @@ impl CallPipeline {
         let edited = approval.as_ref().and_then(|approval| approval.approved_for(&target, &mapped)).cloned();
         let mapped = edited.unwrap_or(mapped);
         let is_itself = target.server.name == call.tool().server.name && target.name == call.tool().name;
-        let draft = redraft(call, target, mapped, |permitted| Situation {
+        let draft = draft_for_provider(call, target, mapped, |permitted| Situation {
             planned: options.planned,
             ..self.decisions.situation(permitted, approval, &self.clock)
         })?;
         let judged = match judge(draft, &self.terms.load().policies)? {
-            judgement if is_itself => self.judge_mapped(call, judgement.judged_before(), options)?,
+            judgement if is_itself => self.judge_mapped(call, judgement.without_questions(), options)?,
             // The hooks of this tool are asked, too.
             Judgement::Run(judged) if self.has_pre_hooks(&judged.draft().tool) => {
                 answered(Box::pin(self.ask_pre_hooks(judged, options.ids.call)).await?)?
@@ -157,9 +159,11 @@ impl CallPipeline {
             return Ok(mapped);
         }
         let called = || {
-            redraft(call, call.tool().clone(), call.public_arguments().clone(), |permitted| Situation {
-                planned: options.planned,
-                ..self.decisions.situation(permitted, None, &self.clock)
+            draft_for_provider(call, call.tool().clone(), call.public_arguments().clone(), |permitted| {
+                Situation {
+                    planned: options.planned,
+                    ..self.decisions.situation(permitted, None, &self.clock)
+                }
             })
         };
         let question = match judge(as_called(called()?, &mapped), &self.terms.load().policies)? {

@@ -36,7 +36,8 @@ pub(super) fn of_rest(answer: RestAnswer, mapping: Option<&Mapping>) -> Result<A
     Ok(finished(result, FACTS))
 }
 
-const FACTS: ResultFacts = ResultFacts { is_error: false, odd_structure: false, has_extras: false };
+const FACTS: ResultFacts =
+    ResultFacts { is_error: false, odd_structure: false, has_extras: false, is_task: false };
 
 /// A finished answer that the gateway made itself.
 pub(super) fn finished(result: RawJson, facts: ResultFacts) -> Answer {

@@ -13,6 +13,16 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 pub(super) struct Header {
     pub(super) algorithm: Algorithm,
     pub(super) kid: Option<String>,
+    typ: TokenTyp,
+}
+
+/// What a token says that it is, in the header `typ`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum TokenTyp {
+    /// An access token by RFC 9068.
+    Access,
+    /// Not stated.
+    Any,
 }
 
 /// The signed parts of a token. Its claims are read only after the signature has been checked.
@@ -48,10 +58,12 @@ impl Header {
         if members.contains_key("crit") || members.contains_key("b64") {
             return Err("it requires an extension");
         }
-        let kind = members.get("typ").map(|kind| kind.as_str().unwrap_or("?").to_ascii_lowercase());
-        if kind.is_some_and(|kind| !["jwt", "at+jwt", "application/at+jwt"].contains(&kind.as_str())) {
-            return Err("its `typ` is not that of an access token");
-        }
+        let typ = members.get("typ").map(|typ| typ.as_str().unwrap_or("?").to_ascii_lowercase());
+        let typ = match typ.as_deref() {
+            None | Some("jwt") => TokenTyp::Any,
+            Some("at+jwt" | "application/at+jwt") => TokenTyp::Access,
+            Some(_) => return Err("its `typ` is not that of an access token"),
+        };
         let algorithm = members.get("alg").and_then(Value::as_str).and_then(Algorithm::named);
         let algorithm = algorithm.ok_or("its algorithm is not accepted")?;
         let kid = match members.get("kid") {
@@ -60,7 +72,15 @@ impl Header {
             Some(_) => return Err("its key id is not a string"),
         };
         let signature = URL_SAFE_NO_PAD.decode(signature).map_err(|_| "its signature is not base64url")?;
-        Ok((Self { algorithm, kid }, Signed { message, signature, payload }))
+        Ok((Self { algorithm, kid, typ }, Signed { message, signature, payload }))
+    }
+
+    /// Refuses a token that says that it is an access token.
+    pub(super) fn check_id_token(&self) -> Result<(), &'static str> {
+        match self.typ {
+            TokenTyp::Any => Ok(()),
+            TokenTyp::Access => Err("it is an access token, not an ID token"),
+        }
     }
 }
 
@@ -108,6 +128,27 @@ impl ExpectedClaims {
             }
         }
         Ok(ends + SKEW)
+    }
+}
+
+/// Checks the claims that only ID tokens have (OpenID Connect Core 1.0, 3.1.3.7). A token for several audiences must name
+/// the client that requested it. `nonce` is that of the sign-in which has just returned the token.
+pub(super) fn check_id_claims(
+    claims: &Map<String, Value>,
+    client_id: &str,
+    nonce: Option<&str>,
+) -> Result<(), &'static str> {
+    let is_for_many = claims.get("aud").and_then(Value::as_array).is_some_and(|list| list.len() > 1);
+    match claims.get("azp") {
+        None if is_for_many => return Err("it is for several audiences and has no `azp`"),
+        Some(party) if party != client_id => return Err("another client requested it"),
+        _ => {}
+    }
+    match nonce {
+        Some(nonce) if claims.get("nonce").and_then(Value::as_str) != Some(nonce) => {
+            Err("it is not from this sign-in: its `nonce` is another one")
+        }
+        _ => Ok(()),
     }
 }
 

@@ -4,13 +4,11 @@
 
 use super::algorithm::Algorithm;
 use super::check::{Header, Signed};
+use crate::identify::issuer;
 use crate::identify::refusal::Unidentified;
 use arc_swap::ArcSwap;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use bytes::Bytes;
-use http::header::ACCEPT;
-use http::{Request, StatusCode};
 use ring::signature::{self, RsaPublicKeyComponents, UnparsedPublicKey};
 use serde::Deserialize;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -326,7 +324,7 @@ impl Issuer {
             KeySource::Url(url) => (url.clone(), NetworkReach::Configured),
             KeySource::Issuer(issuer) => self.discover(issuer).await?,
         };
-        let set: Jwks = self.get(&url, reach).await?;
+        let set: Jwks = issuer::get(&*self.http, &url, reach).await?;
         let keys: Vec<Arc<PublicKey>> =
             set.keys.into_iter().take(MAX_KEYS).filter_map(PublicKey::read).map(Arc::new).collect();
         if keys.is_empty() { Err("the key set has no usable key".into()) } else { Ok(keys) }
@@ -336,53 +334,10 @@ impl Issuer {
     async fn discover(&self, issuer: &str) -> Result<(String, NetworkReach), String> {
         #[derive(Deserialize)]
         struct Description {
-            issuer: String,
             jwks_uri: String,
         }
-        let base = url::Url::parse(issuer).map_err(|_| "the issuer is not a URL".to_owned())?;
-        let path = base.path().trim_end_matches('/');
-        let at = |place: String| {
-            let mut url = base.clone();
-            url.set_path(&place);
-            url.set_query(None);
-            url.to_string()
-        };
-        let places = [
-            at(format!("{path}/.well-known/openid-configuration")),
-            at(format!("/.well-known/oauth-authorization-server{path}")),
-        ];
-        let mut last = String::new();
-        for place in places {
-            match self.get::<Description>(&place, NetworkReach::Configured).await {
-                Ok(description) if description.issuer == issuer => {
-                    let keys = url::Url::parse(&description.jwks_uri);
-                    let keys = keys.map_err(|_| "`jwks_uri` is not a URL".to_owned())?;
-                    let at_home = keys.origin() == base.origin();
-                    if keys.scheme() != "https" && !at_home {
-                        return Err("`jwks_uri` is not https".into());
-                    }
-                    // Another host was chosen by the issuer, not by the operator: it must not reach private networks.
-                    return Ok((
-                        keys.to_string(),
-                        if at_home { NetworkReach::Configured } else { NetworkReach::Public },
-                    ));
-                }
-                Ok(_) => last = "its metadata names another issuer".into(),
-                Err(why) => last = why,
-            }
-        }
-        Err(last)
-    }
-
-    async fn get<T: serde::de::DeserializeOwned>(&self, url: &str, reach: NetworkReach) -> Result<T, String> {
-        let request =
-            Request::get(url).header(ACCEPT, "application/json").extension(reach).body(Bytes::new());
-        let request = request.map_err(|_| "its URL is not valid".to_owned())?;
-        let response = self.http.fetch(request).await.map_err(|error| error.to_string())?;
-        if response.status() != StatusCode::OK {
-            return Err(format!("status {}", response.status().as_u16()));
-        }
-        serde_json::from_slice(response.body())
-            .map_err(|_| "the response has an unexpected format".to_owned())
+        let description: Description = issuer::metadata(&*self.http, issuer).await?;
+        let (url, reach) = issuer::endpoint(issuer, "jwks_uri", &description.jwks_uri)?;
+        Ok((url.to_string(), reach))
     }
 }

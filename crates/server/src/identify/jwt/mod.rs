@@ -6,10 +6,12 @@ mod keys;
 
 pub use keys::{IssuerKeys, KeySource};
 
+use super::oidc::OidcClient;
 use super::refusal::Unidentified;
 use super::{ClaimedIdentity, is_name};
-use check::{ExpectedClaims, Header};
+use check::{ExpectedClaims, Header, check_id_claims};
 use serde_json::{Map, Value};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use toolbooth_core::caller::IdentifiedBy;
 
@@ -35,12 +37,25 @@ pub struct Jwt {
     expected: ExpectedClaims,
     claims: ClaimNames,
     keys: IssuerKeys,
+    /// Signs users of the console in, if it is configured.
+    console_client: Option<Arc<OidcClient>>,
 }
 
 impl Jwt {
     /// Accepts tokens of this issuer for these audiences, signed by these keys.
     pub fn new(issuer: String, audiences: Vec<String>, claims: ClaimNames, keys: IssuerKeys) -> Self {
-        Self { expected: ExpectedClaims { issuer, audiences }, claims, keys }
+        Self { expected: ExpectedClaims { issuer, audiences }, claims, keys, console_client: None }
+    }
+
+    /// Also signs users of the console in.
+    #[must_use]
+    pub fn with_console_client(self, client: OidcClient) -> Self {
+        Self { console_client: Some(Arc::new(client)), ..self }
+    }
+
+    /// The client that signs users of the console in.
+    pub(super) fn console_client(&self) -> Option<&Arc<OidcClient>> {
+        self.console_client.as_ref()
     }
 
     /// The issuer whose tokens are accepted.
@@ -50,11 +65,32 @@ impl Jwt {
 
     /// The identity that a token states, after signature, issuer, audience and times have been checked.
     pub(super) async fn check(&self, token: &str, now: SystemTime) -> Result<ClaimedIdentity, Unidentified> {
-        let refuse = |why: &'static str| {
-            // The reason is for operators; the token itself is never logged.
-            tracing::debug!("a token was refused: {why}");
-            Unidentified::Refused
-        };
+        let (_, claims) = self.verified(token).await?;
+        let until = self.expected.hold(&claims, now).map_err(refuse)?;
+        self.read(&claims, until).map_err(refuse)
+    }
+
+    /// The identity that an ID token for the console states. It passes the same checks as other tokens, but it must be
+    /// for the console's client. `nonce` is that of the sign-in which has just returned it.
+    pub(super) async fn check_id_token(
+        &self,
+        token: &str,
+        nonce: Option<&str>,
+        now: SystemTime,
+    ) -> Result<ClaimedIdentity, Unidentified> {
+        let client = self.console_client.as_ref().ok_or_else(|| refuse("no client signs users in"))?;
+        let (header, claims) = self.verified(token).await?;
+        header.check_id_token().map_err(refuse)?;
+        let client_id = client.client_id();
+        let expected =
+            ExpectedClaims { issuer: self.expected.issuer.clone(), audiences: vec![client_id.to_owned()] };
+        let until = expected.hold(&claims, now).map_err(refuse)?;
+        check_id_claims(&claims, client_id, nonce).map_err(refuse)?;
+        self.read(&claims, until).map_err(refuse)
+    }
+
+    /// The claims of a token, after its signature has been checked.
+    async fn verified(&self, token: &str) -> Result<(Header, Map<String, Value>), Unidentified> {
         let (header, signed) = Header::read(token).map_err(refuse)?;
         let candidates = self.keys.find(&header).await?;
         if candidates.is_empty() {
@@ -64,8 +100,7 @@ impl Jwt {
             return Err(refuse("its signature is wrong"));
         }
         let claims = signed.claims().map_err(refuse)?;
-        let until = self.expected.hold(&claims, now).map_err(refuse)?;
-        self.read(&claims, until).map_err(refuse)
+        Ok((header, claims))
     }
 
     fn read(&self, claims: &Map<String, Value>, until: SystemTime) -> Result<ClaimedIdentity, &'static str> {
@@ -103,6 +138,12 @@ impl Jwt {
             identified_by: IdentifiedBy::SignedToken,
         })
     }
+}
+
+fn refuse(why: &'static str) -> Unidentified {
+    // The reason is for operators; the token itself is never logged.
+    tracing::debug!("a token was refused: {why}");
+    Unidentified::Refused
 }
 
 /// Whether a claim is a space-separated list.

@@ -374,3 +374,61 @@ async fn only_scope_is_a_list_of_words() {
     assert_eq!(groups("groups").await, ["not admin"]);
     assert_eq!(groups("scope").await, ["not", "admin"]);
 }
+
+#[tokio::test]
+async fn the_claims_of_an_id_token_are_checked() {
+    use crate::identify::oidc::{OidcClient, OidcSettings};
+    let ec = Signer::ec();
+    let http = Issuer::publishing(json!([ec.jwk("e")]));
+    let settings = OidcSettings {
+        issuer: ISSUER.into(),
+        client_id: "console".into(),
+        client_secret: None,
+        scopes: Vec::new(),
+        provider_name: None,
+    };
+    let jwt = jwt(http.clone()).with_console_client(OidcClient::new(http, settings));
+    let with = |changes: Value| {
+        let mut claims = claims();
+        claims["aud"] = json!("console");
+        claims["nonce"] = json!("n");
+        claims.as_object_mut().unwrap().extend(changes.as_object().unwrap().clone());
+        claims
+    };
+    let cases = [
+        ("as it is", "JWT", with(json!({})), true),
+        ("another nonce", "JWT", with(json!({ "nonce": "m" })), false),
+        ("no nonce", "JWT", with(json!({ "nonce": null })), false),
+        ("the audience of access tokens", "JWT", with(json!({ "aud": "booth" })), false),
+        ("several audiences without `azp`", "JWT", with(json!({ "aud": ["console", "booth"] })), false),
+        ("several audiences", "JWT", with(json!({ "aud": ["console", "booth"], "azp": "console" })), true),
+        ("requested by another client", "JWT", with(json!({ "azp": "other" })), false),
+        ("another issuer", "JWT", with(json!({ "iss": "https://evil.example" })), false),
+        ("ended", "JWT", with(json!({ "exp": NOW - 60 })), false),
+        ("an access token", "at+jwt", with(json!({})), false),
+    ];
+    for (what, typ, claims, accepted) in cases {
+        let token = ec.token(json!({ "alg": "ES256", "kid": "e", "typ": typ }), &claims);
+        assert_eq!(jwt.check_id_token(&token, Some("n"), now()).await.is_ok(), accepted, "{what}");
+        // The audience of the console's client is not one of the gateway's API.
+        assert_eq!(
+            jwt.check(&token, now()).await.is_ok(),
+            claims["aud"] == "booth" || claims["aud"][1] == "booth",
+            "{what}"
+        );
+    }
+    let good = with(json!({}));
+    let claimed = {
+        let token = ec.token(json!({ "alg": "ES256", "kid": "e" }), &good);
+        jwt.check_id_token(&token, None, now()).await.unwrap()
+    };
+    assert_eq!((claimed.user.as_str(), claimed.groups), ("ann", vec!["staff".to_owned()]));
+    for header in [json!({ "alg": "none" }), json!({ "alg": "HS256", "kid": "e" })] {
+        let token = ec.token(header.clone(), &good);
+        assert!(jwt.check_id_token(&token, Some("n"), now()).await.is_err(), "{header}");
+        let unsigned = format!("{}.", token.rsplit_once('.').unwrap().0);
+        assert!(jwt.check_id_token(&unsigned, Some("n"), now()).await.is_err(), "{header}");
+    }
+    let token = Signer::ec().token(json!({ "alg": "ES256", "kid": "e" }), &good);
+    assert!(jwt.check_id_token(&token, Some("n"), now()).await.is_err(), "signed by another key");
+}

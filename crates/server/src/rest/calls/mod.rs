@@ -213,7 +213,7 @@ pub(super) async fn run(
     let (id, user) = (Uuid::now_v7(), caller.user.clone());
     let client = match questions {
         ServerQuestions::Asked => questions::client(),
-        ServerQuestions::Refused => Arc::new(ClientFacts::default()),
+        ServerQuestions::Refused => Arc::new(ClientFacts::default().with_followed_tasks()),
     };
     let incoming = IncomingCall {
         caller: extract::in_session(caller, body.session.as_deref())?,

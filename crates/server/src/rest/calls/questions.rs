@@ -30,7 +30,8 @@ const EXAMPLE: &str =
 static CLIENT: LazyLock<Arc<ClientFacts>> = LazyLock::new(|| {
     let capabilities = RawJson::trusted(&b"{\"elicitation\":{}}"[..]);
     // Parallel calls of programs share a connection, as long as its server asks nothing.
-    Arc::new(ClientFacts { capabilities, asked_when: AskedWhen::Alone, ..ClientFacts::default() })
+    let client = ClientFacts { capabilities, asked_when: AskedWhen::Alone, ..ClientFacts::default() };
+    Arc::new(client.with_followed_tasks())
 });
 
 /// The client of a REST call as servers see it.
@@ -115,7 +116,7 @@ pub(super) async fn follow(
             let _ = question.reply.send(Err(refusal));
             continue;
         };
-        let parked = ParkedCall { ongoing, questions: vec![(String::new(), question)] };
+        let parked = ParkedCall { ongoing, questions: vec![(String::new(), question)], task: None };
         rest.running_calls.set_question(id, Some(view.question.clone()));
         return match rest.door.engine.parking().park_as(handle(id), user, parked) {
             Some(_) => Ok(CallAnswerView::Asked(view)),
@@ -186,7 +187,7 @@ pub async fn answer(
     let id = extract::id(&id, "call.no-question", "call")?;
     let parking = rest.door.engine.parking();
     let parked = parking.take_of(&caller.user, &handle(id)).ok_or_else(|| no_question(id))?;
-    let ParkedCall { ongoing, mut questions } = parked;
+    let ParkedCall { ongoing, mut questions, task } = parked;
     let Some((key, question)) = questions.pop() else { return Err(no_question(id).into()) };
     match reply(answer, &question) {
         // The call may have ended meanwhile; its answer says so.
@@ -197,7 +198,7 @@ pub async fn answer(
         Err(problem) => {
             // The question stays open.
             questions.push((key, question));
-            parking.park_as(handle(id), &caller.user, ParkedCall { ongoing, questions });
+            parking.park_as(handle(id), &caller.user, ParkedCall { ongoing, questions, task });
             return Err(problem.into());
         }
     }

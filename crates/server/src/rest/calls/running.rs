@@ -1,12 +1,12 @@
-//! Calls over REST that have not ended: a list with the open questions of their servers, and cancelling one.
-//!
-//! Calls of MCP clients are not listed: their client cancels them.
+//! Calls that have not ended: a list with the open questions of their servers, and cancelling one. Calls of MCP clients
+//! are listed too; their questions go to the client.
 
 use super::super::RestState;
 use super::super::auth::RestCaller;
 use super::super::extract::{self, NoQuery, PathParam};
 use super::super::problem::ProblemDocument;
 use super::questions::{ServerQuestionView, handle};
+use crate::mcp::client_calls::ClientCall;
 use axum::Json;
 use axum::extract::State;
 use http::StatusCode;
@@ -14,8 +14,10 @@ use serde::Serialize;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio_util::sync::CancellationToken;
+use toolbooth_core::audit::AuditKind;
 use toolbooth_core::caller::{Admin, Caller};
 use toolbooth_core::fault::{Blame, Problem};
+use toolbooth_engine::Act;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
@@ -90,14 +92,12 @@ impl RunningCalls {
 
     /// The calls that a caller may see, oldest first. Only the user of a call can answer its question.
     fn list(&self, caller: &Caller) -> Vec<RunningCallView> {
-        let mut views: Vec<RunningCallView> = {
+        let views = {
             let calls = self.lock();
             let visible = calls.iter().filter(|(_, call)| may_see(caller, &call.user));
             visible.map(|(id, call)| RunningCallView::of(*id, call, caller)).collect()
         };
-        views.sort_by(|one, other| (one.at_ms, &one.id).cmp(&(other.at_ms, &other.id)));
-        views.truncate(MAX_LISTED);
-        views
+        oldest_first(views)
     }
 
     /// Cancels a call; returns its user, or `None` if the caller sees no such call.
@@ -131,6 +131,9 @@ pub struct RunningCallView {
     at_ms: i64,
     /// `running`, or `asks` if its server waits for an answer of the caller.
     state: &'static str,
+    /// The MCP client that made it; absent for a call over REST.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    client: Option<String>,
     /// The question, for the user of the call: `POST /calls/{id}/answer` answers it.
     #[serde(skip_serializing_if = "Option::is_none")]
     question: Option<ServerQuestionView>,
@@ -145,9 +148,23 @@ impl RunningCallView {
             tool: tool.clone(),
             at_ms: *at_ms,
             state: if question.is_some() { "asks" } else { "running" },
+            client: None,
             question: question.clone().filter(|_| *user == caller.user),
         }
     }
+
+    fn of_client(id: Uuid, call: ClientCall) -> Self {
+        let client = Some(call.client.name());
+        let ClientCall { user, tool, at_ms, .. } = call;
+        Self { id: id.to_string(), user, tool, at_ms, state: "running", client, question: None }
+    }
+}
+
+/// Sorts the calls, oldest first, and limits their number.
+fn oldest_first(mut views: Vec<RunningCallView>) -> Vec<RunningCallView> {
+    views.sort_by(|one, other| (one.at_ms, &one.id).cmp(&(other.at_ms, &other.id)));
+    views.truncate(MAX_LISTED);
+    views
 }
 
 /// The calls that have not ended.
@@ -157,9 +174,9 @@ pub struct RunningCallsView {
     calls: Vec<RunningCallView>,
 }
 
-/// Lists calls over REST that have not ended: the caller's own, or those of all users for an administrator.
+/// Lists calls that have not ended: the caller's own, or those of all users for an administrator.
 ///
-/// A call whose server asks a question is listed with the question. Calls of MCP clients are not listed.
+/// A call over REST whose server asks a question is listed with the question.
 #[utoipa::path(
     get,
     path = "/calls/running",
@@ -170,7 +187,10 @@ pub async fn running(
     RestCaller(caller): RestCaller,
     _: NoQuery,
 ) -> Json<RunningCallsView> {
-    Json(RunningCallsView { calls: rest.running_calls.list(&caller) })
+    let mut calls = rest.running_calls.list(&caller);
+    let of_clients = rest.door.client_calls.visible_to(&caller).into_iter();
+    calls.extend(of_clients.map(|(id, call)| RunningCallView::of_client(id, call)));
+    Json(RunningCallsView { calls: oldest_first(calls) })
 }
 
 /// A cancelled call.
@@ -178,13 +198,13 @@ pub async fn running(
 pub struct CancelledView {
     /// The id of the call.
     call: String,
-    /// Always `cancelling`: the gateway asks the server to stop, but may already have done its work.
+    /// Always `cancelling`: the gateway asks the server to stop, but the server may already have done its work.
     state: &'static str,
 }
 
-/// Cancels a call over REST: the caller's own, or one of any user for an administrator.
+/// Cancels a call: the caller's own, or one of any user for an administrator.
 ///
-/// The request that made the call is answered with `call.cancelled`.
+/// The request that made the call is answered with `call.cancelled`, also if an MCP client made it.
 #[utoipa::path(
     post,
     path = "/calls/{id}/cancel",
@@ -201,14 +221,20 @@ pub async fn cancel(
     _: NoQuery,
 ) -> Result<(StatusCode, Json<CancelledView>), ProblemDocument> {
     let call = extract::id(&id, "call.unknown", "running call")?;
-    let user = rest.running_calls.cancel(call, &caller).ok_or_else(|| Problem {
+    let user = rest.running_calls.cancel(call, &caller);
+    let user = user.or_else(|| rest.door.client_calls.cancel(call, &caller)).ok_or_else(|| Problem {
         code: "call.unknown",
         blame: Blame::Caller,
-        message: format!("no call `{call}` over REST is running"),
-        hint: Some("it may have ended; a call of an MCP client is cancelled by that client".into()),
+        message: format!("no call `{call}` is running"),
+        hint: Some("it may have ended, or it may belong to another user".into()),
     })?;
     // No request follows a call that waits for an answer. Dropping it cancels it at the server.
     drop(rest.door.engine.parking().take_of(&user, &handle(call)));
+    if *user != *caller.user {
+        let act = Act { user: Some(&user), ..Act::new(AuditKind::Cancellation, &caller.user, "cancelled") };
+        let id = call.to_string();
+        rest.door.engine.audit().record_act(act.with(&[("call", id.as_str())])).await?;
+    }
     Ok((StatusCode::ACCEPTED, Json(CancelledView { call: call.to_string(), state: "cancelling" })))
 }
 

@@ -183,15 +183,7 @@ pub async fn accept(
 }
 
 fn read_digest(text: &str) -> Result<[u8; 32], ProblemDocument> {
-    let mut digest = [0; 32];
-    let is_hex = text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
-    let pairs = digest.iter_mut().zip(text.as_bytes().chunks(2));
-    for (byte, pair) in pairs {
-        let pair = std::str::from_utf8(pair).unwrap_or_default();
-        *byte = u8::from_str_radix(pair, 16).unwrap_or_default();
-    }
-    match is_hex {
-        true => Ok(digest),
-        false => Err(extract::bad_body("`digest` must be a SHA-256 in hexadecimal".into(), EXAMPLE).into()),
-    }
+    let digest = toolbooth_core::hex::decode(text).and_then(|bytes| bytes.try_into().ok());
+    digest
+        .ok_or_else(|| extract::bad_body("`digest` must be a SHA-256 in hexadecimal".into(), EXAMPLE).into())
 }

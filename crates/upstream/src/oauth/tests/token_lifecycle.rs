@@ -299,6 +299,7 @@ async fn tokens_are_masked_in_server_messages_during_a_call() {
             LinkEvent::Progress(told) | LinkEvent::Log(told) | LinkEvent::Elicited(told) => told,
             LinkEvent::Question(question) => question.params.expect("parameters"),
             LinkEvent::Acknowledged => panic!("nothing was acknowledged"),
+            LinkEvent::TaskStarted => panic!("no task was started"),
         };
         let told = told.to_string();
         assert!(told.contains("plain [redacted]") && !told.contains("-token-"), "{told}");

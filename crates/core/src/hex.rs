@@ -1,15 +1,15 @@
-//! Hexadecimal text.
+//! Bytes as hexadecimal text.
 
 const DIGITS: &[u8; 16] = b"0123456789abcdef";
 
-/// Bytes in lower-case hexadecimal.
-pub(crate) fn hex(bytes: &[u8]) -> String {
+/// Writes bytes in lower-case hexadecimal.
+pub fn encode(bytes: &[u8]) -> String {
     let digit = |value: u8| char::from(DIGITS[usize::from(value & 15)]);
     bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(*byte)]).collect()
 }
 
-/// The bytes of hexadecimal text; `None` if it is not valid.
-pub(crate) fn unhex(text: &str) -> Option<Vec<u8>> {
+/// Reads hexadecimal text, in either case; `None` if it is not valid.
+pub fn decode(text: &str) -> Option<Vec<u8>> {
     let (pairs, rest) = text.as_bytes().as_chunks::<2>();
     if !rest.is_empty() {
         return None;
@@ -25,10 +25,10 @@ mod tests {
     #[test]
     fn bytes_are_read_back() {
         let all: Vec<u8> = (0..=255).collect();
-        assert_eq!(unhex(&hex(&all)), Some(all));
-        assert_eq!(hex(&[0x0a, 0xff]), "0aff");
-        for bad in ["a", "0g", "é"] {
-            assert_eq!(unhex(bad), None, "{bad}");
+        assert_eq!(decode(&encode(&all)), Some(all));
+        assert_eq!((encode(&[0x0a, 0xff]).as_str(), decode("0aFF")), ("0aff", Some(vec![0x0a, 0xff])));
+        for bad in ["a", "0g", "+f", "é"] {
+            assert_eq!(decode(bad), None, "{bad}");
         }
     }
 }

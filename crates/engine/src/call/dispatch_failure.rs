@@ -29,7 +29,7 @@ impl InnerQuestion {
 }
 
 /// A call that was not served: the problem and the attempts.
-pub(crate) struct Undelivered {
+pub(crate) struct DispatchFailure {
     pub(crate) problem: Problem,
     pub(crate) attempts: Vec<Attempt>,
     pub(crate) sent: SentStatus,
@@ -37,7 +37,7 @@ pub(crate) struct Undelivered {
     pub(crate) question: Option<Box<InnerQuestion>>,
 }
 
-impl Undelivered {
+impl DispatchFailure {
     /// The content of a dead letter, if the failure deserves one, and the problem for the caller.
     pub(super) fn into_failed(self, call: &Sealed) -> (Option<Box<FailedCall>>, Problem) {
         let Self { problem, attempts, sent, question: _ } = self;

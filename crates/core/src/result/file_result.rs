@@ -1,9 +1,9 @@
-//! The contract of tools that return files: `{results, artifacts?, display?, meta_data?}`.
+//! Results of tools that return files: `{results, artifacts?, display?, meta_data?}`.
 //!
-//! An object follows the contract if it has an answer and, beside it, something that only the contract defines: files
+//! An object is a file result if it has an answer and, beside it, something that only file results have: files
 //! with their content, display hints, or long metadata. Any other object, even an answer alone, already is what a model
 //! should see and stays unchanged. So does `{"result": 5}`, in which some servers wrap values that are not objects; the
-//! contract is recognised inside such a wrapper as well.
+//! file result is recognised inside such a wrapper as well.
 
 use super::artifact::{Artifact, RefusedArtifact};
 use super::display;
@@ -14,13 +14,13 @@ use std::ops::Range;
 
 /// Maximum number of characters of metadata that a model is shown.
 pub const MAX_META: usize = 4_000;
-/// Objects with more members do not follow the contract, and of longer lists only the start is read.
+/// Objects with more members are not file results, and of longer lists only the start is read.
 const MAX_MEMBERS: usize = 256;
 const MAX_ELEMENTS: usize = 512;
 
-/// An object that follows the contract.
+/// The result of a tool that returns files.
 #[derive(Debug)]
-pub struct Contract {
+pub struct FileResult {
     members: Vec<(MemberRole, Member)>,
     wrapping: Wrapping,
     /// Its files, or the reasons why they were refused.
@@ -58,8 +58,8 @@ pub enum OutputTarget<'a> {
     Schema(&'a str),
 }
 
-impl Contract {
-    /// Reads an object that may follow the contract, wrapped or not.
+impl FileResult {
+    /// Reads an object that may be a file result, wrapped or not.
     pub fn of(value: &RawJson) -> Option<Self> {
         let members = few_members(value)?;
         if let [Member { key, value }] = &members[..] {
@@ -86,7 +86,7 @@ impl Contract {
         if !has(answer) {
             return None;
         }
-        let mut follows_contract = false;
+        let mut is_file_result = false;
         let (mut files, mut unread) = (Vec::new(), 0);
         let mut roles = Vec::with_capacity(members.len());
         for member in &members {
@@ -94,12 +94,12 @@ impl Contract {
             roles.push(match member.key.as_str() {
                 key if key == answer => MemberRole::Results,
                 "meta_data" | "meta-data" => {
-                    follows_contract |= is_long(value);
+                    is_file_result |= is_long(value);
                     MemberRole::Meta
                 }
                 "metadata" if !has("meta_data") && !has("meta-data") => MemberRole::Meta,
                 "display" if is_hint(value) => {
-                    follows_contract = true;
+                    is_file_result = true;
                     MemberRole::Display
                 }
                 "artifacts" | "returned_files" if value.as_str().starts_with('[') => {
@@ -108,7 +108,7 @@ impl Contract {
                         _ => (Artifact::read_old, "content_base64"),
                     };
                     let (elements, more) = first_elements(value);
-                    follows_contract |= elements.iter().any(|element| element.member(content).is_some());
+                    is_file_result |= elements.iter().any(|element| element.member(content).is_some());
                     let place = files.len();
                     files.extend(elements.iter().enumerate().map(|(at, one)| read(one, place + at + 1)));
                     unread += more;
@@ -117,7 +117,7 @@ impl Contract {
                 "returned_file_contents" if has("returned_file_names") => {
                     let names = members.iter().find(|member| member.key == "returned_file_names");
                     files.extend(paired(&names?.value, value));
-                    follows_contract = true;
+                    is_file_result = true;
                     MemberRole::Files
                 }
                 "returned_file_names" if has("returned_file_contents") => MemberRole::Files,
@@ -125,7 +125,7 @@ impl Contract {
             });
         }
         let members = roles.into_iter().zip(members).collect();
-        follows_contract.then_some(Self { members, wrapping, files, unread })
+        is_file_result.then_some(Self { members, wrapping, files, unread })
     }
 
     /// Its display hints.

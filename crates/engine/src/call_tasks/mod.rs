@@ -1,0 +1,252 @@
+//! Calls that their clients follow as MCP tasks: the client gets a task id instead of the result, and asks for the state
+//! of the task, answers its questions or cancels it in later requests.
+//!
+//! The call itself runs in the ordinary pipeline. A task is a row of the store before its id is returned, and its end is
+//! a row, too. If the gateway ends while the call runs, the task has failed with an unknown outcome. Gateways that share
+//! a store find each other's tasks there: requests for a task that another gateway runs are left in its row, which that
+//! gateway reads every few seconds.
+
+mod record;
+mod running;
+
+pub use record::{CallTaskEnd, CallTaskRecord, CallTaskStatus};
+pub use running::{RunningCallTask, TaskCommand};
+
+use crate::shared_state::SharedState;
+use record::StoredCommands;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::{Notify, mpsc, oneshot};
+use toolbooth_core::caller::Caller;
+use toolbooth_core::clock::Clock;
+use toolbooth_core::fault::Problem;
+use toolbooth_core::json::RawJson;
+use toolbooth_store::{
+    CALL_TASK_MS, RowBodies, Store, StoreError, WorkChange, WorkContest, WorkFilter, WorkKind, WorkRow,
+};
+use uuid::Uuid;
+
+/// The most running tasks.
+const MAX_RUNNING: usize = 2048;
+/// The most running tasks of one user.
+const MAX_RUNNING_OF_USER: usize = MAX_RUNNING / 8;
+/// The most requests that wait for the runner of one task.
+const MAX_COMMANDS: usize = 16;
+/// How long a gateway is known to live after it has last written the row of a task.
+const LEASE_MS: i64 = 20_000;
+/// How often a change of a row is tried again if another gateway was faster.
+const MAX_TRIES: usize = 5;
+
+/// The tasks of all clients.
+pub struct CallTasks {
+    clock: Arc<Clock>,
+    store: Arc<dyn Store>,
+    /// The id of this process, which is new at each start.
+    process: Uuid,
+    running: Mutex<HashMap<Uuid, LiveTask>>,
+    /// Is notified when a task has ended here.
+    ended: Notify,
+}
+
+impl std::fmt::Debug for CallTasks {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CallTasks").finish_non_exhaustive()
+    }
+}
+
+/// A task whose call runs in this process.
+#[derive(Debug)]
+struct LiveTask {
+    record: CallTaskRecord,
+    commands: mpsc::Sender<(TaskCommand, oneshot::Sender<()>)>,
+}
+
+impl CallTasks {
+    pub(crate) fn new(shared: &SharedState) -> Self {
+        Self {
+            clock: shared.clock.clone(),
+            store: shared.store.clone(),
+            process: Uuid::new_v4(),
+            running: Mutex::default(),
+            ended: Notify::new(),
+        }
+    }
+
+    /// How long a task is kept after its creation.
+    pub fn lifetime_ms(&self) -> u64 {
+        CALL_TASK_MS.unsigned_abs()
+    }
+
+    /// Waits until no task runs in this process.
+    pub async fn wait_for_running(&self) {
+        loop {
+            // Created first, so that a task that ends in between is not missed.
+            let ended = self.ended.notified();
+            if self.running().is_empty() {
+                return;
+            }
+            ended.await;
+        }
+    }
+
+    /// Stores a new task for a running call. `None` if the user has too many, or if it cannot be stored: then the client
+    /// waits for the call as without tasks.
+    pub async fn create(
+        self: &Arc<Self>,
+        caller: &Caller,
+        call: Uuid,
+        tool: &str,
+    ) -> Option<RunningCallTask> {
+        let now_ms = self.clock.now_ms();
+        let mut record = CallTaskRecord::new(call, &caller.user, tool, self.process, now_ms);
+        record.lease_until_ms = now_ms.saturating_add(LEASE_MS);
+        let (commands, receiver) = mpsc::channel(MAX_COMMANDS);
+        {
+            let mut running = self.running();
+            let of_user = running.values().filter(|live| live.record.user == *caller.user).count();
+            if running.len() >= MAX_RUNNING || of_user >= MAX_RUNNING_OF_USER || running.contains_key(&call) {
+                return None;
+            }
+            running.insert(call, LiveTask { record: record.clone(), commands });
+        }
+        // Removes the entry again if the row cannot be written.
+        let task = RunningCallTask::new(self.clone(), record, receiver);
+        let row = task.record().row().ok()?;
+        let mut added = self.store.change_work(vec![WorkChange::Add(row.clone())], None).await;
+        if matches!(added, Err(StoreError::Full { .. })) {
+            self.remove_oldest(caller).await;
+            added = self.store.change_work(vec![WorkChange::Add(row)], None).await;
+        }
+        match added {
+            Ok(WorkContest::Won) => Some(task),
+            Ok(WorkContest::Lost(_)) => None,
+            Err(error) => {
+                tracing::debug!(user = %caller.user, "a call does not become a task: {error}");
+                None
+            }
+        }
+    }
+
+    /// Removes the oldest ended task of a user who has as many as are kept.
+    async fn remove_oldest(&self, caller: &Caller) {
+        let ended = [CallTaskStatus::Completed, CallTaskStatus::Failed, CallTaskStatus::Cancelled];
+        let filter = WorkFilter {
+            user: Some(caller.user.to_string()),
+            states: ended.map(|status| status.as_str().to_owned()).into(),
+            bodies: RowBodies::LeftOut,
+            ..WorkFilter::of(WorkKind::CallTask)
+        };
+        // Newest first.
+        let rows = self.store.work_rows(filter).await.unwrap_or_default();
+        if let Some(WorkRow { kind, id, updated_ms, .. }) = rows.into_iter().next_back() {
+            let change = WorkChange::Remove { kind, id, expected_ms: updated_ms };
+            let _ = self.store.change_work(vec![change], None).await;
+        }
+    }
+
+    /// The task with this id, if it is one of the caller's.
+    pub async fn find(&self, caller: &Caller, id: &str) -> Result<Option<CallTaskRecord>, Problem> {
+        let Ok(id) = id.parse::<Uuid>() else { return Ok(None) };
+        if let Some(live) = self.running().get(&id) {
+            return Ok((live.record.user == *caller.user).then(|| live.record.clone()));
+        }
+        let Some(record) = self.stored(caller, id).await? else { return Ok(None) };
+        if record.status.is_final() || self.is_alive(&record) {
+            return Ok(Some(record));
+        }
+        self.change_stored(caller, record, CallTaskRecord::lose).await
+    }
+
+    /// Passes answers of the client on to the call of a task; `None` if the caller has no such task. Answers that no
+    /// question waits for are ignored.
+    pub async fn answer(&self, caller: &Caller, id: &str, responses: RawJson) -> Result<Option<()>, Problem> {
+        let text = responses.as_str().to_owned();
+        self.command(caller, id, TaskCommand::Answers(responses), |commands| {
+            if commands.answers.len() < MAX_COMMANDS {
+                commands.answers.push(text.clone());
+            }
+        })
+        .await
+    }
+
+    /// Cancels the call of a task, unless it has ended; `None` if the caller has no such task.
+    pub async fn cancel(&self, caller: &Caller, id: &str) -> Result<Option<()>, Problem> {
+        self.command(caller, id, TaskCommand::Cancel, |commands| commands.cancel = true).await
+    }
+
+    /// Gives a command to the runner of a task, here or in another gateway.
+    async fn command(
+        &self,
+        caller: &Caller,
+        id: &str,
+        command: TaskCommand,
+        leave: impl Fn(&mut StoredCommands),
+    ) -> Result<Option<()>, Problem> {
+        let Some(record) = self.find(caller, id).await? else { return Ok(None) };
+        if record.status.is_final() {
+            return Ok(Some(()));
+        }
+        let sender = self.running().get(&record.id).map(|live| live.commands.clone());
+        match sender {
+            Some(sender) => {
+                let (done, is_done) = oneshot::channel();
+                // Both fail only if the task has just ended.
+                if sender.send((command, done)).await.is_ok() {
+                    let _ = is_done.await;
+                }
+            }
+            None => {
+                self.change_stored(caller, record, |record| leave(&mut record.commands)).await?;
+            }
+        }
+        Ok(Some(()))
+    }
+
+    /// The row of a task of the caller.
+    async fn stored(&self, caller: &Caller, id: Uuid) -> Result<Option<CallTaskRecord>, Problem> {
+        let row = self.store.work(WorkKind::CallTask, &id.to_string()).await;
+        let row = row.map_err(|error| Problem::of(&error))?;
+        let row = row.filter(|row| row.user == *caller.user);
+        let is_kept = |record: &CallTaskRecord| self.clock.now_ms() - record.created_ms <= CALL_TASK_MS;
+        Ok(row.as_ref().and_then(CallTaskRecord::read).filter(is_kept))
+    }
+
+    /// Changes the row of a task that this process does not run, unless it has ended.
+    async fn change_stored(
+        &self,
+        caller: &Caller,
+        mut record: CallTaskRecord,
+        change: impl Fn(&mut CallTaskRecord),
+    ) -> Result<Option<CallTaskRecord>, Problem> {
+        for _ in 0..MAX_TRIES {
+            if record.status.is_final() {
+                break;
+            }
+            let expected_ms = record.updated_ms;
+            change(&mut record);
+            record.touch(self.clock.now_ms());
+            let Ok(row) = record.row() else { break };
+            let changed = self.store.change_work(vec![WorkChange::Replace { expected_ms, row }], None).await;
+            match changed.map_err(|error| Problem::of(&error))? {
+                WorkContest::Won => break,
+                WorkContest::Lost(_) => match self.stored(caller, record.id).await? {
+                    Some(current) => record = current,
+                    None => return Ok(None),
+                },
+            }
+        }
+        Ok(Some(record))
+    }
+
+    /// Whether the process that runs the call of a stored task may still do so.
+    fn is_alive(&self, record: &CallTaskRecord) -> bool {
+        // One of this process would be among the running ones.
+        record.process != self.process
+            && self.store.is_shared()
+            && record.lease_until_ms > self.clock.now_ms()
+    }
+
+    fn running(&self) -> MutexGuard<'_, HashMap<Uuid, LiveTask>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

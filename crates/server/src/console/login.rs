@@ -1,0 +1,195 @@
+//! Sign-in at the identity provider: OpenID Connect, authorization code flow with PKCE.
+//!
+//! `/console/login` leads the browser to the provider, and the provider leads it back to `/console/login/callback`, where
+//! the gateway exchanges the code for an ID token and opens a session. The record of the sign-in is in a cookie of the
+//! browser, so an answer that another browser asked for is refused. Neither page accepts an address to return to: the
+//! browser always ends at the console.
+
+use super::login_page;
+use super::session::FETCH_SITE;
+use crate::console_cookies::{self, ConsoleCookie, CookieScheme};
+use crate::identify::oidc::{LoginAnswer, LoginError};
+use crate::identify::{IdentifyRequest, Unidentified};
+use crate::peer_info::{PeerInfo, attempt};
+use crate::rest::{ProblemDocument, RestState};
+use axum::extract::{Request, State};
+use axum::response::{IntoResponse, Response};
+use http::header::{CACHE_CONTROL, LOCATION, REFERRER_POLICY, SET_COOKIE};
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue, StatusCode};
+use toolbooth_core::fault::Problem;
+use toolbooth_engine::{LoginFault, PendingLogin, SessionCredential};
+
+/// The path of the page to which the provider leads the browser back, below the URL of the gateway.
+const CALLBACK: &str = "/console/login/callback";
+
+/// Why a user was not signed in.
+enum LoginRefusal {
+    /// The sign-in failed.
+    Login(LoginError),
+    /// The user is known, but may not use the gateway now.
+    Caller(Unidentified),
+    /// The gateway failed.
+    Gateway(Problem),
+}
+
+impl From<LoginError> for LoginRefusal {
+    fn from(error: LoginError) -> Self {
+        Self::Login(error)
+    }
+}
+
+impl From<Problem> for LoginRefusal {
+    fn from(problem: Problem) -> Self {
+        Self::Gateway(problem)
+    }
+}
+
+impl From<LoginFault> for LoginRefusal {
+    fn from(fault: LoginFault) -> Self {
+        match fault {
+            LoginFault::Foreign => Self::Login(LoginError::Foreign),
+            LoginFault::Over => Self::Login(LoginError::Over),
+            LoginFault::Failed(problem) => Self::Gateway(problem),
+        }
+    }
+}
+
+impl From<Unidentified> for LoginRefusal {
+    fn from(unidentified: Unidentified) -> Self {
+        match unidentified {
+            Unidentified::Refused | Unidentified::Missing => Self::Login(LoginError::BadIdToken),
+            Unidentified::Unavailable => Self::Login(LoginError::Unreachable),
+            other => Self::Caller(other),
+        }
+    }
+}
+
+/// Leads the browser to the identity provider.
+pub(super) async fn begin(State(rest): State<RestState>, headers: HeaderMap) -> Response {
+    // A page of another site could sign its visitors in without their will; it only leads them to the console.
+    let site = headers.get(&FETCH_SITE).map(HeaderValue::as_bytes);
+    if site.is_some_and(|site| !matches!(site, b"same-origin" | b"none")) {
+        return redirect(HeaderValue::from_static("./"), &[]);
+    }
+    match begun(&rest, &headers).await {
+        Ok(response) => response,
+        Err(refusal) => refused(&refusal, "./"),
+    }
+}
+
+async fn begun(rest: &RestState, headers: &HeaderMap) -> Result<Response, LoginRefusal> {
+    let authenticator = &rest.door.authenticator;
+    let client = authenticator.console_client().ok_or(LoginError::NotConfigured)?;
+    let base = authenticator.resource().base(headers).ok_or(LoginError::NotConfigured)?;
+    let scheme = CookieScheme::of(&base);
+    let new = rest.console_logins.begin(format!("{base}{CALLBACK}")).await?;
+    let url = client.authorization_url(&new).await?;
+    let location = HeaderValue::try_from(url).map_err(|_| LoginError::Unreachable)?;
+    let cookie = ConsoleCookie::begin_login(headers, scheme, &new.sealed);
+    Ok(redirect(location, &[cookie]))
+}
+
+/// Completes a sign-in: the provider has led the browser back.
+pub(super) async fn finish(State(rest): State<RestState>, request: Request) -> Response {
+    let (parts, _) = request.into_parts();
+    let refusal = match finished(&rest, &parts).await {
+        Ok(response) => return response,
+        Err(refusal) => refusal,
+    };
+    let mut response = refused(&refusal, "../");
+    // An answer that does not belong to the sign-in of this browser does not end it.
+    if !matches!(refusal, LoginRefusal::Login(LoginError::Foreign)) {
+        let base = rest.door.authenticator.resource().base(&parts.headers).unwrap_or_default();
+        let cookie = ConsoleCookie::Login.set(&parts.headers, CookieScheme::of(&base), None);
+        cookie.and_then(|cookie| response.headers_mut().insert(SET_COOKIE, cookie));
+    }
+    response
+}
+
+async fn finished(rest: &RestState, parts: &Parts) -> Result<Response, LoginRefusal> {
+    let headers = &parts.headers;
+    let authenticator = &rest.door.authenticator;
+    let client = authenticator.console_client().ok_or(LoginError::NotConfigured)?;
+    let answer = LoginAnswer::read(parts.uri.query().unwrap_or_default())?;
+    let login = open_record(rest, headers, &answer.state).await?;
+    let id_token = client.exchange(answer, &login).await?;
+
+    let clock = rest.door.engine.clock();
+    let checked = authenticator.check_login(id_token.expose(), &login.nonce, clock).await;
+    let ends = checked.map_err(|unidentified| noted(rest, parts, unidentified))?;
+    // The session has neither persona nor compliance level; each of its requests names its own.
+    let no_headers = HeaderMap::new();
+    let via = parts.extensions.get::<PeerInfo>().map(PeerInfo::via).unwrap_or_default();
+    let request = IdentifyRequest::Console { headers: &no_headers, id_token: id_token.expose(), via };
+    let identified = rest.door.identify(request).await;
+    let caller = identified.map_err(|unidentified| noted(rest, parts, unidentified))?;
+    rest.console_logins.complete(&login).await?;
+
+    // A second sign-in replaces the first one, so that an old cookie does not stay valid.
+    console_cookies::close(&rest.console_sessions, headers).await?;
+    let credential = SessionCredential::IdToken(id_token);
+    let (secret, session) = rest.console_sessions.open(&caller.user, credential, ends).await?;
+    let scheme = CookieScheme::of(&login.redirect_uri);
+    let value = Some((secret.expose(), session.left_at_most));
+    let cookies =
+        [ConsoleCookie::Session.set(headers, scheme, value), ConsoleCookie::Login.set(headers, scheme, None)];
+    Ok(redirect(HeaderValue::from_static("../"), &cookies))
+}
+
+/// The record of the sign-in that this browser began with this `state`.
+async fn open_record(
+    rest: &RestState,
+    headers: &HeaderMap,
+    state: &str,
+) -> Result<PendingLogin, LoginRefusal> {
+    let mut refusal = LoginFault::Foreign;
+    for sealed in ConsoleCookie::Login.values(headers) {
+        match rest.console_logins.open(&sealed, state).await {
+            Ok(login) => return Ok(login),
+            Err(LoginFault::Foreign) => {}
+            Err(fault) => refusal = fault,
+        }
+    }
+    Err(refusal.into())
+}
+
+/// Records a refused ID token, as any refused credential.
+fn noted(rest: &RestState, parts: &Parts, unidentified: Unidentified) -> LoginRefusal {
+    let source = parts.extensions.get::<PeerInfo>().map(PeerInfo::source).unwrap_or_default();
+    rest.door.note_refusal(&unidentified, &source, &attempt(&parts.method, parts.uri.path()));
+    unidentified.into()
+}
+
+/// A page with the reason. `console` is the relative path of the console.
+fn refused(refusal: &LoginRefusal, console: &'static str) -> Response {
+    let (status, problem) = match refusal {
+        LoginRefusal::Login(error) => (status_of(error), Problem::of(error)),
+        LoginRefusal::Caller(unidentified) => (unidentified.status(), Problem::of(unidentified)),
+        LoginRefusal::Gateway(problem) => (ProblemDocument::from(problem.clone()).0, problem.clone()),
+    };
+    login_page::failed(status, &problem, console)
+}
+
+fn status_of(error: &LoginError) -> StatusCode {
+    match error {
+        LoginError::NotConfigured => StatusCode::NOT_FOUND,
+        LoginError::Unreachable => StatusCode::SERVICE_UNAVAILABLE,
+        LoginError::Foreign | LoginError::Over => StatusCode::BAD_REQUEST,
+        LoginError::Denied { .. } | LoginError::BadIdToken => StatusCode::FORBIDDEN,
+        LoginError::CodeRefused { .. } => StatusCode::BAD_GATEWAY,
+    }
+}
+
+/// A redirect that is not cached and whose target does not learn the present address, which may contain a code.
+fn redirect(location: HeaderValue, cookies: &[Option<HeaderValue>]) -> Response {
+    let mut response = StatusCode::SEE_OTHER.into_response();
+    let headers = response.headers_mut();
+    headers.insert(LOCATION, location);
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    for cookie in cookies.iter().flatten() {
+        headers.append(SET_COOKIE, cookie.clone());
+    }
+    response
+}

@@ -1,0 +1,223 @@
+//! The client that signs users of the console in at the identity provider: OpenID Connect, authorization code flow
+//! with PKCE.
+//!
+//! It finds the endpoints in the issuer's metadata, and exchanges the code for an ID token. `jwt` verifies the token. An
+//! access token that the provider returns as well is not used and not kept.
+
+mod answer;
+mod endpoints;
+mod error;
+
+pub use answer::LoginAnswer;
+pub use error::LoginError;
+
+use super::bearer::MAX_TOKEN;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use endpoints::{KnownEndpoints, ProviderEndpoints, SecretPlace};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
+use http::{HeaderValue, Request};
+use serde::Deserialize;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{Mutex, Semaphore};
+use toolbooth_core::secret::SecretText;
+use toolbooth_engine::{NewLogin, PendingLogin};
+use toolbooth_upstream::oauth::HttpFetch;
+use url::Url;
+use url::form_urlencoded::{Serializer, byte_serialize};
+
+/// Timeout of the lookup of endpoints, and of the exchange of a code.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
+/// Maximum number of codes that are exchanged at the same time. Further sign-ins wait.
+const MAX_EXCHANGES: usize = 16;
+/// Maximum length of a code.
+const MAX_CODE: usize = 4096;
+
+/// The answer of the token endpoint.
+#[derive(Deserialize)]
+struct TokenEndpointAnswer {
+    id_token: Option<String>,
+    error: Option<String>,
+}
+
+/// The settings of the client.
+#[derive(Debug, Clone)]
+pub struct OidcSettings {
+    /// The issuer, whose metadata names the endpoints.
+    pub issuer: String,
+    /// The client id at the provider.
+    pub client_id: String,
+    /// The client secret, if the provider requires one.
+    pub client_secret: Option<SecretText>,
+    /// The scopes to request besides `openid`.
+    pub scopes: Vec<String>,
+    /// The name of the provider on the button; the issuer's host if absent.
+    pub provider_name: Option<String>,
+}
+
+/// Signs users of the console in.
+pub struct OidcClient {
+    http: Arc<dyn HttpFetch>,
+    settings: OidcSettings,
+    provider_name: String,
+    known: Mutex<KnownEndpoints>,
+    exchanges: Semaphore,
+}
+
+impl std::fmt::Debug for OidcClient {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("OidcClient").field("settings", &self.settings).finish_non_exhaustive()
+    }
+}
+
+impl OidcClient {
+    /// A client with these settings. Fetches nothing yet.
+    pub fn new(http: Arc<dyn HttpFetch>, settings: OidcSettings) -> Self {
+        let host = || Url::parse(&settings.issuer).ok().and_then(|url| url.host_str().map(str::to_owned));
+        let provider_name = settings.provider_name.clone().or_else(host).unwrap_or_else(|| "OpenID".into());
+        Self {
+            http,
+            settings,
+            provider_name,
+            known: Mutex::default(),
+            exchanges: Semaphore::new(MAX_EXCHANGES),
+        }
+    }
+
+    /// The client id, which must be the audience of ID tokens.
+    pub fn client_id(&self) -> &str {
+        &self.settings.client_id
+    }
+
+    /// The name of the provider, for people.
+    pub fn provider_name(&self) -> &str {
+        &self.provider_name
+    }
+
+    /// The URL at which a user signs in. The provider then sends the browser to the redirect URI of the sign-in.
+    pub async fn authorization_url(&self, new: &NewLogin) -> Result<String, LoginError> {
+        let mut url = self.endpoints().await?.authorization.clone();
+        let scopes = self.settings.scopes.iter().map(String::as_str).filter(|scope| *scope != "openid");
+        let scopes: Vec<&str> = std::iter::once("openid").chain(scopes).collect();
+        url.query_pairs_mut()
+            .append_pair("response_type", "code")
+            .append_pair("client_id", &self.settings.client_id)
+            .append_pair("redirect_uri", &new.login.redirect_uri)
+            .append_pair("scope", &scopes.join(" "))
+            .append_pair("state", &new.state)
+            .append_pair("nonce", &new.login.nonce)
+            .append_pair("code_challenge", &new.login.challenge())
+            .append_pair("code_challenge_method", "S256");
+        Ok(url.to_string())
+    }
+
+    /// Exchanges the code of an answer for an ID token, which is not verified yet.
+    pub async fn exchange(
+        &self,
+        answer: LoginAnswer,
+        login: &PendingLogin,
+    ) -> Result<SecretText, LoginError> {
+        let endpoints = self.endpoints().await?;
+        // Nothing else in the answer, including errors, is trusted before its issuer is checked.
+        match answer.issuer {
+            Some(issuer) if issuer != self.settings.issuer => return Err(LoginError::Foreign),
+            None if endpoints.answers_with_issuer => return Err(LoginError::Foreign),
+            _ => {}
+        }
+        if let Some(error) = answer.error {
+            return Err(LoginError::Denied { error: error_code(&error) });
+        }
+        let code =
+            answer.code.filter(|code| (1..=MAX_CODE).contains(&code.len())).ok_or(LoginError::Foreign)?;
+        let request = self.token_request(&endpoints, &code, login).ok_or(LoginError::Unreachable)?;
+        let exchange = async {
+            // Fails only if the semaphore is closed, which never happens.
+            let _permit = self.exchanges.acquire().await.map_err(|_| LoginError::Unreachable)?;
+            self.http.fetch(request).await.map_err(|error| {
+                tracing::warn!("the identity provider did not complete a sign-in: {error}");
+                LoginError::Unreachable
+            })
+        };
+        let response =
+            tokio::time::timeout(REQUEST_TIMEOUT, exchange).await.map_err(|_| LoginError::Unreachable)??;
+        if response.status().is_server_error() {
+            tracing::warn!(status = response.status().as_u16(), "the identity provider fails");
+            return Err(LoginError::Unreachable);
+        }
+        let status = response.status();
+        let refused = |error: &str| {
+            let error = error_code(error);
+            tracing::warn!(error, status = status.as_u16(), "the identity provider refused a sign-in");
+            LoginError::CodeRefused { error }
+        };
+        let read = serde_json::from_slice::<TokenEndpointAnswer>(response.body());
+        let answer = read.map_err(|_| refused("unreadable_answer"))?;
+        if !status.is_success() || answer.error.is_some() {
+            return Err(refused(answer.error.as_deref().unwrap_or("no_error_code")));
+        }
+        let token = answer.id_token.filter(|token| token.len() <= MAX_TOKEN).ok_or(LoginError::BadIdToken)?;
+        Ok(SecretText::expanded("${id_token}", token))
+    }
+
+    /// The URL at which a user who signed out here also signs out at the provider, if the provider has one. The ID token
+    /// is not part of it: scripts of the page see this URL.
+    pub async fn end_session_url(&self, return_to: &str) -> Option<String> {
+        let mut url = self.endpoints().await.ok()?.end_session.clone()?;
+        url.query_pairs_mut()
+            .append_pair("client_id", &self.settings.client_id)
+            .append_pair("post_logout_redirect_uri", return_to);
+        Some(url.to_string())
+    }
+
+    fn token_request(
+        &self,
+        endpoints: &ProviderEndpoints,
+        code: &str,
+        login: &PendingLogin,
+    ) -> Option<Request<Bytes>> {
+        let OidcSettings { client_id, client_secret, .. } = &self.settings;
+        let mut form = Serializer::new(String::new());
+        form.append_pair("grant_type", "authorization_code")
+            .append_pair("code", code)
+            .append_pair("redirect_uri", &login.redirect_uri)
+            .append_pair("code_verifier", &login.verifier);
+        let mut authorization = None;
+        match (client_secret, endpoints.secret_in) {
+            (Some(secret), SecretPlace::Header) => {
+                let encode = |text: &str| byte_serialize(text.as_bytes()).collect::<String>();
+                let pair = format!("{}:{}", encode(client_id), encode(secret.expose()));
+                let mut value = HeaderValue::try_from(format!("Basic {}", STANDARD.encode(pair))).ok()?;
+                value.set_sensitive(true);
+                authorization = Some(value);
+            }
+            (Some(secret), SecretPlace::Body) => {
+                form.append_pair("client_id", client_id).append_pair("client_secret", secret.expose());
+            }
+            (None, _) => {
+                form.append_pair("client_id", client_id);
+            }
+        }
+        let (url, reach) = &endpoints.token;
+        let request = Request::post(url.as_str())
+            .header(ACCEPT, "application/json")
+            .header(CONTENT_TYPE, "application/x-www-form-urlencoded")
+            .extension(*reach);
+        let mut request = request.body(Bytes::from(form.finish())).ok()?;
+        if let Some(value) = authorization {
+            request.headers_mut().insert(AUTHORIZATION, value);
+        }
+        Some(request)
+    }
+}
+
+/// An error code of the provider, limited to the characters of such codes, because it is shown to people.
+fn error_code(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    let code: String = text.chars().filter(|c| plain(*c)).take(64).collect();
+    if code.is_empty() { "error".into() } else { code }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,146 @@
+//! Calls of MCP clients that have not ended, so that their user or an administrator can see and cancel them.
+//!
+//! Every call passes here, so the list is divided into shards, each with its own lock.
+
+use super::cancel::Cancel;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use toolbooth_core::call::IncomingCall;
+use toolbooth_core::caller::{Admin, Caller, ClientFacts};
+use toolbooth_core::fault::{Blame, Problem};
+use uuid::Uuid;
+
+/// The number of shards.
+const SHARDS: usize = 16;
+/// The maximum length of a tool's name in the list, in bytes.
+const MAX_NAME: usize = 256;
+
+/// The calls of MCP clients that have not ended.
+#[derive(Debug, Default)]
+pub struct ClientCalls {
+    shards: [Mutex<HashMap<Uuid, ClientCall>>; SHARDS],
+}
+
+/// A call of an MCP client.
+#[derive(Debug, Clone)]
+pub struct ClientCall {
+    /// Its user.
+    pub user: Arc<str>,
+    /// The client.
+    pub client: Arc<ClientFacts>,
+    /// The name of the tool, as the client wrote it.
+    pub tool: String,
+    /// When it began, in milliseconds since 1970.
+    pub at_ms: i64,
+    cancel: Cancel,
+}
+
+/// Keeps a call in the list until it is dropped.
+#[derive(Debug)]
+pub struct ClientCallEntry {
+    calls: Arc<ClientCalls>,
+    id: Uuid,
+    cancel: Cancel,
+}
+
+impl ClientCallEntry {
+    /// Waits until the call is cancelled, and returns the error for its client.
+    pub async fn cancelled(&self) -> Problem {
+        self.cancel.cancelled().await;
+        Problem {
+            code: "call.cancelled",
+            blame: Blame::Caller,
+            message: format!(
+                "call `{}` was cancelled by a person; its server may have done its work",
+                self.id
+            ),
+            hint: None,
+        }
+    }
+}
+
+impl Drop for ClientCallEntry {
+    fn drop(&mut self) {
+        self.calls.shard(self.id).remove(&self.id);
+    }
+}
+
+impl ClientCalls {
+    /// Adds a call to the list.
+    pub fn begin(self: &Arc<Self>, id: Uuid, incoming: &IncomingCall, at_ms: i64) -> ClientCallEntry {
+        let cancel = Cancel::default();
+        let name = &incoming.name;
+        let call = ClientCall {
+            user: incoming.caller.user.clone(),
+            client: incoming.client.clone(),
+            tool: name[..name.floor_char_boundary(MAX_NAME)].to_owned(),
+            at_ms,
+            cancel: cancel.clone(),
+        };
+        self.shard(id).insert(id, call);
+        ClientCallEntry { calls: self.clone(), id, cancel }
+    }
+
+    /// The calls that a caller may see: their own, or those of all users for an administrator.
+    pub fn visible_to(&self, caller: &Caller) -> Vec<(Uuid, ClientCall)> {
+        let mut found = Vec::new();
+        for shard in &self.shards {
+            let calls = shard.lock().unwrap_or_else(PoisonError::into_inner);
+            let visible = calls.iter().filter(|(_, call)| may_see(caller, &call.user));
+            found.extend(visible.map(|(id, call)| (*id, call.clone())));
+        }
+        found
+    }
+
+    /// Cancels a call; returns its user, or `None` if the caller sees no such call.
+    pub fn cancel(&self, id: Uuid, caller: &Caller) -> Option<Arc<str>> {
+        let calls = self.shard(id);
+        let call = calls.get(&id).filter(|call| may_see(caller, &call.user))?;
+        call.cancel.cancel();
+        Some(call.user.clone())
+    }
+
+    fn shard(&self, id: Uuid) -> MutexGuard<'_, HashMap<Uuid, ClientCall>> {
+        // The last byte of the id is random.
+        let number = usize::from(id.as_bytes()[15]) % SHARDS;
+        self.shards[number].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn may_see(caller: &Caller, user: &str) -> bool {
+    caller.admin == Admin::Yes || *caller.user == *user
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn caller(user: &str, admin: Admin) -> Caller {
+        Caller { admin, ..Caller::owner(user) }
+    }
+
+    fn incoming(caller: &Caller, name: &str) -> IncomingCall {
+        IncomingCall {
+            caller: Arc::new(caller.clone()),
+            client: Arc::default(),
+            name: name.into(),
+            arguments: None,
+            meta: Vec::new(),
+        }
+    }
+
+    #[tokio::test]
+    async fn users_cancel_their_own_calls_and_administrators_all() {
+        let calls = Arc::new(ClientCalls::default());
+        let (ann, bob) = (caller("ann", Admin::No), caller("bob", Admin::No));
+        let root = caller("root", Admin::Yes);
+        let id = Uuid::from_u128(7);
+        let entry = calls.begin(id, &incoming(&ann, &"é".repeat(200)), 5);
+        assert_eq!(calls.visible_to(&ann)[0].1.tool.len(), MAX_NAME);
+        assert!(calls.visible_to(&bob).is_empty() && calls.cancel(id, &bob).is_none());
+        assert_eq!(calls.cancel(id, &root).as_deref(), Some("ann"));
+        assert_eq!(entry.cancelled().await.code, "call.cancelled");
+        drop(entry);
+        assert!(calls.visible_to(&root).is_empty() && calls.cancel(id, &ann).is_none());
+    }
+}

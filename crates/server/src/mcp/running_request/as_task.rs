@@ -1,0 +1,201 @@
+//! A call that its client follows as a task: the client gets the id of a task instead of the answer, and the call goes on
+//! without the request.
+
+use super::{FinalAnswer, RunningRequest, reached};
+use crate::mcp::tasks;
+use futures_util::future::BoxFuture;
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+use tokio::time::Instant;
+use toolbooth_core::json::RawJson;
+use toolbooth_engine::call_tasks::{CallTaskEnd, RunningCallTask, TaskCommand};
+use toolbooth_upstream::{ClientQuestion, LinkEvent};
+use uuid::Uuid;
+
+/// How long a client waits for the result of a call before it gets a task instead.
+const TASK_AFTER: Duration = Duration::from_millis(500);
+
+/// A call that can become a task.
+pub(super) struct TaskOffer {
+    call: Uuid,
+    tool: String,
+    /// When it becomes a task, unless it has ended.
+    pub(super) due: Instant,
+    creating: Option<BoxFuture<'static, Option<RunningCallTask>>>,
+}
+
+impl TaskOffer {
+    /// The id and the tool of the call.
+    pub(super) fn into_parts(self) -> (Uuid, String) {
+        (self.call, self.tool)
+    }
+}
+
+impl std::fmt::Debug for TaskOffer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TaskOffer").field("call", &self.call).finish_non_exhaustive()
+    }
+}
+
+/// The next event of a task.
+enum CallTaskStep {
+    /// The questions have changed.
+    Asked,
+    /// The server described what it does.
+    Described(String),
+    /// The call has ended.
+    Ended(FinalAnswer),
+}
+
+impl RunningRequest {
+    /// Lets a call with this id and tool become a task if it takes long, or if its server continues it as a task.
+    pub fn offering_task(mut self: Box<Self>, task: Option<(Uuid, String)>) -> Box<Self> {
+        self.offer = task.map(|(call, tool)| {
+            let due = Instant::now() + TASK_AFTER;
+            Box::new(TaskOffer { call, tool, due, creating: None })
+        });
+        self
+    }
+
+    /// Begins to create the task, if the call can become one.
+    pub(super) fn begin_task(&mut self) {
+        let Some(offer) = self.offer.as_mut().filter(|offer| offer.creating.is_none()) else { return };
+        let tasks = Arc::clone(self.door.engine.call_tasks());
+        let (caller, call, tool) = (self.client.caller.clone(), offer.call, std::mem::take(&mut offer.tool));
+        offer.creating = Some(Box::pin(async move { tasks.create(&caller, call, &tool).await }));
+    }
+
+    /// Waits for the task that is being created, if there is one. The call does not continue meanwhile. Cancel-safe.
+    pub(super) async fn created_task(&mut self) -> Option<RunningCallTask> {
+        let created = self.offer.as_mut()?.creating.as_mut()?.await;
+        self.offer = None;
+        created
+    }
+
+    /// Continues the call as a task, and returns the answer to the client's request.
+    pub(super) fn continue_as_task(&mut self, task: RunningCallTask) -> FinalAnswer {
+        let created = tasks::created(&self.door, task.record());
+        if let Some(ongoing) = &self.ongoing {
+            ongoing.events.follow_as_task();
+        }
+        let followed = Box::new(Self {
+            door: self.door.clone(),
+            client: self.client.clone(),
+            id: self.id.clone(),
+            method: self.method,
+            ongoing: self.ongoing.take(),
+            binding: None,
+            progress_token: None,
+            cancelled: None,
+            messages: VecDeque::new(),
+            questions: std::mem::take(&mut self.questions),
+            asked: Vec::new(),
+            visits: Vec::new(),
+            questions_until: self.questions_until.take(),
+            outcome: self.outcome.take(),
+            given: self.given.take(),
+            offer: None,
+            task_keys: Some(0),
+        });
+        tokio::spawn(followed.run_as_task(task));
+        FinalAnswer::Result(created)
+    }
+
+    /// Runs the call to its end, publishes its questions, and carries out the commands of the client.
+    async fn run_as_task(mut self: Box<Self>, mut task: RunningCallTask) {
+        loop {
+            tokio::select! {
+                biased;
+                (command, done) = task.next_command() => {
+                    match command {
+                        TaskCommand::Answers(responses) => {
+                            self.take_answers(&responses);
+                            task.ask(self.open_requests()).await;
+                        }
+                        TaskCommand::Cancel => {
+                            self.ongoing = None; // Dropping the work cancels it, down to the server.
+                            return task.end(CallTaskEnd::Cancelled).await;
+                        }
+                    }
+                    if let Some(done) = done {
+                        let _ = done.send(());
+                    }
+                }
+                step = self.next_of_task() => match step {
+                    CallTaskStep::Asked => task.ask(self.open_requests()).await,
+                    CallTaskStep::Described(text) => task.describe(&text),
+                    CallTaskStep::Ended(answer) => return task.end(end_of(answer)).await,
+                },
+            }
+        }
+    }
+
+    /// The next event of the call. Cancel-safe.
+    async fn next_of_task(&mut self) -> CallTaskStep {
+        loop {
+            if let Some(outcome) = self.outcome.take() {
+                return CallTaskStep::Ended(self.finish(outcome));
+            }
+            let Some(ongoing) = &mut self.ongoing else { return CallTaskStep::Ended(FinalAnswer::Nothing) };
+            tokio::select! {
+                biased;
+                Some(event) = ongoing.events.recv() => match event {
+                    LinkEvent::Progress(params) => {
+                        let message = params.member("message");
+                        if let Some(text) = message.as_ref().and_then(RawJson::string) {
+                            return CallTaskStep::Described(text.into_owned());
+                        }
+                    }
+                    event => self.handle(event),
+                },
+                outcome = &mut ongoing.work => {
+                    self.ongoing = None;
+                    self.outcome = Some(outcome);
+                }
+                () = one_closed(&mut self.questions) => {
+                    self.questions.retain(|(_, question)| !question.reply.is_closed());
+                    return CallTaskStep::Asked;
+                }
+                () = reached(self.questions_until) => {
+                    self.questions_until = None;
+                    return CallTaskStep::Asked;
+                }
+            }
+            // A task has no stream for messages.
+            self.messages.clear();
+        }
+    }
+
+    /// Delivers the client's answers. Answers to unknown questions are ignored.
+    fn take_answers(&mut self, responses: &RawJson) {
+        for (key, question) in std::mem::take(&mut self.questions) {
+            match responses.member(&key) {
+                Some(answer) => drop(question.reply.send(Ok(answer.detached()))),
+                None => self.questions.push((key, question)),
+            }
+        }
+    }
+}
+
+/// Waits until the asker of one of these questions no longer needs an answer.
+async fn one_closed(questions: &mut [(String, ClientQuestion)]) {
+    poll_fn(|cx| {
+        let mut is_closed =
+            |(_, question): &mut (String, ClientQuestion)| question.reply.poll_closed(cx).is_ready();
+        if questions.iter_mut().any(&mut is_closed) { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+}
+
+/// How a task ends with the answer of its call.
+fn end_of(answer: FinalAnswer) -> CallTaskEnd {
+    match answer {
+        FinalAnswer::Result(result) => CallTaskEnd::Completed(result),
+        FinalAnswer::Long(chunks) => CallTaskEnd::Completed(RawJson::trusted(chunks.concat())),
+        FinalAnswer::Error(error) => CallTaskEnd::Failed(error),
+        FinalAnswer::Nothing => CallTaskEnd::Cancelled,
+    }
+}
