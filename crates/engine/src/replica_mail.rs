@@ -205,20 +205,16 @@ impl ReplicaMail {
         })
     }
 
-    /// Removes and returns the messages to this gateway, oldest first.
-    pub async fn take(&self) -> Vec<ReplicaMessage> {
-        let mut messages = Vec::new();
-        loop {
-            let taken = self.store.take_mail().await.unwrap_or_else(|error| {
-                tracing::warn!("the messages of other gateways could not be read: {error}");
-                Vec::new()
-            });
-            if taken.is_empty() {
-                return messages;
-            }
-            // A newer gateway may send messages that this one does not know.
-            messages.extend(taken.iter().filter_map(|body| serde_json::from_str(body).ok()));
-        }
+    /// Removes and returns the oldest messages to this gateway; `None` if there are none. A few at a time, because
+    /// messages can be large.
+    pub async fn take(&self) -> Option<Vec<ReplicaMessage>> {
+        let taken = self.store.take_mail().await.unwrap_or_else(|error| {
+            tracing::warn!("the messages of other gateways could not be read: {error}");
+            Vec::new()
+        });
+        // A newer gateway may send messages that this one does not know.
+        let read = || taken.iter().filter_map(|body| serde_json::from_str(body).ok()).collect();
+        (!taken.is_empty()).then(read)
     }
 
     /// Asks another gateway to continue a parked call, and waits for its answer.
@@ -276,7 +272,7 @@ mod tests {
         assert_eq!((mail.first_question(), mail.asker_of(7 << 40), mail.live()), (None, None, 1));
         let cancel = ReplicaMessage::Cancel { session: "s".into(), request: RawJson::trusted("1") };
         assert_eq!(mail.send("", &cancel).await, Ok(0));
-        assert!(mail.take().await.is_empty());
+        assert!(mail.take().await.is_none());
     }
 
     #[test]

@@ -10,6 +10,8 @@ use toolbooth_store::{MAX_SHARED_PAGE, SharedKind, SharedRecord, Store, StoreErr
 
 /// How long an unused session is kept.
 const KEPT_MS: i64 = 2 * 3_600_000;
+/// How long the end of a session is kept, for gateways that notice it late.
+const ENDED_KEPT_MS: i64 = 5 * 60_000;
 /// How far the clocks of gateways may differ.
 const CLOCK_DIFFERENCE_MS: i64 = 10_000;
 /// How often the expiry of used sessions is moved.
@@ -69,7 +71,8 @@ impl SharedSessions {
             return;
         }
         let StoredSession { id, user, body } = session;
-        let expires_ms = self.clock.now_ms().saturating_add(KEPT_MS);
+        let kept_ms = if body.is_empty() { ENDED_KEPT_MS } else { KEPT_MS };
+        let expires_ms = self.clock.now_ms().saturating_add(kept_ms);
         let record = SharedRecord { kind: SharedKind::Session, name: id, user, body, changed_ms, expires_ms };
         // The session still works at this gateway.
         if let Err(error) = self.store.save_shared(record).await {

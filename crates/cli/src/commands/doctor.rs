@@ -204,7 +204,7 @@ fn check_manifests(report: &mut DoctorReport, manifests: &Value) {
             "{} can no longer be read; its last good content is in force",
             file.as_str().unwrap_or_default()
         );
-        report.note("tools", Status::Warn, message, Some("`toolbooth manifest check FILE` shows why".into()));
+        report.note("tools", Status::Warn, message, Some("`toolbooth config check` shows why".into()));
     }
     for entry in listed("entries") {
         let text = |key: &str| entry[key].as_str().unwrap_or_default();
@@ -270,7 +270,8 @@ fn check_gateway_config(report: &mut DoctorReport, config: &Value, loaded: Optio
             true => "the gateway uses no configuration file, unlike this command".to_owned(),
             false => format!("the gateway uses other files than this command: {}", named.join(", ")),
         };
-        let fix = "run the command in the folder where the gateway was started, or start the gateway here";
+        let fix =
+            "name the gateway's files with `--config` or TOOLBOOTH_CONFIG, or run the command in its folder";
         report.note("gateway", Status::Warn, message, Some(fix.into()));
     }
     let waiting: Vec<&str> =

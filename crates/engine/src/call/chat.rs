@@ -68,7 +68,12 @@ impl CallPipeline {
         reserved.map_err(|fault| Problem::of(&fault))?;
         // The whole reservation counts until the real cost is known, also if the person stops the answer.
         let answer = llm.converse(&request, on_text).await;
-        let cost = answer.as_ref().map_or(0, |turn| turn.usage.prompt.saturating_add(turn.usage.completion));
+        let cost = match &answer {
+            Ok(turn) => turn.usage.prompt.saturating_add(turn.usage.completion),
+            Err(failure) if failure.error.is_before_work() => 0,
+            // The model may have worked, and its use is not known.
+            Err(_) => most,
+        };
         self.with_budget(|book| book.settle(most, cost));
         let answer = answer.map_err(|failure| Problem::of(&failure.error));
         self.record_turn(caller, &answer, started).await;

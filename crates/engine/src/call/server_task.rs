@@ -104,11 +104,7 @@ impl<'a> ServerTask<'a> {
                     failures += 1;
                     continue;
                 }
-                // The server has accepted the call, so it must not be sent again as if it had not.
-                Err(error) => {
-                    let (server, reason) = (self.connection.server.clone(), error.to_string());
-                    return Err(UpstreamError::Lost { server, reason, sent: SentStatus::Maybe });
-                }
+                Err(error) => return Err(self.lost(&error)),
             };
             (failures, polls) = (0, polls + 1);
             state = ServerTaskState::of(&task);
@@ -183,13 +179,21 @@ impl<'a> ServerTask<'a> {
             }
             Err(error) => return Ok(Some(Answer::Error(error))),
         };
-        match self.send("tasks/update", vec![("inputResponses", responses)]).await? {
+        let sent = self.send("tasks/update", vec![("inputResponses", responses)]).await;
+        match sent.map_err(|error| self.lost(&error))? {
             Ok(_) => {
                 self.answered.extend(keys);
                 Ok(None)
             }
             Err(error) => Ok(Some(Answer::Error(strip_gateway_error_data(error)))),
         }
+    }
+
+    /// The failure of a request about the task. The server has accepted the call, so the call must not be sent again as
+    /// if it had not.
+    fn lost(&self, error: &UpstreamError) -> UpstreamError {
+        let (server, reason) = (self.connection.server.clone(), error.to_string());
+        UpstreamError::Lost { server, reason, sent: SentStatus::Maybe }
     }
 
     /// Sends a request about the task.

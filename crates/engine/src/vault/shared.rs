@@ -41,12 +41,12 @@ impl SharedVault {
         format!("vault of {} for {key}", self.in_file.server)
     }
 
-    async fn read(&self, key: &str) -> Option<SharedRecord> {
+    async fn read(&self, key: &str) -> Result<Option<SharedRecord>, String> {
         let found = self.store.shared_record(SharedKind::Vault, &self.name(key)).await;
-        found.unwrap_or_else(|error| {
+        found.map_err(|error| {
             let server = &self.in_file.server;
             tracing::warn!(server.name = %server, "the stored tokens of `{server}` cannot be read: {error}");
-            None
+            error.to_string()
         })
     }
 
@@ -74,23 +74,28 @@ impl SharedVault {
 #[async_trait]
 impl TokenVault for SharedVault {
     async fn load(&self, key: &str) -> Option<Bytes> {
-        let Some(record) = self.read(key).await else {
-            let value = self.in_file.load(key).await?;
+        self.try_load(key).await.ok().flatten()
+    }
+
+    async fn try_load(&self, key: &str) -> Result<Option<Bytes>, String> {
+        let Some(record) = self.read(key).await? else {
+            let Some(value) = self.in_file.try_load(key).await? else { return Ok(None) };
             // Moved, not copied: a value that is deleted later must not come back from the file.
             if self.write(key, &value).await.is_ok() {
                 self.in_file.save(key, Bytes::new()).await;
             }
-            return Some(value);
+            return Ok(Some(value));
         };
         if record.body.is_empty() {
-            return None;
+            return Ok(None);
         }
-        let opened = self.in_file.folder.sealer().await?.open(&record.body, self.context(key).as_bytes());
+        let sealer = self.in_file.folder.sealer().await.ok_or("the store has no key")?;
+        let opened = sealer.open(&record.body, self.context(key).as_bytes());
         if opened.is_none() {
             let server = &self.in_file.server;
             tracing::warn!(server.name = %server, "the stored tokens of `{server}` cannot be opened");
         }
-        opened.map(Bytes::from)
+        Ok(opened.map(Bytes::from))
     }
 
     async fn save(&self, key: &str, value: Bytes) {
@@ -101,7 +106,7 @@ impl TokenVault for SharedVault {
     }
 
     async fn is_deleted(&self, key: &str) -> bool {
-        self.read(key).await.is_some_and(|record| record.body.is_empty())
+        self.read(key).await.ok().flatten().is_some_and(|record| record.body.is_empty())
     }
 
     async fn turn(&self) -> Option<VaultTurn> {
@@ -176,7 +181,7 @@ mod tests {
 
         a.save("tokens", Bytes::from_static(b"t0p")).await;
         assert_eq!(b.load("tokens").await.as_deref(), Some(&b"t0p"[..]));
-        let record = b.read("tokens").await.expect("a record");
+        let record = b.read("tokens").await.expect("it can be read").expect("a record");
         assert!(!record.body.contains("t0p") && !record.name.contains("tokens"));
         assert!(!a.is_deleted("tokens").await && !a.is_deleted("unknown").await);
         b.save("tokens", Bytes::new()).await;

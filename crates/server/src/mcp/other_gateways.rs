@@ -104,29 +104,32 @@ impl Door {
 
     /// Reads the messages of other gateways and acts on them.
     pub async fn take_mail(self: &Arc<Self>) {
-        for message in self.engine.replica_mail().take().await {
-            match message {
-                ReplicaMessage::Answer { session, question, outcome } => {
-                    if let Some(session) = self.sessions.known(&session) {
-                        let _ = session.answered(&Id::number(question), received(outcome));
-                    }
+        while let Some(messages) = self.engine.replica_mail().take().await {
+            messages.into_iter().for_each(|message| self.take_message(message));
+        }
+    }
+
+    fn take_message(self: &Arc<Self>, message: ReplicaMessage) {
+        match message {
+            ReplicaMessage::Answer { session, question, outcome } => {
+                if let Some(session) = self.sessions.known(&session) {
+                    let _ = session.answered(&Id::number(question), received(outcome));
                 }
-                ReplicaMessage::Cancel { session, request } => {
-                    if let (Some(session), Some(id)) = (self.sessions.known(&session), Id::from_raw(&request))
-                    {
-                        session.cancel(&id);
-                    }
+            }
+            ReplicaMessage::Cancel { session, request } => {
+                if let (Some(session), Some(id)) = (self.sessions.known(&session), Id::from_raw(&request)) {
+                    session.cancel(&id);
                 }
-                ReplicaMessage::Resume(request) => {
-                    let door = self.clone();
-                    tokio::spawn(async move { door.resume_for(*request).await });
-                }
-                ReplicaMessage::Resumed { ticket, outcome } => {
-                    self.engine.replica_mail().resumed(ticket, outcome);
-                }
-                ReplicaMessage::Events { events, missed } => {
-                    self.engine.events().emit_elsewhere(&events, missed);
-                }
+            }
+            ReplicaMessage::Resume(request) => {
+                let door = self.clone();
+                tokio::spawn(async move { door.resume_for(*request).await });
+            }
+            ReplicaMessage::Resumed { ticket, outcome } => {
+                self.engine.replica_mail().resumed(ticket, outcome);
+            }
+            ReplicaMessage::Events { events, missed } => {
+                self.engine.events().emit_elsewhere(&events, missed);
             }
         }
     }

@@ -27,7 +27,13 @@ impl SharedRecordStore for MemoryStore {
     async fn save_shared(&self, record: SharedRecord) -> Result<(), StoreError> {
         check_shared(&record)?;
         self.with(|state| {
-            state.shared_records.records.insert((record.kind, record.name.clone()), record);
+            let key = (record.kind, record.name.clone());
+            let earlier = state.shared_records.records.get(&key);
+            let has_ended =
+                earlier.is_some_and(|earlier| earlier.kind == SharedKind::Session && earlier.body.is_empty());
+            if !has_ended {
+                state.shared_records.records.insert(key, record);
+            }
             Ok(())
         })
     }

@@ -1,9 +1,11 @@
 //! Statements on shared records, leases and messages between gateways.
 
+// A session that has ended stays ended, also if another gateway stores a change of it at the same time.
 pub(crate) const SAVE_SHARED: &str = "\
     INSERT INTO shared_records (kind, name, user_name, body, changed_ms, expires_ms) VALUES ($1, $2, $3, $4, $5, $6) \
     ON CONFLICT (kind, name) DO UPDATE SET user_name = excluded.user_name, body = excluded.body, \
-    changed_ms = excluded.changed_ms, expires_ms = excluded.expires_ms";
+    changed_ms = excluded.changed_ms, expires_ms = excluded.expires_ms \
+    WHERE NOT (shared_records.kind = 'session' AND shared_records.body = '')";
 
 pub(crate) const SHARED_RECORD: &str = "\
     SELECT name, user_name, body, changed_ms, expires_ms FROM shared_records WHERE kind = $1 AND name = $2";
@@ -35,7 +37,7 @@ pub(crate) const SEND_MAIL: &str = "\
 
 pub(crate) const TAKE_MAIL: &str = "\
     DELETE FROM gateway_mail WHERE seq IN \
-    (SELECT seq FROM gateway_mail WHERE recipient = $1 ORDER BY seq LIMIT 100) RETURNING seq, body";
+    (SELECT seq FROM gateway_mail WHERE recipient = $1 ORDER BY seq LIMIT 16) RETURNING seq, body";
 
 pub(crate) const PURGE_MAIL: &str = "\
     DELETE FROM gateway_mail WHERE seq IN (SELECT seq FROM gateway_mail WHERE sent_ms < $1 LIMIT $2)";

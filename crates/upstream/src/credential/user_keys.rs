@@ -156,14 +156,15 @@ impl UserKeys {
     /// Reads the stored keys.
     pub async fn load(&self) {
         let _turn = self.turn.lock().await;
-        let stored = self.stored().await;
-        self.keep(stored);
+        if let Ok(stored) = self.stored().await {
+            self.keep(stored);
+        }
     }
 
     /// Reads the stored keys again, and returns the users whose key another replica has changed.
     pub async fn reload(&self) -> Vec<(String, KeyChange)> {
         let _turn = self.turn.lock().await;
-        let stored = self.stored().await;
+        let Ok(stored) = self.stored().await else { return Vec::new() };
         let before = self.known().by_user.clone();
         let changed = stored.iter().filter(|(user, key)| before.get(*user) != Some(*key));
         let mut changes: Vec<_> = changed.map(|(user, _)| (user.clone(), KeyChange::Set)).collect();
@@ -183,7 +184,7 @@ impl UserKeys {
         check(key)?;
         let _turn = self.turn.lock().await;
         let _replicas = self.vault.turn().await;
-        let mut keys = self.stored().await;
+        let mut keys = self.stored().await?;
         if !keys.contains_key(user) && keys.len() >= MAX_KEYS {
             return Err(UserKeyError::TooMany(self.server.clone()));
         }
@@ -198,7 +199,7 @@ impl UserKeys {
     pub async fn delete(&self, user: &str) -> Result<bool, UserKeyError> {
         let _turn = self.turn.lock().await;
         let _replicas = self.vault.turn().await;
-        let mut keys = self.stored().await;
+        let mut keys = self.stored().await?;
         let was_set = keys.remove(user).is_some() | self.holders.contains(user);
         if was_set {
             self.store(keys).await?;
@@ -277,9 +278,10 @@ impl UserKeys {
         }
     }
 
-    async fn stored(&self) -> BTreeMap<String, StoredKey> {
-        let bytes = self.vault.load(&self.record).await;
-        bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default()
+    async fn stored(&self) -> Result<BTreeMap<String, StoredKey>, UserKeyError> {
+        let bytes = self.vault.try_load(&self.record).await;
+        let bytes = bytes.map_err(|_| UserKeyError::NotStored(self.server.clone()))?;
+        Ok(bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default())
     }
 
     async fn store(&self, keys: BTreeMap<String, StoredKey>) -> Result<(), UserKeyError> {
@@ -290,7 +292,7 @@ impl UserKeys {
         };
         self.vault.save(&self.record, bytes).await;
         // A vault that cannot be written only logs it, but a key that is lost at the next start was not stored.
-        let stored = self.stored().await;
+        let stored = self.stored().await?;
         let is_stored = stored == keys;
         self.keep(stored);
         if is_stored { Ok(()) } else { Err(failed()) }

@@ -46,6 +46,13 @@ pub enum LlmError {
     },
 }
 
+impl LlmError {
+    /// Whether the request failed before the model worked on it, so that it cost nothing.
+    pub fn is_before_work(&self) -> bool {
+        matches!(self, Self::Unreachable { .. } | Self::RateLimited | Self::Refused { .. })
+    }
+}
+
 impl Fault for LlmError {
     fn code(&self) -> &'static str {
         match self {

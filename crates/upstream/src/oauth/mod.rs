@@ -58,6 +58,11 @@ pub trait Browser: Send + Sync {
 pub trait TokenVault: Send + Sync {
     /// Loads the value of `key`.
     async fn load(&self, key: &str) -> Option<Bytes>;
+    /// Loads the value of `key`, or says why it cannot be read now. For values that are changed: what cannot be read must
+    /// not be replaced.
+    async fn try_load(&self, key: &str) -> Result<Option<Bytes>, String> {
+        Ok(self.load(key).await)
+    }
     /// Saves `value` under `key` and replaces the previous value.
     async fn save(&self, key: &str, value: Bytes);
     /// Whether another replica has deleted the value of `key`. A value that cannot be loaded for another reason is not

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::Notify;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 use toolbooth_engine::servers::RefreshScope;
@@ -24,7 +25,22 @@ pub(super) async fn follow(door: Arc<Door>, stop: CancellationToken) {
     }
 }
 
-async fn take_notices(door: &Arc<Door>, mut notices: StoreNotices) {
+async fn take_notices(door: &Arc<Door>, notices: StoreNotices) {
+    // Apart from the notices, so that many messages do not delay them.
+    let has_mail = Notify::new();
+    let take_mail = async {
+        loop {
+            has_mail.notified().await;
+            door.take_mail().await;
+        }
+    };
+    tokio::select! {
+        () = act_on_notices(door, notices, &has_mail) => {}
+        () = take_mail => {}
+    }
+}
+
+async fn act_on_notices(door: &Arc<Door>, mut notices: StoreNotices, has_mail: &Notify) {
     let mut refresh_at = None;
     loop {
         let notice = tokio::select! {
@@ -48,7 +64,7 @@ async fn take_notices(door: &Arc<Door>, mut notices: StoreNotices) {
             door.refresh_sessions(notice.id).await;
         }
         if notice.is_about(StoreTopic::Mail) && door.engine.is_for_this_gateway(notice) {
-            door.take_mail().await;
+            has_mail.notify_one();
         }
         door.engine.take_notice(notice).await;
     }
