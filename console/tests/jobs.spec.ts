@@ -9,10 +9,38 @@ test('a skill shows its steps as a graph, and runs', async ({ page, gateway }) =
   await page.getByRole('link', { name: 'fingerprint' }).click();
   const graph = page.getByRole('figure', { name: 'Steps of fingerprint' });
   await expect(graph.getByRole('img', { name: /second .*after first/ })).toBeVisible();
-  await page.getByRole('region', { name: 'Run' }).getByLabel(/^text/).fill('hello');
+  await page.getByRole('region', { name: 'Run', exact: true }).getByLabel(/^text/).fill('hello');
   await page.getByRole('button', { name: 'Run', exact: true }).click();
   await expect(page.getByText(/succeeded/).first()).toBeVisible();
   await expect(page.getByText(/2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824/).first()).toBeVisible();
+  // The run is in the history, and its page lists the calls of its steps.
+  await page.getByRole('region', { name: 'Runs', exact: true }).getByRole('link', { name: /:/ }).first().click();
+  const steps = page.getByRole('region', { name: 'Steps', exact: true });
+  await expect(steps.getByText('succeeded')).toHaveCount(2);
+  await expect(steps.getByRole('listitem').filter({ hasText: 'second' })).toHaveCount(1);
+  await steps.getByRole('link', { name: 'the call' }).first().click();
+  await expect(page.getByRole('dialog', { name: /demo\.hash/ })).toBeVisible();
+});
+
+test('a run of a skill waits for a person, leads to the inbox, and goes on after the decision', async ({ page, gateway }) => {
+  await addWork(gateway);
+  await page.goto(`${gateway.console}jobs/skills/visit-record`);
+  await page.getByRole('region', { name: 'Run', exact: true }).getByLabel(/^title/).fill('Visit of the auditors');
+  await page.getByRole('button', { name: 'Run', exact: true }).click();
+  await page.getByRole('link', { name: 'Open the run' }).click();
+  await expect(page.getByRole('img', { name: /^record held/ })).toBeVisible();
+  const steps = page.getByRole('region', { name: 'Steps', exact: true });
+  await expect(steps.getByRole('listitem').filter({ hasText: 'hash' }).getByText('succeeded')).toBeVisible();
+  const run = page.url();
+  await steps.getByRole('link', { name: 'Review' }).click();
+  await expect(page.getByRole('heading', { name: /create_record/ })).toBeVisible();
+  const held = page.url().split('/').at(-1) ?? '';
+  expect((await gateway.api('POST', `/approvals/${held}/approve`, {})).status).toBe(200);
+  await page.goto(run);
+  await expect(page.getByRole('img', { name: /^confirm succeeded/ })).toBeVisible();
+  await expect(steps.getByText('succeeded')).toHaveCount(3);
+  await page.getByRole('link', { name: 'visit-record' }).click();
+  await expect(page.getByRole('region', { name: 'Runs', exact: true }).getByText('succeeded').first()).toBeVisible();
 });
 
 test('a job is scheduled, run, and its run shows each step', async ({ page, gateway }) => {

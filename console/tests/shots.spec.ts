@@ -30,6 +30,7 @@ async function fill(gateway: Gateway) {
   void gateway.call('inn_work_slowly', { seconds: 600 }).catch(() => undefined);
   await addWork(gateway);
   await gateway.api('POST', '/jobs/nightly-hash/run', {});
+  await gateway.api('POST', '/skills/visit-record/run', { arguments: { title: 'Visit of the auditors' }, wait: 0 });
 }
 
 test('every page with data @shots', async ({ browser, gateway }) => {
@@ -52,6 +53,10 @@ test('every page with data @shots', async ({ browser, gateway }) => {
     await page.getByRole('button', { name: 'Call', exact: true }).click();
     await expect(page.frameLocator('iframe').getByText('two guests')).toBeVisible();
     await shoot(page, `app-${width}-${colorScheme}`);
+    await page.goto(`${gateway.console}jobs/skills/visit-record`);
+    await page.getByRole('region', { name: 'Runs', exact: true }).getByRole('link', { name: /:/ }).first().click();
+    await expect(page.getByRole('link', { name: 'Review' }).first()).toBeVisible();
+    await shoot(page, `skill-run-${width}-${colorScheme}`);
     await page.goto(`${gateway.console}activity`);
     await page.getByRole('button', { name: /hostile\.crash/ }).first().click();
     await shoot(page, `call-${width}-${colorScheme}`);
@@ -88,6 +93,12 @@ test('pictures of the guide @shots', async ({ browser }) => {
     await expect(page.locator('[aria-busy="true"]')).toHaveCount(0);
     await page.screenshot({ path: `../docs/guide/images/console-${name}.png` });
   }
+  const { body } = await gateway.api('POST', '/skills/visit-record/run', { arguments: { title: 'Visit of the auditors' }, wait: 0 });
+  const { run } = (body as unknown as { result: { structuredContent: { run: string } } }).result.structuredContent;
+  await page.goto(`${gateway.console}jobs/skills/visit-record/${run}`);
+  await expect(page.getByRole('link', { name: 'Review' }).first()).toBeVisible();
+  await page.waitForTimeout(700);
+  await page.screenshot({ path: '../docs/guide/images/console-skill-run.png' });
   await context.close();
   await gateway.remove();
 });

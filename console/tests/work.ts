@@ -1,4 +1,4 @@
-// A skill, a job and a task for tests.
+// Skills, a job and a task for tests.
 
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -16,6 +16,18 @@ plan:
 Call the tool **twice**.
 `;
 
+const HELD_SKILL = `---
+name: visit-record
+description: Makes a record of a visit. A person approves the record.
+plan:
+  - { id: hash, tool: demo_hash, arguments: { text: "\${arguments.title}" } }
+  - { id: record, tool: identity_create_record, arguments: { title: "\${arguments.title}" }, after: [hash] }
+  - { id: confirm, tool: demo_echo, arguments: { text: "recorded \${arguments.title}" }, after: [record] }
+---
+
+Make a record of the visit.
+`;
+
 const JOB = {
   name: 'nightly-hash',
   summary: 'Hashes a word every night',
@@ -28,10 +40,12 @@ const JOB = {
 };
 
 export async function addWork(gateway: Gateway) {
-  const folder = join(gateway.home, '.config', 'toolbooth', 'skills', 'fingerprint');
-  mkdirSync(folder, { recursive: true });
-  writeFileSync(join(folder, 'SKILL.md'), SKILL);
-  await gateway.api('POST', '/reload', {});
+  for (const [name, text] of [['fingerprint', SKILL], ['visit-record', HELD_SKILL]] as const) {
+    const folder = join(gateway.home, '.config', 'toolbooth', 'skills', name);
+    mkdirSync(folder, { recursive: true });
+    writeFileSync(join(folder, 'SKILL.md'), text);
+  }
+  await gateway.api('POST', '/servers/reload', {});
   await gateway.api('POST', '/jobs', JOB);
   await gateway.api('POST', '/tasks', { name: 'check-hash', summary: 'Compare the hash by hand', priority: 'high' });
 }

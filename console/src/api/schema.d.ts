@@ -492,7 +492,8 @@ export interface paths {
         put?: never;
         /**
          * Cancels a call: the caller's own, or one of any user for an administrator.
-         * @description The request that made the call is answered with `call.cancelled`, also if an MCP client made it.
+         * @description The request that made the call is answered with `call.cancelled`, also if an MCP client made it. If the call waits for
+         *     approval, its held call is withdrawn: it counts as rejected by the caller of this operation, and cannot run any more.
          */
         post: operations["calls_cancel"];
         delete?: never;
@@ -707,7 +708,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Lists the caller's runs of a skill that waited for a person, newest first. */
+        /**
+         * Lists the runs of a skill that waited for a person, newest first: the caller's own, or those of all users for an
+         *     administrator.
+         */
         get: operations["skill_runs_list"];
         put?: never;
         post?: never;
@@ -2553,6 +2557,10 @@ export interface components {
         RegistryView: components["schemas"]["ToolPage"] & {
             /** @description Jobs, at most 500. */
             jobs: components["schemas"]["JobView"][];
+            /** @description The `cursor` of `GET /jobs` for further jobs, if there are any. */
+            next_jobs_cursor?: string | null;
+            /** @description The `cursor` of `GET /tasks` for further tasks, if there are any. */
+            next_tasks_cursor?: string | null;
             personas: components["schemas"]["PersonaView"][];
             servers: components["schemas"]["ServerView"][];
             /** @description Skills. */
@@ -2579,7 +2587,10 @@ export interface components {
         /** @description A step of a run. */
         RunStepView: {
             call?: string | null;
-            /** Format: int64 */
+            /**
+             * Format: int64
+             * @description Null until it has ended; a held step ends when it was decided and has run.
+             */
             ended_at?: number | null;
             error?: components["schemas"]["RunErrorView"] | null;
             /** @description The held call that waits for a person. */
@@ -4219,15 +4230,6 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `job.busy`: too many of these requests arrive at once. */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
         };
     };
     about_me: {
@@ -5808,11 +5810,8 @@ export interface operations {
                 server?: string;
                 /** @description Only calls of this tool, by any of its names. */
                 tool?: string;
-                /**
-                 * @description Only calls with this outcome.
-                 * @example done
-                 */
-                outcome?: string;
+                /** @description Only calls with this outcome. */
+                outcome?: "done" | "tool_error" | "failed" | "timeout" | "cancelled" | "held" | "unknown";
                 /** @description Only calls before this one: the `next_before` of the previous page. */
                 before?: number;
                 /** @description Maximum number of calls. Values out of range are clamped. */
@@ -5833,7 +5832,7 @@ export interface operations {
                     "application/json": components["schemas"]["CallsPage"];
                 };
             };
-            /** @description The request is not valid: `request.bad-path`, `request.bad-query` or `request.bad-body`. */
+            /** @description `request.bad-query`. The request is not valid: `request.bad-path`, `request.bad-query` or `request.bad-body`. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -7401,6 +7400,15 @@ export interface operations {
             };
             /** @description `persona.unknown`: the persona does not exist or the caller may not use it. */
             403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `skill.unknown`. */
+            404: {
                 headers: {
                     [name: string]: unknown;
                 };

@@ -60,7 +60,11 @@ export function compact(value: number): string {
   return value < 1_000_000 ? `${(value / 1000).toFixed(1)}k` : `${(value / 1_000_000).toFixed(1)}M`;
 }
 
-export const percent = (share: number): string => `${Math.round(share * 100)}%`;
+export const percent = (share: number): string => (share > 0 && share < 0.01 ? '< 1%' : `${Math.round(share * 100)}%`);
+
+/** The full name of a tool. Skills and the gateway's own tools have no server that people know. */
+export const toolPath = (server?: string | null, tool?: string | null): string =>
+  [server?.startsWith('_') && tool ? '' : server, tool].filter(Boolean).join('.');
 
 /** Shortens an id to its last characters, which differ between neighbours. */
 export const shortId = (id: string): string => (id.length > 8 ? `…${id.slice(-6)}` : id);

@@ -6,7 +6,7 @@ import { Link, useLocation } from 'wouter';
 import { ApiError, api } from '../api/client';
 import { type GatewayEvent, stream } from '../api/events';
 import { type AuditRow, type DeadLetter, useAudit, useDeadLetters, useMe, useRecentEvents } from '../api/queries';
-import { count, duration, plural } from '../lib/format';
+import { count, duration, plural, toolPath } from '../lib/format';
 import { Ago, Button, Empty, Failure, Note, Outcome, PageHead, Prose, Segment, Skeleton, Status, Tabs, Time } from '../ui/basic';
 import { Confirm, Dialog } from '../ui/dialog';
 import { JsonView } from '../ui/json';
@@ -85,9 +85,9 @@ function Events() {
           <VirtualList rows={rows} rowHeight={44} height={Math.min(rows.length * 44, 660)} keyOf={(event) => event.id ?? String(event.at_ms)} label="Events" render={(event) => (
             <button type="button" className="entry event-row" onClick={() => setOpen(event)}>
               <span className="muted small"><Time ms={event.at_ms} /></span>
-              <span className="clip"><b>{event.type}</b> {[event.server, event.tool].filter(Boolean).join('.')}</span>
+              <span className="clip"><b>{event.type}</b> {aboutOf(event)}</span>
               <span className="muted clip only-wide">{event.user ?? ''}</span>
-              <span className="num small">{event.outcome ? <><Outcome state={event.outcome} /> {event.duration_ms !== undefined && duration(event.duration_ms)}</> : event.code ? <code>{event.code}</code> : ''}</span>
+              <span className="num small">{stateOf(event) ? <><Outcome state={stateOf(event)} /> {event.duration_ms !== undefined && duration(event.duration_ms)}</> : event.code ? <code>{event.code}</code> : ''}</span>
             </button>
           )} />
         </div>
@@ -97,13 +97,25 @@ function Events() {
   );
 }
 
+/** What an event is about: a tool, or a job, skill or task with its step. */
+function aboutOf({ server, tool, data }: GatewayEvent): string {
+  const named = [data?.['job'] ?? data?.['skill'] ?? data?.['task'], data?.['step']].filter((name) => typeof name === 'string');
+  return toolPath(server, tool) || named.join(' · ');
+}
+
+/** The outcome of an event, or the state of its step. */
+function stateOf({ outcome, data }: GatewayEvent): string {
+  const state = data?.['state'];
+  return outcome ?? (typeof state === 'string' ? state : '');
+}
+
 /** An event and, if it belongs to a call, what else happened in that call. */
 function EventDialog({ event, all, onClose }: { event: GatewayEvent; all: GatewayEvent[]; onClose: () => void }) {
   const related = event.call === undefined ? [] : all.filter((other) => other.call === event.call).reverse();
   const start = related[0]?.at_ms ?? 0;
   const isHeld = related.some((other) => other.type.startsWith('call.'));
   return (
-    <Dialog title={[event.type, [event.server, event.tool].filter(Boolean).join('.')].filter(Boolean).join(' · ')} onClose={onClose}>
+    <Dialog title={[event.type, aboutOf(event)].filter(Boolean).join(' · ')} onClose={onClose}>
       {related.length > 1 && (
         <section className="stack tight">
           <h3>This call</h3>
@@ -122,14 +134,14 @@ function EventDialog({ event, all, onClose }: { event: GatewayEvent; all: Gatewa
   );
 }
 
-const AUDIT_KINDS = ['call', 'decision', 'refusal', 'consent', 'plan', 'tool', 'dead_letter', 'job', 'server', 'config', 'token', 'login', 'key', 'trust', 'file', 'sampling', 'chat', 'cancellation'];
+const AUDIT_KINDS = ['call', 'decision', 'refusal', 'consent', 'plan', 'tool', 'dead_letter', 'job', 'server', 'config', 'token', 'session', 'login', 'key', 'trust', 'file', 'sampling', 'chat', 'cancellation'];
 
 /** What a row is about: a tool, or what its details name. */
 function subjectOf(row: AuditRow): string {
-  const tool = [row.server, row.tool].filter(Boolean).join('.');
+  const tool = toolPath(row.server, row.tool);
   if (tool) return tool;
   const detail = (row.detail ?? {}) as Record<string, unknown>;
-  const named = ['job', 'skill', 'task', 'server', 'name', 'token', 'file', 'prompt', 'path', 'call', 'model'].map((key) => detail[key]);
+  const named = ['job', 'skill', 'task', 'server', 'name', 'token', 'file', 'prompt', 'path', 'call', 'model', 'method'].map((key) => detail[key]);
   return String(named.find((value) => typeof value === 'string') ?? '');
 }
 

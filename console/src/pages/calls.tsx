@@ -4,7 +4,7 @@ import { useInfiniteQuery, useMutation, useQuery, useQueryClient } from '@tansta
 import { Link, useLocation } from 'wouter';
 import { ApiError, api } from '../api/client';
 import { type RunningCall, cancelCall, useMe, useRunning, useServers } from '../api/queries';
-import { count, duration, shortId, span } from '../lib/format';
+import { count, duration, shortId, span, toolPath } from '../lib/format';
 import { Button, CopyButton, Empty, Failure, Outcome, Skeleton, Status, Time, useNow } from '../ui/basic';
 import { Dialog } from '../ui/dialog';
 import { JsonView } from '../ui/json';
@@ -14,8 +14,8 @@ import { FilterInput, useFilter } from './filters';
 
 type CallRecord = Awaited<ReturnType<typeof getCall>>;
 
-const nameOf = (call: CallRecord) => [call.server, call.tool].filter(Boolean).join('.') || 'unknown tool';
-const OUTCOMES = ['done', 'tool_error', 'failed', 'timeout', 'cancelled', 'held', 'unknown'];
+const nameOf = (call: CallRecord) => toolPath(call.server, call.tool) || 'unknown tool';
+const OUTCOMES = ['done', 'tool_error', 'failed', 'timeout', 'cancelled', 'held', 'unknown'] as const;
 
 const getCall = (id: string, signal?: AbortSignal) => api.get('/calls/{id}', { params: { id }, signal });
 
@@ -23,11 +23,12 @@ export function CallList({ selected }: { selected?: string }) {
   const [, go] = useLocation();
   const me = useMe();
   const servers = useServers();
-  const [outcome, setOutcome] = useFilter('outcome');
+  const [outcomeText, setOutcome] = useFilter('outcome');
+  const outcome = OUTCOMES.find((item) => item === outcomeText);
   const [server, setServer] = useFilter('server');
   const [tool, setTool] = useFilter('tool');
   const [user, setUser] = useFilter('user');
-  const filter = { outcome: outcome || undefined, server: server || undefined, tool: tool || undefined, user: user || undefined };
+  const filter = { outcome, server: server || undefined, tool: tool || undefined, user: user || undefined };
   const isFiltered = Boolean(outcome || server || tool || user);
   const calls = useInfiniteQuery({
     queryKey: ['audit', 'calls', filter],
@@ -41,7 +42,7 @@ export function CallList({ selected }: { selected?: string }) {
     <div className="stack">
       <Running />
       <div className="row wrap filters">
-        <select className="select" aria-label="Outcome" value={outcome} onChange={(event) => setOutcome(event.target.value)}>
+        <select className="select" aria-label="Outcome" value={outcome ?? ''} onChange={(event) => setOutcome(event.target.value)}>
           <option value="">All outcomes</option>
           {OUTCOMES.map((item) => <option key={item} value={item}>{item.replaceAll('_', ' ')}</option>)}
         </select>

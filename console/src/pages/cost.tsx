@@ -6,7 +6,7 @@ import { useExposure, useStats } from '../api/queries';
 import type { Schemas } from '../api/client';
 import { compact, count, percent, plural } from '../lib/format';
 import { treemap } from '../lib/treemap';
-import { Ago, Empty, Loaded, Note, PageHead, Prose, Segment } from '../ui/basic';
+import { Ago, Empty, Loaded, LongName, Note, PageHead, Prose, Segment } from '../ui/basic';
 import { useFilter } from './filters';
 
 type Stats = Schemas['StatsView'];
@@ -59,7 +59,7 @@ function CostOf({ stats }: { stats: Stats }) {
           <tbody>
             {stats.dearest.slice(0, 25).map((tool) => (
               <tr key={tool.name}>
-                <td className="wrap-any">{tool.server.startsWith('_') ? tool.name : <Link className="cell" href={`/tools/t/${encodeURIComponent(tool.name)}`}>{tool.name}</Link>}</td>
+                <td className="wrap-any">{tool.server.startsWith('_') ? <LongName text={tool.name} /> : <Link className="cell" href={`/tools/t/${encodeURIComponent(tool.name)}`}><LongName text={tool.name} /></Link>}</td>
                 <td className="only-wide muted">{serverName(tool.server)}</td>
                 <td className="num">{count(tool.full)}</td><td className="num">{count(tool.summary)}</td><td className="num">{tool.sent == null ? '–' : count(tool.sent)}</td><td className="num only-wide">{tool.loaded > 0 ? `${count(tool.loaded)} times` : '–'}</td>
               </tr>

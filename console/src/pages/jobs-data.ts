@@ -15,7 +15,7 @@ export interface RunStep {
   status: string;
   call?: string | null;
   held?: string | null;
-  started_at: number;
+  started_at?: number | null;
   ended_at?: number | null;
   results?: unknown;
   error?: RunError | null;

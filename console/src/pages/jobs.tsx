@@ -6,15 +6,16 @@ import { Link, useLocation } from 'wouter';
 import { ApiError, fetchJson } from '../api/client';
 import { useApiPaths } from '../api/queries';
 import { duration, fullTime, percent } from '../lib/format';
-import type { Json } from '../lib/json';
 import { Ago, Button, CodeBox, Empty, Loaded, Note, PageHead, Prose, Status, Tabs, Time } from '../ui/basic';
 import { Graph, type GraphNode } from '../ui/graph';
 import { Confirm } from '../ui/dialog';
-import { JsonView } from '../ui/json';
 import { toast } from '../ui/toast';
-import { type Job, type Run, type RunStep, toneOf, useJob, useJobs, useRun, useTasks } from './jobs-data';
+import { type Job, type Run, toneOf, useJob, useJobs, useRun, useTasks } from './jobs-data';
 import { PromptList } from './prompts';
-import { SkillList, nodesOf } from './skills';
+import { RunErrorNote, StepList, withStates } from './run-steps';
+import { SkillRunPage } from './skill-runs';
+import { SkillList } from './skills';
+import { nodesOf } from './skills-data';
 import { TaskList } from './tasks';
 
 type WorkTab = 'jobs' | 'tasks' | 'skills' | 'prompts';
@@ -38,7 +39,7 @@ export default function Jobs({ tab, name, run }: { tab?: string; name?: string; 
         ]} />
         {shown === 'jobs' && (name === undefined ? <JobList /> : run === undefined ? <JobDetail key={name} name={name} /> : <RunDetail key={run} job={name} id={run} />)}
         {shown === 'tasks' && <TaskList />}
-        {shown === 'skills' && <SkillList selected={name} />}
+        {shown === 'skills' && (name === undefined || run === undefined ? <SkillList selected={name} /> : <SkillRunPage key={run} skill={name} id={run} />)}
         {shown === 'prompts' && <PromptList selected={name} />}
       </div>
     </div>
@@ -112,11 +113,12 @@ function JobActions({ job }: { job: Job }) {
   return (
     <>
       {job.status === 'draft' && job.recurrence != null && button('scheduled', 'Schedule')}
-      {job.paused ? button('resume', 'Resume') : job.status === 'scheduled' && button('pause', 'Pause')}
+      {job.status === 'cancelled' && job.recurrence != null && button('resume', 'Schedule')}
+      {job.paused && job.status !== 'cancelled' ? button('resume', 'Resume') : job.status === 'scheduled' && button('pause', 'Pause')}
       {!isOver && job.status !== 'draft' && <Button look="danger" onClick={() => setAsks(true)}>Cancel…</Button>}
       {!isOver && !job.active_run && <Button look="primary" icon="play" busy={act.isPending && act.variables === 'run'} onClick={() => act.mutate('run')}>Run now</Button>}
       {isOver && <Button look="primary" icon="play" busy={act.isPending} onClick={() => act.mutate('rerun')}>Run again</Button>}
-      {asks && <Confirm title={`Cancel ${job.name}?`} action="Cancel the job" busy={act.isPending} onClose={() => setAsks(false)} onConfirm={() => act.mutate('cancelled')}><p>A run that has not ended is stopped, and the job does not run again.</p></Confirm>}
+      {asks && <Confirm title={`Cancel ${job.name}?`} action="Cancel the job" busy={act.isPending} onClose={() => setAsks(false)} onConfirm={() => act.mutate('cancelled')}><p>A run that has not ended is stopped, and the job does not run until it is scheduled again.</p></Confirm>}
     </>
   );
 }
@@ -208,8 +210,7 @@ function RunView({ job, run }: { job: string; run: Run }) {
   const nodes: GraphNode[] = useMemo(() => {
     const [only, ...more] = run.parts;
     const planned = only && more.length === 0 ? nodesOf(definition.data?.plan) : [];
-    const states = new Map(only?.steps.map((step) => [step.id, step.status]));
-    if (planned.length > 0) return planned.map((node) => ({ ...node, state: states.get(node.id) ?? 'waiting', tone: states.has(node.id) ? toneOf(states.get(node.id)) : 'off' }));
+    if (only && planned.length > 0) return withStates(planned, only.steps, 'waiting');
     return run.parts.map((part) => ({ id: part.id, after: part.after, state: part.outcome ?? 'open', tone: part.outcome ? toneOf(part.outcome) : 'off', label: part.task ? 'task for a person' : undefined }));
   }, [run.parts, definition.data]);
   return (
@@ -219,13 +220,13 @@ function RunView({ job, run }: { job: string; run: Run }) {
         <span className="muted">{run.trigger}{run.started_by ? ` by ${run.started_by}` : ''} · <Ago ms={run.started_at ?? run.created_at} />{run.duration_ms != null ? ` · ${duration(run.duration_ms)}` : ''}</span>
         <RunActions job={job} run={run} />
       </div>
-      {run.error && <Note tone={run.status === 'held' ? 'held' : 'bad'}><p className="strong"><Prose text={run.error.message} /></p>{run.error.hint && <p><Prose text={run.error.hint} /></p>}<p className="small"><code>{run.error.code}</code></p></Note>}
+      {run.error && <RunErrorNote error={run.error} isHeld={run.status === 'held'} />}
       {run.escalations.length > 0 && <Note tone="warn">Escalated: {run.escalations.join(', ')}</Note>}
       {nodes.length > 1 && <section className="card card-body"><Graph nodes={nodes} label="Steps of the run" /></section>}
       {run.parts.map((part) => (
         <section key={part.id} className="card" aria-label={part.id}>
           <div className="card-head"><h3>{part.id}</h3>{part.outcome && <Status tone={toneOf(part.outcome)}>{part.outcome}</Status>}{part.task && <Link href="/jobs/tasks">A person completes this task</Link>}</div>
-          {part.steps.length > 0 && <ul className="items">{part.steps.map((step) => <StepRow key={step.id} step={step} />)}</ul>}
+          {part.steps.length > 0 && <StepList steps={part.steps} />}
         </section>
       ))}
       {run.criteria.length > 0 && <Criteria job={job} run={run} />}
@@ -275,22 +276,5 @@ function Criteria({ job, run }: { job: string; run: Run }) {
         ))}
       </ul>
     </section>
-  );
-}
-
-function StepRow({ step }: { step: RunStep }) {
-  return (
-    <li>
-      <span className="lead-col"><Status tone={toneOf(step.status)}>{step.status}</Status></span>
-      <div className="text">
-        <p><b>{step.id}</b> <code className="small">{step.tool}</code>{step.call && step.ended_at && !step.held && <> · <Link className="small" href={`/activity/calls/${step.call}`}>the call</Link></>}</p>
-        {step.error && <p className="small"><Prose text={step.error.message} /> <code>{step.error.code}</code></p>}
-        {step.results != null && <details><summary className="muted small">Results</summary><JsonView value={step.results as Json} /></details>}
-      </div>
-      <div className="acts">
-        {step.held && <Link className="button small primary" href={`/inbox/${step.held}`}>Review</Link>}
-        <span className="muted small nowrap">{step.ended_at ? duration(step.ended_at - step.started_at) : ''}</span>
-      </div>
-    </li>
   );
 }

@@ -8,7 +8,7 @@ import { type GatewayEvent } from '../api/events';
 import {
   type Approval, type Server, useChanges, useDeadLetters, useMe, usePendingApprovals, usePendingSteps, useQuarantine, useReady, useRecentEvents, useRunning, useServers, useStats,
 } from '../api/queries';
-import { compact, count, duration, percent, plural, shortTime } from '../lib/format';
+import { compact, count, duration, percent, plural, shortTime, toolPath } from '../lib/format';
 import { gatewayUrl } from '../lib/place';
 import { Button, CodeBox, Empty, Failure, Loaded, Outcome, PageHead, Prose, Remaining, Segment, ServerState, Status } from '../ui/basic';
 import { Icon } from '../ui/icons';
@@ -364,7 +364,7 @@ function Latest() {
           {results.map((event) => (
             <li key={event.id} style={{ paddingBlock: 7 }}>
               <div className="text">
-                <p className="clip" title={`${event.server}.${event.tool}`}>{event.server}.{event.tool}</p>
+                <p className="clip" title={toolPath(event.server, event.tool)}>{toolPath(event.server, event.tool)}</p>
                 <p className="muted small">{event.user} · {shortTime(event.at_ms)}</p>
               </div>
               <span className="num small">{event.outcome === 'done' ? duration(event.duration_ms ?? 0) : <Outcome state={event.outcome ?? ''} />}</span>

@@ -44,7 +44,7 @@ function ServerList() {
                         <td className="num only-wide">{server.state === 'connected' ? count(server.prompts) : ''}</td>
                         <td className="num only-wide">{server.state === 'connected' ? count(server.resources) : ''}</td>
                         <td className="only-wide muted">{server.transport ?? ''}</td>
-                        <td className="only-wide muted">{server.revision ?? ''}</td>
+                        <td className="only-wide muted nowrap">{server.revision ?? ''}</td>
                         <td className="num fix" onClick={(event) => event.stopPropagation()}>{server.state !== 'connected' && <FixButton server={server} />}</td>
                       </tr>
                     ))}

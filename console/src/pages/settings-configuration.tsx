@@ -5,7 +5,7 @@ import { Link } from 'wouter';
 import { type Setting, useReady, useSettings } from '../api/queries';
 import { plural } from '../lib/format';
 import { type Json, pretty } from '../lib/json';
-import { CodeBox, Empty, Loaded, Note } from '../ui/basic';
+import { CodeBox, Empty, Loaded, Note, Prose } from '../ui/basic';
 import { ReloadButton } from './overview';
 
 export function Configuration() {
@@ -69,8 +69,8 @@ function SettingRow({ setting }: { setting: Setting }) {
       <div className="text">
         <p className="wrap-any"><code className="strong">{setting.key}</code>{text !== null && !text.includes('\n') && <> = <code>{text}</code></>}{server && <> <Link className="small" href={`/servers/${encodeURIComponent(server)}`}>see the server</Link></>}</p>
         {text?.includes('\n') && <pre className="code" tabIndex={0} style={{ maxHeight: 160 }}>{text}</pre>}
-        <p className="muted small wrap-any">{setting.origin}</p>
-        {setting.overrides.map((other, index) => <p key={index} className="muted small wrap-any">overrides <code>{JSON.stringify(other.value)}</code> from {other.origin}</p>)}
+        <p className="muted small wrap-any"><Prose text={setting.origin} /></p>
+        {setting.overrides.map((other, index) => <p key={index} className="muted small wrap-any">overrides <code>{JSON.stringify(other.value)}</code> from <Prose text={other.origin} /></p>)}
       </div>
     </li>
   );

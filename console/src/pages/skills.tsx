@@ -1,83 +1,35 @@
-// Skills: what they are for, what they need, their steps as a graph, and a form to run them.
+// Skills: what they are for, what they need, their steps as a graph, a form to run them, and their runs.
 
 import { useMutation, useQuery } from '@tanstack/react-query';
 import { useMemo, useState } from 'react';
-import { Link, useLocation } from 'wouter';
+import { Link } from 'wouter';
 import { fetchJson, send } from '../api/client';
 import { SchemaForm } from '../form/form';
 import { type Schema, errorsOf } from '../form/schema';
 import { plural } from '../lib/format';
 import { type JsonObject, isObject } from '../lib/json';
 import { Button, Empty, Failure, Loaded, Note, Prose, Status } from '../ui/basic';
-import { Graph, type GraphNode } from '../ui/graph';
+import { Graph } from '../ui/graph';
 import { Markdown } from '../ui/markdown';
 import { type CallOutcome, OutcomeView, outcomeOf } from './question';
-
-export interface Skill {
-  name: string;
-  persona: string | null;
-  version: string | null;
-  summary: string | null;
-  description: string | null;
-  instruction_prompt: string;
-  required_tools: string[];
-  required_capabilities: string[];
-  safety_notes: string | null;
-  category: string | null;
-  capability_tags: string[];
-  plan: unknown;
-  tool?: string;
-  timeout?: number;
-  files: string[];
-  ready: boolean;
-  missing_tools: string[];
-  missing_capabilities: string[];
-  source?: string;
-}
-
-interface Step {
-  id?: string;
-  tool?: string;
-  after?: string[] | string;
-  arguments?: unknown;
-  when?: unknown;
-}
-
-/** The steps of a plan, which is a list or an object with `steps`. */
-export function stepsOf(plan: unknown): Step[] {
-  const list = Array.isArray(plan) ? plan : isObject(plan as never) ? (plan as { steps?: unknown }).steps : [];
-  return Array.isArray(list) ? (list as Step[]) : [];
-}
-
-/** A step also comes after the steps whose results it uses. */
-export function nodesOf(plan: unknown): GraphNode[] {
-  const steps = stepsOf(plan);
-  return steps.map((step, index) => {
-    const id = step.id ?? `step${index + 1}`;
-    const written = Array.isArray(step.after) ? step.after : step.after ? [step.after] : [];
-    const used = [...JSON.stringify([step.arguments ?? null, step.when ?? null]).matchAll(/\$\{steps\.([\w-]+)/g)].map((match) => match[1] ?? '');
-    return { id, label: step.tool, after: [...new Set([...written, ...used])].filter((other) => other && other !== id) };
-  });
-}
-
-export const useSkills = () => useQuery({ queryKey: ['skills'], queryFn: ({ signal }) => fetchJson<{ skills: Skill[] }>('GET', '/skills', { signal }) });
+import { SkillRuns } from './skill-runs';
+import { type Skill, nodesOf, skillHref, stepsOf, useSkills } from './skills-data';
 
 export function SkillList({ selected }: { selected?: string }) {
   const skills = useSkills();
-  const [, go] = useLocation();
   return (
     <Loaded query={skills} lines={6}>
       {({ skills: list }) => {
         if (list.length === 0) return <div className="card"><Empty title="No skills"><p>A skill is a folder with a file <code>SKILL.md</code>: instructions for a model, the tools that it needs and, if you like, steps that the gateway runs.</p></Empty></div>;
         const open = list.find((skill) => skill.name === selected);
-        if (selected !== undefined && open) return <SkillDetail key={selected} skill={open} onBack={() => go('/jobs/skills')} />;
+        if (selected !== undefined && open) return <SkillDetail key={selected} skill={open} />;
         return (
           <ul className="card items">
             {list.map((skill) => (
               <li key={`${skill.persona ?? ''} ${skill.name}`}>
                 <span className="lead-col"><Status tone={skill.ready ? 'ok' : 'warn'}>{skill.ready ? 'ready' : 'incomplete'}</Status></span>
                 <div className="text">
-                  <p><Link className="strong" href={`/jobs/skills/${encodeURIComponent(skill.name)}`}>{skill.name}</Link> {skill.persona && <span className="tag">{skill.persona}</span>} {skill.version && <span className="tag">{skill.version}</span>}</p>
+                  <p><Link className="strong" href={skillHref(skill.name)}>{skill.name}</Link> {skill.persona && <span className="tag">{skill.persona}</span>} {skill.version && <span className="tag">{skill.version}</span>}</p>
                   <p className="muted small clip2">{skill.summary ?? skill.description ?? 'No description'}</p>
                   {!skill.ready && <p className="small muted">Missing: {[...skill.missing_tools, ...skill.missing_capabilities].join(', ') || 'see the skill'}</p>}
                 </div>
@@ -91,11 +43,11 @@ export function SkillList({ selected }: { selected?: string }) {
   );
 }
 
-function SkillDetail({ skill, onBack }: { skill: Skill; onBack: () => void }) {
+function SkillDetail({ skill }: { skill: Skill }) {
   const nodes = useMemo(() => nodesOf(skill.plan), [skill.plan]);
   return (
     <div className="stack">
-      <div><Button look="quiet" icon="back" onClick={onBack}>Skills</Button></div>
+      <div className="row"><Link href="/jobs/skills">Skills</Link></div>
       <header className="stack tight">
         <div className="row wrap"><h2 className="wrap-any">{skill.name}</h2><Status tone={skill.ready ? 'ok' : 'warn'}>{skill.ready ? 'ready' : 'incomplete'}</Status>{skill.persona && <span className="tag">persona {skill.persona}</span>}{skill.version && <span className="tag">version {skill.version}</span>}{skill.category && <span className="tag">{skill.category}</span>}</div>
         <p>{skill.description ?? skill.summary}</p>
@@ -105,6 +57,7 @@ function SkillDetail({ skill, onBack }: { skill: Skill; onBack: () => void }) {
       {skill.safety_notes && <Note tone="warn"><Prose text={skill.safety_notes} /></Note>}
       {nodes.length > 0 && <section className="card card-body stack tight"><h3>Steps</h3><Graph nodes={nodes} label={`Steps of ${skill.name}`} /></section>}
       {nodes.length > 0 && <RunSkill skill={skill} />}
+      {nodes.length > 0 && <SkillRuns skill={skill.name} />}
       <section className="card card-body stack tight"><h3>Instructions for the model</h3><Markdown text={skill.instruction_prompt} /></section>
       <section className="card card-body">
         <dl className="kv">
@@ -124,6 +77,13 @@ function textArguments(schema: Schema): Schema {
   if (!isObject(properties as never)) return schema;
   const typed = Object.entries(properties as object).map(([name, property]) => [name, isObject(property as never) && Object.keys(property as object).length === 0 ? { type: 'string' } : property]);
   return { ...schema, properties: Object.fromEntries(typed) } as Schema;
+}
+
+/** The id of the run that a result reports. */
+function runOf(outcome: CallOutcome): string | undefined {
+  const report = outcome.kind === 'result' && isObject(outcome.result) ? outcome.result['structuredContent'] : null;
+  const run = isObject(report as never) ? (report as JsonObject)['run'] : null;
+  return typeof run === 'string' ? run : undefined;
 }
 
 function RunSkill({ skill }: { skill: Skill }) {
@@ -147,6 +107,7 @@ function RunSkill({ skill }: { skill: Skill }) {
       <div><Button look="primary" icon="play" busy={run.isPending} onClick={() => { setChecked(true); if (errors.size === 0) run.mutate(); }}>{run.isPending ? 'Running…' : 'Run'}</Button></div>
       {run.error && <Failure error={run.error} />}
       {outcome && <OutcomeView outcome={outcome} onOutcome={setOutcome} />}
+      {outcome && runOf(outcome) && <div><Link className="button" href={skillHref(skill.name, runOf(outcome))}>Open the run</Link></div>}
     </section>
   );
 }

@@ -33,6 +33,8 @@ const HELD_STATES: Record<string, [Tone, string]> = {
   approved: ['ok', 'approved'],
   running: ['warn', 'running'],
   done: ['ok', 'done'],
+  succeeded: ['ok', 'succeeded'],
+  waiting: ['held', 'waiting'],
   tool_error: ['bad', 'tool error'],
   failed: ['bad', 'failed'],
   rejected: ['off', 'rejected'],
@@ -45,7 +47,7 @@ const HELD_STATES: Record<string, [Tone, string]> = {
 };
 export function Outcome({ state }: { state: string }) {
   const [tone, word] = HELD_STATES[state] ?? (['off', state.replaceAll('_', ' ')] as const);
-  return <Status tone={tone} plain={state === 'done'}>{word}</Status>;
+  return <Status tone={tone} plain={state === 'done' || state === 'succeeded'}>{word}</Status>;
 }
 
 export function Time({ ms }: { ms: number }) {
@@ -126,6 +128,11 @@ export function CodeBox({ text, what }: { text: string; what: string }) {
 /** A sentence of the gateway. Names between backticks are shown as code. */
 export function Prose({ text }: { text: string }) {
   return text.split(/`([^`]+)`/).map((part, index) => (index % 2 === 1 ? <code key={index}>{part}</code> : part));
+}
+
+/** A name that may break after its underscores, on narrow screens. */
+export function LongName({ text }: { text: string }) {
+  return text.split(/(?<=_)/).map((part, index) => <span key={index}>{index > 0 && <wbr />}{part}</span>);
 }
 
 export function Note({ tone, children, action }: { tone?: 'ok' | 'warn' | 'bad' | 'held'; children: ReactNode; action?: ReactNode }) {

@@ -42,7 +42,7 @@ export function VirtualList<T>({ rows, rowHeight, keyOf, render, label, onEnd, h
         {items.map((item) => {
           const row = rows[item.index];
           return row === undefined ? null : (
-            <div key={item.key} role="listitem" aria-setsize={rows.length} aria-posinset={item.index + 1} className="vlist-row" style={{ transform: `translateY(${item.start}px)`, height: item.size }}>
+            <div key={item.key} role="listitem" aria-setsize={rows.length} aria-posinset={item.index + 1} className={`vlist-row ${item.index === rows.length - 1 ? 'last' : ''}`} style={{ transform: `translateY(${item.start}px)`, height: item.size }}>
               {render(row, item.index)}
             </div>
           );

@@ -48,7 +48,7 @@ Toolbooth: one endpoint for every tool of your agents.
   toolbooth doctor                  find problems and suggest fixes
 
 Servers are defined in .mcp.json here, or in ~/.config/toolbooth/toolbooth.toml.
-`toolbooth config import` imports them from other clients. More: toolbooth --help
+`toolbooth config import` imports your clients' servers. More: toolbooth --help
 ";
 
 /// One endpoint for every tool of your agents.

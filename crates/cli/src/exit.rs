@@ -11,11 +11,11 @@ pub enum Exit {
     Failed,
     /// The command line or the configuration is not valid.
     Usage,
-    /// A policy or a person refused the request.
+    /// A policy or a person refused the request, or the gateway did not accept the credential.
     Refused,
     /// The call is held for approval.
     Held,
-    /// The gateway cannot be reached.
+    /// The gateway is not running, cannot be reached, or is not a gateway.
     Unreachable,
 }
 

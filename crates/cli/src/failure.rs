@@ -64,6 +64,11 @@ impl CommandFailure {
         Self::usage(FaultReport { code: code.to_owned(), blame: "caller".to_owned(), message, hint })
     }
 
+    /// Whether the gateway did not accept the credential, so that further requests would fail as well.
+    pub fn is_unauthenticated(&self) -> bool {
+        ["auth.required", "auth.refused", "gateway.not-admitted"].contains(&self.fault.code.as_str())
+    }
+
     /// Replaces the hint.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {

@@ -292,8 +292,9 @@ pub async fn engine_of(
         mcp_data_bytes: usize::try_from(settings.limits.mcp_data_bytes).unwrap_or(usize::MAX),
     };
     let terms = terms::of(loaded)?;
-    let room = file_storage::open(settings, sources, address)?;
-    let engine = Engine::start(options, terms, store, room, open_context(settings, sources), plans).await?;
+    let storage = file_storage::open(settings, sources, address)?;
+    let engine =
+        Engine::start(options, terms, store, storage, open_context(settings, sources), plans).await?;
     engine.catalog().set_manifests(manifests(loaded)).await;
     engine.skills().set(loaded.skills.clone()).await;
     engine.jobs().set_manifests(work_manifests(loaded)).await;

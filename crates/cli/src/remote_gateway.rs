@@ -222,13 +222,14 @@ impl GatewayReply {
         }
         let document: Value = serde_json::from_slice(&self.body).unwrap_or_default();
         let text = |key: &str| document[key].as_str().map(str::to_owned);
-        let Some(code) = text("code") else { return Err(self.stranger()) };
+        let Some(code) = text("code") else { return Err(self.not_a_gateway()) };
         let exit = match code.as_str() {
             "call.refused" | "call.compliance" | "auth.admin-only" | "persona.unknown" => Exit::Refused,
             "call.rejected" | "call.approval-timeout" | "call.rights-gone" | "approval.not-yours" => {
                 Exit::Refused
             }
-            "auth.required" | "auth.refused" | "gateway.not-running" => Exit::Unreachable,
+            "auth.required" | "auth.refused" => Exit::Refused,
+            "gateway.not-running" => Exit::Unreachable,
             "search.bad-pattern" | "search.pattern-too-large" | "search.blank" | "search.too-many" => {
                 Exit::Usage
             }
@@ -245,21 +246,23 @@ impl GatewayReply {
     }
 
     /// The failure of an answer that is not a problem document of a gateway.
-    fn stranger(&self) -> CommandFailure {
-        let (code, message, hint) = match self.status {
+    fn not_a_gateway(&self) -> CommandFailure {
+        let (exit, code, message, hint) = match self.status {
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => (
+                Exit::Refused,
                 "gateway.not-admitted",
                 format!("the gateway refused the request ({})", self.status.as_u16()),
                 "store its token with `toolbooth login`, or set TOOLBOOTH_TOKEN",
             ),
             status => (
+                Exit::Unreachable,
                 "gateway.stranger",
                 format!("the answer is not from a Toolbooth gateway (status {})", status.as_u16()),
                 "check --url and TOOLBOOTH_URL",
             ),
         };
         CommandFailure::new(
-            Exit::Unreachable,
+            exit,
             FaultReport {
                 code: code.to_owned(),
                 blame: "gateway".to_owned(),

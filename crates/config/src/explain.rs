@@ -2,7 +2,7 @@
 
 use crate::entry::{Reveal, view};
 use crate::layer::{ConfigOrigin, Layer};
-use crate::load::LoadedConfig;
+use crate::loaded_config::LoadedConfig;
 use crate::lookup::{in_json, in_tree, is_secret_key, masked, rest_after};
 use crate::node::{Mark, Node, Typing, Value};
 use crate::secrets::{looks_secret, masked_address};

@@ -195,7 +195,7 @@ const LINE_WIDTH: usize = 120;
 
 fn draw(out: &mut String, finding: &Finding, snippet: &Snippet, gutter: usize) {
     let skip = snippet.before.saturating_sub(LINE_WIDTH / 2);
-    let line: String = snippet.line.chars().skip(skip).take(LINE_WIDTH).map(tame).collect();
+    let line: String = snippet.line.chars().skip(skip).take(LINE_WIDTH).map(without_control).collect();
     let before = snippet.before - skip;
     let width = snippet.width.min(LINE_WIDTH.saturating_sub(before)).max(1);
     let label = finding.label.as_deref().map(printable).unwrap_or_default();
@@ -208,7 +208,7 @@ fn draw(out: &mut String, finding: &Finding, snippet: &Snippet, gutter: usize) {
 }
 
 /// Replaces characters that could control the terminal: the content of files is not trusted.
-fn tame(character: char) -> char {
+fn without_control(character: char) -> char {
     match character {
         '\t' => ' ',
         '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => '\u{fffd}',
@@ -218,5 +218,5 @@ fn tame(character: char) -> char {
 }
 
 fn printable(text: &str) -> String {
-    text.chars().map(|c| if c == '\n' { c } else { tame(c) }).collect()
+    text.chars().map(|c| if c == '\n' { c } else { without_control(c) }).collect()
 }

@@ -207,7 +207,7 @@ impl Node {
         }
     }
 
-    /// Removes the value at `path`; returns false if there is none.
+    /// Removes the value at `path`; returns false if it does not exist.
     pub fn prune(&mut self, path: &[PathStep]) -> bool {
         let [step, rest @ ..] = path else { return false };
         match (&mut self.value, step) {

@@ -1,9 +1,10 @@
 //! The text of a configuration file with servers: changes single entries and keeps comments and order.
 
 use crate::parse::Syntax;
+use crate::toml_removal::{lead_with_comments, remove_empty_table, remove_entry};
 use crate::written_values::{jsonc_of, toml_of};
 use jsonc_parser::ParseOptions;
-use jsonc_parser::cst::{CstInputValue, CstObject, CstRootNode};
+use jsonc_parser::cst::{CstContainerNode, CstInputValue, CstObject, CstRootNode};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use toml_edit::{DocumentMut, Item, Table, TableLike};
@@ -72,6 +73,8 @@ impl ServerListDocument {
                 servers.append(name, jsonc_of(entry));
             }
             ServerListBody::Toml(document) => {
+                let mut added = table_of(entry);
+                lead_with_comments(document, &mut added);
                 let servers = document.entry(key).or_insert_with(|| {
                     let mut table = Table::new();
                     table.set_implicit(true);
@@ -79,7 +82,7 @@ impl ServerListDocument {
                 });
                 let servers = servers.as_table_like_mut();
                 let servers = servers.ok_or_else(|| format!("its `{key}` is not a table"))?;
-                servers.insert(name, Item::Table(table_of(entry)));
+                servers.insert(name, Item::Table(added));
             }
         }
         Ok(())
@@ -98,6 +101,24 @@ impl ServerListDocument {
         }
     }
 
+    /// Removes a map of servers that has neither entries nor comments.
+    pub fn remove_empty_map(&mut self) {
+        match &mut self.body {
+            ServerListBody::Json(root) => {
+                let Some(root) = root.object_value() else { return };
+                for key in SERVER_KEYS {
+                    let is_empty = root.object_value(key).is_some_and(|servers| is_vacant(&servers));
+                    if let Some(map) = root.get(key).filter(|_| is_empty) {
+                        map.remove();
+                    }
+                }
+            }
+            ServerListBody::Toml(document) => {
+                SERVER_KEYS.iter().for_each(|key| remove_empty_table(document, key));
+            }
+        }
+    }
+
     /// The key of the file's servers: the one it has, or the usual one for its name.
     fn servers_key(&self) -> &'static str {
         let present = SERVER_KEYS.into_iter().find(|key| match &self.body {
@@ -111,24 +132,26 @@ impl ServerListDocument {
         present.unwrap_or(if is_shared { "mcpServers" } else { "servers" })
     }
 
-    /// Removes an entry. Returns whether there was one.
+    /// Removes an entry, and with the last one the map of servers, so that the bundled servers are offered again.
+    /// Returns whether there was such an entry.
     pub fn remove(&mut self, name: &str) -> bool {
+        // Other clients read this file as well, and some of them require the map.
+        let keeps_map = self.path.file_name().is_some_and(|file| file == ".mcp.json");
         match &mut self.body {
-            ServerListBody::Json(root) => match json_entry(root, name) {
-                Some((servers, _)) => servers.get(name).map(|property| property.remove()).is_some(),
-                None => false,
-            },
-            ServerListBody::Toml(document) => SERVER_KEYS.iter().any(|key| {
-                let servers = document.get_mut(key).and_then(Item::as_table_like_mut);
-                let is_removed = servers.is_some_and(|servers| servers.remove(name).is_some());
-                if let Some(servers) = document.get_mut(key).and_then(Item::as_table_mut)
-                    && servers.is_empty()
-                {
-                    // An empty file would look like a failed save.
-                    servers.set_implicit(false);
+            ServerListBody::Json(root) => {
+                let Some((servers, _)) = json_entry(root, name) else { return false };
+                if let Some(entry) = servers.get(name) {
+                    entry.remove();
                 }
-                is_removed
-            }),
+                if !keeps_map
+                    && is_vacant(&servers)
+                    && let Some(CstContainerNode::ObjectProp(map)) = servers.parent()
+                {
+                    map.remove();
+                }
+                true
+            }
+            ServerListBody::Toml(document) => SERVER_KEYS.iter().any(|key| remove_entry(document, key, name)),
         }
     }
 
@@ -191,6 +214,11 @@ fn json_entry(root: &CstRootNode, name: &str) -> Option<(CstObject, CstObject)> 
         let entry = servers.object_value(name)?;
         Some((servers, entry))
     })
+}
+
+/// Whether a map has neither entries nor comments.
+fn is_vacant(servers: &CstObject) -> bool {
+    servers.properties().is_empty() && !servers.children().iter().any(|child| child.is_comment())
 }
 
 fn toml_servers<'a>(document: &'a DocumentMut, key: &str) -> Option<&'a dyn TableLike> {
@@ -323,10 +351,36 @@ consent = \"never\"
                 consent = "never"
             "##]],
         );
-        let one = "[servers.x]\ncommand = \"x\"\n";
-        assert_eq!(changed("a.toml", one, |document| assert!(document.remove("x"))).trim(), "[servers]");
         let after = changed("mcp.json", JSON, |document| assert!(document.remove("git")));
         assert!(after.contains("// mine") && after.contains("// keep") && !after.contains("git"), "{after}");
+    }
+
+    #[test]
+    fn the_list_goes_with_its_last_entry_and_comments_stay() {
+        let cases = [
+            ("a.toml", "[servers.x]\ncommand = \"x\"\n", "# Settings of Toolbooth.\n"),
+            ("a.toml", "# all mine\n[servers.x]\ncommand = \"x\"\n", "# all mine\n"),
+            ("a.toml", "# tools\n[servers]\nx = { command = \"x\" }\n# end\n", "# tools\n# end\n"),
+            (
+                "a.toml",
+                "# all mine\n\n# the x\n[servers.x]\nurl = \"x\"\n\n[policy]\nconsent = \"never\"\n",
+                "# all mine\n\n# the x\n\n[policy]\nconsent = \"never\"\n",
+            ),
+            ("a.json", "{\"servers\": {\"x\": {}}}", "{}"),
+            ("mcp.json", "{\n  // mine\n  \"mcpServers\": {\n    \"x\": {}\n  }\n}\n", "{\n  // mine\n}\n"),
+            (".mcp.json", "{\"mcpServers\": {\"x\": {}}}", "{\"mcpServers\": {}}"),
+        ];
+        for (name, before, expected) in cases {
+            assert_eq!(changed(name, before, |document| assert!(document.remove("x"))), expected, "{before}");
+        }
+        // A comment that an empty line separates from the entry belongs to the file.
+        let two = "# all mine\n\n# the x\n[servers.x]\nurl = \"x\"\n\n# the y\n[servers.y]\nurl = \"y\"\n";
+        let one = "# all mine\n\n# the y\n[servers.y]\nurl = \"y\"\n";
+        assert_eq!(changed("a.toml", two, |document| assert!(document.remove("x"))), one);
+        let again = changed("a.toml", "# all mine\n", |document| {
+            document.add("x", &json!({ "url": "x" })).expect("added");
+        });
+        assert_eq!(again, "# all mine\n\n[servers.x]\nurl = \"x\"\n");
     }
 
     #[test]

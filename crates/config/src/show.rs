@@ -1,7 +1,7 @@
 //! `config show`: the configuration as JSON, with secrets as `${NAME}`.
 
 use crate::entry::{Reveal, view};
-use crate::load::LoadedConfig;
+use crate::loaded_config::LoadedConfig;
 use crate::lookup::masked;
 use crate::servers::{ConfiguredServer, ServerConfigState};
 use serde_json::{Map, Value as Json, json};

@@ -41,6 +41,11 @@ impl fmt::Display for SourceLocation {
     }
 }
 
+/// The file in the text of a location, which ends in line and column.
+pub(crate) fn file_of(location: &str) -> &str {
+    location.rsplitn(3, ':').nth(2).unwrap_or(location)
+}
+
 /// The line of a file that a finding is about. It may contain literal secrets, so it is printed on a terminal only.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Snippet {

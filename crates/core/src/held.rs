@@ -61,6 +61,15 @@ pub enum IsApprover {
     No,
 }
 
+/// The call or the step of a run that a held call belongs to. If that is cancelled, the held call is withdrawn.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HeldOrigin {
+    /// The id of the call; for a step, the id of its run.
+    pub call: Uuid,
+    /// The step of a job or skill, with the part of the run that it is in. Each step has a held call of its own.
+    pub step: Option<String>,
+}
+
 /// A call that waits for a person. Its caller's rights are looked up again when it runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HeldCall {
@@ -80,6 +89,8 @@ pub struct HeldCall {
     pub identified_by: Option<IdentifiedBy>,
     /// The client's name.
     pub client: String,
+    /// What it belongs to; unknown for calls held by earlier versions, and for steps of plans.
+    pub origin: Option<HeldOrigin>,
     /// The tool's server.
     pub server: ServerName,
     /// The server's own name of the tool.
@@ -158,6 +169,8 @@ pub enum HeldVerdict {
     },
     /// It may not run.
     Reject,
+    /// Its call or its run was cancelled: it may not run, even if it was approved and has not started.
+    Withdraw,
 }
 
 /// An invalid transition of a held call.
@@ -265,6 +278,16 @@ impl HeldCall {
         self.edited.as_ref().unwrap_or(&self.arguments)
     }
 
+    /// The run that it is a step of.
+    pub fn run(&self) -> Option<Uuid> {
+        self.origin.as_ref().filter(|origin| origin.step.is_some()).map(|origin| origin.call)
+    }
+
+    /// The step of a run that it is.
+    pub fn step(&self) -> Option<&str> {
+        self.origin.as_ref()?.step.as_deref()
+    }
+
     /// Whether a caller may approve it: never the one who called it if the question asks for another person.
     pub fn may_be_approved_by(&self, caller: &Caller, is_approver: IsApprover) -> bool {
         let own = self.user == *caller.user;
@@ -279,9 +302,13 @@ impl HeldCall {
         self.state == HeldState::Pending && self.expires_ms.is_some_and(|expires_ms| expires_ms <= now_ms)
     }
 
-    /// Pending, in time -> approved or rejected.
+    /// Pending, in time -> approved or rejected. A withdrawal also rejects a call that was approved and is not claimed.
     pub fn decide(&self, decision: &Decision) -> Result<Self, HeldFault> {
-        self.check_undecided()?;
+        let is_unclaimed = self.state == HeldState::Approved && self.claimed_ms.is_none();
+        let takes_back_approval = is_unclaimed && decision.verdict == HeldVerdict::Withdraw;
+        if !takes_back_approval {
+            self.check_undecided()?;
+        }
         if self.is_overdue(decision.at_ms) {
             return Err(HeldFault::Expired { id: self.id });
         }
@@ -290,7 +317,7 @@ impl HeldCall {
         decided.decided_ms = Some(decision.at_ms);
         decided.decision_note = decision.note.clone();
         match &decision.verdict {
-            HeldVerdict::Reject => decided.state = HeldState::Rejected,
+            HeldVerdict::Reject | HeldVerdict::Withdraw => decided.state = HeldState::Rejected,
             HeldVerdict::Approve { arguments, remember } => {
                 decided.state = HeldState::Approved;
                 decided.edited =

@@ -16,6 +16,7 @@ fn pending() -> HeldCall {
         level: None,
         identified_by: None,
         client: "test".into(),
+        origin: None,
         server: "mail".parse().expect("a name"),
         tool: "send".into(),
         exposed: "mail_send".into(),
@@ -109,6 +110,20 @@ fn a_second_answer_reports_who_decided() {
     let decided = pending().decide(&reject()).expect("rejected");
     let fault = decided.decide(&approve(None)).expect_err("too late");
     assert_eq!(fault.to_string(), format!("held call {} was already rejected by cy", Uuid::nil()));
+}
+
+#[test]
+fn a_withdrawn_call_never_runs_unless_it_has_started() {
+    let withdraw = Decision { verdict: HeldVerdict::Withdraw, by: "ann".into(), ..reject() };
+    let approved = pending().decide(&approve(None)).expect("approved");
+    for open in [pending(), approved.clone()] {
+        let withdrawn = open.decide(&withdraw).expect("withdrawn");
+        assert_eq!((withdrawn.state, withdrawn.decided_by.as_deref()), (HeldState::Rejected, Some("ann")));
+        assert_eq!(withdrawn.decide(&approve(None)).expect_err("too late").code(), "call.already-decided");
+        assert_eq!(withdrawn.claim(60).expect_err("over").code(), "call.not-approved");
+    }
+    let running = approved.claim(60).expect("claimed");
+    assert_eq!(running.decide(&withdraw).expect_err("it runs").code(), "call.already-decided");
 }
 
 #[test]

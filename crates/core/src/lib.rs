@@ -30,6 +30,7 @@ pub mod hex;
 pub mod job;
 pub mod json;
 pub mod key_holders;
+pub mod keyed_hash;
 pub mod lint;
 pub mod loaded_tools;
 pub mod manifest;

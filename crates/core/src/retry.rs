@@ -119,7 +119,7 @@ mod tests {
         }
     }
 
-    // Issue 24: reads of servers without `trust_annotations` were not repeated.
+    // Once, reads of servers without `trust_annotations` were not repeated.
     #[test]
     fn a_read_only_hint_counts_unless_it_is_distrusted_or_overruled() {
         let cases = [

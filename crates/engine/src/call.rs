@@ -171,7 +171,8 @@ impl CallPipeline {
                 }
                 Judgement::Ask(waiting) => {
                     drop(catalog);
-                    let asking = self.approvals.ask_person(waiting, progress, approval_wait, link);
+                    let origin = record.origin();
+                    let asking = self.approvals.ask_person(waiting, origin, progress, approval_wait, link);
                     match Box::pin(asking).await? {
                         ApprovalOutcome::Held(held) => return Ok(Answer::held(&held)),
                         ApprovalOutcome::Run(approved) => incoming = record.take_approval(*approved)?,

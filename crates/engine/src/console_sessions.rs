@@ -4,6 +4,7 @@
 //! The store has a digest of the secret in the browser's cookie, and the user's credential sealed with a key that is
 //! derived from that secret. So neither the database nor a backup of it is enough to use a session.
 
+use serde_json::json;
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -13,6 +14,7 @@ use toolbooth_core::hex;
 use toolbooth_core::secret::SecretText;
 use toolbooth_store::{ConsoleSessionRecord, Store};
 use toolbooth_wire::state::Sealer;
+use uuid::Uuid;
 
 /// How long a session lasts without a request.
 pub const SESSION_IDLE: Duration = Duration::from_secs(8 * 3600);
@@ -22,6 +24,9 @@ pub const SESSION_LIFETIME: Duration = Duration::from_secs(24 * 3600);
 const SECRET_CHARS: usize = 64;
 /// A use of a session is stored if it extends the session by at least this much, so that most requests write nothing.
 const EXTENDED_BY_MS: i64 = 60_000;
+/// How long a renewal of a credential is reserved for one request. After a failure the others wait as long.
+/// It is longer than the requests to the provider and the writes of a renewal usually take together.
+const RENEWAL_MS: i64 = 30_000;
 
 /// How the requests of a session are identified.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,8 +35,28 @@ pub enum SessionCredential {
     Token(SecretText),
     /// By the ID token of the identity provider at which the user signed in.
     IdToken(SecretText),
+    /// By an ID token that the identity provider replaces by a new one.
+    Renewable(RenewableIdToken),
     /// By the proxy that names the user of each request.
     Proxy,
+}
+
+/// An ID token, and the refresh token for which the identity provider gives the next one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RenewableIdToken {
+    /// The ID token.
+    pub id_token: SecretText,
+    /// The refresh token.
+    pub refresh_token: SecretText,
+    /// When the ID token expires, in milliseconds since 1970.
+    pub expires_ms: i64,
+}
+
+/// The right to renew the credential of a session, which one request at a time has.
+#[derive(Debug)]
+pub struct SessionRenewal {
+    lease: String,
+    holder: String,
 }
 
 /// What a session is used for.
@@ -50,6 +75,8 @@ pub enum SessionUse {
 pub struct ConsoleSession {
     /// The user who opened it.
     pub user: Arc<str>,
+    /// The secret of its cookie.
+    pub secret: SecretText,
     /// The CSRF token.
     pub csrf: SecretText,
     /// How its requests are identified.
@@ -140,6 +167,40 @@ impl ConsoleSessions {
         Ok(Some(shown(secret, &record, credential, now_ms)))
     }
 
+    /// Reserves the renewal of a session's credential for this request; `None` if another one, on any gateway, has it.
+    pub async fn begin_renewal(&self, session: &ConsoleSession) -> Result<Option<SessionRenewal>, Problem> {
+        let digest = derive(session.secret.expose(), "digest");
+        let renewal = SessionRenewal {
+            lease: format!("console session {}", hex::encode(&digest)),
+            holder: Uuid::new_v4().to_string(),
+        };
+        let now_ms = self.clock.now_ms();
+        let until_ms = now_ms.saturating_add(RENEWAL_MS);
+        let taken = self.store.take_lease(&renewal.lease, &renewal.holder, now_ms, until_ms).await;
+        let is_taken = taken.map_err(|error| Problem::of(&error))?;
+        Ok(is_taken.then_some(renewal))
+    }
+
+    /// Replaces the credential of a session. A session that has ended meanwhile stays ended.
+    pub async fn replace_credential(
+        &self,
+        session: &ConsoleSession,
+        credential: &SessionCredential,
+    ) -> Result<(), Problem> {
+        let secret = session.secret.expose();
+        let sealed = sealer(secret).seal(&written(credential), session.user.as_bytes());
+        let sealed = sealed.ok_or_else(no_randomness)?.into_bytes();
+        let replaced = self.store.replace_console_credential(&derive(secret, "digest"), sealed).await;
+        replaced.map_err(|error| Problem::of(&error))
+    }
+
+    /// Lets the next request renew the credential.
+    pub async fn end_renewal(&self, renewal: SessionRenewal) {
+        if let Err(error) = self.store.end_lease(&renewal.lease, &renewal.holder).await {
+            tracing::warn!("a lease of a session of the console could not be ended: {error}");
+        }
+    }
+
     /// Ends the session with this secret, on all gateways.
     pub async fn end(&self, secret: &str) -> Result<(), Problem> {
         if !is_secret(secret) {
@@ -160,6 +221,7 @@ fn shown(
         |at_ms: i64| Duration::from_millis(u64::try_from(at_ms.saturating_sub(now_ms)).unwrap_or_default());
     ConsoleSession {
         user: record.user.as_str().into(),
+        secret: SecretText::expanded("${session}", secret),
         csrf: SecretText::expanded("${csrf}", hex::encode(&derive(secret, "csrf"))),
         credential,
         left: left(record.until_ms),
@@ -186,9 +248,14 @@ fn sealer(secret: &str) -> Sealer {
 }
 
 fn written(credential: &SessionCredential) -> Vec<u8> {
+    let renewable;
     let (kind, text) = match credential {
         SessionCredential::Token(token) => (b't', token.expose()),
         SessionCredential::IdToken(token) => (b'i', token.expose()),
+        SessionCredential::Renewable(RenewableIdToken { id_token, refresh_token, expires_ms }) => {
+            renewable = json!([id_token.expose(), refresh_token.expose(), expires_ms]).to_string();
+            (b'r', renewable.as_str())
+        }
         SessionCredential::Proxy => (b'p', ""),
     };
     [&[kind], text.as_bytes()].concat()
@@ -198,9 +265,19 @@ fn read(bytes: &[u8]) -> Option<SessionCredential> {
     let (kind, text) = bytes.split_first()?;
     let text = std::str::from_utf8(text).ok()?;
     let token = || SecretText::expanded("${token}", text);
+    let renewable = || {
+        let (id_token, refresh_token, expires_ms) =
+            serde_json::from_str::<(String, String, i64)>(text).ok()?;
+        Some(SessionCredential::Renewable(RenewableIdToken {
+            id_token: SecretText::expanded("${id_token}", id_token),
+            refresh_token: SecretText::expanded("${refresh_token}", refresh_token),
+            expires_ms,
+        }))
+    };
     match kind {
         b't' => Some(SessionCredential::Token(token())),
         b'i' => Some(SessionCredential::IdToken(token())),
+        b'r' => renewable(),
         b'p' => Some(SessionCredential::Proxy),
         _ => None,
     }
@@ -279,6 +356,34 @@ mod tests {
         assert_eq!(found.csrf.expose(), session.csrf.expose());
         there.end(secret.expose()).await.expect("ended");
         assert!(!is_open(&here, secret.expose(), SessionUse::Read).await);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_credential_is_renewed_by_one_request_at_a_time() {
+        let sessions = sessions().await;
+        let there = ConsoleSessions::new(sessions.clock.clone(), sessions.store.clone());
+        let renewable = |id_token: &str| {
+            SessionCredential::Renewable(RenewableIdToken {
+                id_token: SecretText::expanded("${id_token}", id_token),
+                refresh_token: SecretText::expanded("${refresh_token}", "refresh \" 1"),
+                expires_ms: 5,
+            })
+        };
+        let (secret, session) = sessions.open(&"ann".into(), renewable("one"), None).await.expect("opened");
+        let renewal = sessions.begin_renewal(&session).await.expect("asked").expect("no other renews it");
+        assert!(there.begin_renewal(&session).await.expect("asked").is_none());
+        sessions.replace_credential(&session, &renewable("two")).await.expect("replaced");
+        sessions.end_renewal(renewal).await;
+        let found = there.find(secret.expose(), SessionUse::Read).await.expect("looked up").expect("open");
+        assert_eq!(found.credential, renewable("two"));
+        // A request that fails to end its renewal blocks the others for some seconds only.
+        let _lost = there.begin_renewal(&session).await.expect("asked").expect("no other renews it");
+        tokio::time::advance(Duration::from_secs(31)).await;
+        assert!(sessions.begin_renewal(&session).await.expect("asked").is_some());
+        // A session that ended meanwhile does not come back.
+        sessions.end(secret.expose()).await.expect("ended");
+        sessions.replace_credential(&session, &renewable("three")).await.expect("nothing to replace");
+        assert!(!is_open(&sessions, secret.expose(), SessionUse::Read).await);
     }
 
     #[tokio::test]

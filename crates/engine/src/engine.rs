@@ -40,7 +40,7 @@ use toolbooth_core::clock::Clock;
 use toolbooth_core::fault::Problem;
 use toolbooth_core::file::FileRow;
 use toolbooth_core::secret::SecretText;
-use toolbooth_store::Store;
+use toolbooth_store::{Store, StoreError};
 use toolbooth_upstream::CallLink;
 use toolbooth_upstream::open::OpenContext;
 
@@ -66,8 +66,8 @@ pub struct EngineOptions {
 /// A running gateway: its parts, and the few operations that span several of them.
 ///
 /// The parts form layers. From the lowest: store, terms, events; audit, files, health; catalog; servers, exposure,
-/// search, routing; approvals, plans, dead letters, skills; calls. A part uses only parts below it. Approvals, dead
-/// letters and skills start calls through traits that the call pipeline implements.
+/// search, routing; approvals, plans, dead letters, skills; calls; jobs, call tasks. A part uses only parts below it.
+/// Approvals, dead letters and skills start calls through traits that the call pipeline implements.
 pub struct Engine {
     clock: Arc<Clock>,
     store: Arc<dyn Store>,
@@ -113,7 +113,7 @@ impl Engine {
         options: EngineOptions,
         terms: Terms,
         store: Arc<dyn Store>,
-        room: FileStorage,
+        storage: FileStorage,
         open_context: OpenContext,
         desired: Vec<DesiredServer>,
     ) -> Result<Arc<Self>, Problem> {
@@ -129,7 +129,7 @@ impl Engine {
         } = options;
         clock::resume(&clock, store.latest_clock().await?);
         let shared = SharedState::load(clock.clone(), store.clone(), terms, event_ring).await?;
-        let files = CallerFiles::open(room, store.clone(), clock.clone()).await?;
+        let files = CallerFiles::open(storage, store.clone(), clock.clone()).await?;
         let health = Arc::new(HealthMonitor::load(store.clone(), clock.clone()).await?);
         let state_key = sealing_key(&*store, "request-state-key").await?;
         let states = RequestStates::new(&state_key, store.clone(), clock.clone());
@@ -176,7 +176,8 @@ impl Engine {
         approvals.set_runner(runner.clone());
         skills.set_runner(runner.clone());
         dead_letters.set_runner(runner);
-        let jobs = Arc::new(Jobs::new(&shared, catalog.clone(), health.clone(), skills.clone()));
+        let jobs = Jobs::new(&shared, catalog.clone(), health.clone(), skills.clone(), approvals.clone());
+        let jobs = Arc::new(jobs);
         let held_runs = Arc::downgrade(&jobs);
         skills.set_held_runs(held_runs);
         let call_tasks = Arc::new(CallTasks::new(&shared));
@@ -285,12 +286,16 @@ impl Engine {
     /// Removes what the store no longer needs to keep.
     pub async fn purge(&self) {
         // By the system's clock: a clock that was briefly ahead must not empty the audit.
-        if let Err(error) = self.store.purge(self.clock.wall_ms()).await {
-            tracing::error!("the store could not be purged: {error}");
+        match self.store.purge(self.clock.wall_ms()).await {
+            Ok(()) => {}
+            // The gateway is stopping; the next one purges.
+            Err(StoreError::Closed) => return,
+            Err(error) => tracing::error!("the store could not be purged: {error}"),
         }
         match self.files.purge(self.clock.wall_ms()).await {
             Ok(0) => {}
             Ok(count) => tracing::info!("{count} files were older than `files.keep_days` and were deleted"),
+            Err(StoreError::Closed) => {}
             Err(error) => tracing::error!("old files could not be deleted: {error}"),
         }
     }

@@ -56,7 +56,9 @@ pub use catalog::{
     CatalogReadiness, ChangeNotice, Comparison, LiveCatalog, LoadedManifests, SubscribeError, Subscriptions,
 };
 pub use console_logins::{ConsoleLogins, LOGIN_LIFETIME, LoginFault, NewLogin, PendingLogin};
-pub use console_sessions::{ConsoleSession, ConsoleSessions, SessionCredential, SessionUse};
+pub use console_sessions::{
+    ConsoleSession, ConsoleSessions, RenewableIdToken, SessionCredential, SessionRenewal, SessionUse,
+};
 pub use dead_letters::{DeadLetters, ReplayAnyway, ReplayedCall};
 pub use encoder::Encoder;
 pub use engine::{Engine, EngineOptions};

@@ -142,7 +142,7 @@ impl SealedFileVault {
         };
         let sealer = self.folder.sealer().await;
         let sealer = sealer.ok_or_else(|| VaultFault::Unavailable("the store has no key".to_owned()))?;
-        let opened = sealer.open(text.trim_end(), self.context().as_bytes());
+        let opened = sealer.open_stored(text.trim_end(), self.context().as_bytes());
         opened.and_then(|bytes| serde_json::from_slice(&bytes).ok()).ok_or(VaultFault::Unreadable)
     }
 

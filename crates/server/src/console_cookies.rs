@@ -93,9 +93,10 @@ impl ConsoleCookie {
         Self::Login.set(headers, scheme, Some((sealed, LOGIN_LIFETIME)))
     }
 
-    /// The values of this cookie in a request. Another page of the machine may have added one of its own. Beside the
-    /// cookie of HTTPS the plain one does not count: other hosts of the domain can set that.
-    pub fn values(self, headers: &HeaderMap) -> Vec<String> {
+    /// The values of this cookie in a request. Another page of the machine may have added one of its own. If browsers
+    /// reach the gateway over HTTPS (`public`), or if the cookie of HTTPS is present, the plain one does not count: other
+    /// hosts of the domain can set that.
+    pub fn values(self, headers: &HeaderMap, public: Option<CookieScheme>) -> Vec<String> {
         if !headers.contains_key(COOKIE) {
             return Vec::new();
         }
@@ -105,7 +106,8 @@ impl ConsoleCookie {
             texts.flat_map(|text| text.split(';')).filter_map(|cookie| cookie.trim().split_once('='))
         };
         // All cookies are searched for it, so that other hosts cannot hide it behind many cookies of theirs.
-        let is_secure = cookies().any(|(name, _)| name == self.secure_name());
+        let is_secure =
+            public == Some(CookieScheme::Https) || cookies().any(|(name, _)| name == self.secure_name());
         let wanted = if is_secure { self.secure_name() } else { plain.as_str() };
         let chosen = cookies().filter(|(name, _)| *name == wanted).take(MAX_COOKIES);
         chosen.map(|(_, value)| value.to_owned()).collect()
@@ -117,13 +119,14 @@ pub fn use_by(method: &Method) -> SessionUse {
     if matches!(*method, Method::GET | Method::HEAD) { SessionUse::Read } else { SessionUse::Change }
 }
 
-/// The session of a request.
+/// The session of a request. `public` is the scheme of the setting `public_url`.
 pub async fn of_request(
     sessions: &ConsoleSessions,
     headers: &HeaderMap,
+    public: Option<CookieScheme>,
     session_use: SessionUse,
 ) -> Result<Option<ConsoleSession>, Problem> {
-    for secret in ConsoleCookie::Session.values(headers) {
+    for secret in ConsoleCookie::Session.values(headers, public) {
         if let Some(session) = sessions.find(&secret, session_use).await? {
             return Ok(Some(session));
         }
@@ -132,8 +135,12 @@ pub async fn of_request(
 }
 
 /// Ends the session of a request.
-pub async fn close(sessions: &ConsoleSessions, headers: &HeaderMap) -> Result<(), Problem> {
-    for secret in ConsoleCookie::Session.values(headers) {
+pub async fn close(
+    sessions: &ConsoleSessions,
+    headers: &HeaderMap,
+    public: Option<CookieScheme>,
+) -> Result<(), Problem> {
+    for secret in ConsoleCookie::Session.values(headers, public) {
         sessions.end(&secret).await?;
     }
     Ok(())
@@ -178,7 +185,7 @@ mod tests {
     }
 
     fn values(cookie: &str) -> Vec<String> {
-        ConsoleCookie::Session.values(&request(cookie))
+        ConsoleCookie::Session.values(&request(cookie), None)
     }
 
     #[test]
@@ -194,7 +201,29 @@ mod tests {
         for (cookie, expected) in cases {
             assert_eq!(values(cookie), expected, "{cookie}");
         }
-        assert_eq!(ConsoleCookie::Login.values(&request("toolbooth-8665=a; toolbooth-login-8665=b")), ["b"]);
+        let both = request("toolbooth-8665=a; toolbooth-login-8665=b");
+        assert_eq!(ConsoleCookie::Login.values(&both, None), ["b"]);
+    }
+
+    #[test]
+    fn behind_https_only_cookies_of_this_host_count() {
+        let cases: [(&str, Option<CookieScheme>, &[&str]); 5] = [
+            ("toolbooth-8665=planted", Some(CookieScheme::Https), &[]),
+            ("toolbooth-8665=planted; __Host-toolbooth=s", Some(CookieScheme::Https), &["s"]),
+            ("toolbooth-8665=s", Some(CookieScheme::Http), &["s"]),
+            ("toolbooth-8665=s", None, &["s"]),
+            // A proxy with TLS, without the setting `public_url`.
+            ("__Host-toolbooth=s", None, &["s"]),
+        ];
+        for (cookie, public, expected) in cases {
+            assert_eq!(
+                ConsoleCookie::Session.values(&request(cookie), public),
+                expected,
+                "{cookie} {public:?}"
+            );
+        }
+        let planted = request("toolbooth-login-8665=planted");
+        assert!(ConsoleCookie::Login.values(&planted, Some(CookieScheme::Https)).is_empty());
     }
 
     #[test]
@@ -209,6 +238,7 @@ mod tests {
     fn a_request_that_changes_something_needs_the_csrf_token_once() {
         let session = ConsoleSession {
             user: "ann".into(),
+            secret: SecretText::plain("secret"),
             csrf: SecretText::plain("right"),
             credential: SessionCredential::Proxy,
             left: Duration::ZERO,

@@ -13,6 +13,7 @@ mod console_cookies;
 pub mod control;
 mod cors;
 mod doors;
+mod event_stream;
 pub mod guard;
 mod http_connection;
 pub mod identify;

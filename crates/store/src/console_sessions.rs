@@ -44,11 +44,22 @@ pub trait ConsoleSessionStore: Send + Sync {
     /// Changes when a session ends if it is not used again. A session that was deleted stays deleted.
     async fn extend_console_session(&self, digest: &[u8; 32], until_ms: i64) -> Result<(), StoreError>;
 
+    /// Replaces the sealed credential of a session. A session that was deleted stays deleted.
+    async fn replace_console_credential(
+        &self,
+        digest: &[u8; 32],
+        credential: Vec<u8>,
+    ) -> Result<(), StoreError>;
+
     /// Deletes a session, if it exists.
     async fn end_console_session(&self, digest: &[u8; 32]) -> Result<(), StoreError>;
 }
 
 pub(crate) fn check_console_session(session: &ConsoleSessionRecord) -> Result<(), StoreError> {
     text("user", &session.user)?;
-    size("credential", session.credential.len(), 1, MAX_CONSOLE_CREDENTIAL_BYTES)
+    check_console_credential(&session.credential)
+}
+
+pub(crate) fn check_console_credential(credential: &[u8]) -> Result<(), StoreError> {
+    size("credential", credential.len(), 1, MAX_CONSOLE_CREDENTIAL_BYTES)
 }

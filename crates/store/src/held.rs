@@ -32,6 +32,8 @@ pub struct HeldFilter {
     pub plan: Option<Uuid>,
     /// Calls of this tool with these arguments.
     pub call: Option<SameCall>,
+    /// Calls that belong to this call or run.
+    pub of_call: Option<Uuid>,
     /// Calls that were held before this one.
     pub before: Option<Uuid>,
     /// The page size; at most `MAX_HELD_PAGE`.

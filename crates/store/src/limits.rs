@@ -169,6 +169,7 @@ pub(crate) fn check_held(call: &HeldCall) -> Result<(), StoreError> {
     optional("session", call.session.as_deref())?;
     optional("level", call.level.as_deref())?;
     text("client", &call.client)?;
+    optional("step", call.origin.as_ref().and_then(|origin| origin.step.as_deref()))?;
     text("tool", &call.tool)?;
     text("exposed", &call.exposed)?;
     long_text("question", &call.question)?;

@@ -102,7 +102,7 @@ pub enum NonceUse {
 
 /// What happens to a new outcome of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Closing {
+pub(crate) enum OutcomeWrite {
     /// It becomes the call's outcome.
     Write,
     /// The stored outcome stays; the new one adds nothing.
@@ -112,12 +112,12 @@ pub(crate) enum Closing {
 }
 
 /// Decides by the call's stored outcome. Every backend uses this function, so that all of them agree.
-pub(crate) fn closing(present: Option<&CallOutcome>, arriving: &CallOutcome) -> Closing {
+pub(crate) fn outcome_write(present: Option<&CallOutcome>, arriving: &CallOutcome) -> OutcomeWrite {
     match present {
-        None => Closing::Write,
-        Some(present) if present == arriving => Closing::Keep,
-        Some(_) if arriving.kind == OutcomeKind::Unknown => Closing::Keep,
-        Some(present) if present.kind == OutcomeKind::Unknown => Closing::Write,
-        Some(_) => Closing::Conflict,
+        None => OutcomeWrite::Write,
+        Some(present) if present == arriving => OutcomeWrite::Keep,
+        Some(_) if arriving.kind == OutcomeKind::Unknown => OutcomeWrite::Keep,
+        Some(present) if present.kind == OutcomeKind::Unknown => OutcomeWrite::Write,
+        Some(_) => OutcomeWrite::Conflict,
     }
 }

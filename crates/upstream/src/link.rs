@@ -362,7 +362,7 @@ impl CallLink {
         let _ = self.shared.send(LinkEvent::Progress(params));
     }
 
-    /// Counts a sign of life of the server that is not a progress notification. It extends the deadline, too.
+    /// Counts activity of the server other than a progress notification. It extends the deadline, too.
     pub fn note_activity(&self) {
         self.shared.signs.progress.fetch_add(1, Ordering::Relaxed);
     }

@@ -73,7 +73,7 @@ pub struct Pool {
     lister: Mutex<Option<String>>,
     /// The connection that last announced a list change. Servers that keep state per process may not show the
     /// change on the others.
-    informant: Mutex<Weak<Connection>>,
+    latest_connection: Mutex<Weak<Connection>>,
     others: Mutex<Cells>,
     /// Notified when a spare was opened or could not be opened.
     pub(crate) spares_changed: Notify,
@@ -99,7 +99,7 @@ impl Pool {
             notices,
             primary: ArcSwapOption::empty(),
             lister: Mutex::default(),
-            informant: Mutex::default(),
+            latest_connection: Mutex::default(),
             others: Mutex::default(),
             spares_changed: Notify::new(),
             spares_refused: Mutex::default(),
@@ -136,8 +136,8 @@ impl Pool {
     }
 
     /// The connection with the most recent view of the server's lists.
-    pub(crate) fn informant(&self) -> Option<SharedConnection> {
-        let latest = self.informant.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
+    pub(crate) fn latest_connection(&self) -> Option<SharedConnection> {
+        let latest = self.latest_connection.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
         latest.or_else(|| self.primary())
     }
 
@@ -438,7 +438,7 @@ async fn watch(
                 return;
             }
             ServerNotice::ListChanged(method) => {
-                *pool.informant.lock().unwrap_or_else(PoisonError::into_inner) = connection.clone();
+                *pool.latest_connection.lock().unwrap_or_else(PoisonError::into_inner) = connection.clone();
                 ServerNotice::ListChanged(method).pass_on(&pool.notices);
             }
             // The gateway's own connection receives changes too; this notice only says that the stream is

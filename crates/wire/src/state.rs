@@ -5,7 +5,8 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use chacha20poly1305::aead::{Aead, Payload};
 use chacha20poly1305::{Key, KeyInit, XChaCha20Poly1305, XNonce};
 
-const NONCE_BYTES: usize = 24;
+/// The size of a nonce.
+pub const NONCE_BYTES: usize = 24;
 /// The longest state that is accepted; it may contain the state of a server.
 const MAX_STATE_CHARS: usize = 1 << 20;
 
@@ -31,6 +32,16 @@ impl Sealer {
     pub fn seal(&self, payload: &[u8], context: &[u8]) -> Option<String> {
         let mut nonce = [0_u8; NONCE_BYTES];
         getrandom::fill(&mut nonce).ok()?;
+        self.seal_with_nonce(nonce, payload, context)
+    }
+
+    /// Seals like `seal`, with a nonce of the caller. It must differ for each payload and context.
+    pub fn seal_with_nonce(
+        &self,
+        nonce: [u8; NONCE_BYTES],
+        payload: &[u8],
+        context: &[u8],
+    ) -> Option<String> {
         let sealed =
             self.cipher.encrypt(XNonce::from_slice(&nonce), Payload { msg: payload, aad: context }).ok()?;
         let mut whole = nonce.to_vec();
@@ -43,6 +54,11 @@ impl Sealer {
         if state.len() > MAX_STATE_CHARS {
             return None;
         }
+        self.open_stored(state, context)
+    }
+
+    /// Opens a text of any length that `seal` made. For texts from the gateway's own storage, which limits their length.
+    pub fn open_stored(&self, state: &str, context: &[u8]) -> Option<Vec<u8>> {
         let whole = URL_SAFE_NO_PAD.decode(state).ok()?;
         let (nonce, sealed) = whole.split_at_checked(NONCE_BYTES)?;
         self.cipher.decrypt(XNonce::from_slice(nonce), Payload { msg: sealed, aad: context }).ok()
@@ -66,6 +82,12 @@ mod tests {
             let altered = String::from_utf8(altered).expect("ASCII");
             assert_eq!(sealer.open(&altered, b"ann tools/call x"), None, "character {place}");
         }
+        let long = sealer.seal(&vec![b'x'; MAX_STATE_CHARS], b"").expect("sealed");
+        assert_eq!(sealer.open(&long, b""), None, "too long for a state of a client");
+        assert_eq!(sealer.open_stored(&long, b"").map(|opened| opened.len()), Some(MAX_STATE_CHARS));
+        let fixed = sealer.seal_with_nonce([1; NONCE_BYTES], b"payload", b"");
+        assert_eq!(fixed, sealer.seal_with_nonce([1; NONCE_BYTES], b"payload", b""));
+        assert_eq!(sealer.open(&fixed.expect("sealed"), b"").as_deref(), Some(&b"payload"[..]));
         assert_eq!(sealer.open("", b""), None);
         assert_eq!(sealer.open("short", b""), None);
     }

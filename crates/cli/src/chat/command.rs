@@ -21,7 +21,7 @@ const MAX_INPUT: u64 = 1 << 20;
 /// Arguments of `toolbooth chat`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-`llm` in the configuration sets the model: any OpenAI-compatible endpoint. The model searches and calls tools on your
+`llm` in the configuration sets the model: any OpenAI-compatible endpoint. The model searches and calls tools on your \
 behalf, under the same policies. If a call needs approval, you are asked; without a terminal the call is held.
 For example:
   toolbooth chat 'what is the SHA-256 of hello?'

@@ -238,7 +238,7 @@ async fn execute(
         }
     };
     match text_for_model {
-        Err(failure) if failure.exit == Exit::Unreachable => Err(failure),
+        Err(failure) if failure.exit == Exit::Unreachable || failure.is_unauthenticated() => Err(failure),
         Err(failure) => {
             let FaultReport { code, message, hint, .. } = *failure.fault;
             printer.note(&format!("  {message} [{code}]"));

@@ -11,6 +11,9 @@ use crate::render::{self, Paint, Table, TableCell, Tone, ago, line, moment};
 use clap::{Args, Subcommand};
 use serde_json::Value;
 
+/// The outcomes of calls.
+const OUTCOMES: [&str; 7] = ["done", "tool_error", "failed", "timeout", "cancelled", "held", "unknown"];
+
 /// Arguments of `toolbooth calls`.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
@@ -43,8 +46,8 @@ struct CallsListArguments {
     /// Only calls of this tool.
     #[arg(long, value_name = "NAME")]
     tool: Option<String>,
-    /// Only calls with this outcome: done, tool_error, failed, timeout, cancelled, held or unknown.
-    #[arg(long, value_name = "OUTCOME")]
+    /// Only calls with this outcome.
+    #[arg(long, value_name = "OUTCOME", value_parser = OUTCOMES)]
     outcome: Option<String>,
     /// Only calls before this record, for the next page.
     #[arg(long, value_name = "N")]

@@ -145,39 +145,9 @@ fn names(all: &[String]) -> String {
     }
 }
 
-/// The variables of this process that a failed server's last output names: servers start in a clean environment.
-pub fn missing_variables(output: &str, is_set: impl Fn(&str) -> bool) -> Vec<String> {
-    let is_variable = |word: &&str| {
-        word.len() >= 3
-            && word.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_')
-            && word.contains('_')
-    };
-    let words = output.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
-    let mut found: Vec<String> =
-        words.filter(is_variable).filter(|word| is_set(word)).map(str::to_owned).collect();
-    found.sort_unstable();
-    found.dedup();
-    found.truncate(MAX_NAMES);
-    found
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn only_variables_that_are_set_here_are_suggested() {
-        let set = |name: &str| ["NEEDED_TOKEN", "HOME", "API_KEY"].contains(&name);
-        let cases: [(&str, &[&str]); 4] = [
-            ("NEEDED_TOKEN is not set", &["NEEDED_TOKEN"]),
-            ("KeyError: 'API_KEY' (and NEEDED_TOKEN, API_KEY)", &["API_KEY", "NEEDED_TOKEN"]),
-            ("OTHER_TOKEN is not set", &[]),
-            ("HOME, sweet home", &[]),
-        ];
-        for (output, expected) in cases {
-            assert_eq!(missing_variables(output, set), expected, "{output}");
-        }
-    }
 
     #[test]
     fn tools_are_named_whose_calls_will_be_held() {

@@ -8,7 +8,7 @@ use crate::failure::{CommandFailure, CommandResult};
 use crate::gateway_handle::{GatewayHandle, read};
 use crate::global_options::GlobalOptions;
 use crate::remote_gateway::segment;
-use crate::render::{self, line, moment};
+use crate::render::{self, Paint, Tone, line, moment};
 use bytes::Bytes;
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Map, Value, json};
@@ -191,11 +191,18 @@ pub async fn within(
             Ok(Exit::Ok)
         }
         JobsAction::Schedule { name } => {
-            change(gateway, global, &name, "transition", Some(json!({ "target_status": "scheduled" }))).await
+            let body = json!({ "target_status": "scheduled" });
+            let exit = change(gateway, global, &name, "transition", Some(body)).await?;
+            warn_if_not_running(gateway);
+            Ok(exit)
         }
         JobsAction::Run(arguments) => start(gateway, global, &arguments).await,
         JobsAction::Pause { name } => change(gateway, global, &name, "schedule/pause", None).await,
-        JobsAction::Resume { name } => change(gateway, global, &name, "schedule/resume", None).await,
+        JobsAction::Resume { name } => {
+            let exit = change(gateway, global, &name, "schedule/resume", None).await?;
+            warn_if_not_running(gateway);
+            Ok(exit)
+        }
         JobsAction::Cancel { name } => {
             change(gateway, global, &name, "transition", Some(json!({ "target_status": "cancelled" }))).await
         }
@@ -273,7 +280,8 @@ impl WorkEditArguments {
         let Some(expected) = self.expected else { return Ok(text.into()) };
         let mut changes: Map<String, Value> = serde_json::from_str(&text).map_err(|error| {
             let message = format!("{} is not a JSON object: {error}", render::path(&self.file));
-            CommandFailure::misuse("job.bad-file", message, None)
+            let hint = "write an object with the changed fields, such as {\"summary\": \"Mails the report\"}";
+            CommandFailure::misuse("job.bad-file", message, Some(hint))
         })?;
         changes.insert("expected_updated_at".into(), expected.into());
         Ok(Value::Object(changes).to_string().into())
@@ -291,7 +299,8 @@ pub(super) fn read_definition(file: &Path) -> Result<String, CommandFailure> {
     };
     done.map_err(|error| {
         let shown = render::path(file);
-        CommandFailure::misuse("job.bad-file", format!("{shown} cannot be read: {error}"), None)
+        let hint = "give the path of a JSON file, or - for standard input";
+        CommandFailure::misuse("job.bad-file", format!("{shown} cannot be read: {error}"), Some(hint))
     })?;
     Ok(text)
 }
@@ -323,6 +332,16 @@ async fn change(
     Ok(Exit::Ok)
 }
 
+/// Warns that a scheduled job does not run while only commands use the store.
+fn warn_if_not_running(gateway: &GatewayHandle) {
+    if matches!(gateway, GatewayHandle::Embedded(_)) {
+        let word = Paint::stderr().tone(Tone::Warn, "warning");
+        render::complain(&format!(
+            "{word}: no gateway is running; the job does not run until `toolbooth start` starts one\n"
+        ));
+    }
+}
+
 async fn start(
     gateway: &GatewayHandle,
     global: &GlobalOptions,
@@ -334,7 +353,7 @@ async fn start(
             CommandFailure::misuse(
                 "job.bad-arguments",
                 format!("--arguments is not a JSON object: {error}"),
-                None,
+                Some("quote it for the shell: --arguments '{\"subject\": \"tides\"}'"),
             )
         })?,
     };
@@ -397,7 +416,9 @@ async fn next(gateway: &GatewayHandle, global: &GlobalOptions, name: &str, count
         render::print(&format!("{}\n", moment(at.as_i64().unwrap_or(0))));
     }
     if !times.is_empty() && job["status"] != "scheduled" && job["status"] != "running" {
-        render::complain("The job is not scheduled: `toolbooth jobs schedule NAME` does that.\n");
+        // A cancelled job has a final state, which only `resume` leaves.
+        let action = if job["status"] == "cancelled" { "resume" } else { "schedule" };
+        render::complain(&format!("The job is not scheduled: `toolbooth jobs {action} NAME` does that.\n"));
     }
     Ok(Exit::Ok)
 }

@@ -34,6 +34,7 @@ mod servers_add;
 mod servers_key;
 mod servers_login;
 pub mod service;
+mod shell_variables;
 pub mod skills;
 pub mod start;
 pub mod status;

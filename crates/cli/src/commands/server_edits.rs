@@ -1,7 +1,9 @@
 //! `toolbooth servers remove|enable|disable`, and what follows a change of the configuration.
 
 use super::server_view::print_server;
+use super::shell_variables::{self, GatewayEnvironment};
 use super::{in_runtime, reload};
+use crate::demo;
 use crate::edited_file::EditedFile;
 use crate::exit::Exit;
 use crate::failure::{CommandFailure, CommandResult, FaultReport};
@@ -11,7 +13,7 @@ use crate::global_options::GlobalOptions;
 use crate::remote_gateway::segment;
 use crate::render::{self, line};
 use serde_json::{Value, json};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use toolbooth_config::{LoadedConfig, ServerSwitch, nearest};
 
 /// A change of a configured server.
@@ -53,6 +55,9 @@ pub fn run(global: &GlobalOptions, name: &str, edit: ServerEdit) -> CommandResul
     in_runtime(async {
         if !global.json {
             render::print(&format!("The server {} is {word} in {}.\n", line(name), render::path(&path)));
+            if edit == ServerEdit::Remove {
+                render::print(&after_last(global, &path).unwrap_or_default());
+            }
         }
         let report = json!({ word: name, "file": path });
         match edit {
@@ -62,9 +67,35 @@ pub fn run(global: &GlobalOptions, name: &str, edit: ServerEdit) -> CommandResul
     })
 }
 
+/// Says which tools are offered if no server is configured any more.
+fn after_last(global: &GlobalOptions, file: &Path) -> Option<String> {
+    let (_, loaded) = gateway::load(global).ok()?;
+    if !loaded.servers.is_empty() {
+        return None;
+    }
+    let text = match loaded.is_empty_of_servers() {
+        true => "It was the last one, so the bundled servers are offered again.".to_owned(),
+        false => format!(
+            "It was the last one. An empty list of servers turns the bundled ones off as well: remove the list from {} \
+             to have them again.",
+            render::path(file)
+        ),
+    };
+    Some(format!("{}\n", render::wrap(&text, 0)))
+}
+
 /// The file that defines a server.
 fn file_of(loaded: &LoadedConfig, name: &str) -> Result<PathBuf, CommandFailure> {
     let Some(server) = loaded.server(name) else {
+        if loaded.is_empty_of_servers() && demo::NAMES.contains(&name) {
+            return Err(CommandFailure::misuse(
+                "servers.not-changeable",
+                format!("`{name}` is a bundled server, and in no configuration file"),
+                Some(
+                    "your first own server replaces the bundled ones; a line `[servers]` in toolbooth.toml turns them off",
+                ),
+            ));
+        }
         let names: Vec<&str> = loaded.servers.iter().map(|server| server.name.as_str()).collect();
         let near = nearest(name, names.iter().copied()).map(|near| format!("did you mean `{near}`?"));
         return Err(CommandFailure::misuse(
@@ -97,12 +128,36 @@ fn manifest_of(loaded: &LoadedConfig, name: &str) -> Option<PathBuf> {
     folders.map(|folder| folder.join(format!("{name}.openapi.json"))).find(|file| file.is_file())
 }
 
+/// Whether a file is as `servers add openapi` writes a new one: an empty list of servers and nothing else. In any other
+/// file the user may have written the list, to turn the bundled servers off.
+fn is_only_a_list(settings: &Path) -> bool {
+    std::fs::read_to_string(settings).is_ok_and(|text| text.trim() == "[servers]")
+}
+
 fn remove_manifest(global: &GlobalOptions, name: &str, file: PathBuf) -> CommandResult {
+    let settings = file.parent().map(|folder| folder.with_file_name("toolbooth.toml"));
+    let settings = settings.filter(|settings| settings.is_file());
+    // Opened before anything is removed, so that a failure leaves everything as it was.
+    let list = settings.as_deref().filter(|settings| is_only_a_list(settings));
+    let list = list.map(EditedFile::open).transpose()?;
     std::fs::remove_file(&file)
         .map_err(|error| not_changeable(name, &format!("{} cannot be removed: {error}", file.display())))?;
+    let is_empty = |folder: &Path| std::fs::read_dir(folder).is_ok_and(|mut files| files.next().is_none());
+    let settings = settings.filter(|_| file.parent().is_some_and(is_empty));
+    if settings.is_some()
+        && let Some(mut document) = list
+    {
+        document.remove_empty_map();
+        if let Err(failure) = document.save() {
+            // The tools are removed already, so the command has not failed.
+            render::complain(&format!("Note: {}.\n", line(&failure.fault.message)));
+        }
+    }
     in_runtime(async {
         if !global.json {
             render::print(&format!("Removed the tools of {}: {}.\n", line(name), render::path(&file)));
+            let offered = settings.and_then(|settings| after_last(global, &settings));
+            render::print(&offered.unwrap_or_default());
         }
         reload_files(global, json!({ "removed": name, "file": file })).await
     })
@@ -115,11 +170,17 @@ pub async fn apply(global: &GlobalOptions, name: &str, report: Value) -> Command
     };
     let changes = reload::ask(&gateway).await?;
     let path = format!("/servers/{}/connect", segment(name));
-    let server = match gateway.post(&format!("connecting `{name}`"), &path, None).await {
+    let mut server = match gateway.post(&format!("connecting `{name}`"), &path, None).await {
         Ok(body) => read(&body)?,
         // A server that waits for trust cannot be connected, and a file may not be one that the gateway reads.
-        Err(failure) => json!({ "name": name, "state": failure.fault.code, "reason": failure.fault.message }),
+        Err(failure) => {
+            let known = gateway.get(&format!("/servers/{}", segment(name))).await;
+            known.unwrap_or_else(
+                |_| json!({ "name": name, "state": failure.fault.code, "reason": failure.fault.message }),
+            )
+        }
     };
+    shell_variables::add_hint(&mut server, GatewayEnvironment::of(&gateway, global));
     gateway.close().await;
     match global.json {
         true => render::print_json(&with(report, &[("changes", changes), ("server", server.clone())])),

@@ -5,6 +5,7 @@ use super::server_view::{print_server, suggest, tone_of};
 use super::servers_add::{self, ServerAddArguments};
 use super::servers_key::{self, ServerKeyAction};
 use super::servers_login::{self, ServerLoginArguments};
+use super::shell_variables::{self, GatewayEnvironment};
 use super::{in_runtime, trust};
 use crate::embedded_gateway::{ServerSelection, not_running};
 use crate::exit::Exit;
@@ -33,27 +34,54 @@ enum ServersAction {
     /// List all servers (the default).
     List,
     /// Show one server.
-    Show { name: String },
+    Show {
+        /// Name of the server.
+        name: String,
+    },
     /// Add a server by its command, its URL or its name in a registry, or an OpenAPI service.
     Add(Box<ServerAddArguments>),
     /// Remove a server from the configuration.
-    Remove { name: String },
+    Remove {
+        /// Name of the server.
+        name: String,
+    },
     /// Use a disabled server again.
-    Enable { name: String },
+    Enable {
+        /// Name of the server.
+        name: String,
+    },
     /// Stop using a server, and keep its entry.
-    Disable { name: String },
+    Disable {
+        /// Name of the server.
+        name: String,
+    },
     /// Connect a server now.
-    Connect { name: String },
+    Connect {
+        /// Name of the server.
+        name: String,
+    },
     /// Disconnect a server until it is connected again.
-    Disconnect { name: String },
+    Disconnect {
+        /// Name of the server.
+        name: String,
+    },
     /// Disconnect a server and connect it again.
-    Restart { name: String },
+    Restart {
+        /// Name of the server.
+        name: String,
+    },
     /// Show the last lines a server wrote to standard error.
-    Logs { name: String },
+    Logs {
+        /// Name of the server.
+        name: String,
+    },
     /// Sign in to a server whose `auth` is `oauth`, in a browser.
     Login(ServerLoginArguments),
     /// Delete the stored sign-in to a server.
-    Logout { name: String },
+    Logout {
+        /// Name of the server.
+        name: String,
+    },
     /// Give a server your own key, if its users give their own.
     Key {
         #[command(subcommand)]
@@ -159,7 +187,11 @@ async fn perform(gateway: &GatewayHandle, global: &GlobalOptions, action: &Serve
 /// Lists all servers with their state.
 pub async fn list(gateway: &GatewayHandle, global: &GlobalOptions) -> CommandResult {
     gateway.connect(ServerSelection::AutoConnected).await;
-    let answer = gateway.get("/servers").await?;
+    let mut answer = gateway.get("/servers").await?;
+    let environment = GatewayEnvironment::of(gateway, global);
+    for server in answer.get_mut("servers").and_then(Value::as_array_mut).into_iter().flatten() {
+        shell_variables::add_hint(server, environment);
+    }
     if global.json {
         render::print_json(&answer);
         return Ok(Exit::Ok);
@@ -264,6 +296,7 @@ fn trouble_of(server: &Value, paint: Paint) -> String {
 async fn show(gateway: &GatewayHandle, global: &GlobalOptions, name: &str) -> CommandResult {
     gateway.connect(ServerSelection::One(name)).await;
     let mut server = one(gateway, name).await?;
+    shell_variables::add_hint(&mut server, GatewayEnvironment::of(gateway, global));
     if server["state"] != "needs_trust" {
         print_server(&server, global);
         return Ok(Exit::Ok);
@@ -336,10 +369,19 @@ async fn act(gateway: &GatewayHandle, global: &GlobalOptions, name: &str, action
     let answer = gateway
         .post(&format!("{action}ing `{name}`"), &format!("/servers/{}/{action}", segment(name)), None)
         .await;
-    let server = match answer {
-        Err(failure) => return Err(suggest(gateway, failure, name).await),
+    let environment = GatewayEnvironment::of(gateway, global);
+    let mut server = match answer {
+        Err(failure) => {
+            let fix = shell_variables::fix(name, &failure.fault.message, environment);
+            let failure = suggest(gateway, failure, name).await;
+            return Err(match fix {
+                Some(fix) => failure.hint(fix),
+                None => failure,
+            });
+        }
         Ok(body) => read(&body)?,
     };
+    shell_variables::add_hint(&mut server, environment);
     print_server(&server, global);
     let expected = if action == "disconnect" { "disconnected" } else { "connected" };
     if server["state"] != expected {

@@ -19,13 +19,20 @@ pub enum ServerKeyAction {
     List,
     /// Give a server your own key, or replace it. The key is read from standard input, or asked for without being shown.
     #[command(after_help = "\
-The gateway stores the key sealed, uses it for your own calls only, and never shows it. For example:
+The gateway stores the key sealed, uses it for your own calls only, and never shows it.
+For example:
   toolbooth servers key set shop                (asks for the key)
   pass show shop | toolbooth servers key set shop")]
-    Set { name: String },
+    Set {
+        /// Name of the server.
+        name: String,
+    },
     /// Delete your own key for a server, and close the connections that use it.
     #[command(alias = "remove")]
-    Delete { name: String },
+    Delete {
+        /// Name of the server.
+        name: String,
+    },
 }
 
 /// Runs an action.

@@ -21,10 +21,11 @@ use toolbooth_core::fault::{Blame, Problem};
 /// Arguments of `toolbooth servers login`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The command opens the sign-in page in a browser, if there is one, and always prints its URL. The gateway stores the
-tokens and uses them for every caller of the server; it never shows them. For example:
+The command opens the sign-in page in a browser, if there is one, and always prints its URL. The gateway stores the \
+tokens and uses them for every caller of the server; it never shows them.
+For example:
   toolbooth servers login tracker
-  toolbooth servers login tracker --no-browser    (then open the page on this machine)")]
+  toolbooth servers login tracker --no-browser    (only prints the URL)")]
 pub struct ServerLoginArguments {
     /// Name of the server.
     name: String,

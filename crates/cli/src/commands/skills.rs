@@ -40,7 +40,7 @@ enum SkillsAction {
         /// Names of skills; all by default.
         names: Vec<String>,
     },
-    /// Run the plan of a skill.
+    /// Run the plan of a skill; exits with 4 if a step waits for approval.
     Run {
         /// Name of the skill.
         name: String,
@@ -100,7 +100,7 @@ pub async fn within(
                 gateway.post("running the skill", &path, Some("{}".into())).await?;
             }
             let what = CallArguments::of_words(skill_tool_name(&name), pairs, args);
-            call::within(gateway, global, &what, prompter).await
+            call::run_skill(gateway, global, &what, prompter).await
         }
         SkillsAction::Runs { name, run: None } => {
             let answer = gateway.get(&format!("/skills/{}/runs", segment(&name))).await?;

@@ -97,8 +97,8 @@ fn report(global: &GlobalOptions, started: &GatewayStart, views: &[ClientView]) 
         text.push_str(&format!("{}\n", client_views::draw(views)));
     }
     text.push_str(
-        "`toolbooth connect CLIENT` connects a client, `toolbooth servers add` adds a server,\n\
-         `toolbooth stop` stops the gateway.\n",
+        "`toolbooth connect CLIENT` connects a client, `toolbooth servers add` adds\n\
+         a server, `toolbooth stop` stops the gateway.\n",
     );
     render::print(&text);
 }

@@ -212,10 +212,11 @@ pub fn run(global: &GlobalOptions) -> CommandResult {
     );
     if let Some(record) = running {
         let (pid, running) = (record.pid, render::line(&record.version));
-        text.push_str(&format!(
-            "\nA gateway of version {running} is running (process {pid}). Afterwards run `toolbooth stop` and \
-             `toolbooth start`.\n"
-        ));
+        let said = format!(
+            "A gateway of version {running} is running (process {pid}). Afterwards run `toolbooth stop` and \
+             `toolbooth start`."
+        );
+        text.push_str(&format!("\n{}\n", render::wrap(&said, 0)));
     }
     render::print(&text);
     Ok(Exit::Ok)

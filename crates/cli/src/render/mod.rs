@@ -71,7 +71,7 @@ pub fn line(text: &str) -> String {
 
 /// Wraps text to the width of the terminal; all lines but the first are indented. Without a terminal it stays one line.
 pub fn wrap(text: &str, indent: usize) -> String {
-    wrap_at(&homely(text), indent, table::width().map(|width| usize::from(width).clamp(40, 100)))
+    wrap_at(&with_short_home(text), indent, table::width().map(|width| usize::from(width).clamp(40, 100)))
 }
 
 fn wrap_at(text: &str, indent: usize, width: Option<usize>) -> String {
@@ -157,7 +157,7 @@ pub fn count(number: usize, noun: &str) -> String {
 }
 
 /// Replaces the home folder in a text by `~`.
-fn homely(text: &str) -> String {
+fn with_short_home(text: &str) -> String {
     match std::env::var("HOME") {
         Ok(home) if home.len() > 1 => text.replace(&format!("{}/", home.trim_end_matches('/')), "~/"),
         _ => text.to_owned(),

@@ -7,6 +7,9 @@ use std::io::IsTerminal;
 /// The minimum width of a table.
 const MIN_WIDTH: u16 = 40;
 
+/// Columns that are never truncated: half of an id or a time is of no use.
+const WHOLE: [&str; 3] = ["ID", "ROW", "TIME"];
+
 /// A cell: sanitised text with an optional tone.
 #[derive(Debug, Clone)]
 pub struct TableCell {
@@ -102,7 +105,10 @@ impl Table {
             }
             // The first columns are names and must stay complete; the last column is prose and takes the rest.
             if index < last {
-                column.set_constraint(ColumnConstraint::UpperBoundary(Width::Percentage(60)));
+                column.set_constraint(match WHOLE.contains(&self.header[index]) {
+                    true => ColumnConstraint::ContentWidth,
+                    false => ColumnConstraint::UpperBoundary(Width::Percentage(60)),
+                });
             }
         }
         let mut text = table.trim_fmt();

@@ -34,7 +34,7 @@ use std::ops::ControlFlow;
 /// Arguments of `toolbooth shell`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-On a terminal, lines can be edited, completed with Tab and recalled from the history. From a pipe, the shell reads
+On a terminal, lines can be edited, completed with Tab and recalled from the history. From a pipe, the shell reads \
 lines until the end, and the first command that fails ends it with exit code 1; a held call is not a failure.
 For example:
   toolbooth shell

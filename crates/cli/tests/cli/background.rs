@@ -32,8 +32,8 @@ fn start_says_what_clients_will_see() {
               claude-desktop, gemini-cli, other clients: all 2 tools (all definitions fit
                 into `exposure.tool_tokens` (10000))
 
-            `toolbooth connect CLIENT` connects a client, `toolbooth servers add` adds a server,
-            `toolbooth stop` stops the gateway.
+            `toolbooth connect CLIENT` connects a client, `toolbooth servers add` adds
+            a server, `toolbooth stop` stops the gateway.
         "#]],
     );
     let again = world.screen("start");
@@ -90,6 +90,21 @@ fn with_bin(world: &World, line: &str) -> String {
     let path = format!("{}:/usr/bin:/bin", world.path("bin").display());
     let output = world.command(&words(line)).env("PATH", path).output().unwrap();
     world.shown(&output)
+}
+
+#[test]
+fn the_doctor_does_not_report_variables_that_only_the_gateway_has() {
+    let servers = r#"{"mcpServers": {
+        "sh": {"command": "/bin/sh", "args": ["SERVER"], "env": {"KEY": "${ONLY_THERE_KEY}"}}
+    }}"#;
+    let world = StartedWorld(World::new(&[(".config/toolbooth/mcp.json", servers)]));
+    let world = &world.0;
+    let started = world.command(&words("start")).env("ONLY_THERE_KEY", "k").output().unwrap();
+    assert!(started.status.success(), "{}", world.shown(&started));
+    let connected = world.screen("servers connect sh");
+    assert!(connected.starts_with("sh: connected"), "{connected}");
+    let shown = world.screen("doctor");
+    assert!(!shown.contains("ONLY_THERE_KEY") && shown.contains("sh: connected"), "{shown}");
 }
 
 #[test]

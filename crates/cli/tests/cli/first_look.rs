@@ -21,7 +21,7 @@ fn commands_work_without_a_configuration() {
               toolbooth doctor                  find problems and suggest fixes
 
             Servers are defined in .mcp.json here, or in ~/.config/toolbooth/toolbooth.toml.
-            `toolbooth config import` imports them from other clients. More: toolbooth --help
+            `toolbooth config import` imports your clients' servers. More: toolbooth --help
         "#]],
     );
     world.check(
@@ -134,9 +134,14 @@ fn commands_work_without_a_configuration() {
         No configuration file was found: the bundled servers and the defaults apply.
     "#]],
     );
-    world.check("config import", expect![[r#"
-        No other client has servers here (looked for claude-desktop, claude-code, cursor, vscode, codex, gemini, windsurf, zed, opencode, cline, roo, copilot, continue, goose, lm-studio, amazon-q, kiro, warp, jetbrains, qwen).
-    "#]]);
+    world.check(
+        "config import",
+        expect![[r#"
+            No other client has servers here (looked for claude-desktop, claude-code,
+              cursor, vscode, codex, gemini, windsurf, zed, opencode, cline, roo, copilot,
+              continue, goose, lm-studio, amazon-q, kiro, warp, jetbrains, qwen).
+        "#]],
+    );
     world.check(
         "trust",
         expect![[r#"

@@ -198,6 +198,16 @@ fn a_reload_reports_what_changed() {
 }
 
 #[test]
+fn a_running_gateway_offers_the_bundled_servers_after_the_last_one_was_removed() {
+    let world = World::with_server();
+    let _gateway = world.serve();
+    let told = world.screen("servers remove sh");
+    assert!(told.contains("the bundled servers are offered again"), "{told}");
+    let servers = world.screen("servers");
+    assert!(servers.contains("demo-server demo") && !servers.contains("server.sh"), "{servers}");
+}
+
+#[test]
 fn named_files_win_over_a_gateway_that_uses_others() {
     let world = World::with_server();
     let _gateway = world.serve();
@@ -268,6 +278,23 @@ fn the_doctor_checks_the_configuration_of_the_running_gateway() {
     let shown = world.shown(&command.current_dir(world.path("other")).output().unwrap());
     assert!(shown.contains("uses other files"), "{shown}");
     drop(gateway);
+}
+
+#[test]
+fn variables_that_only_this_shell_has_are_reported() {
+    let servers = r#"{"mcpServers": {
+        "sh": {"command": "/bin/sh", "args": ["SERVER"], "env": {"KEY": "${ONLY_HERE_KEY}"}}
+    }}"#;
+    let world = World::new(&[(".config/toolbooth/mcp.json", servers)]);
+    let _gateway = world.serve();
+    for line in ["doctor", "servers", "servers show sh", "servers connect sh"] {
+        let mut command = world.command(&crate::world::words(line));
+        let shown = world.shown(&command.env("ONLY_HERE_KEY", "k").output().unwrap());
+        let text = shown.split_whitespace().collect::<Vec<_>>().join(" ");
+        let told = "`ONLY_HERE_KEY` is set in this shell, but not for the running gateway";
+        assert!(text.contains(told), "{line}: {shown}");
+        assert!(line != "doctor" || text.contains("FAIL server sh:"), "{shown}");
+    }
 }
 
 #[test]

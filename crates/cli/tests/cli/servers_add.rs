@@ -11,6 +11,7 @@ fn servers_are_added_to_the_users_file() {
         expect![[r#"
             Added the server sh to ~/.config/toolbooth/toolbooth.toml.
               note: server `sh`: the variable `TOKEN` is not set; until then it is not used
+              note: the bundled servers are offered only while no server is configured
             No gateway is running; `toolbooth start` starts one.
         "#]],
     );
@@ -88,6 +89,29 @@ fn servers_are_added_to_the_users_file() {
 }
 
 #[test]
+fn the_bundled_servers_are_offered_again_after_the_last_one_was_removed() {
+    let file = ".config/toolbooth/toolbooth.toml";
+    let world = World::new(&[(file, "# all mine\n[servers.sh]\ncommand = \"/bin/sh\"\n")]);
+    world.check(
+        "servers remove sh",
+        expect![[r#"
+            The server sh is removed in ~/.config/toolbooth/toolbooth.toml.
+            It was the last one, so the bundled servers are offered again.
+            No gateway is running; `toolbooth start` starts one.
+        "#]],
+    );
+    assert_eq!(world.read(file), "# all mine\n");
+    assert!(world.screen("servers").contains("demo-server demo"));
+    let told = world.screen("servers remove demo");
+    assert!(told.contains("`demo` is a bundled server") && told.ends_with("--- exit 2\n"), "{told}");
+    // Other clients read this file, and need its map.
+    world.write("work/.mcp.json", r#"{"mcpServers": {"sh": {"command": "/bin/sh"}}}"#);
+    let told = world.screen("servers remove sh");
+    assert!(told.contains("turns the bundled ones off"), "{told}");
+    assert_eq!(world.read("work/.mcp.json"), r#"{"mcpServers": {}}"#);
+}
+
+#[test]
 fn a_dry_run_writes_nothing() {
     let world = World::new(&[]);
     world.check(
@@ -153,4 +177,12 @@ fn an_openapi_document_becomes_a_manifest_of_the_user() {
     assert!(!checked.contains("error["), "{checked}");
     let removed = world.screen("servers remove pet-shop");
     assert!(removed.starts_with("Removed the tools of pet-shop"), "{removed}");
+    let file = ".config/toolbooth/toolbooth.toml";
+    assert_eq!(world.read(file), "# Settings of Toolbooth.\n", "the list was written by the first command");
+    // The user turned the bundled servers off, so the list stays.
+    world.write(file, "# mine\n[servers]\n");
+    world.screen("servers add openapi pets.yaml --yes");
+    let removed = world.screen("servers remove pet-shop");
+    assert!(removed.contains("turns the bundled ones off"), "{removed}");
+    assert_eq!(world.read(file), "# mine\n[servers]\n");
 }

@@ -12,14 +12,14 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A command on a pseudoterminal.
-struct Sitting {
+struct TerminalCommand {
     child: Child,
     keys: File,
     screen: Arc<Mutex<String>>,
     seen: usize,
 }
 
-impl Sitting {
+impl TerminalCommand {
     fn new(world: &World) -> Self {
         Self::with(world, "")
     }
@@ -85,7 +85,7 @@ impl Sitting {
     }
 }
 
-impl Drop for Sitting {
+impl Drop for TerminalCommand {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -97,32 +97,32 @@ const HASH_OF_HI: &str = "8f434346648f6b96df89dda901c5176b10a6d83961dd3c1ac88b59
 #[test]
 fn lines_are_completed_stored_and_cancelled() {
     let world = World::new(&[]);
-    let mut sitting = Sitting::new(&world);
-    sitting.sees("11 tools of 4 servers, for this shell only");
-    sitting.sees("toolbooth> ");
-    sitting.press("/cal\tdemo_h\ttex\thi\r");
-    sitting.sees(HASH_OF_HI);
-    sitting.sees("toolbooth> ");
-    sitting.press("/mcp disco\tde\t\r");
-    sitting.sees("demo: disconnected");
-    sitting.sees("toolbooth> ");
-    sitting.press("/call demo_echo text=secret password=hunter2\r");
-    sitting.sees("takes no argument `password`");
-    sitting.sees("toolbooth> ");
+    let mut terminal = TerminalCommand::new(&world);
+    terminal.sees("11 tools of 4 servers, for this shell only");
+    terminal.sees("toolbooth> ");
+    terminal.press("/cal\tdemo_h\ttex\thi\r");
+    terminal.sees(HASH_OF_HI);
+    terminal.sees("toolbooth> ");
+    terminal.press("/mcp disco\tde\t\r");
+    terminal.sees("demo: disconnected");
+    terminal.sees("toolbooth> ");
+    terminal.press("/call demo_echo text=secret password=hunter2\r");
+    terminal.sees("takes no argument `password`");
+    terminal.sees("toolbooth> ");
     // A cancelled line is not run.
-    sitting.press("/quit\u{3}");
-    sitting.sees("toolbooth> ");
-    sitting.press("/mcp connect demo\r");
-    sitting.sees("demo: ");
-    sitting.sees("toolbooth> ");
+    terminal.press("/quit\u{3}");
+    terminal.sees("toolbooth> ");
+    terminal.press("/mcp connect demo\r");
+    terminal.sees("demo: ");
+    terminal.sees("toolbooth> ");
     // A running call is cancelled, and the shell continues.
-    sitting.press("/call demo_slow milliseconds=20000\r");
+    terminal.press("/call demo_slow milliseconds=20000\r");
     std::thread::sleep(Duration::from_millis(700));
-    let _ = std::process::Command::new("kill").args(["-INT", &sitting.child.id().to_string()]).status();
-    sitting.sees("Cancelled.");
-    sitting.sees("toolbooth> ");
-    sitting.press("\u{4}");
-    assert_eq!(sitting.ends(), Some(0));
+    let _ = std::process::Command::new("kill").args(["-INT", &terminal.child.id().to_string()]).status();
+    terminal.sees("Cancelled.");
+    terminal.sees("toolbooth> ");
+    terminal.press("\u{4}");
+    assert_eq!(terminal.ends(), Some(0));
     world.assert_nothing_runs();
 
     let file = ".local/share/toolbooth/shell-history";
@@ -131,41 +131,41 @@ fn lines_are_completed_stored_and_cancelled() {
         world.read(file),
         "/call demo_hash text=hi\n/mcp disconnect demo \n/mcp connect demo\n/call demo_slow milliseconds=20000\n"
     );
-    let mut sitting = Sitting::new(&world);
-    sitting.sees("toolbooth> ");
+    let mut terminal = TerminalCommand::new(&world);
+    terminal.sees("toolbooth> ");
     // The fourth last line is run again.
-    sitting.press("\u{1b}[A\u{1b}[A\u{1b}[A\u{1b}[A\r");
-    sitting.sees(HASH_OF_HI);
-    sitting.sees("toolbooth> ");
-    sitting.press("\u{4}");
-    assert_eq!(sitting.ends(), Some(0));
+    terminal.press("\u{1b}[A\u{1b}[A\u{1b}[A\u{1b}[A\r");
+    terminal.sees(HASH_OF_HI);
+    terminal.sees("toolbooth> ");
+    terminal.press("\u{4}");
+    assert_eq!(terminal.ends(), Some(0));
 }
 
 #[test]
 fn an_approval_is_asked_for_in_the_shell() {
     let world = World::new(&[(".config/toolbooth/toolbooth.toml", "[approval]\ndefault = \"writes\"\n")]);
-    let mut sitting = Sitting::new(&world);
-    sitting.sees("toolbooth> ");
-    sitting.press("/call identity_create_record title=one\r");
-    sitting.sees("Run it? [y/N/e(dit)] ");
-    sitting.press("y\r");
-    sitting.sees("\"owner\"");
-    sitting.sees("toolbooth> ");
-    sitting.press("/call identity_create_record title=two\r");
-    sitting.sees("Run it? [y/N/e(dit)] ");
-    sitting.press("n\r");
-    sitting.sees("call.rejected");
-    sitting.sees("toolbooth> ");
-    sitting.press("/call identity_create_record title=three\r");
-    sitting.sees("Run it? [y/N/e(dit)] ");
+    let mut terminal = TerminalCommand::new(&world);
+    terminal.sees("toolbooth> ");
+    terminal.press("/call identity_create_record title=one\r");
+    terminal.sees("Run it? [y/N/e(dit)] ");
+    terminal.press("y\r");
+    terminal.sees("\"owner\"");
+    terminal.sees("toolbooth> ");
+    terminal.press("/call identity_create_record title=two\r");
+    terminal.sees("Run it? [y/N/e(dit)] ");
+    terminal.press("n\r");
+    terminal.sees("call.rejected");
+    terminal.sees("toolbooth> ");
+    terminal.press("/call identity_create_record title=three\r");
+    terminal.sees("Run it? [y/N/e(dit)] ");
     // Ctrl-C leaves the call held.
-    sitting.press("\u{3}");
-    sitting.sees("toolbooth> ");
-    sitting.press("/approvals\r");
-    sitting.sees("{\"title\":\"three\"}");
-    sitting.sees("toolbooth> ");
-    sitting.press("/quit\r");
-    assert_eq!(sitting.ends(), Some(0));
+    terminal.press("\u{3}");
+    terminal.sees("toolbooth> ");
+    terminal.press("/approvals\r");
+    terminal.sees("{\"title\":\"three\"}");
+    terminal.sees("toolbooth> ");
+    terminal.press("/quit\r");
+    assert_eq!(terminal.ends(), Some(0));
 }
 
 /// A gateway that answers requests for servers and no others.
@@ -193,17 +193,17 @@ fn gateway_without_tools() -> String {
 #[test]
 fn completion_times_out_without_output() {
     let world = World::new(&[]);
-    let mut sitting = Sitting::with(&world, &format!("--url {}", gateway_without_tools()));
-    sitting.sees("toolbooth> ");
+    let mut terminal = TerminalCommand::with(&world, &format!("--url {}", gateway_without_tools()));
+    terminal.sees("toolbooth> ");
     let started = Instant::now();
     // The first completion follows a space of two bytes; the second needs the gateway.
-    sitting.press("/call\u{a0}\t\u{15}/call de\t\u{15}/explain usage.shell-text\r");
-    sitting.sees("no language model is configured");
+    terminal.press("/call\u{a0}\t\u{15}/call de\t\u{15}/explain usage.shell-text\r");
+    terminal.sees("no language model is configured");
     assert!(started.elapsed() < Duration::from_secs(15), "{:?}", started.elapsed());
-    assert!(!sitting.screen.lock().unwrap().contains("waiting"), "nothing is drawn over the line");
-    sitting.sees("toolbooth> ");
-    sitting.press("\u{4}");
-    assert_eq!(sitting.ends(), Some(0));
+    assert!(!terminal.screen.lock().unwrap().contains("waiting"), "nothing is drawn over the line");
+    terminal.sees("toolbooth> ");
+    terminal.press("\u{4}");
+    assert_eq!(terminal.ends(), Some(0));
 }
 
 #[test]
@@ -211,19 +211,19 @@ fn trust_asks_for_confirmation() {
     let project = r#"{"mcpServers": {"sh": {"command": "/bin/sh", "args": ["SERVER"]}}}"#;
     let world = World::new(&[("work/.mcp.json", project)]);
     for (answer, said, code) in [("\r", "Nothing was trusted.", 1), ("n\r", "Nothing was trusted.", 1)] {
-        let mut sitting = Sitting::at(&world, "trust");
-        sitting.sees("/bin/sh");
-        sitting.sees("Trust them? [y/N] ");
+        let mut terminal = TerminalCommand::at(&world, "trust");
+        terminal.sees("/bin/sh");
+        terminal.sees("Trust them? [y/N] ");
         assert!(!world.path(".local/share/toolbooth/trust.json").exists());
-        sitting.press(answer);
-        sitting.sees(said);
-        assert_eq!(sitting.ends(), Some(code));
+        terminal.press(answer);
+        terminal.sees(said);
+        assert_eq!(terminal.ends(), Some(code));
     }
-    let mut sitting = Sitting::at(&world, "trust");
-    sitting.sees("Trust them? [y/N] ");
-    sitting.press("y\r");
-    sitting.sees("Trusted in the current version.");
-    assert_eq!(sitting.ends(), Some(0));
+    let mut terminal = TerminalCommand::at(&world, "trust");
+    terminal.sees("Trust them? [y/N] ");
+    terminal.press("y\r");
+    terminal.sees("Trusted in the current version.");
+    assert_eq!(terminal.ends(), Some(0));
     assert!(world.path(".local/share/toolbooth/trust.json").exists());
 }
 
@@ -232,17 +232,17 @@ fn trust_asks_for_confirmation() {
 fn input_typed_before_a_question_does_not_answer_it() {
     let asks = [(".config/toolbooth/toolbooth.toml", "[approval]\ndefault = \"writes\"\n")];
     let world = World::new(&asks);
-    let mut sitting = Sitting::typing_ahead(&world, "call identity_create_record title=x", "y\ry\r");
-    sitting.sees("Run it? [y/N/e(dit)] ");
-    sitting.press("n\r");
-    assert_eq!(sitting.ends(), Some(3), "rejected, not run");
+    let mut terminal = TerminalCommand::typing_ahead(&world, "call identity_create_record title=x", "y\ry\r");
+    terminal.sees("Run it? [y/N/e(dit)] ");
+    terminal.press("n\r");
+    assert_eq!(terminal.ends(), Some(3), "rejected, not run");
 
     let world = World::new(&[(
         "work/.mcp.json",
         r#"{"mcpServers": {"sh": {"command": "/bin/sh", "args": ["SERVER"]}}}"#,
     )]);
-    let mut sitting = Sitting::typing_ahead(&world, "trust", "y\r");
-    sitting.sees("Trust them? [y/N] ");
-    sitting.press("n\r");
-    assert_eq!(sitting.ends(), Some(1), "not trusted");
+    let mut terminal = TerminalCommand::typing_ahead(&world, "trust", "y\r");
+    terminal.sees("Trust them? [y/N] ");
+    terminal.press("n\r");
+    assert_eq!(terminal.ends(), Some(1), "not trusted");
 }

@@ -4,9 +4,9 @@ use super::auth;
 use super::fields::{EntryReader, Extras, LocatedNode};
 use super::provider;
 use crate::node::Value;
-use toolbooth_core::effects::understated;
+use toolbooth_core::effects::effect_above_label;
 use toolbooth_core::json::RawJson;
-use toolbooth_core::lint::{disguise, reserved};
+use toolbooth_core::lint::{misleading_letters, reserved};
 use toolbooth_core::manifest::{
     ApprovalBy, Cost, Manifest, ManifestScope, Overlay, SafetyLevel, Version, read_version,
 };
@@ -152,7 +152,7 @@ fn name(reader: &mut EntryReader<'_>, spot: &LocatedNode<'_>, key: Option<&str>)
         reader.error_with(&name, sentence, "rename the entry");
         return None;
     }
-    if let Some(why) = disguise(&text) {
+    if let Some(why) = misleading_letters(&text) {
         let hint = Some("use letters of one script only, unless this is intended");
         reader.doubt(
             "manifest.lookalike-name",
@@ -195,7 +195,7 @@ fn warn_of_label(
     label: Option<SideEffects>,
 ) {
     let Some((label, spot)) = label.zip(spot.member("side_effects")) else { return };
-    let Some(named) = understated("", name, label) else { return };
+    let Some(named) = effect_above_label("", name, label) else { return };
     let sentence = format!(
         "`side_effects` is `{}`, but the name `{name}` suggests `{named}`; policies and plan mode use the label",
         label.as_str()

@@ -44,8 +44,15 @@ pub(super) fn personas(folder: &Path) -> Vec<ManifestFolder> {
     folders.flatten().collect()
 }
 
+/// The shared folders, then those with this name, such as `skills`, in the folder of each persona.
+pub(super) fn with_personas(shared: &[PathBuf], personas: &[PathBuf], name: &str) -> Vec<ManifestFolder> {
+    let shared =
+        shared.iter().map(|path| ManifestFolder { path: path.clone(), scope: ManifestScope::Shared });
+    shared.chain(personas.iter().flat_map(|folder| personas_with(folder, name))).collect()
+}
+
 /// The folders of the personas in a folder that have this name, in any letter case.
-pub(super) fn personas_with(folder: &Path, wanted: &str) -> Vec<ManifestFolder> {
+fn personas_with(folder: &Path, wanted: &str) -> Vec<ManifestFolder> {
     let folders = listed(folder).into_iter().filter(|path| path.is_dir() && !is_hidden(path));
     let folders = folders.take(MAX_PERSONAS).filter_map(|path| {
         let scope = ManifestScope::Persona(path.file_name()?.to_str()?.to_owned());

@@ -181,10 +181,7 @@ fn read_file(
     untrusted: &mut Vec<UntrustedSettings>,
 ) -> Option<(Vec<Manifest>, EntrySource)> {
     let is_of_project = is_of_project(inputs.documents, file);
-    // Like a configuration file, a manifest of the operator decides where data and secrets are sent.
-    let refusal = if is_of_project { None } else { ownership::refusal(context.sources, file) };
-    let read = refusal.map_or_else(|| read_node(&mut context.texts, file), |refusal| Err(Box::new(refusal)));
-    let node = match read {
+    let node = match read_owned(context, inputs, file) {
         Ok(node) => node,
         Err(finding) => {
             let kept = context.sources.good_manifests.tools.get(file).cloned();
@@ -210,6 +207,21 @@ fn read_file(
         entries(&context.texts, &node, &folder.scope, inputs.variables);
     context.findings.extend(findings);
     Some((entries, EntrySource::File))
+}
+
+/// Parses a manifest. Outside a project it must belong to the right user: like a configuration file, a manifest of the
+/// operator decides where data and secrets are sent.
+pub(super) fn read_owned(
+    context: &mut LoadContext<'_>,
+    inputs: &ManifestInputs<'_>,
+    file: &Path,
+) -> Result<Node, Box<Finding>> {
+    if !is_of_project(inputs.documents, file)
+        && let Some(refusal) = ownership::refusal(context.sources, file)
+    {
+        return Err(Box::new(refusal));
+    }
+    read_node(&mut context.texts, file)
 }
 
 /// Whether a file belongs to a project: the nearest configuration file above it is a project file.

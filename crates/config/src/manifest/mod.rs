@@ -21,6 +21,8 @@ mod schema;
 mod skill_entry;
 mod skill_folder;
 mod skills;
+mod workflow_entry;
+mod workflow_files;
 mod workflows;
 
 pub use crate::inputs::GoodManifests;

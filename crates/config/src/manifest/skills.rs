@@ -14,6 +14,7 @@ use crate::expand::Variables;
 use crate::finding::Finding;
 use crate::node::Node;
 use crate::ownership;
+use crate::texts::file_of;
 use crate::trust::Preview;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -90,14 +91,8 @@ fn all_folders(
     shared: &[PathBuf],
     personas: &[PathBuf],
 ) -> Vec<ManifestFolder> {
-    let shared =
-        shared.iter().map(|path| ManifestFolder { path: path.clone(), scope: ManifestScope::Shared });
-    let mut folders: Vec<ManifestFolder> = shared.collect();
-    for personas in personas {
-        context.files.push(personas.clone());
-        folders.extend(folder::personas_with(personas, "skills"));
-    }
-    folders
+    context.files.extend_from_slice(personas);
+    folder::with_personas(shared, personas, "skills")
 }
 
 /// Adds the skills of one folder. Of two in one folder the first is used; one of a later folder, which belongs to a
@@ -135,11 +130,6 @@ fn take(context: &mut LoadContext<'_>, all: &mut Vec<Skill>, found: Vec<Skill>) 
             }
         }
     }
-}
-
-/// The file of an origin, which ends in line and column.
-fn file_of(origin: &str) -> &str {
-    origin.rsplitn(3, ':').nth(2).unwrap_or(origin)
 }
 
 /// Reads the skills of one folder.

@@ -33,9 +33,9 @@ pub(super) struct InputReader<'a> {
     pub missing: Vec<(String, String)>,
 }
 
-/// What stands for a required input without a value.
+/// What is used for a required input without a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Absent<'a> {
+pub(super) enum InputFallback<'a> {
     /// The user must give it.
     Missing,
     /// A reference to the variable of this name.
@@ -48,12 +48,12 @@ impl<'a> InputReader<'a> {
     }
 
     /// The value of an input; `None` if it is optional and has no value.
-    pub fn value(&mut self, input: &Json, name: &str, absent: Absent<'_>) -> Option<String> {
+    pub fn value(&mut self, input: &Json, name: &str, fallback: InputFallback<'_>) -> Option<String> {
         if let Some(given) = self.values.get(name) {
             return Some(given.clone());
         }
         if let Some(text) = short(&input["value"]) {
-            return Some(self.substituted(text, &input["variables"], absent));
+            return Some(self.substituted(text, &input["variables"], fallback));
         }
         if let Some(text) = short(&input["default"]) {
             return Some(literal(text));
@@ -63,9 +63,9 @@ impl<'a> InputReader<'a> {
             return None;
         }
         let about = about(input);
-        match absent {
-            Absent::Variable(variable) => Some(self.reference(variable, about)),
-            Absent::Missing => {
+        match fallback {
+            InputFallback::Variable(variable) => Some(self.reference(variable, about)),
+            InputFallback::Missing => {
                 self.missing.push((name.to_owned(), about));
                 None
             }
@@ -73,14 +73,14 @@ impl<'a> InputReader<'a> {
     }
 
     /// Replaces `{name}` by the values of the declared variables; other braces stay.
-    fn substituted(&mut self, text: &str, variables: &Json, absent: Absent<'_>) -> String {
+    fn substituted(&mut self, text: &str, variables: &Json, fallback: InputFallback<'_>) -> String {
         let mut out = String::new();
         let mut rest = text;
         while let Some((before, after)) = rest.split_once('{') {
             let Some((name, tail)) = after.split_once('}') else { break };
             out.push_str(&literal(before));
             match variables.get(name).filter(|input| input.is_object()) {
-                Some(input) => out.push_str(&self.variable(input, name, absent)),
+                Some(input) => out.push_str(&self.variable(input, name, fallback)),
                 None => out.push_str(&literal(&format!("{{{name}}}"))),
             }
             rest = tail;
@@ -89,7 +89,7 @@ impl<'a> InputReader<'a> {
         out
     }
 
-    fn variable(&mut self, input: &Json, name: &str, absent: Absent<'_>) -> String {
+    fn variable(&mut self, input: &Json, name: &str, fallback: InputFallback<'_>) -> String {
         if let Some(given) = self.values.get(name) {
             return given.clone();
         }
@@ -97,12 +97,12 @@ impl<'a> InputReader<'a> {
         if let Some(text) = short(&input["value"]).or_else(|| short(&input["default"])) {
             return literal(text);
         }
-        match absent {
-            Absent::Variable(_) => {
+        match fallback {
+            InputFallback::Variable(_) => {
                 let variable = self.own_variable(name);
                 self.reference(&variable, about(input))
             }
-            Absent::Missing => {
+            InputFallback::Missing => {
                 self.missing.push((name.to_owned(), about(input)));
                 String::new()
             }

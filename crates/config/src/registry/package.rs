@@ -1,7 +1,7 @@
 //! Entries for packages: the command that downloads and runs a package.
 
 use super::RegistryInputs;
-use super::inputs::{Absent, InputReader, MAX_INPUTS, is_variable_name};
+use super::inputs::{InputFallback, InputReader, MAX_INPUTS, is_variable_name};
 use serde_json::{Map, Value as Json, json};
 
 /// The kinds of packages: the registry, the programs that can run it, and the addresses of that registry.
@@ -36,7 +36,7 @@ fn runner(package: &Json, inputs: &RegistryInputs<'_>) -> Result<&'static str, S
     let Some((_, programs, addresses)) = KINDS.iter().find(|(known, ..)| *known == kind) else {
         return Err(format!("{named} is of the kind `{kind}`, which is not supported"));
     };
-    if !is_identifier(identifier) || !is_version(text("version")) {
+    if !is_identifier(kind, identifier) || !is_version(text("version")) {
         return Err(format!("{named} has a name or version that is not valid"));
     }
     let base = text("registryBaseUrl").trim_end_matches('/');
@@ -52,11 +52,20 @@ fn runner(package: &Json, inputs: &RegistryInputs<'_>) -> Result<&'static str, S
     found.copied().ok_or_else(|| format!("{named} needs `{}`, which is not installed", programs[0]))
 }
 
-/// A package name that no program takes for an option or a path.
-fn is_identifier(text: &str) -> bool {
+/// A package name that no program takes for an option, a path, or an address outside the registry: npm and uv also accept
+/// URLs, archives and repositories.
+fn is_identifier(kind: &str, text: &str) -> bool {
     let allowed = |c: char| c.is_ascii_alphanumeric() || "@/._-:+".contains(c);
     let is_short = (1..=300).contains(&text.len());
-    is_short && text.chars().all(allowed) && !text.starts_with(['-', '.', '/']) && !text.contains("..")
+    let is_plain =
+        is_short && text.chars().all(allowed) && !text.starts_with(['-', '.', '/']) && !text.contains("..");
+    let name = match (kind, text.strip_prefix('@').and_then(|rest| rest.split_once('/'))) {
+        // An image, whose registry is part of its name.
+        ("oci", _) => return is_plain,
+        ("npm", Some((scope, name))) if !scope.is_empty() && !scope.contains(['@', ':', '+']) => name,
+        _ => text,
+    };
+    is_plain && !name.is_empty() && !name.contains(['@', '/', ':', '+'])
 }
 
 fn is_version(text: &str) -> bool {
@@ -118,7 +127,7 @@ fn arguments(list: &Json, reader: &mut InputReader<'_>) -> Vec<String> {
         let label = label.trim_start_matches('-').to_owned();
         let has_value =
             ["value", "default", "isRequired", "format"].iter().any(|key| !argument[*key].is_null());
-        match (named, reader.value(argument, &label, Absent::Missing)) {
+        match (named, reader.value(argument, &label, InputFallback::Missing)) {
             (Some(flag), Some(value)) => words.extend([super::inputs::literal(flag), value]),
             // A flag without a value, such as `--verbose`.
             (Some(flag), None) if !has_value => words.push(super::inputs::literal(flag)),
@@ -133,7 +142,7 @@ fn environment(package: &Json, reader: &mut InputReader<'_>) -> Map<String, Json
     let mut environment = Map::new();
     for variable in package["environmentVariables"].as_array().into_iter().flatten().take(MAX_INPUTS) {
         let Some(name) = variable["name"].as_str().filter(|name| is_variable_name(name)) else { continue };
-        if let Some(value) = reader.value(variable, name, Absent::Variable(name)) {
+        if let Some(value) = reader.value(variable, name, InputFallback::Variable(name)) {
             environment.insert(name.to_owned(), Json::from(value));
         }
     }

@@ -1,6 +1,6 @@
 //! Entries for remote servers.
 
-use super::inputs::{Absent, InputReader, MAX_INPUTS, literal};
+use super::inputs::{InputFallback, InputReader, MAX_INPUTS, literal};
 use serde_json::{Map, Value as Json, json};
 
 /// Makes an entry for the first remote server that can be used. Adds the reasons for the others.
@@ -35,7 +35,7 @@ fn usable_url(remote: &Json) -> Result<&str, String> {
 fn entry(remote: &Json, url: &str, reader: &mut InputReader<'_>) -> Map<String, Json> {
     let mut entry = Map::new();
     let template = json!({ "value": url, "variables": remote["variables"] });
-    let url = reader.value(&template, "url", Absent::Missing).unwrap_or_else(|| literal(url));
+    let url = reader.value(&template, "url", InputFallback::Missing).unwrap_or_else(|| literal(url));
     entry.insert("url".into(), Json::from(url));
     if remote["type"] == "sse" {
         entry.insert("transport".into(), json!("sse"));
@@ -46,7 +46,7 @@ fn entry(remote: &Json, url: &str, reader: &mut InputReader<'_>) -> Map<String, 
         let name = header["name"].as_str().filter(|name| !name.is_empty() && name.chars().all(token));
         let Some(name) = name else { continue };
         let variable = reader.own_variable(name);
-        if let Some(value) = reader.value(header, name, Absent::Variable(&variable)) {
+        if let Some(value) = reader.value(header, name, InputFallback::Variable(&variable)) {
             headers.insert(name.to_owned(), Json::from(value));
         }
     }

@@ -72,6 +72,12 @@ fn unusable_packages_are_refused_with_a_reason() {
         (json!({ "registryType": "npm", "identifier": "--registry=http://evil" }), "is not valid"),
         (json!({ "registryType": "npm", "identifier": "../evil" }), "is not valid"),
         (json!({ "registryType": "npm", "identifier": "a", "version": "1 --x" }), "is not valid"),
+        (json!({ "registryType": "npm", "identifier": "https://evil.example/x.tgz" }), "is not valid"),
+        (json!({ "registryType": "npm", "identifier": "evil/repository" }), "is not valid"),
+        (json!({ "registryType": "npm", "identifier": "github:evil/x" }), "is not valid"),
+        (json!({ "registryType": "npm", "identifier": "@evil/x@npm:y" }), "is not valid"),
+        (json!({ "registryType": "pypi", "identifier": "git+https://evil.example/x" }), "is not valid"),
+        (json!({ "registryType": "pypi", "identifier": "@evil/x" }), "is not valid"),
         (json!({ "registryType": "mcpb", "identifier": "https://x/y.mcpb" }), "not supported"),
         (json!({ "registryType": "nuget", "identifier": "A.B" }), "needs `dnx`"),
         (

@@ -174,6 +174,11 @@ fn a_broken_job_or_task_keeps_its_last_valid_version() {
         assert_eq!(report.matches("its previous version remains in effect").count(), 2, "{report}");
         world.sources.good_manifests = loaded.good_manifests;
     }
+    // It can be parsed, but has no entries.
+    world.write("user/tasks/tasks.json", "\"none\"");
+    let loaded = world.load().unwrap();
+    assert_eq!((loaded.tasks.len(), loaded.kept_manifests.len()), (1, 2));
+    assert!(world.report().contains("a manifest must be an entry, a list of entries"), "{}", world.report());
     std::fs::remove_file(world.path("user/tasks/tasks.json")).unwrap();
     assert_eq!(world.load().unwrap().tasks, [], "a removed one is not kept");
 }

@@ -91,7 +91,7 @@ pub struct FlawedRow {
 pub struct AuditReport {
     /// How many rows were checked and are valid.
     pub rows: u64,
-    /// The last purged row, which cannot be checked; 0 if there is none.
+    /// The last purged row, which cannot be checked; 0 if no row was purged.
     pub purged_to: u64,
     /// The first bad row. Rows after it are not checked.
     pub first_bad: Option<FlawedRow>,

@@ -27,6 +27,8 @@ pub enum AuditKind {
     Config,
     /// The gateway signed in to a server, or signed out.
     Login,
+    /// A user signed in to the console, or signed out.
+    Session,
     /// A user gave a server a key of their own, or deleted it.
     Key,
     /// Files of a project were trusted, or the trust was revoked.
@@ -58,6 +60,7 @@ impl AuditKind {
             Self::Token => "token",
             Self::Config => "config",
             Self::Login => "login",
+            Self::Session => "session",
             Self::Key => "key",
             Self::Trust => "trust",
             Self::File => "file",

@@ -81,8 +81,10 @@ impl AuditEntry {
         }
     }
 
-    /// Truncates texts so that the entry can be stored. An event must not go unrecorded because of a long client name.
-    pub fn fit(&mut self) {
+    /// The entry with texts that are short enough for the store. An event must not go unrecorded because of a long
+    /// client name.
+    #[must_use]
+    pub fn truncated(mut self) -> Self {
         // Without `..`, so that a new text cannot stay without a limit.
         let Self {
             at_ms: _,
@@ -100,15 +102,15 @@ impl AuditEntry {
             arguments_preview,
             arguments_sha256: _,
             detail,
-        } = self;
+        } = &mut self;
         for text in [kind, user, outcome] {
-            fit(text, MAX_AUDIT_TEXT_BYTES);
+            truncate_text(text, MAX_AUDIT_TEXT_BYTES);
         }
         for text in [by, persona, client, server, tool, code].into_iter().flatten() {
-            fit(text, MAX_AUDIT_TEXT_BYTES);
+            truncate_text(text, MAX_AUDIT_TEXT_BYTES);
         }
         if let Some(preview) = arguments_preview {
-            fit(preview, MAX_PREVIEW_BYTES);
+            truncate_text(preview, MAX_PREVIEW_BYTES);
         }
         // Databases store signed numbers.
         *duration_ms = duration_ms.map(|duration_ms| duration_ms.min(i64::MAX as u64));
@@ -118,10 +120,11 @@ impl AuditEntry {
             let fitting = read.filter(|detail| detail.as_bytes().len() <= MAX_DETAIL_BYTES);
             *detail = fitting.unwrap_or_else(|| RawJson::trusted(r#"{"cut":true}"#));
         }
+        self
     }
 }
 
-fn fit(text: &mut Arc<str>, most: usize) {
+fn truncate_text(text: &mut Arc<str>, most: usize) {
     // PostgreSQL does not allow NUL in text.
     if text.len() <= most && !text.as_bytes().contains(&0) {
         return;
@@ -149,7 +152,7 @@ mod tests {
 
     #[test]
     fn oversized_entries_are_truncated() {
-        let mut entry = AuditEntry {
+        let entry = AuditEntry {
             client: Some("é".repeat(600).into()),
             by: Some("a\0b".into()),
             arguments_preview: Some("x".repeat(600).into()),
@@ -157,17 +160,14 @@ mod tests {
             detail: Some(RawJson::from_value(&"x".repeat(20_000))),
             ..AuditEntry::new(1, "call", "ann", "done")
         };
-        entry.fit();
+        let entry = entry.truncated();
         assert_eq!(entry.client.as_ref().map(|text| text.len()), Some(1_024));
         assert_eq!(entry.by.as_deref(), Some("a\u{fffd}b"));
         assert_eq!(entry.arguments_preview.as_ref().map(|text| text.len()), Some(512));
         assert_eq!(entry.duration_ms, Some(i64::MAX as u64));
         assert_eq!(entry.detail.as_ref().map(RawJson::as_str), Some(r#"{"cut":true}"#));
-        let fitted = entry.clone();
-        entry.fit();
-        assert_eq!(entry, fitted);
-        let mut spaced = AuditEntry { detail: Some(RawJson::trusted(" {} ")), ..entry };
-        spaced.fit();
+        assert_eq!(entry.clone().truncated(), entry);
+        let spaced = AuditEntry { detail: Some(RawJson::trusted(" {} ")), ..entry }.truncated();
         assert_eq!(spaced.detail, Some(RawJson::empty_object()));
     }
 }

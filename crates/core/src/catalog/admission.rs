@@ -9,7 +9,7 @@ use super::quarantine::{Quarantined, quarantine};
 use super::spelling;
 use super::tool::{CatalogItem, Discovery, Tool, ToolCaches};
 use crate::json::{Member, ObjectWriter, RawJson, nests_deeper};
-use crate::lint::{disguise, find_hidden, reserved, suspicious, visible};
+use crate::lint::{find_hidden, misleading_letters, reserved, suspicious, visible};
 use crate::manifest::{AuthHints, Overlay, ToolTerms};
 use crate::schema::{Coverage, Patterns, survey};
 use crate::server::ServerEntry;
@@ -332,7 +332,7 @@ fn odd_name(entry: &ServerEntry, own: &str, plain: &str, name: &str) -> Option<S
             "it has the name of `{ours}`, a tool of the gateway's own, so it is reached as `{name}` only"
         ));
     }
-    if let Some(why) = disguise(own) {
+    if let Some(why) = misleading_letters(own) {
         return Some(format!("its name may deceive: {why}; it is offered as `{name}`"));
     }
     (name != plain).then(|| format!("its name `{plain}` was taken, so it is offered as `{name}`"))

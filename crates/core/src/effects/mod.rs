@@ -128,7 +128,7 @@ pub fn claims_read_only(definition: &RawJson) -> bool {
 
 /// The rung that a tool's name indicates, if the name says that the tool changes something and the operator's label
 /// says that it does not. The label counts, but a mistake in it should be reported.
-pub fn understated(server: &str, name: &str, label: SideEffects) -> Option<Rung> {
+pub fn effect_above_label(server: &str, name: &str, label: SideEffects) -> Option<Rung> {
     let named = words::rung_of(server, name).filter(|rung| rung.writes())?;
     (!of_label(label, None).writes()).then_some(named)
 }
@@ -186,7 +186,7 @@ mod tests {
             ("get_order", SideEffects::None, None),
         ];
         for (name, label, expected) in cases {
-            assert_eq!(understated("s", name, label), expected, "{name} {label:?}");
+            assert_eq!(effect_above_label("s", name, label), expected, "{name} {label:?}");
         }
     }
 

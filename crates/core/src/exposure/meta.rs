@@ -62,8 +62,8 @@ pub fn stats_definition() -> RawJson {
     }))
 }
 
-/// The tool and arguments of the call inside a call of [`CALL`]. `None` if there is none or if it is another such
-/// call; the outer call then reports the error.
+/// The tool and arguments of the call inside a call of [`CALL`]. `None` if it has no inner call, or if that is another
+/// such call; the outer call then reports the error.
 pub fn inner_call(arguments: Option<&RawJson>) -> Option<(String, Option<RawJson>)> {
     let arguments = arguments?;
     let [name, inner] = arguments.pick(["name", "arguments"]);

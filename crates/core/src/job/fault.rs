@@ -182,8 +182,11 @@ impl Fault for JobFault {
             Self::BadDefinition { .. } => "docs/guide/jobs.md describes the fields",
             Self::Taken { .. } => "choose another name, or change the job with `toolbooth jobs edit`",
             Self::JobTransition { from, .. } => match from {
-                JobState::Succeeded | JobState::Failed | JobState::Cancelled => {
+                JobState::Succeeded | JobState::Failed => {
                     "the state is final; `toolbooth jobs run NAME --again` runs it again"
+                }
+                JobState::Cancelled => {
+                    "`toolbooth jobs resume NAME` schedules it again, and `toolbooth jobs run NAME --again` runs it"
                 }
                 _ => return None,
             },
@@ -201,7 +204,9 @@ impl Fault for JobFault {
             Self::Running { .. } => "wait until the run has ended, or cancel it",
             Self::NotHeld { .. } => "only a held run needs a decision",
             Self::UnknownCriterion { .. } => "criteria are numbered from 0, as `jobs show` lists them",
-            Self::NotReady { .. } => return None,
+            Self::NotReady { .. } => {
+                "`toolbooth jobs show NAME` lists what the job needs; add what is missing, or change the job"
+            }
             Self::BadSignature => "sign the body with the webhook key, as docs/guide/jobs.md describes",
         };
         Some(hint.into())

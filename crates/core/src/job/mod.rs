@@ -33,27 +33,22 @@ use crate::manifest::ManifestScope;
 /// The maximum length of the name of a job or task.
 pub const MAX_NAME: usize = 128;
 
-/// A job in a manifest.
+/// A job or task in a manifest.
 #[derive(Debug, Clone, PartialEq)]
-pub struct JobManifest {
+pub struct WorkManifest<D> {
     /// The persona folder it is in, if any.
     pub scope: ManifestScope,
     /// The file and position, for people.
     pub origin: String,
     /// The definition.
-    pub definition: JobDefinition,
+    pub definition: D,
 }
 
+/// A job in a manifest.
+pub type JobManifest = WorkManifest<JobDefinition>;
+
 /// A task in a manifest.
-#[derive(Debug, Clone, PartialEq)]
-pub struct TaskManifest {
-    /// The persona folder it is in, if any.
-    pub scope: ManifestScope,
-    /// The file and position, for people.
-    pub origin: String,
-    /// The definition.
-    pub definition: TaskDefinition,
-}
+pub type TaskManifest = WorkManifest<TaskDefinition>;
 
 /// The persona of a scope.
 pub fn persona_of(scope: &ManifestScope) -> Option<&str> {

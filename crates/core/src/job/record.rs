@@ -73,7 +73,7 @@ pub struct JobRecord {
     /// Whether its schedule is paused.
     #[serde(default)]
     pub paused: bool,
-    /// Whether it is a draft again after its run, because it was tried before it was scheduled.
+    /// Whether it is a draft again after its run, because it can be scheduled and was not when the run started.
     #[serde(default)]
     pub is_trial: bool,
     /// When it is due.

@@ -76,7 +76,8 @@ words! {
 }
 
 impl JobState {
-    /// Whether a person may change a job from this state to another one.
+    /// Whether a person may change a job from this state to another one. Nothing follows a final state here; a cancelled
+    /// schedule begins again only when it is resumed.
     pub fn may_become(self, target: Self) -> bool {
         match self {
             Self::Draft => matches!(target, Self::Scheduled | Self::Running | Self::Cancelled),

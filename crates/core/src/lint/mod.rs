@@ -14,7 +14,7 @@ mod tests;
 
 pub use characters::{HiddenCharacter, HiddenKind, find_hidden, revealed, suspicious, visible};
 pub use identity::{identity_finding, unsupplied_identity};
-pub use names::{disguise, reserved};
+pub use names::{misleading_letters, reserved};
 pub use siblings::Siblings;
 
 use crate::json::RawJson;
@@ -113,8 +113,9 @@ impl Score {
     /// Adds the findings that need other tools for comparison.
     pub fn beside(mut self, subject: &LintSubject<'_>, siblings: &Siblings) -> Self {
         let description = subject.description().unwrap_or_default();
-        let twin = siblings.twin(subject.server.unwrap_or_default(), subject.name, &description);
-        self.findings.extend(twin.map(reported::same_wording));
+        let same =
+            siblings.with_same_description(subject.server.unwrap_or_default(), subject.name, &description);
+        self.findings.extend(same.map(reported::same_description));
         self.findings.extend(siblings.like(subject.name).map(reported::looks_like));
         self
     }

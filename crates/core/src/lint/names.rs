@@ -20,7 +20,7 @@ pub fn reserved(name: &str) -> Option<&'static str> {
 
 /// The reason why the letters of a name may deceive a reader, if any. A name in one script is fine, unless all of it
 /// looks like Latin letters.
-pub fn disguise(name: &str) -> Option<String> {
+pub fn misleading_letters(name: &str) -> Option<String> {
     if name.is_ascii() {
         return None;
     }
@@ -130,7 +130,12 @@ mod tests {
             ("𝐬𝐞𝐧𝐝", true),
         ];
         for (name, expected) in cases {
-            assert_eq!(disguise(name).is_some(), expected, "{name}: {:?}", disguise(name));
+            assert_eq!(
+                misleading_letters(name).is_some(),
+                expected,
+                "{name}: {:?}",
+                misleading_letters(name)
+            );
         }
     }
 

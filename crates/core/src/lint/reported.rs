@@ -2,7 +2,7 @@
 
 use super::characters::{find_hidden, pointer};
 use super::{FindingCode, FindingSeverity, LintFinding, LintSubject};
-use crate::effects::understated;
+use crate::effects::effect_above_label;
 use crate::reference::target;
 use regex::RegexSet;
 use serde_json::Value;
@@ -66,8 +66,8 @@ pub(super) fn add_findings(subject: &LintSubject<'_>, definition: &Value, findin
 }
 
 /// Reports that another tool has the same description.
-pub(super) fn same_wording(twin: &str) -> LintFinding {
-    let message = format!("`{}` has the same description", super::visible(twin));
+pub(super) fn same_description(other: &str) -> LintFinding {
+    let message = format!("`{}` has the same description", super::visible(other));
     let hint = "describe how the two differ, so that a model can choose";
     finding(FindingCode::SameWording, FindingSeverity::Note, "/description", message, hint)
 }
@@ -87,7 +87,7 @@ pub(super) fn looks_like(other: &str) -> LintFinding {
 fn deceiving_name(subject: &LintSubject<'_>) -> Option<LintFinding> {
     let message = match super::reserved(subject.name) {
         Some(own) => format!("the name reads like `{own}`, one of the gateway's own tools"),
-        None => format!("the name may be misleading: {}", super::disguise(subject.name)?),
+        None => format!("the name may be misleading: {}", super::misleading_letters(subject.name)?),
     };
     let hint = "rename the tool, or keep it out with `tools.deny` of its server";
     Some(finding(FindingCode::LookalikeName, FindingSeverity::Warning, "/name", message, hint))
@@ -95,7 +95,7 @@ fn deceiving_name(subject: &LintSubject<'_>) -> Option<LintFinding> {
 
 fn low_label(subject: &LintSubject<'_>) -> Option<LintFinding> {
     let label = subject.label?;
-    let named = understated(subject.server.unwrap_or_default(), subject.name, label)?;
+    let named = effect_above_label(subject.server.unwrap_or_default(), subject.name, label)?;
     let message = format!(
         "it is labelled `{}`, but its name says `{named}`: policies and plan mode use the label",
         label.as_str()

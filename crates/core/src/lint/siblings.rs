@@ -33,7 +33,7 @@ impl Siblings {
     }
 
     /// Another tool with the same description.
-    pub fn twin(&self, server: &str, name: &str, description: &str) -> Option<&str> {
+    pub fn with_same_description(&self, server: &str, name: &str, description: &str) -> Option<&str> {
         let (first, second) = self.wordings.get(&(server.to_owned(), wording(description)?))?;
         if first == name { second.as_deref() } else { Some(first) }
     }
@@ -66,8 +66,10 @@ mod tests {
             ("t", "a", "Reads one file."),
         ];
         all.iter().for_each(|(server, name, text)| siblings.add(server, name, text));
-        let twins: Vec<_> =
-            all.iter().map(|(server, name, text)| siblings.twin(server, name, text)).collect();
+        let twins: Vec<_> = all
+            .iter()
+            .map(|(server, name, text)| siblings.with_same_description(server, name, text))
+            .collect();
         assert_eq!(twins, [Some("b"), Some("a"), None, None, None, None]);
     }
 }

@@ -76,7 +76,7 @@ static SHAPES: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(&shapes.join("|")).expect("the shapes make a pattern")
 });
 
-/// The text with every secret masked that is recognized by its format; borrowed if there is none.
+/// The text with every secret masked that is recognized by its format; borrowed if it contains no secret.
 pub fn mask_text(text: &str) -> Cow<'_, str> {
     if text.len() > MAX_LOOKED_AT {
         let end = text.floor_char_boundary(MAX_LOOKED_AT);

@@ -136,7 +136,7 @@ mod tests {
         assert_eq!(shown.expect("shown").as_str(), r#"{"sandbox":"allow-scripts","primary_file":"c.html"}"#);
     }
 
-    // Issue 24: a refused frame lost all other hints.
+    // Once, a refused frame lost all other hints.
     #[test]
     fn a_refused_frame_keeps_the_other_hints() {
         let hints = r#"{"open_canvas":true,"type":"iframe","url":"javascript:alert(1)","title":"Frame","sandbox":"allow-scripts"}"#;

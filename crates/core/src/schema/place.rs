@@ -75,7 +75,7 @@ impl InPlaceSearch<'_> {
         if cursor.kind() != JsonKind::Object {
             return;
         }
-        if depth > MAX_DEPTH || self.found.len() >= MAX_SUBSCHEMAS || !self.pay(schema.len()) {
+        if depth > MAX_DEPTH || self.found.len() >= MAX_SUBSCHEMAS || !self.charge(schema.len()) {
             self.completeness = SchemaCompleteness::Truncated;
             return;
         }
@@ -100,7 +100,7 @@ impl InPlaceSearch<'_> {
     }
 
     fn reference(&mut self, reference: &str, depth: usize) {
-        if !self.pay(self.text.len()) {
+        if !self.charge(self.text.len()) {
             self.completeness = SchemaCompleteness::Truncated;
             return;
         }
@@ -110,7 +110,7 @@ impl InPlaceSearch<'_> {
         }
     }
 
-    fn pay(&mut self, bytes: usize) -> bool {
+    fn charge(&mut self, bytes: usize) -> bool {
         let enough = bytes <= self.left;
         self.left = self.left.saturating_sub(bytes);
         enough

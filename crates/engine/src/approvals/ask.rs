@@ -9,31 +9,36 @@ use toolbooth_core::call::{Draft, HeldDraft, fingerprint};
 use toolbooth_core::caller::Caller;
 use toolbooth_core::clock::Clock;
 use toolbooth_core::fault::Problem;
-use toolbooth_core::held::{Answerer, HeldCall, HeldKind, HeldState};
+use toolbooth_core::held::{Answerer, HeldCall, HeldKind, HeldOrigin, HeldState};
 use toolbooth_core::json::{ObjectWriter, RawJson};
-use toolbooth_store::{HeldFilter, SameCall};
+use toolbooth_store::{HeldFilter, SameCall, StoreError};
 use toolbooth_upstream::CallLink;
 use toolbooth_upstream::connection::ProgressMode;
 use uuid::Uuid;
 
+/// How many open held calls are read at a time to compare them with a new one.
+const SAME_PAGE: u32 = 64;
 /// How often a client that wants progress is notified that its call still waits.
 const PROGRESS_EVERY: Duration = Duration::from_secs(5);
 
 impl Approvals {
-    /// Holds a call until a person decides, or until its client can wait no longer.
+    /// Holds a call until a person decides, or until its client can wait no longer. `origin` is what the held call belongs
+    /// to.
     pub(crate) async fn ask_person(
         self: &Arc<Self>,
         waiting: HeldDraft,
+        origin: HeldOrigin,
         progress: ProgressMode,
         approval_wait: Option<Duration>,
         link: &CallLink,
     ) -> Result<ApprovalOutcome, Problem> {
-        let held = self.hold(&waiting).await?;
-        let mut decision = self.waiting_room.wait_for(held.id);
+        let call = origin.call;
+        let held = self.hold(&waiting, origin).await?;
+        let mut decision = self.waiting_room.wait_for(held.id, call);
         // The call may have been decided before this task began to wait.
         let held = self.store.held(held.id).await.map_err(|error| Problem::of(&error))?.unwrap_or(held);
         if held.state != HeldState::Pending {
-            return self.continue_decided(waiting, held).await;
+            return self.continue_decided(call, waiting, held).await;
         }
         let (expires, wait) = (self.terms.load().expires, self.terms.load().wait);
         let caller = waiting.draft().caller.clone();
@@ -52,17 +57,17 @@ impl Approvals {
                 if asking || progress == ProgressMode::Wanted { expiry } else { expiry.min(wait_end) };
             tokio::select! {
                 biased;
-                decided = decision.decided() => return self.continue_decided(waiting, decided).await,
+                decided = decision.decided() => return self.continue_decided(call, waiting, decided).await,
                 reply = &mut ask, if asking => match form::read(reply) {
                     Some((verdict, note)) => {
                         let verdict = form::without_memory(verdict, held.answerer);
                         match self.decide_in_task(caller.clone(), held.id, verdict, note).await {
-                            Ok(decided) => return self.continue_decided(waiting, decided).await,
+                            Ok(decided) => return self.continue_decided(call, waiting, decided).await,
                             Err(problem) => {
                                 let now = self.store.held(held.id).await;
                                 match now.map_err(|error| Problem::of(&error))? {
                                     // Another decision came first.
-                                    Some(now) if now.state != HeldState::Pending => return self.continue_decided(waiting, now).await,
+                                    Some(now) if now.state != HeldState::Pending => return self.continue_decided(call, waiting, now).await,
                                     _ => return Err(problem),
                                 }
                             }
@@ -85,10 +90,11 @@ impl Approvals {
         }
     }
 
-    /// Finds the open held call for the same call, or stores a new one.
-    async fn hold(&self, waiting: &HeldDraft) -> Result<HeldCall, Problem> {
+    /// Finds the open held call for the same call, or stores a new one. Each step of a run has one of its own.
+    async fn hold(self: &Arc<Self>, waiting: &HeldDraft, origin: HeldOrigin) -> Result<HeldCall, Problem> {
         let draft = waiting.draft();
         let held = self.held_of(draft, HeldKind::Approval, &waiting.reason, waiting.answerer);
+        let held = HeldCall { origin: Some(origin), ..held };
         let filter = HeldFilter {
             user: Some(held.user.clone()),
             kind: Some(HeldKind::Approval),
@@ -98,10 +104,9 @@ impl Approvals {
                 tool: held.tool.clone(),
                 arguments_sha256: held.arguments_sha256,
             }),
-            limit: Some(8),
+            limit: Some(SAME_PAGE),
             ..HeldFilter::default()
         };
-        let earlier = self.store.held_calls(filter).await.map_err(|error| Problem::of(&error))?;
         let now = self.clock.now_ms();
         let fits = |other: &HeldCall| {
             other.digest == held.digest
@@ -112,16 +117,54 @@ impl Approvals {
                 && other.identified_by == held.identified_by
                 // A decision remembered for a session belongs to the session of the caller who asked.
                 && other.session == held.session
+                // Runs are approved and cancelled one by one. Only the repetition of a step finds its held call.
+                && ((other.run(), other.step()) == (held.run(), held.step()) || self.moved.contains(other.id))
                 && other.claimed_ms.is_none()
                 && !other.is_overdue(now)
         };
-        if let Some(earlier) = earlier.into_iter().find(fits) {
+        // Other runs may hold many of the same calls, so those of the step's own run are read on their own. Only an
+        // approval that moved here can be one of another run.
+        let earlier = match held.run() {
+            None => self.find_held(filter, fits).await?,
+            Some(run) => {
+                let of_run = HeldFilter { of_call: Some(run), ..filter.clone() };
+                match self.find_held(of_run, fits).await? {
+                    None if !self.moved.is_empty() => self.find_held(filter, fits).await?,
+                    found => found,
+                }
+            }
+        };
+        if let Some(earlier) = earlier {
+            self.moved.forget(earlier.id);
             return Ok(earlier);
         }
-        self.store.hold(held.clone()).await.map_err(|error| not_held(&error))?;
-        tracing::info!(held = %held.id, user = %held.user, tool = %held.exposed, "a call is held: {}", held.question);
-        self.events.emit_held(&held);
-        Ok(held)
+        let approvals = self.clone();
+        // In its own task, so that a call that is cancelled during the commit is withdrawn after it.
+        let storing = tokio::spawn(async move {
+            approvals.store.hold(held.clone()).await.map_err(|error| not_held(&error))?;
+            tracing::info!(held = %held.id, user = %held.user, tool = %held.exposed, "a call is held: {}", held.question);
+            approvals.events.emit_held(&held);
+            approvals.withdraw_if_cancelled(&held).await?;
+            Ok::<_, Problem>(held)
+        });
+        storing.await.unwrap_or_else(|_| Err(Problem::of(&StoreError::Closed)))
+    }
+
+    /// The newest held call that fits, of all pages.
+    async fn find_held(
+        &self,
+        mut filter: HeldFilter,
+        fits: impl Fn(&HeldCall) -> bool,
+    ) -> Result<Option<HeldCall>, Problem> {
+        loop {
+            let page = self.store.held_calls(filter.clone()).await.map_err(|error| Problem::of(&error))?;
+            // A page may be short because its calls are large, so only an empty one is the end.
+            let Some(last) = page.last() else { return Ok(None) };
+            filter.before = Some(last.id);
+            if let Some(found) = page.into_iter().find(&fits) {
+                return Ok(Some(found));
+            }
+        }
     }
 
     /// Builds the held call of a draft.
@@ -143,6 +186,7 @@ impl Approvals {
             level: draft.caller.compliance_level.as_ref().map(|level| level.name.to_string()),
             identified_by: Some(draft.caller.identified_by.clone()),
             client: draft.client.name(),
+            origin: None,
             server: draft.tool.server.name.clone(),
             tool: draft.tool.name.to_string(),
             exposed: draft.tool.exposed.to_string(),
@@ -165,9 +209,10 @@ impl Approvals {
         }
     }
 
-    /// Continues with a call that was decided.
+    /// Continues with a call that was decided. `call` is the call or run of the request that waited for it.
     async fn continue_decided(
         self: &Arc<Self>,
+        call: Uuid,
         waiting: HeldDraft,
         held: HeldCall,
     ) -> Result<ApprovalOutcome, Problem> {
@@ -199,7 +244,7 @@ impl Approvals {
                 return Ok(ApprovalOutcome::Held(Box::new(held)));
             }
         };
-        self.claim(held, incoming).await.map(|approved| ApprovalOutcome::Run(Box::new(approved)))
+        self.claim(held, incoming, Some(call)).await.map(|approved| ApprovalOutcome::Run(Box::new(approved)))
     }
 }
 

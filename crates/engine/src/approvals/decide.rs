@@ -206,10 +206,11 @@ impl Approvals {
     }
 }
 
-fn decision_entry(held: &HeldCall, decision: &Decision) -> AuditEntry {
+pub(super) fn decision_entry(held: &HeldCall, decision: &Decision) -> AuditEntry {
     let outcome = match decision.verdict {
         HeldVerdict::Approve { .. } => "approved",
         HeldVerdict::Reject => "rejected",
+        HeldVerdict::Withdraw => "withdrawn",
     };
     let mut detail = ObjectWriter::default();
     detail.text("question", &held.question);

@@ -2,7 +2,8 @@
 
 use super::ask::rejection;
 use super::{Approvals, form};
-use std::sync::Arc;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use toolbooth_core::caller::Caller;
 use toolbooth_core::fault::Problem;
 use toolbooth_core::held::{HeldCall, HeldKind, HeldState};
@@ -12,6 +13,39 @@ use uuid::Uuid;
 
 /// An approved call that was not claimed for this long has no waiting request.
 const UNCLAIMED_MS: i64 = 5_000;
+/// The number of latest approvals that wait for the repeated requests of their callers.
+const MAX_MOVED: usize = 1024;
+
+/// Held calls that were asked on another gateway, or before a restart, and that their callers approved here. The
+/// repeated request of the caller takes them over, also if they are steps of a skill, whose run is a new one then.
+#[derive(Debug, Default)]
+pub(super) struct MovedApprovals(Mutex<VecDeque<Uuid>>);
+
+impl MovedApprovals {
+    fn lock(&self) -> MutexGuard<'_, VecDeque<Uuid>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn add(&self, id: Uuid) {
+        let mut moved = self.lock();
+        if moved.len() >= MAX_MOVED {
+            moved.pop_front();
+        }
+        moved.push_back(id);
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.lock().is_empty()
+    }
+
+    pub(super) fn contains(&self, id: Uuid) -> bool {
+        self.lock().contains(&id)
+    }
+
+    pub(super) fn forget(&self, id: Uuid) {
+        self.lock().retain(|other| *other != id);
+    }
+}
 
 impl Approvals {
     /// Takes notice of a held call that another gateway changed, or of any number of them: tells the requests that wait
@@ -49,7 +83,10 @@ impl Approvals {
         let decided = self.decide_in_task(caller.clone(), id, verdict, note).await?;
         match decided.state {
             HeldState::Rejected => Err(Problem::of(&rejection(&decided))),
-            _ => Ok(()),
+            _ => {
+                self.moved.add(id);
+                Ok(())
+            }
         }
     }
 

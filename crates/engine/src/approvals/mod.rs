@@ -2,8 +2,9 @@
 //! once.
 //!
 //! `ask` holds a call and waits, `decide` takes decisions from any front end, `claim` makes sure that an approved call
-//! runs once, and `run` runs calls whose client is gone, with the rights that `rights` looks up. `plans` queues calls
-//! as steps that are approved together, and `consents` are decisions that are remembered.
+//! runs once, and `run` runs calls whose client is gone, with the rights that `rights` looks up. `withdraw` ends calls
+//! that were cancelled while they waited. `plans` queues calls as steps that are approved together, and `consents` are
+//! decisions that are remembered.
 
 mod ask;
 mod claim;
@@ -15,8 +16,10 @@ mod plans;
 mod rights;
 mod run;
 mod waiting_room;
+mod withdraw;
 
 pub use plans::{PlanScope, Plans, StepReport, Steps};
+pub use withdraw::Cancellation;
 
 use crate::answer::Answer;
 use crate::audit::AuditLog;
@@ -27,6 +30,7 @@ use crate::roster::RosterLink;
 use crate::server_table::ServerTable;
 use crate::shared_state::SharedState;
 use crate::terms::SharedTerms;
+use elsewhere::MovedApprovals;
 use futures_util::future::BoxFuture;
 use rights::DeferredCalls;
 use std::sync::{Arc, OnceLock, Weak};
@@ -37,6 +41,7 @@ use toolbooth_core::held::{HeldCall, HeldFault};
 use toolbooth_store::{HELD, HELD_OF_USER, MAX_OPEN_HELD, MAX_OPEN_HELD_OF_USER, Store, StoreError};
 use uuid::Uuid;
 use waiting_room::WaitingRoom;
+use withdraw::Cancellations;
 
 /// Runs approved calls whose client is gone. The call pipeline implements it.
 pub(crate) trait ApprovedCallRunner: Send + Sync {
@@ -57,6 +62,8 @@ pub struct Approvals {
     roster: Arc<RosterLink>,
     waiting_room: Arc<WaitingRoom>,
     deferred: DeferredCalls,
+    cancellations: Cancellations,
+    moved: MovedApprovals,
     runner: OnceLock<Weak<dyn ApprovedCallRunner>>,
 }
 
@@ -82,6 +89,8 @@ impl Approvals {
             roster,
             waiting_room: Arc::default(),
             deferred: DeferredCalls::default(),
+            cancellations: Cancellations::default(),
+            moved: MovedApprovals::default(),
             runner: OnceLock::new(),
         }
     }

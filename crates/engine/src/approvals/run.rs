@@ -47,7 +47,7 @@ impl Approvals {
             arguments: Some(held.final_arguments().clone()),
             meta: Vec::new(),
         };
-        let approved = self.claim(held, incoming).await?;
+        let approved = self.claim(held, incoming, None).await?;
         self.run_claimed(approved).await
     }
 

@@ -11,7 +11,7 @@ pub struct Act<'a> {
     pub kind: AuditKind,
     /// The acting user.
     pub by: &'a str,
-    /// The owner of the token, file or consent; the acting user if there is none.
+    /// The owner of the token, file or consent; the acting user if the act has no such owner.
     pub user: Option<&'a str>,
     /// The word for it, such as `created`, `revoked` or `reloaded`.
     pub outcome: &'a str,

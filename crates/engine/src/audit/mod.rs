@@ -83,7 +83,7 @@ impl AuditLog {
 
     /// Records a call of a tool that exists but that the caller may not use. The caller gets the answer that it does not
     /// exist.
-    pub(crate) fn record_hidden_tool(&self, catalog: &Catalog, caller: &Caller, fault: &CallFault) {
+    pub fn record_hidden_tool(&self, catalog: &Catalog, caller: &Caller, fault: &CallFault) {
         let CallFault::UnknownTool { name } = fault else { return };
         let Some(tool) = catalog.unrestricted_tool(name) else { return };
         let attempt = format!("call of {}: denied by {}", tool.canonical(), why_hidden(caller, tool));

@@ -3,13 +3,17 @@
 
 use super::pipeline::CallPipeline;
 use serde_json::{Value, json};
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
+use tokio::runtime::Handle;
+use tokio::task::JoinHandle;
 use tokio::time::Instant;
-use toolbooth_core::audit::AuditEntry;
+use toolbooth_core::audit::{AuditEntry, AuditKind};
 use toolbooth_core::caller::Caller;
+use toolbooth_core::clock::Clock;
 use toolbooth_core::exposure::meta;
 use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::json::RawJson;
+use toolbooth_store::Store;
 use toolbooth_upstream::llm::{AssistantTurn, ChatModel, ChatRequest};
 
 /// The instructions of the model.
@@ -42,7 +46,6 @@ impl CallPipeline {
         request: ChatTurnRequest,
         on_text: impl FnMut(&str) + Send,
     ) -> Result<AssistantTurn, Problem> {
-        let started = Instant::now();
         let chat = self.terms.load().chat.clone().ok_or_else(not_configured)?;
         let ChatTurnRequest { model, messages } = request;
         let found = match &model {
@@ -66,7 +69,9 @@ impl CallPipeline {
         let most = request.weight().saturating_add(u64::from(*max_tokens));
         let reserved = self.with_budget(|book| book.reserve(most, self.clock.now_ms(), chat.tokens_per_day));
         reserved.map_err(|fault| Problem::of(&fault))?;
-        // The whole reservation counts until the real cost is known, also if the person stops the answer.
+        // From here on the turn has its audit row, also if the person stops the answer or leaves the page. The whole
+        // reservation counts until the real cost is known.
+        let record = ChatTurnRecord::begin(self, caller, &json!({ "model": name, "reserved_tokens": most }));
         let answer = llm.converse(&request, on_text).await;
         let cost = match &answer {
             Ok(turn) => turn.usage.prompt.saturating_add(turn.usage.completion),
@@ -76,36 +81,79 @@ impl CallPipeline {
         };
         self.with_budget(|book| book.settle(most, cost));
         let answer = answer.map_err(|failure| Problem::of(&failure.error));
-        self.record_turn(caller, &answer, started).await;
+        record.end(&answer).await;
         answer
     }
 
     fn with_budget<T>(&self, act: impl FnOnce(&mut toolbooth_core::sampling::TokenBudget) -> T) -> T {
         act(&mut self.day_book.lock().unwrap_or_else(PoisonError::into_inner))
     }
+}
 
-    /// Writes the use of the model to the audit. The conversation is not written.
-    async fn record_turn(&self, caller: &Caller, answer: &Result<AssistantTurn, Problem>, started: Instant) {
-        let (outcome, code, detail) = match answer {
-            Ok(AssistantTurn { model, usage, calls, .. }) => {
-                let detail = json!({
-                    "model": model, "prompt_tokens": usage.prompt, "completion_tokens": usage.completion,
-                    "requested_calls": calls.len(),
-                });
-                ("done", None, Some(RawJson::from_value(&detail)))
-            }
-            Err(problem) => ("failed", Some(problem.code.into()), None),
-        };
+/// The audit row of a turn: who used which model, and how much. The conversation is not written.
+///
+/// The row is written when the record ends or is dropped, so a turn that the person stops has a row, too.
+struct ChatTurnRecord {
+    store: Arc<dyn Store>,
+    clock: Arc<Clock>,
+    started: Instant,
+    /// The row of a turn that is stopped; `None` once it is written.
+    entry: Option<AuditEntry>,
+}
+
+impl ChatTurnRecord {
+    /// A record of a turn that begins. `detail` is what is known about a turn that is stopped.
+    fn begin(pipeline: &CallPipeline, caller: &Caller, detail: &Value) -> Self {
         let entry = AuditEntry {
             persona: caller.persona_name().map(Into::into),
-            code,
-            detail,
-            duration_ms: u64::try_from(started.elapsed().as_millis()).ok(),
-            ..AuditEntry::new(self.clock.now_ms(), "chat", &caller.user, outcome)
+            detail: Some(RawJson::from_value(detail)),
+            ..AuditEntry::new(pipeline.clock.now_ms(), AuditKind::Chat.as_str(), &caller.user, "cancelled")
         };
-        if let Err(error) = self.store.audit(entry).await {
-            tracing::error!("a turn of a chat could not be written to the audit: {error}");
+        let (store, clock) = (pipeline.store.clone(), pipeline.clock.clone());
+        Self { store, clock, started: Instant::now(), entry: Some(entry) }
+    }
+
+    /// Writes the row of a turn that has ended.
+    async fn end(mut self, answer: &Result<AssistantTurn, Problem>) {
+        if let Some(entry) = &mut self.entry {
+            match answer {
+                Ok(AssistantTurn { model, usage, calls, .. }) => {
+                    entry.outcome = "done".into();
+                    entry.detail = Some(RawJson::from_value(&json!({
+                        "model": model, "prompt_tokens": usage.prompt, "completion_tokens": usage.completion,
+                        "requested_calls": calls.len(),
+                    })));
+                }
+                Err(problem) => {
+                    entry.outcome = "failed".into();
+                    entry.code = Some(problem.code.into());
+                }
+            }
         }
+        if let Some(written) = self.write() {
+            // A panic of the task is all that can fail here, and the runtime reports it.
+            let _ = written.await;
+        }
+    }
+
+    /// Starts to write the row, in a task of its own: the turn may be dropped at any time.
+    fn write(&mut self) -> Option<JoinHandle<()>> {
+        let entry = self.entry.take()?;
+        let runtime = Handle::try_current().ok()?;
+        let duration_ms = u64::try_from(self.started.elapsed().as_millis()).ok();
+        let entry = AuditEntry { at_ms: self.clock.now_ms(), duration_ms, ..entry };
+        let store = self.store.clone();
+        Some(runtime.spawn(async move {
+            if let Err(error) = store.audit(entry).await {
+                tracing::error!("a turn of a chat could not be written to the audit: {error}");
+            }
+        }))
+    }
+}
+
+impl Drop for ChatTurnRecord {
+    fn drop(&mut self) {
+        drop(self.write());
     }
 }
 

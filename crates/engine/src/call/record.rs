@@ -23,7 +23,7 @@ use toolbooth_core::catalog::Tool;
 use toolbooth_core::effects::Basis;
 use toolbooth_core::event::{Event, EventKind};
 use toolbooth_core::fault::{Blame, Problem};
-use toolbooth_core::held::HeldCall;
+use toolbooth_core::held::{HeldCall, HeldOrigin};
 use toolbooth_core::json::ObjectWriter;
 use toolbooth_core::redact;
 use toolbooth_store::Intent;
@@ -71,6 +71,8 @@ pub(crate) struct CallRecord {
     file_grant: Option<FileGrant>,
     /// The original call, if this one replays a dead letter.
     first_call: Option<Uuid>,
+    /// The step of a run that the call is, or what the held call belonged to that it runs.
+    origin: Option<HeldOrigin>,
     /// The tool, caller and time of the call, once it was sent.
     sent: Option<SentCall>,
     /// The content of the dead letter, once the call has failed.
@@ -120,6 +122,7 @@ impl CallRecord {
             warnings: Vec::new(),
             file_grant: None,
             first_call: None,
+            origin: None,
             sent: None,
             failed_call: None,
             attempts: AttemptLog::default(),
@@ -135,6 +138,7 @@ impl CallRecord {
         mut approved: ApprovedCall,
     ) -> Result<(Self, IncomingCall), Problem> {
         let mut record = Self::open(pipeline, None, &mut approved.incoming);
+        record.origin = approved.held.origin.clone();
         let incoming = record.take_approval(approved)?;
         Ok((record, incoming))
     }
@@ -295,14 +299,20 @@ impl CallRecord {
         })
     }
 
-    /// Notes the job or skill, and its run, of which the call is a step.
-    pub(crate) fn note_run(&mut self, label: &RunLabel) {
+    /// What a held call of this call belongs to.
+    pub(crate) fn origin(&self) -> HeldOrigin {
+        self.origin.clone().unwrap_or(HeldOrigin { call: self.id, step: None })
+    }
+
+    /// Notes the job or skill, its run, and the step that the call is.
+    pub(crate) fn note_run(&mut self, label: &RunLabel, step: &str) {
+        self.origin = Some(HeldOrigin { call: label.run, step: Some(format!("{}/{step}", label.part)) });
         if let Some(entry) = &mut self.entry {
             let mut detail = ObjectWriter::default();
             if let Some(session) = entry.detail.take().and_then(|detail| detail.member("session")) {
                 detail.raw("session", &session);
             }
-            detail.text(label.kind, &label.name).text("run", &label.run.to_string());
+            detail.text(label.kind, &label.name).text("run", &label.run.to_string()).text("step", step);
             entry.detail = Some(detail.finish());
         }
     }

@@ -137,7 +137,12 @@ impl SamplingResponder {
         self.book().reserve(most, self.clock.now_ms(), terms.tokens_per_day)?;
         // The whole reservation counts until the real cost is known, also if the call is cancelled meanwhile.
         let answer = llm.ask(&prompt, |_| {}).await;
-        let cost = answer.as_ref().map_or(0, |done| done.usage.prompt.saturating_add(done.usage.completion));
+        let cost = match &answer {
+            Ok(done) => done.usage.prompt.saturating_add(done.usage.completion),
+            Err(error) if error.is_before_work() => 0,
+            // The model may have worked, and its use is not known.
+            Err(_) => most,
+        };
         self.book().settle(most, cost);
         answer.map_err(|error| SamplingRefusal::of(&error, INTERNAL_ERROR))
     }

@@ -20,7 +20,7 @@ impl StepCaller for CallPipeline {
         call: StepCall,
         link: &'a CallLink,
     ) -> BoxFuture<'a, Result<Answer, Problem>> {
-        let StepCall { incoming, id, approval_wait, timeout, label } = call;
+        let StepCall { incoming, id, step, approval_wait, timeout, label } = call;
         let mut request = CallRequest {
             incoming,
             readiness: None,
@@ -36,7 +36,7 @@ impl StepCaller for CallPipeline {
         Box::pin(async move {
             unwrap_meta_call(&mut request.incoming);
             let mut record = CallRecord::open(&self, request.id, &mut request.incoming);
-            record.note_run(&label);
+            record.note_run(&label, &step);
             let answer = contain_panics(pin!(self.run_stages(request, &mut record, link))).await;
             pin!(record.close(answer)).await
         })

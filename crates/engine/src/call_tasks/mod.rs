@@ -9,14 +9,15 @@
 mod record;
 mod running;
 
-pub use record::{CallTaskEnd, CallTaskRecord, CallTaskStatus};
+pub use record::{CallTaskEnd, CallTaskRecord, CallTaskStatus, CalledTool};
 pub use running::{RunningCallTask, TaskCommand};
 
+use crate::keys::sealing_key;
 use crate::shared_state::SharedState;
 use record::StoredCommands;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::sync::{Notify, OnceCell, mpsc, oneshot};
 use toolbooth_core::caller::Caller;
 use toolbooth_core::clock::Clock;
 use toolbooth_core::fault::Problem;
@@ -24,8 +25,11 @@ use toolbooth_core::json::RawJson;
 use toolbooth_store::{
     CALL_TASK_MS, RowBodies, Store, StoreError, WorkChange, WorkContest, WorkFilter, WorkKind, WorkRow,
 };
+use toolbooth_wire::state::Sealer;
 use uuid::Uuid;
 
+/// The name of the key in the store that seals tasks.
+const KEY_NAME: &str = "call-task-key";
 /// The most running tasks.
 const MAX_RUNNING: usize = 2048;
 /// The most running tasks of one user.
@@ -46,6 +50,7 @@ pub struct CallTasks {
     running: Mutex<HashMap<Uuid, LiveTask>>,
     /// Is notified when a task has ended here.
     ended: Notify,
+    sealer: OnceCell<Sealer>,
 }
 
 impl std::fmt::Debug for CallTasks {
@@ -69,6 +74,7 @@ impl CallTasks {
             process: Uuid::new_v4(),
             running: Mutex::default(),
             ended: Notify::new(),
+            sealer: OnceCell::new(),
         }
     }
 
@@ -95,7 +101,7 @@ impl CallTasks {
         self: &Arc<Self>,
         caller: &Caller,
         call: Uuid,
-        tool: &str,
+        tool: CalledTool,
     ) -> Option<RunningCallTask> {
         let now_ms = self.clock.now_ms();
         let mut record = CallTaskRecord::new(call, &caller.user, tool, self.process, now_ms);
@@ -111,7 +117,9 @@ impl CallTasks {
         }
         // Removes the entry again if the row cannot be written.
         let task = RunningCallTask::new(self.clone(), record, receiver);
-        let row = task.record().row().ok()?;
+        let sealer =
+            self.sealer().await.inspect_err(|problem| tracing::error!("{}", problem.message)).ok()?;
+        let row = task.record().row(&sealer).ok()?;
         let mut added = self.store.change_work(vec![WorkChange::Add(row.clone())], None).await;
         if matches!(added, Err(StoreError::Full { .. })) {
             self.remove_oldest(caller).await;
@@ -208,7 +216,8 @@ impl CallTasks {
         let row = row.map_err(|error| Problem::of(&error))?;
         let row = row.filter(|row| row.user == *caller.user);
         let is_kept = |record: &CallTaskRecord| self.clock.now_ms() - record.created_ms <= CALL_TASK_MS;
-        Ok(row.as_ref().and_then(CallTaskRecord::read).filter(is_kept))
+        let Some(row) = row else { return Ok(None) };
+        Ok(CallTaskRecord::read(&row, &self.sealer().await?).filter(is_kept))
     }
 
     /// Changes the row of a task that this process does not run, unless it has ended.
@@ -225,7 +234,7 @@ impl CallTasks {
             let expected_ms = record.updated_ms;
             change(&mut record);
             record.touch(self.clock.now_ms());
-            let Ok(row) = record.row() else { break };
+            let row = record.row(&self.sealer().await?)?;
             let changed = self.store.change_work(vec![WorkChange::Replace { expected_ms, row }], None).await;
             match changed.map_err(|error| Problem::of(&error))? {
                 WorkContest::Won => break,
@@ -236,6 +245,14 @@ impl CallTasks {
             }
         }
         Ok(Some(record))
+    }
+
+    /// Seals the rows of tasks.
+    async fn sealer(&self) -> Result<Sealer, Problem> {
+        let made = self.sealer.get_or_try_init(|| async {
+            sealing_key(&*self.store, KEY_NAME).await.map(|key| Sealer::new(&key))
+        });
+        made.await.cloned()
     }
 
     /// Whether the process that runs the call of a stored task may still do so.

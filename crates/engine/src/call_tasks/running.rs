@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep, sleep_until};
-use toolbooth_core::fault::{Blame, Problem};
+use toolbooth_core::fault::Problem;
 use toolbooth_core::json::RawJson;
 use toolbooth_store::{MAX_WORK_BYTES, WorkChange, WorkContest};
 use toolbooth_wire::RpcError;
@@ -97,7 +97,7 @@ impl RunningCallTask {
     /// Ends the task. The end is stored before the task is forgotten here.
     pub async fn end(mut self, end: CallTaskEnd) {
         self.record.end(&end);
-        if self.record.row().is_ok_and(|row| row.body.len() > MAX_WORK_BYTES) {
+        if self.is_too_long().await {
             let text = "the result of the call is too long to be kept for a task";
             self.record.end(&CallTaskEnd::Failed(RpcError::new(INTERNAL_ERROR, text)));
         }
@@ -112,8 +112,15 @@ impl RunningCallTask {
         }
     }
 
+    /// Whether the store does not accept the record.
+    async fn is_too_long(&self) -> bool {
+        let Ok(sealer) = self.tasks.sealer().await else { return false };
+        self.record.row(&sealer).is_ok_and(|row| row.body.len() > MAX_WORK_BYTES)
+    }
+
     /// Writes the record, and takes the commands that another gateway left in the row.
     async fn save(&mut self) -> Result<(), Problem> {
+        let sealer = self.tasks.sealer().await?;
         for _ in 0..MAX_TRIES {
             let expected_ms = self.stored_ms;
             let now_ms = self.tasks.clock.now_ms();
@@ -121,7 +128,7 @@ impl RunningCallTask {
             next.touch(now_ms);
             next.lease_until_ms = now_ms.saturating_add(LEASE_MS);
             self.publish(&next);
-            let row = next.row().map_err(|error| unwritable(&error))?;
+            let row = next.row(&sealer)?;
             let change = WorkChange::Replace { expected_ms, row };
             let contest = self.tasks.store.change_work(vec![change], None).await;
             match contest.map_err(|error| Problem::of(&error))? {
@@ -133,7 +140,7 @@ impl RunningCallTask {
                 WorkContest::Lost(Some(row)) => {
                     self.stored_ms = row.updated_ms;
                     self.record.updated_ms = self.record.updated_ms.max(row.updated_ms);
-                    if let Some(theirs) = CallTaskRecord::read(&row) {
+                    if let Some(theirs) = CallTaskRecord::read(&row, &sealer) {
                         self.take(theirs.commands);
                     }
                 }
@@ -147,7 +154,10 @@ impl RunningCallTask {
     fn take(&mut self, commands: StoredCommands) {
         let answers = commands.answers.into_iter().filter_map(|text| RawJson::parse(text).ok());
         self.left.extend(answers.map(TaskCommand::Answers));
-        if commands.cancel {
+        if commands.cancel && self.record.status.is_final() {
+            // The client cancelled the task before its end was stored.
+            self.record.end(&CallTaskEnd::Cancelled);
+        } else if commands.cancel {
             self.left.push_back(TaskCommand::Cancel);
         }
     }
@@ -157,15 +167,6 @@ impl RunningCallTask {
         if let Some(live) = self.tasks.running().get_mut(&record.id) {
             live.record = record.clone();
         }
-    }
-}
-
-fn unwritable(error: &serde_json::Error) -> Problem {
-    Problem {
-        code: "job.unreadable",
-        blame: Blame::Gateway,
-        message: format!("a record cannot be written: {error}"),
-        hint: None,
     }
 }
 

@@ -61,7 +61,7 @@ impl EventRing {
             if running.iter().any(|running| running.hook == hook) {
                 continue;
             }
-            let Ok(postbox) = PostTarget::new(hook.url.expose()) else {
+            let Ok(target) = PostTarget::new(hook.url.expose()) else {
                 tracing::error!("the webhook {} is not an http or https URL", hook.url.shown());
                 continue;
             };
@@ -70,7 +70,7 @@ impl EventRing {
                 url: hook.url.shown().to_owned(),
                 secret: hook.secret.clone(),
                 events: self.clone(),
-                postbox,
+                target,
             };
             let follower = self.follow(hook.kinds, since);
             let task = tokio::spawn(delivery.run(follower, stopped));
@@ -94,7 +94,7 @@ struct WebhookDelivery {
     url: String,
     secret: Option<SecretText>,
     events: Arc<EventRing>,
-    postbox: PostTarget,
+    target: PostTarget,
 }
 
 impl WebhookDelivery {
@@ -145,7 +145,7 @@ impl WebhookDelivery {
     ) -> Stopped {
         let mut pause = FIRST_PAUSE;
         for attempt in 1..=ATTEMPTS {
-            let error = match self.postbox.post(body.clone(), &self.headers(body, last)).await {
+            let error = match self.target.post(body.clone(), &self.headers(body, last)).await {
                 Ok(()) => return Stopped::No,
                 Err(error) => error,
             };

@@ -156,11 +156,11 @@ pub struct FileQuery {
 
 impl CallerFiles {
     pub(crate) async fn open(
-        room: FileStorage,
+        storage: FileStorage,
         store: Arc<dyn Store>,
         clock: Arc<Clock>,
     ) -> Result<Arc<Self>, Problem> {
-        let FileStorage { blobs, terms, key } = room;
+        let FileStorage { blobs, terms, key } = storage;
         let keys = file_url::keys(key, &*store).await?;
         let terms = ArcSwap::from_pointee(terms);
         Ok(Arc::new(Self { clock, store, blobs, keys, terms, uses: UseCount::default() }))

@@ -1,32 +1,32 @@
 //! Signed requests of other systems that start jobs.
 //!
-//! A job that accepts them has an address and a key of its own, which its owner can read. The signature is that of the
-//! gateway's webhooks: `Toolbooth-Signature: t=SECONDS,v1=HEX` over the seconds, a dot and the body.
+//! A job that accepts them has an address and a key of its own, which its owner can read. The address is the sealed
+//! name of the job, so that a request to a made-up address reads no rows. The signature is that of the gateway's
+//! webhooks: `Toolbooth-Signature: t=SECONDS,v1=HEX` over the seconds, a dot and the body.
 
-use super::rows::record;
 use super::{JobSource, Jobs, KnownJob, fault};
 use crate::keys::sealing_key;
 use crate::roster::Rights;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
-use std::time::Duration;
 use toolbooth_core::caller::Caller;
 use toolbooth_core::event::signature;
 use toolbooth_core::fault::{Blame, Problem};
+use toolbooth_core::hex;
 use toolbooth_core::job::{JobFault, JobRecord, JobState, RunRecord, RunTrigger};
-use toolbooth_store::{NonceUse, WorkFilter, WorkKind};
+use toolbooth_core::keyed_hash::keyed_hash;
+use toolbooth_store::NonceUse;
+use toolbooth_wire::state::{NONCE_BYTES, Sealer};
 
 /// The name of the key in the store.
 const KEY_NAME: &str = "job-request-key";
 /// How old a signature may be, and how far in the future.
 const TOLERANCE_SECONDS: i64 = 300;
-/// How long a request waits while others look for their jobs.
-const READ_WAIT: Duration = Duration::from_secs(1);
-/// The number of jobs that are in memory at a time while one is looked for.
-const READ_PAGE: u32 = 100;
-/// The maximum number of such pages.
-const MAX_READ_PAGES: usize = 200;
+/// What sealed addresses are bound to.
+const ADDRESS: &[u8] = b"toolbooth job address";
+/// The longest address that is opened.
+const MAX_ADDRESS_CHARS: usize = 4096;
 
 /// Where and how another system starts a job.
 #[derive(Debug, Clone)]
@@ -37,8 +37,35 @@ pub struct ExternalAccess {
     pub key: String,
 }
 
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+/// Makes and reads the addresses and keys of jobs.
+struct ExternalKeys {
+    secret: [u8; 32],
+    sealer: Sealer,
+}
+
+impl ExternalKeys {
+    fn new(secret: [u8; 32]) -> Self {
+        Self { sealer: Sealer::new(&keyed_hash(&secret, &[b"sealed address"])), secret }
+    }
+
+    /// The address and key of a job. Both depend on the owner: another owner of a manifest job gets another address.
+    fn access(&self, user: &str, job: &str) -> Option<ExternalAccess> {
+        let payload = serde_json::to_vec(&(user, job)).ok()?;
+        // The same job has the same address each time it is shown.
+        let hash = keyed_hash(&self.secret, &[b"nonce of an address", &payload]);
+        let (nonce, _) = hash.split_first_chunk::<NONCE_BYTES>()?;
+        let key = keyed_hash(&self.secret, &[b"key of a job", user.as_bytes(), job.as_bytes()]);
+        let id = self.sealer.seal_with_nonce(*nonce, &payload, ADDRESS)?;
+        Some(ExternalAccess { id, key: hex::encode(&key) })
+    }
+
+    /// The owner and the key in the store of the job with this address.
+    fn open(&self, id: &str) -> Option<(String, String)> {
+        if id.len() > MAX_ADDRESS_CHARS {
+            return None;
+        }
+        serde_json::from_slice(&self.sealer.open(id, ADDRESS)?).ok()
+    }
 }
 
 impl Jobs {
@@ -52,21 +79,12 @@ impl Jobs {
             return Ok(None);
         };
         self.check_owner(caller, record)?;
-        Ok(Some(self.access_of(record).await?))
+        let access = self.external_keys().await?.access(&record.owner.user, &record.key);
+        access.map(Some).ok_or_else(|| no_address(&record.name))
     }
 
-    async fn access_of(&self, job: &JobRecord) -> Result<ExternalAccess, Problem> {
-        let secret = sealing_key(&*self.store, KEY_NAME).await?;
-        // Both depend on the owner: another owner of a manifest job gets another address.
-        let derived = |purpose: &str| {
-            let hash = Sha256::new_with_prefix(purpose).chain_update(secret);
-            let hash = hash.chain_update(job.owner.user.as_bytes()).chain_update([0]);
-            hex(&hash.chain_update(job.key.as_bytes()).finalize())
-        };
-        Ok(ExternalAccess {
-            id: derived("toolbooth job id\0")[..32].to_owned(),
-            key: derived("toolbooth job key\0"),
-        })
+    async fn external_keys(&self) -> Result<ExternalKeys, Problem> {
+        Ok(ExternalKeys::new(sealing_key(&*self.store, KEY_NAME).await?))
     }
 
     /// Starts a job at the signed request of another system. An unknown address and a wrong signature look alike.
@@ -115,36 +133,42 @@ impl Jobs {
     }
 
     async fn external_job(&self, id: &str) -> Result<Option<(JobRecord, ExternalAccess)>, Problem> {
-        let permit = tokio::time::timeout(READ_WAIT, self.external_reads.acquire()).await;
-        let Ok(Ok(_permit)) = permit else { return Err(too_many()) };
-        let mut filter = WorkFilter { limit: Some(READ_PAGE), ..WorkFilter::of(WorkKind::Job) };
-        for _ in 0..MAX_READ_PAGES {
-            let page = self.store.work_rows(filter.clone()).await.map_err(|error| Problem::of(&error))?;
-            for row in &page {
-                let Ok(job) = record::<JobRecord>(row) else { continue };
-                let accepts =
-                    self.definition_of(&job).is_some_and(|definition| definition.accepts_external_requests);
-                if accepts {
-                    let access = self.access_of(&job).await?;
-                    if access.id == id {
-                        return Ok(Some((job, access)));
-                    }
-                }
-            }
-            match page.last() {
-                Some(last) if page.len() >= READ_PAGE as usize => filter.before = Some(last.id.clone()),
-                _ => break,
-            }
-        }
-        Ok(None)
+        let keys = self.external_keys().await?;
+        let Some((user, key)) = keys.open(id) else { return Ok(None) };
+        let accepts = |job: &JobRecord| {
+            job.owner.user == user
+                && self.definition_of(job).is_some_and(|definition| definition.accepts_external_requests)
+        };
+        let Some(job) = self.job_record(&key).await?.filter(accepts) else { return Ok(None) };
+        Ok(keys.access(&user, &key).map(|access| (job, access)))
     }
 }
 
-fn too_many() -> Problem {
+fn no_address(name: &str) -> Problem {
     Problem {
-        code: "job.busy",
+        code: "job.unreadable",
         blame: Blame::Gateway,
-        message: "too many external requests for jobs arrive at the same time".into(),
-        hint: Some("try again".into()),
+        message: format!("the address of `{name}` cannot be made"),
+        hint: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_names_one_job_of_one_user() {
+        let keys = ExternalKeys::new([7; 32]);
+        let access = |user: &str, job: &str| keys.access(user, job).expect("an address");
+        let brief = access("ann", "brief");
+        assert_eq!(brief.id, access("ann", "brief").id, "it stays the same");
+        assert_eq!(keys.open(&brief.id), Some(("ann".to_owned(), "brief".to_owned())));
+        for other in [access("bob", "brief"), access("ann", "other")] {
+            assert_ne!((&brief.id, &brief.key), (&other.id, &other.key));
+            assert_ne!(brief.key, other.key);
+        }
+        assert_eq!(ExternalKeys::new([8; 32]).open(&brief.id), None);
+        assert_eq!(keys.open(&brief.key), None);
     }
 }

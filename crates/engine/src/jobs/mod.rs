@@ -26,6 +26,7 @@ mod schedule;
 mod skill_runs;
 mod task_heads;
 mod tasks;
+mod withdraw;
 mod work_end;
 mod work_list;
 mod worker;
@@ -39,6 +40,7 @@ pub use task_heads::TaskFinder;
 pub use tasks::TaskQuery;
 pub use work_list::WorkList;
 
+use crate::approvals::Approvals;
 use crate::catalog::LiveCatalog;
 use crate::events::EventRing;
 use crate::health::HealthMonitor;
@@ -52,7 +54,6 @@ use serde_json::Value;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tokio::sync::Semaphore;
 use tokio::task::AbortHandle;
 use toolbooth_core::clock::Clock;
 use toolbooth_core::event::{Event, EventKind};
@@ -76,11 +77,10 @@ pub struct Jobs {
     catalog: Arc<LiveCatalog>,
     health: Arc<HealthMonitor>,
     skills: Arc<Skills>,
+    approvals: Arc<Approvals>,
     roster: Arc<RosterLink>,
     manifests: ArcSwap<WorkManifests>,
     slots: RunSlots,
-    /// Lets one external request at a time read jobs, because its sender is not known yet.
-    external_reads: Semaphore,
     /// The runs that this process works on.
     running: Mutex<HashMap<Uuid, AbortHandle>>,
     /// The earliest time at which something may be due. Too early is harmless.
@@ -102,6 +102,7 @@ impl Jobs {
         catalog: Arc<LiveCatalog>,
         health: Arc<HealthMonitor>,
         skills: Arc<Skills>,
+        approvals: Arc<Approvals>,
     ) -> Self {
         Self {
             clock: shared.clock.clone(),
@@ -110,10 +111,10 @@ impl Jobs {
             catalog,
             health,
             skills,
+            approvals,
             roster: shared.roster.clone(),
             manifests: ArcSwap::default(),
             slots: RunSlots::default(),
-            external_reads: Semaphore::new(1),
             running: Mutex::default(),
             next_look_ms: AtomicI64::new(i64::MIN),
             stopping: AtomicBool::new(false),

@@ -172,11 +172,16 @@ impl Jobs {
         if job.active_run.is_some() {
             return Err(fault(&JobFault::Running { name: job.name.clone() }));
         }
+        // A run that failed may have left steps that wait for a person.
+        let runs = self.runs_with_held(job).await?;
         let audit = self.audit_of(caller, job, "deleted");
         let change =
             WorkChange::Remove { kind: WorkKind::Job, id: job.key.clone(), expected_ms: job.updated_ms };
         match self.store.change_work(vec![change], Some(audit)).await.map_err(|error| Problem::of(&error))? {
-            WorkContest::Won => Ok(known),
+            WorkContest::Won => {
+                self.withdraw_held_of_job(job, runs, &caller.user).await;
+                Ok(known)
+            }
             WorkContest::Lost(_) => Err(busy(name)),
         }
     }
@@ -231,6 +236,10 @@ impl Jobs {
     ) -> Result<KnownJob, Problem> {
         let paused = switch == ScheduleSwitch::Pause;
         let known = self.visible_job(caller, name).await?;
+        if !paused && known.state() == JobState::Cancelled {
+            self.schedule(caller, known).await?;
+            return self.visible_job(caller, name).await;
+        }
         let Some(job) = known.record.clone().filter(|job| job.next_run_ms.is_some() || job.paused) else {
             return Err(fault(&JobFault::NoSchedule { name: known.definition.name }));
         };
@@ -292,6 +301,7 @@ impl Jobs {
             // A person's decision is not escalated.
             if self.end_run(&run, state, None, None, &caller.user).await? == WorkContest::Won {
                 self.abort_run(id);
+                self.withdraw_held_of_run(&run, state, &caller.user).await;
                 return Ok(());
             }
         }
@@ -354,7 +364,8 @@ impl Jobs {
         run.started_by = (trigger != RunTrigger::External).then(|| caller.user.to_string());
         run.arguments = arguments;
         run.parts = parts;
-        job.is_trial = job.state == JobState::Draft && next_time(&known.definition, now).is_some();
+        job.is_trial = matches!(job.state, JobState::Draft | JobState::Cancelled)
+            && next_time(&known.definition, now).is_some();
         job.state = JobState::Running;
         (job.active_run, job.last_run) = (Some(run.id), Some(run.id));
         job.touch(now);

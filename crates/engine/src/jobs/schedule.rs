@@ -1,7 +1,7 @@
 //! Looks for work that is due: times of jobs, and runs without a living worker.
 
 use super::rows::{WorkRecord, added, record, replaced};
-use super::{Jobs, MAX_TRIES};
+use super::{Jobs, MAX_TRIES, busy};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use toolbooth_core::event::EventKind;
@@ -10,7 +10,7 @@ use toolbooth_core::job::{
     DueDecision, EscalationTrigger, JobDefinition, JobRecord, JobRunState, JobState, RunRecord, RunTrigger,
 };
 use toolbooth_core::skill::StepError;
-use toolbooth_store::{WorkContest, WorkFilter, WorkKind, WorkRow};
+use toolbooth_store::{StoreError, WorkContest, WorkFilter, WorkKind, WorkRow};
 use uuid::Uuid;
 
 /// The actor of runs that were due.
@@ -32,6 +32,8 @@ impl Jobs {
         self.next_look_ms.store(latest, Ordering::Relaxed);
         let due = match self.store.due_work(now, MAX_DUE).await {
             Ok(due) => due,
+            // The gateway is stopping.
+            Err(StoreError::Closed) => return,
             Err(error) => {
                 self.note_due(Some(now));
                 tracing::error!("jobs that are due could not be read: {error}");
@@ -212,7 +214,7 @@ impl Jobs {
                 return Ok(());
             }
         }
-        Ok(())
+        Err(busy(key))
     }
 }
 

@@ -8,7 +8,7 @@ use super::{Jobs, RunPage, fault};
 use crate::skills::{HeldRunStore, HeldSkillRun, PlanRun};
 use futures_util::future::BoxFuture;
 use std::sync::Arc;
-use toolbooth_core::caller::Caller;
+use toolbooth_core::caller::{Admin, Caller};
 use toolbooth_core::fault::Problem;
 use toolbooth_core::job::{JobFault, JobRunState, RunPart, RunRecord, RunTrigger, WorkOwner, skill_key};
 use toolbooth_core::permission::{Permission, on_owned_work};
@@ -54,7 +54,8 @@ fn run_of(held: HeldSkillRun, now_ms: i64) -> RunRecord {
 }
 
 impl Jobs {
-    /// The runs of a skill that waited for a person, newest first: the caller's own.
+    /// The runs of a skill that waited for a person, newest first: the caller's own, or those of all users for an
+    /// administrator.
     pub async fn skill_runs(
         &self,
         caller: &Caller,
@@ -63,7 +64,7 @@ impl Jobs {
     ) -> Result<WorkList<RunRecord>, Problem> {
         let filter = WorkFilter {
             parent: Some(skill_key(skill)),
-            user: Some(caller.user.to_string()),
+            user: (caller.admin == Admin::No).then(|| caller.user.to_string()),
             ..WorkFilter::of(WorkKind::Run)
         };
         self.run_list(filter, page).await

@@ -6,16 +6,18 @@ use super::{Jobs, fault};
 use crate::roster::{Rights, rights_gone};
 use crate::skills::{PlanRun, RunLabel, StepObserver};
 use futures_util::future::BoxFuture;
+use serde_json::Value;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::sync::Mutex as AsyncMutex;
 use toolbooth_core::caller::{Caller, ClientFacts};
 use toolbooth_core::fault::{Blame, Problem};
-use toolbooth_core::held::{HeldCall, HeldState};
+use toolbooth_core::held::{HeldCall, HeldOutcome, HeldState};
 use toolbooth_core::job::{
     EscalationTrigger, JobFault, PartOutcome, RunRecord, TaskDefinition, TaskRecord, TaskStatus,
 };
+use toolbooth_core::outcome::OutcomeKind;
 use toolbooth_core::skill::{
     RunState, SkillFault, SkillStep, StepError, StepPlan, StepRecord, StepState, results_of,
 };
@@ -33,6 +35,8 @@ const SKILL_RIGHTS_MS: i64 = 24 * 3_600_000;
 const PART_LIMIT: Duration = Duration::from_secs(6 * 3600);
 /// How often a part starts again because the rights of the owner changed.
 const MAX_RESTARTS: usize = 20;
+/// The maximum length of a tool's error text in the record of a step.
+const MAX_ERROR_TEXT: usize = 1000;
 /// The client of runs, for rules about clients.
 const CLIENT: &str = "toolbooth-jobs";
 
@@ -70,20 +74,40 @@ impl RunWorker {
         }
     }
 
+    /// Whether the stored run is still as this worker wrote it. The worker writes nothing meanwhile.
+    async fn is_current(&self) -> Result<bool, Problem> {
+        let run = self.run.lock().await;
+        let stored = self.jobs.run_record(run.id).await?;
+        Ok(stored.is_some_and(|stored| stored.updated_ms == run.updated_ms && stored.worker == run.worker))
+    }
+
     /// Renews the lease until it is lost.
     pub(super) async fn keep_lease(&self) {
         loop {
             tokio::time::sleep(RENEW_EVERY).await;
-            let policy = {
-                let run = self.run.lock().await.clone();
-                let definition = self.jobs.definition_of_run(&run).await;
-                definition.map(|definition| definition.escalation_policy).unwrap_or_default()
-            };
             let jobs = &self.jobs;
+            let run = self.run.lock().await.clone();
+            let definition = jobs.definition_of_run(&run).await;
+            let policy = definition.map(|definition| definition.escalation_policy).unwrap_or_default();
             let now = jobs.clock.now_ms();
+            let mut is_overdue = Jobs::overdue_ms(&run, &policy).is_some_and(|overdue| overdue <= now);
+            // The schedule is paused before the run says that it was escalated: if this process ends in between, or has
+            // lost its lease, the next one finds the run overdue and does both.
+            if is_overdue && policy.on(EscalationTrigger::Overdue).is_some_and(|acts| acts.pause) {
+                // One that has lost the run does not pause: a person may have resumed the schedule since.
+                let paused = match self.is_current().await {
+                    Ok(true) => jobs.pause_by_policy(&run.job).await,
+                    Ok(false) => return,
+                    Err(problem) => Err(problem),
+                };
+                if let Err(problem) = paused {
+                    tracing::error!(job = %run.name, "the schedule could not be paused: {}", problem.message);
+                    is_overdue = false;
+                }
+            }
             let renewed = self
                 .update(|run| {
-                    if Jobs::overdue_ms(run, &policy).is_some_and(|overdue| overdue <= now) {
+                    if is_overdue {
                         jobs.escalate(run, &policy, EscalationTrigger::Overdue);
                     }
                 })
@@ -198,9 +222,10 @@ impl RunWorker {
             let (part, client, label) = {
                 let run = self.run.lock().await;
                 let kind = if run.is_of_skill() { "skill" } else { "job" };
-                let label = RunLabel { kind, name: run.name.clone(), run: run.id };
+                let part = run.parts[place].clone();
+                let label = RunLabel { kind, name: run.name.clone(), run: run.id, part: part.id.clone() };
                 let client = ClientFacts::remembered(run.client.as_deref().unwrap_or(CLIENT));
-                (run.parts[place].clone(), client, label)
+                (part, client, label)
             };
             if label.kind == "skill" && self.jobs.skills.find(&label.name, &caller).is_none() {
                 return Err(Problem::of(&SkillFault::Unknown { name: label.name }));
@@ -246,7 +271,10 @@ impl RunWorker {
         let part = self.run.lock().await.parts[place].clone();
         for (step, id) in part.held() {
             let held = self.jobs.store.held(id).await.map_err(|error| Problem::of(&error))?;
-            let Some(record) = decided(held.as_ref(), id) else { continue };
+            let Some(mut record) = decided(held.as_ref(), id) else { continue };
+            if record.held.is_none() {
+                record.ended_ms = record.ended_ms.or_else(|| Some(self.jobs.clock.now_ms()));
+            }
             let tool = part.steps.get(step).map(|step| step.tool.clone()).unwrap_or_default();
             self.update(|run| run.parts[place].note_end(step, &tool, record)).await?;
         }
@@ -359,21 +387,23 @@ fn blocked(run: &RunRecord, place: usize) -> Blocked {
     found
 }
 
-/// The outcome of a held call; `None` while it is open.
+/// The outcome of a held call; `None` while it is open. The step keeps the id of its call.
 fn decided(held: Option<&HeldCall>, id: Uuid) -> Option<StepRecord> {
     let failed = |code: &str, message: String| StepRecord {
-        call: Some(id),
         error: Some(StepError { code: code.to_owned(), message, hint: None }),
         ..StepRecord::of_state(StepState::Failed)
     };
     let Some(held) = held else { return Some(failed("call.unknown", format!("held call {id} is gone"))) };
     let outcome = held.outcome.as_ref();
-    Some(match held.state {
+    let results = outcome.and_then(|outcome| outcome.result.as_ref()).map(results_of);
+    let record = match held.state {
         HeldState::Pending | HeldState::Approved => return None,
-        HeldState::Done => {
-            let results = outcome.and_then(|outcome| outcome.result.as_ref()).map(results_of);
-            StepRecord::succeeded(Some(id), results.unwrap_or_default())
-        }
+        HeldState::Done => match outcome.and_then(next_held) {
+            Some(next) => {
+                return Some(StepRecord { held: Some(next), ..StepRecord::of_state(StepState::Held) });
+            }
+            None => StepRecord::succeeded(None, results.unwrap_or_default()),
+        },
         HeldState::Rejected => {
             let by = held.decided_by.as_deref().unwrap_or("an approver");
             failed("call.rejected", format!("`{}` was rejected by {by}", held.exposed))
@@ -382,10 +412,27 @@ fn decided(held: Option<&HeldCall>, id: Uuid) -> Option<StepRecord> {
             failed("call.approval-timeout", format!("`{}` was not approved in time", held.exposed))
         }
         HeldState::Failed => {
-            let code = outcome.and_then(|outcome| outcome.code.as_deref()).unwrap_or("job.interrupted");
-            failed(code, format!("`{}` failed after it was approved", held.exposed))
+            let code = match outcome.map(|outcome| (outcome.kind, outcome.code.as_deref())) {
+                Some((_, Some(code))) => code,
+                Some((OutcomeKind::ToolError, None)) => "skill.step-failed",
+                _ => "job.interrupted",
+            };
+            let text = results.as_ref().and_then(Value::as_str).unwrap_or_default();
+            let text: String = text.chars().take(MAX_ERROR_TEXT).collect();
+            let colon = if text.is_empty() { "" } else { ": " };
+            failed(code, format!("`{}` failed after it was approved{colon}{text}", held.exposed))
         }
-    })
+    };
+    let ended_ms = outcome.map(|outcome| outcome.at_ms).or(held.decided_ms);
+    Some(StepRecord { ended_ms, ..record })
+}
+
+/// The held call that an approved call led to, if the tool behind the called one needs its own approval.
+fn next_held(outcome: &HeldOutcome) -> Option<Uuid> {
+    if outcome.code.as_deref() != Some("call.held") {
+        return None;
+    }
+    outcome.result.as_ref()?.member("held")?.string()?.parse().ok()
 }
 
 fn lease_lost(name: &str) -> Problem {

@@ -42,10 +42,10 @@ impl Instance {
     }
 
     /// Admits one attempt, or says why the provider is skipped now.
-    pub(crate) fn admit(self: &Arc<Self>, now_ms: u64) -> Result<Trial, Skip> {
+    pub(crate) fn admit(self: &Arc<Self>, now_ms: u64) -> Result<ProviderAttempt, Skip> {
         let mut breaker = locked(&self.breaker);
         match breaker.admit(now_ms) {
-            Some(pass) => Ok(Trial { instance: self.clone(), pass: Some(pass), now_ms }),
+            Some(pass) => Ok(ProviderAttempt { instance: self.clone(), pass: Some(pass), now_ms }),
             None => Err(breaker_reason(&breaker, now_ms)),
         }
     }
@@ -99,13 +99,13 @@ fn breaker_reason(breaker: &Breaker, now_ms: u64) -> Skip {
 
 /// One attempt on a provider. Dropped without an outcome, it counts neither as a success nor as a failure.
 #[derive(Debug)]
-pub(crate) struct Trial {
+pub(crate) struct ProviderAttempt {
     instance: Arc<Instance>,
     pass: Option<BreakerPass>,
     now_ms: u64,
 }
 
-impl Trial {
+impl ProviderAttempt {
     /// The provider answered.
     pub(crate) fn succeeded(mut self) {
         if let Some(pass) = self.pass.take() {
@@ -121,7 +121,7 @@ impl Trial {
     }
 }
 
-impl Drop for Trial {
+impl Drop for ProviderAttempt {
     fn drop(&mut self) {
         if let Some(pass) = self.pass.take() {
             locked(&self.instance.breaker).abandoned(pass, self.now_ms);

@@ -60,6 +60,8 @@ pub struct RunLabel {
     pub name: String,
     /// The id of the run.
     pub run: Uuid,
+    /// The part of a job's run that the steps are in; empty for a skill that its caller runs.
+    pub part: String,
 }
 
 /// The outcome of a run.
@@ -240,14 +242,16 @@ impl<'a> Execution<'a> {
         let call = StepCall {
             incoming,
             id,
+            step: step.id.clone(),
             approval_wait: self.run.approval_wait,
             timeout: step.timeout,
             label: self.run.label.clone(),
         };
         let answer = self.runner.clone().call_step(call, self.link).await;
         let record = record_of(step, id, answer);
-        let ended_ms = self.skills.clock.now_ms();
-        (step, Ok(StepRecord { started_ms: Some(started_ms), ended_ms: Some(ended_ms), ..record }))
+        // A held step ends when it was decided and has run.
+        let ended_ms = (record.state != StepState::Held).then(|| self.skills.clock.now_ms());
+        (step, Ok(StepRecord { started_ms: Some(started_ms), ended_ms, ..record }))
     }
 
     /// The next step that ends; `None` when the time is over.

@@ -2,7 +2,7 @@
 //!
 //! `executor` runs a plan: ready steps run concurrently, and each is a call of the same caller through all stages. The
 //! pipeline implements `StepCaller`. A skill with a plan is a tool, whose provider is `serve`; jobs call
-//! `Skills::run_plan` and are told about each step.
+//! `Skills::run_plan` and are notified of each step.
 
 mod changes;
 mod check;
@@ -39,6 +39,8 @@ pub(crate) struct StepCall {
     pub(crate) incoming: IncomingCall,
     /// The id of the call.
     pub(crate) id: Uuid,
+    /// The id of the step, for the audit.
+    pub(crate) step: String,
     /// How long to wait for a person's approval; `None` for the configured time.
     pub(crate) approval_wait: Option<Duration>,
     /// The time that the call has; `None` for the tool's own.
@@ -165,7 +167,7 @@ impl Skills {
             finished: StepRecords::new(),
             limit: skill.timeout.unwrap_or(DEFAULT_TIMEOUT),
             approval_wait,
-            label: RunLabel { kind: "skill", name: skill.name.clone(), run: id },
+            label: RunLabel { kind: "skill", name: skill.name.clone(), run: id, part: String::new() },
         };
         // A plan that is refused or has failed is a result, like that of a tool: sending the call again, to this or
         // another provider, would not help and could repeat steps.

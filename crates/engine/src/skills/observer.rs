@@ -1,4 +1,4 @@
-//! Observers of runs, which are told about each step.
+//! Observers of runs, which are notified of each step.
 
 use futures_util::future::BoxFuture;
 use toolbooth_core::fault::Problem;

@@ -49,12 +49,12 @@ pub(super) struct Exporter {
 
 impl Exporter {
     pub(super) fn start(collector: Collector, counts: Arc<SpanCounts>) -> Option<Self> {
-        let Some(postbox) = postbox(&collector) else {
+        let Some(target) = post_target(&collector) else {
             tracing::error!("the URL or a header of the collector in `telemetry` is not valid");
             return None;
         };
         let (queue, spans) = mpsc::channel(QUEUE);
-        let work = deliver(postbox, spans, counts.clone());
+        let work = deliver(target, spans, counts.clone());
         let task = Mutex::new(Some(tokio::spawn(work)));
         Some(Self { collector, queue: Mutex::new(Some(queue)), task, counts })
     }
@@ -82,16 +82,16 @@ impl Exporter {
     }
 }
 
-fn postbox(collector: &Collector) -> Option<PostTarget> {
+fn post_target(collector: &Collector) -> Option<PostTarget> {
     let mut origin = HttpOrigin::parse(collector.url.expose()).ok()?;
     if !origin.path.ends_with(PATH) {
         origin.path = format!("{}{PATH}", origin.path.trim_end_matches('/'));
     }
     let headers = &collector.headers;
-    headers.iter().try_fold(PostTarget::at(origin), |postbox, (name, value)| postbox.with_header(name, value))
+    headers.iter().try_fold(PostTarget::at(origin), |target, (name, value)| target.with_header(name, value))
 }
 
-async fn deliver(postbox: PostTarget, mut spans: mpsc::Receiver<Box<TraceSpan>>, counts: Arc<SpanCounts>) {
+async fn deliver(target: PostTarget, mut spans: mpsc::Receiver<Box<TraceSpan>>, counts: Arc<SpanCounts>) {
     while let Some(first) = spans.recv().await {
         let mut batch = vec![first];
         let end = Instant::now() + BATCH_INTERVAL;
@@ -102,7 +102,7 @@ async fn deliver(postbox: PostTarget, mut spans: mpsc::Receiver<Box<TraceSpan>>,
             }
         }
         let body = Bytes::from(document(&batch).to_string());
-        let counter = match post(&postbox, &body).await {
+        let counter = match post(&target, &body).await {
             Ok(()) => &counts.sent,
             Err(error) => {
                 tracing::warn!("{} spans could not be sent to the collector: {error}", batch.len());
@@ -113,16 +113,16 @@ async fn deliver(postbox: PostTarget, mut spans: mpsc::Receiver<Box<TraceSpan>>,
     }
 }
 
-async fn post(postbox: &PostTarget, body: &Bytes) -> Result<(), PostError> {
+async fn post(target: &PostTarget, body: &Bytes) -> Result<(), PostError> {
     let mut pause = Duration::from_millis(500);
     for _ in 1..ATTEMPTS {
-        match postbox.post(body.clone(), &[]).await {
+        match target.post(body.clone(), &[]).await {
             Err(PostError::Later(_)) => sleep(pause).await,
             other => return other,
         }
         pause *= 4;
     }
-    postbox.post(body.clone(), &[]).await
+    target.post(body.clone(), &[]).await
 }
 
 /// The body of an OTLP/HTTP request in JSON.
@@ -189,7 +189,7 @@ mod tests {
         ];
         for (url, path) in cases {
             let collector = Collector { url: SecretText::plain(url), headers: BTreeMap::new() };
-            assert_eq!(postbox(&collector).as_ref().map(|postbox| postbox.path()), path, "{url}");
+            assert_eq!(post_target(&collector).as_ref().map(|target| target.path()), path, "{url}");
         }
     }
 

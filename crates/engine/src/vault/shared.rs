@@ -19,12 +19,12 @@ const DELETED_MS: i64 = 24 * 3_600_000;
 const LEASE_MS: i64 = 60_000;
 /// How often a turn is asked for.
 const ASK_EVERY: Duration = Duration::from_millis(100);
-/// How often a turn is asked for before the vault is used without one.
+/// How often a turn is asked for before it counts as lost.
 const MAX_ASKED: u32 = 150;
 
 /// The vault of one server, in a shared store.
 pub(super) struct SharedVault {
-    /// Has the records of the time before the store was shared.
+    /// Holds the records from before the store was shared.
     pub(super) in_file: SealedFileVault,
     pub(super) store: Arc<dyn Store>,
     pub(super) clock: Arc<Clock>,
@@ -90,7 +90,7 @@ impl TokenVault for SharedVault {
             return Ok(None);
         }
         let sealer = self.in_file.folder.sealer().await.ok_or("the store has no key")?;
-        let opened = sealer.open(&record.body, self.context(key).as_bytes());
+        let opened = sealer.open_stored(&record.body, self.context(key).as_bytes());
         if opened.is_none() {
             let server = &self.in_file.server;
             tracing::warn!(server.name = %server, "the stored tokens of `{server}` cannot be opened");
@@ -109,7 +109,7 @@ impl TokenVault for SharedVault {
         self.read(key).await.ok().flatten().is_some_and(|record| record.body.is_empty())
     }
 
-    async fn turn(&self) -> Option<VaultTurn> {
+    async fn turn(&self) -> Result<Option<VaultTurn>, String> {
         let lease = VaultLease {
             store: self.store.clone(),
             name: format!("vault {}", self.in_file.server),
@@ -119,15 +119,15 @@ impl TokenVault for SharedVault {
             let now_ms = self.clock.now_ms();
             let until_ms = now_ms.saturating_add(LEASE_MS);
             match self.store.take_lease(&lease.name, &lease.holder, now_ms, until_ms).await {
-                Ok(true) => return Some(Box::new(lease)),
+                Ok(true) => return Ok(Some(Box::new(lease))),
                 Ok(false) => tokio::time::sleep(ASK_EVERY).await,
                 Err(error) => {
                     tracing::warn!("a lease in the store could not be taken: {error}");
-                    return None;
+                    return Err(error.to_string());
                 }
             }
         }
-        None
+        Err("another gateway has not ended its turn".into())
     }
 }
 
@@ -172,7 +172,7 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("toolbooth-shared-vault-{}", std::process::id()));
         let store = toolbooth_store::open(&StoreUrl::Memory).await.expect("a store");
         let (a, b) = (vault(&folder.join("a"), &store), vault(&folder.join("b"), &store));
-        // A value of the time before the store was shared is moved.
+        // A value from before the store was shared is moved.
         a.in_file.save("old", Bytes::from_static(b"0ld")).await;
         assert_eq!(b.load("old").await, None);
         assert_eq!(a.load("old").await.as_deref(), Some(&b"0ld"[..]));
@@ -189,7 +189,7 @@ mod tests {
         assert!(a.is_deleted("tokens").await);
 
         let turn = a.turn().await.expect("a turn");
-        let waiting = tokio::spawn(async move { b.turn().await.is_some() });
+        let waiting = tokio::spawn(async move { b.turn().await.is_ok_and(|turn| turn.is_some()) });
         tokio::time::sleep(ASK_EVERY / 2).await;
         assert!(!waiting.is_finished());
         drop(turn);

@@ -75,6 +75,14 @@ async fn a_scheduled_job_runs_at_each_time() {
     let refused = jobs.transition(&world.caller, "brief", JobState::Scheduled).await.expect_err("final");
     assert_eq!(refused.code, "job.bad-transition");
     assert!(refused.message.contains("cancelled") && refused.message.contains("scheduled"), "{refused:?}");
+    // Its schedule can be resumed.
+    jobs.switch(&world.caller, "brief", ScheduleSwitch::Resume).await.expect("scheduled");
+    pass(&world, 601).await;
+    assert_eq!((peer.calls_ms().len(), state(&world).await), (4, JobState::Scheduled));
+    jobs.transition(&world.caller, "brief", JobState::Cancelled).await.expect("cancelled");
+    jobs.run(&world.caller, "brief", Map::new(), RunTrigger::Rerun).await.expect("started");
+    pass(&world, 1).await;
+    assert_eq!((peer.calls_ms().len(), state(&world).await), (5, JobState::Draft));
 }
 
 #[tokio::test(start_paused = true)]
@@ -194,6 +202,25 @@ async fn a_failed_run_is_escalated_and_pauses_the_schedule() {
     let runs = runs(&world).await;
     assert_eq!((runs.len(), runs[0].state), (1, JobRunState::Failed), "{runs:?}");
     assert_eq!(runs[0].escalations, ["failed"]);
+    let job = world.engine.jobs().get(&world.caller, "brief").await.expect("known");
+    assert!(job.record.is_some_and(|record| record.paused));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_overdue_run_pauses_the_schedule_while_it_runs() {
+    let peer = ScriptedPeer::new("mail", async |_| {
+        sleep(Duration::from_secs(25)).await;
+        text("done")
+    });
+    let world = Setup::with(&[&peer]).start().await;
+    let mut body = job(json!({ "frequency": "minutely" }));
+    body["escalation_policy"] = json!({ "triggers": ["overdue"], "actions": ["pause"], "timeframe": "5s" });
+    create(&world, &body).await;
+    world.engine.jobs().transition(&world.caller, "brief", JobState::Scheduled).await.expect("scheduled");
+    pass(&world, 200).await;
+    let runs = runs(&world).await;
+    assert_eq!((runs.len(), runs[0].state), (1, JobRunState::Succeeded), "{runs:?}");
+    assert_eq!(runs[0].escalations, ["overdue"]);
     let job = world.engine.jobs().get(&world.caller, "brief").await.expect("known");
     assert!(job.record.is_some_and(|record| record.paused));
 }

@@ -7,18 +7,20 @@
 
 use super::login_page;
 use super::session::FETCH_SITE;
+use super::sign_in_log::{self, SessionChange};
 use crate::console_cookies::{self, ConsoleCookie, CookieScheme};
 use crate::identify::oidc::{LoginAnswer, LoginError};
 use crate::identify::{IdentifyRequest, Unidentified};
-use crate::peer_info::{PeerInfo, attempt};
-use crate::rest::{ProblemDocument, RestState};
+use crate::peer::Ingress;
+use crate::peer_info::PeerInfo;
+use crate::rest::{ProblemDocument, RestState, session_credential};
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use http::header::{CACHE_CONTROL, LOCATION, REFERRER_POLICY, SET_COOKIE};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, StatusCode};
-use toolbooth_core::fault::Problem;
-use toolbooth_engine::{LoginFault, PendingLogin, SessionCredential};
+use toolbooth_core::fault::{Fault, Problem};
+use toolbooth_engine::{LoginFault, PendingLogin};
 
 /// The path of the page to which the provider leads the browser back, below the URL of the gateway.
 const CALLBACK: &str = "/console/login/callback";
@@ -93,14 +95,30 @@ async fn begun(rest: &RestState, headers: &HeaderMap) -> Result<Response, LoginR
 /// Completes a sign-in: the provider has led the browser back.
 pub(super) async fn finish(State(rest): State<RestState>, request: Request) -> Response {
     let (parts, _) = request.into_parts();
-    let refusal = match finished(&rest, &parts).await {
+    let mut refusal = match finished(&rest, &parts).await {
         Ok(response) => return response,
         Err(refusal) => refusal,
     };
-    let mut response = refused(&refusal, "../");
     // An answer that does not belong to the sign-in of this browser does not end it.
-    if !matches!(refusal, LoginRefusal::Login(LoginError::Foreign)) {
-        let base = rest.door.authenticator.resource().base(&parts.headers).unwrap_or_default();
+    let ends_sign_in = !matches!(refusal, LoginRefusal::Login(LoginError::Foreign));
+    let authenticator = &rest.door.authenticator;
+    if is_bad_answer(&refusal)
+        && let Some(throttled) =
+            authenticator.note_failed_login(via_of(&parts), parts.uri.query().unwrap_or_default())
+    {
+        refusal = LoginRefusal::Caller(throttled);
+    }
+    if let Some(code) = audited_code(&refusal) {
+        sign_in_log::record_failure(&rest, code, &sign_in_log::source_of(&parts.extensions));
+    }
+    let mut response = refused(&refusal, "../");
+    let resource = authenticator.resource();
+    if let LoginRefusal::Caller(unidentified) = &refusal {
+        let path = parts.uri.path();
+        unidentified.set_response_headers(&resource, &parts.headers, path, response.headers_mut());
+    }
+    if ends_sign_in {
+        let base = resource.base(&parts.headers).unwrap_or_default();
         let cookie = ConsoleCookie::Login.set(&parts.headers, CookieScheme::of(&base), None);
         cookie.and_then(|cookie| response.headers_mut().insert(SET_COOKIE, cookie));
     }
@@ -113,23 +131,30 @@ async fn finished(rest: &RestState, parts: &Parts) -> Result<Response, LoginRefu
     let client = authenticator.console_client().ok_or(LoginError::NotConfigured)?;
     let answer = LoginAnswer::read(parts.uri.query().unwrap_or_default())?;
     let login = open_record(rest, headers, &answer.state).await?;
-    let id_token = client.exchange(answer, &login).await?;
+    let via = via_of(parts);
+    let turn = match authenticator.is_throttled(via) {
+        true => Some(client.throttled_turn().await?),
+        false => None,
+    };
+    let tokens = client.exchange(answer, &login).await?;
+    drop(turn);
 
     let clock = rest.door.engine.clock();
-    let checked = authenticator.check_login(id_token.expose(), &login.nonce, clock).await;
-    let ends = checked.map_err(|unidentified| noted(rest, parts, unidentified))?;
+    let expires = authenticator.check_login(tokens.id_token.expose(), &login.nonce, clock).await?;
     // The session has neither persona nor compliance level; each of its requests names its own.
     let no_headers = HeaderMap::new();
-    let via = parts.extensions.get::<PeerInfo>().map(PeerInfo::via).unwrap_or_default();
-    let request = IdentifyRequest::Console { headers: &no_headers, id_token: id_token.expose(), via };
-    let identified = rest.door.identify(request).await;
-    let caller = identified.map_err(|unidentified| noted(rest, parts, unidentified))?;
+    let request = IdentifyRequest::Console { headers: &no_headers, id_token: tokens.id_token.expose(), via };
+    let caller = rest.door.identify(request).await?;
     rest.console_logins.complete(&login).await?;
 
     // A second sign-in replaces the first one, so that an old cookie does not stay valid.
-    console_cookies::close(&rest.console_sessions, headers).await?;
-    let credential = SessionCredential::IdToken(id_token);
+    console_cookies::close(&rest.console_sessions, headers, rest.public_scheme()).await?;
+    let (credential, ends) = session_credential(tokens, expires);
     let (secret, session) = rest.console_sessions.open(&caller.user, credential, ends).await?;
+    // Without its audit row there is no sign-in: the browser does not get the cookie.
+    let who = (&*session.user, &session.credential);
+    let source = sign_in_log::source_of(&parts.extensions);
+    sign_in_log::record(rest, SessionChange::SignedIn, who, &source).await?;
     let scheme = CookieScheme::of(&login.redirect_uri);
     let value = Some((secret.expose(), session.left_at_most));
     let cookies =
@@ -144,7 +169,7 @@ async fn open_record(
     state: &str,
 ) -> Result<PendingLogin, LoginRefusal> {
     let mut refusal = LoginFault::Foreign;
-    for sealed in ConsoleCookie::Login.values(headers) {
+    for sealed in ConsoleCookie::Login.values(headers, rest.public_scheme()) {
         match rest.console_logins.open(&sealed, state).await {
             Ok(login) => return Ok(login),
             Err(LoginFault::Foreign) => {}
@@ -154,11 +179,29 @@ async fn open_record(
     Err(refusal.into())
 }
 
-/// Records a refused ID token, as any refused credential.
-fn noted(rest: &RestState, parts: &Parts, unidentified: Unidentified) -> LoginRefusal {
-    let source = parts.extensions.get::<PeerInfo>().map(PeerInfo::source).unwrap_or_default();
-    rest.door.note_refusal(&unidentified, &source, &attempt(&parts.method, parts.uri.path()));
-    unidentified.into()
+/// How a request reached the gateway.
+fn via_of(parts: &Parts) -> Ingress {
+    parts.extensions.get::<PeerInfo>().map(PeerInfo::via).unwrap_or_default()
+}
+
+/// Whether a browser brought an answer that the gateway or the provider did not accept, which counts as a bad credential.
+fn is_bad_answer(refusal: &LoginRefusal) -> bool {
+    matches!(
+        refusal,
+        LoginRefusal::Login(
+            LoginError::Foreign | LoginError::Over | LoginError::CodeRefused { .. } | LoginError::BadIdToken
+        )
+    )
+}
+
+/// The code of the audit row of a failed sign-in. A failure of the gateway or of the provider is in the log only.
+fn audited_code(refusal: &LoginRefusal) -> Option<&'static str> {
+    match refusal {
+        LoginRefusal::Login(LoginError::NotConfigured | LoginError::Unreachable)
+        | LoginRefusal::Gateway(_) => None,
+        LoginRefusal::Login(error) => Some(error.code()),
+        LoginRefusal::Caller(unidentified) => Some(unidentified.code()),
+    }
 }
 
 /// A page with the reason. `console` is the relative path of the console.

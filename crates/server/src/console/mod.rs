@@ -8,6 +8,7 @@ mod headers;
 mod login;
 mod login_page;
 mod session;
+mod sign_in_log;
 
 use crate::rest::{ProblemDocument, RestState, bad_method, not_found};
 use axum::Router;

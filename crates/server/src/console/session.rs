@@ -2,10 +2,13 @@
 //!
 //! These routes are for the console's own page and not part of the API. Programs send their token with each request.
 
+use super::sign_in_log::{self, SessionChange};
 use crate::console_cookies::{self, ConsoleCookie, CookieScheme};
 use crate::identify::{COMPLIANCE_HEADER, IdentifyRequest, PERSONA_HEADER, Unidentified};
 use crate::peer_info::PeerInfo;
-use crate::rest::{JsonBody, NoQuery, ProblemDocument, RestState, body, refuse, with_bearer};
+use crate::rest::{
+    JsonBody, NoQuery, ProblemDocument, RestState, body, refuse, run_to_completion, with_bearer,
+};
 use axum::Json;
 use axum::extract::{FromRequest, Request, State};
 use axum::response::{IntoResponse, Response};
@@ -68,7 +71,10 @@ pub(super) async fn show(
 ) -> Result<Response, ProblemDocument> {
     let session = match rest.door.authenticator.is_local() {
         true => None,
-        false => console_cookies::of_request(&rest.console_sessions, &headers, SessionUse::Read).await?,
+        false => {
+            let (sessions, public) = (&rest.console_sessions, rest.public_scheme());
+            console_cookies::of_request(sessions, &headers, public, SessionUse::Read).await?
+        }
     };
     Ok(answer(&rest, session, None))
 }
@@ -79,7 +85,8 @@ pub(super) async fn open(
     request: Request,
 ) -> Result<Response, ProblemDocument> {
     let (parts, content) = request.into_parts();
-    let scheme = scheme_of_own_page(&parts.headers)?;
+    let public = cookie_scheme(&rest);
+    let scheme = scheme_of_own_page(&parts.headers, public)?;
     let mut copy = Request::new(content);
     copy.headers_mut().clone_from(&parts.headers);
     let JsonBody(text) = JsonBody::from_request(copy, &rest).await?;
@@ -112,8 +119,12 @@ pub(super) async fn open(
         Err(unidentified) => return Ok(refuse(&rest, &unidentified, &parts)),
     };
     // A second sign-in replaces the first one, so that an old cookie does not stay valid.
-    console_cookies::close(&rest.console_sessions, &parts.headers).await?;
+    console_cookies::close(&rest.console_sessions, &parts.headers, public).await?;
     let (secret, session) = rest.console_sessions.open(&caller.user, credential, None).await?;
+    // Without its audit row there is no sign-in: the browser does not get the cookie.
+    let who = (&*session.user, &session.credential);
+    let source = sign_in_log::source_of(&parts.extensions);
+    sign_in_log::record(&rest, SessionChange::SignedIn, who, &source).await?;
     let value = Some((secret.expose(), session.left_at_most));
     let cookie = ConsoleCookie::Session.set(&parts.headers, scheme, value);
     Ok(answer(&rest, Some(session), cookie))
@@ -122,21 +133,40 @@ pub(super) async fn open(
 /// Ends the session of this browser.
 pub(super) async fn close(
     State(rest): State<RestState>,
-    headers: HeaderMap,
     _: NoQuery,
+    request: Request,
 ) -> Result<Response, ProblemDocument> {
-    let scheme = scheme_of_own_page(&headers)?;
+    let (parts, _) = request.into_parts();
+    let headers = parts.headers;
+    let public = cookie_scheme(&rest);
+    let scheme = scheme_of_own_page(&headers, public)?;
     let mut view = view(&rest, None);
-    let found = console_cookies::of_request(&rest.console_sessions, &headers, SessionUse::Change).await?;
+    let sessions = &rest.console_sessions;
+    let found = console_cookies::of_request(sessions, &headers, public, SessionUse::Change).await?;
     if let Some(session) = found {
         let forged = |problem| ProblemDocument(StatusCode::FORBIDDEN, problem);
         console_cookies::check_csrf(&session, &headers, SessionUse::Change).map_err(forged)?;
-        console_cookies::close(&rest.console_sessions, &headers).await?;
-        if matches!(session.credential, SessionCredential::IdToken(_)) {
+        let is_of_provider =
+            matches!(session.credential, SessionCredential::IdToken(_) | SessionCredential::Renewable(_));
+        let source = sign_in_log::source_of(&parts.extensions);
+        run_to_completion(sign_out(rest.clone(), headers.clone(), session, source)).await?;
+        if is_of_provider {
             view.provider_sign_out = provider_sign_out(&rest, &headers).await;
         }
     }
     Ok(respond(&view, ConsoleCookie::Session.set(&headers, scheme, None)))
+}
+
+/// Ends a session and writes the audit row, also if the browser does not wait for the answer.
+async fn sign_out(
+    rest: RestState,
+    headers: HeaderMap,
+    session: ConsoleSession,
+    source: String,
+) -> Result<(), Problem> {
+    console_cookies::close(&rest.console_sessions, &headers, rest.public_scheme()).await?;
+    let who = (&*session.user, &session.credential);
+    sign_in_log::record(&rest, SessionChange::SignedOut, who, &source).await
 }
 
 /// The page at which a user who signed in at the identity provider can sign out there.
@@ -169,22 +199,37 @@ fn respond(view: &ConsoleSignInView, cookie: Option<HeaderValue>) -> Response {
     response
 }
 
+/// The scheme that cookies must have. In `local` mode there are none.
+fn cookie_scheme(rest: &RestState) -> Option<CookieScheme> {
+    rest.public_scheme().filter(|_| !rest.door.authenticator.is_local())
+}
+
 /// The scheme of the console's own page. The guard has checked that the Origin is one that may call the gateway; for
-/// a session it must also be the gateway's own, and browsers name the Origin of every such request.
-fn scheme_of_own_page(headers: &HeaderMap) -> Result<CookieScheme, ProblemDocument> {
+/// a session it must also be the gateway's own, and browsers name the Origin of every such request. If `public_url` is
+/// HTTPS, the page must be, too: no cookie of plain HTTP is accepted then.
+fn scheme_of_own_page(
+    headers: &HeaderMap,
+    public: Option<CookieScheme>,
+) -> Result<CookieScheme, ProblemDocument> {
+    let refused = |message: &str, hint: &str| {
+        let (code, blame) = ("auth.csrf", Blame::Caller);
+        let problem = Problem { code, blame, message: message.into(), hint: Some(hint.into()) };
+        Err(ProblemDocument(StatusCode::FORBIDDEN, problem))
+    };
     let site = headers.get(&FETCH_SITE).map(HeaderValue::as_bytes);
     let origin = headers.get(ORIGIN).and_then(|origin| origin.to_str().ok());
-    match origin {
-        Some(origin) if site.is_none_or(|site| site == b"same-origin") => Ok(CookieScheme::of(origin)),
-        _ => Err(ProblemDocument(
-            StatusCode::FORBIDDEN,
-            Problem {
-                code: "auth.csrf",
-                blame: Blame::Caller,
-                message: "only the console's own page can sign in with a cookie".into(),
-                hint: Some("programs send `Authorization: Bearer TOKEN` with each request".into()),
-            },
-        )),
+    let Some(origin) = origin.filter(|_| site.is_none_or(|site| site == b"same-origin")) else {
+        return refused(
+            "only the console's own page can sign in with a cookie",
+            "programs send `Authorization: Bearer TOKEN` with each request",
+        );
+    };
+    match (CookieScheme::of(origin), public) {
+        (CookieScheme::Http, Some(CookieScheme::Https)) => refused(
+            "users of the console sign in over HTTPS, because `public_url` is an HTTPS address",
+            "open the console at the address in `public_url`",
+        ),
+        (scheme, _) => Ok(scheme),
     }
 }
 
@@ -208,7 +253,9 @@ mod tests {
                     headers.insert(name, HeaderValue::from_static(value));
                 }
             }
-            assert_eq!(scheme_of_own_page(&headers).ok(), expected, "{origin:?} {site:?}");
+            assert_eq!(scheme_of_own_page(&headers, None).ok(), expected, "{origin:?} {site:?}");
+            let behind_https = scheme_of_own_page(&headers, Some(CookieScheme::Https)).ok();
+            assert_eq!(behind_https, expected.filter(|scheme| *scheme == CookieScheme::Https), "{origin:?}");
         }
     }
 }

@@ -355,6 +355,21 @@ impl Authenticator {
         }
     }
 
+    /// Checks an ID token that replaces another one; returns its user, and when it expires.
+    pub async fn check_renewal(
+        &self,
+        id_token: &str,
+        clock: &Clock,
+    ) -> Result<(String, Option<SystemTime>), Unidentified> {
+        match &*self.mode.load_full() {
+            IdentifyMode::Jwt(jwt) => {
+                let claimed = jwt.check_id_token(id_token, None, clock.wall_time()).await?;
+                Ok((claimed.user, claimed.until))
+            }
+            _ => Err(Unidentified::Refused),
+        }
+    }
+
     /// The error for a bad credential; after too many from one address, the one that asks it to wait.
     fn refused(&self, address: IpAddr, shown: Option<[u8; 32]>) -> Unidentified {
         let now = Instant::now();
@@ -365,6 +380,19 @@ impl Authenticator {
                 Unidentified::Refused
             }
         }
+    }
+
+    /// Counts a failed sign-in to the console like a bad credential. Returns the error that asks its address to wait, after
+    /// too many of them. Valid sign-ins still work.
+    pub fn note_failed_login(&self, via: Ingress, answer: &str) -> Option<Unidentified> {
+        let Ingress::Network(address) = via else { return None };
+        let refused = self.refused(address, Some(key_of(&["console login", answer])));
+        matches!(refused, Unidentified::Throttled { .. }).then_some(refused)
+    }
+
+    /// Whether too many bad credentials came from an address recently.
+    pub fn is_throttled(&self, via: Ingress) -> bool {
+        matches!(via, Ingress::Network(address) if self.throttle.wait(address, Instant::now()).is_some())
     }
 
     /// The caller of an earlier call, with the rights they have now. `tokens` are those that the gateway issued, and

@@ -92,6 +92,12 @@ impl ClientCalls {
         found
     }
 
+    /// The user of a call, if the caller may see it.
+    pub fn user_of(&self, id: Uuid, caller: &Caller) -> Option<Arc<str>> {
+        let calls = self.shard(id);
+        calls.get(&id).map(|call| call.user.clone()).filter(|user| may_see(caller, user))
+    }
+
     /// Cancels a call; returns its user, or `None` if the caller sees no such call.
     pub fn cancel(&self, id: Uuid, caller: &Caller) -> Option<Arc<str>> {
         let calls = self.shard(id);

@@ -1,4 +1,4 @@
-//! The folder in which a legacy client over HTTP works, which the client tells in its roots.
+//! The folder in which a legacy client over HTTP works, which the client sends in its roots.
 //!
 //! A client that declares roots is asked for them in the answer to its first list: the answer becomes an event stream
 //! that begins with the question. The list waits for the roots, so that it has the folder's servers. A folder counts only
@@ -23,7 +23,7 @@ use toolbooth_wire::RpcError;
 use toolbooth_wire::envelope::write_request;
 use url::Url;
 
-/// How long a client may take to tell its roots. Its list waits that long at most.
+/// How long a client may take to send its roots. Its list waits at most that long.
 const ANSWER_TIME: Duration = Duration::from_secs(3);
 /// Maximum number of roots that are considered.
 const MAX_ROOTS: usize = 16;
@@ -143,13 +143,16 @@ impl Door {
         let session = question.session.clone();
         if session.folder.get() != folder {
             self.leave_folder(&session);
-            if let (Some(folder), Some(folders)) = (&folder, self.folders.get()) {
-                folders.open(Path::new(&**folder)).await;
+            if let (Some(folder), Some(folders)) = (&folder, self.folders.get())
+                && folders.enter(Path::new(&**folder))
+            {
+                // Before the wait: if the client disconnects meanwhile, the end of the session leaves the folder.
                 session.folder.set(Some(folder.clone()));
-            }
-            // The session may have ended in the meantime.
-            if session.over().is_cancelled() {
-                self.leave_folder(&session);
+                match session.over().is_cancelled() {
+                    // The session has ended while its client was asked.
+                    true => self.leave_folder(&session),
+                    false => folders.apply().await,
+                }
             }
         }
         session.folder.end_asking();

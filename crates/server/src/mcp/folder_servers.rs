@@ -8,8 +8,12 @@ use std::path::Path;
 /// reads configuration files.
 #[async_trait]
 pub trait FolderServers: fmt::Debug + Send + Sync {
-    /// A client of the folder has connected. Returns when the gateway knows the folder's servers.
-    async fn open(&self, folder: &Path);
+    /// A client of the folder has connected. Returns whether it counts as one: only then [`Self::close`] must be called. It
+    /// does not wait, so that the caller can note the client before it awaits [`Self::apply`].
+    fn enter(&self, folder: &Path) -> bool;
+
+    /// Returns when the gateway knows the servers of all folders. The work continues if the future is dropped.
+    async fn apply(&self);
 
     /// A client of the folder has gone.
     fn close(&self, folder: &Path);

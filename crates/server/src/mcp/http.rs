@@ -226,7 +226,7 @@ async fn serve_request(
     pin!(begin(door, &client, headers, request, meta, peer.via())).await
 }
 
-/// A request that is served after its client has told its roots.
+/// A request that is served after its client has sent its roots.
 struct AskingRequest {
     door: Arc<Door>,
     session: Arc<LegacySession>,
@@ -384,10 +384,7 @@ async fn initialize(
         Ok(session) => session,
         Err(error) => return failure(StatusCode::BAD_REQUEST, Some(&request.id), &error),
     };
-    for gone in door.sessions.add(session.clone()) {
-        forget(door, &gone);
-        door.end_stored(&gone).await;
-    }
+    door.end_evicted(door.sessions.add(session.clone()));
     // Stored before the client knows of it: its next request may reach another gateway.
     door.share_session(&session).await;
     let result = methods::initialized(door, caller, &session.facts(), session.revision);
@@ -521,7 +518,9 @@ async fn delete(door: &Arc<Door>, caller: &Arc<Caller>, headers: &HeaderMap) -> 
         Ok(session) => {
             door.sessions.remove(&session.id);
             forget(door, &session);
-            door.end_stored(&session).await;
+            let door = door.clone();
+            // In a task: a client that does not wait must not leave a session that another gateway would continue.
+            let _ = tokio::spawn(async move { door.end_stored(&session).await }).await;
             plain(StatusCode::OK)
         }
         Err(response) => *response,

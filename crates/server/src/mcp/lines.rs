@@ -42,6 +42,8 @@ struct LineConnection {
     persona: OnceLock<String>,
     /// The folder the client works in, as it said before its first message.
     folder: OnceLock<Arc<str>>,
+    /// The folder, if the client counts as one of its clients.
+    entered: OnceLock<Arc<str>>,
     /// Running modern requests, for cancellation.
     running: Mutex<HashMap<Id, Cancel>>,
 }
@@ -60,6 +62,7 @@ where
         session: Mutex::default(),
         persona: OnceLock::new(),
         folder: OnceLock::new(),
+        entered: OnceLock::new(),
         running: Mutex::default(),
     });
     let mut lines = LineReader::new(read, door.body_limit);
@@ -84,7 +87,7 @@ where
     }
     // The client has disconnected: cancel its running requests, down to the servers.
     tasks.shutdown().await;
-    if let (Some(folder), Some(folders)) = (connection.folder.get(), door.folders.get()) {
+    if let (Some(folder), Some(folders)) = (connection.entered.get(), door.folders.get()) {
         folders.close(Path::new(&**folder));
     }
     let session = connection.session.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -229,8 +232,11 @@ impl LineConnection {
 
     /// Makes the servers of the client's folder available to it.
     async fn open_folder(&self) {
-        if let (Some(folder), Some(folders)) = (self.folder.get(), self.door.folders.get()) {
-            folders.open(Path::new(&**folder)).await;
+        if let (Some(folder), Some(folders)) = (self.folder.get(), self.door.folders.get())
+            && folders.enter(Path::new(&**folder))
+        {
+            let _ = self.entered.set(folder.clone());
+            folders.apply().await;
         }
     }
 

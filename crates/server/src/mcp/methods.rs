@@ -12,7 +12,7 @@ use http::HeaderMap;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
-use toolbooth_core::call::IncomingCall;
+use toolbooth_core::call::{CallFault, IncomingCall};
 use toolbooth_core::caller::{Caller, ClientFacts};
 use toolbooth_core::catalog::{ListBytes, ListKind, Lookup};
 use toolbooth_core::exposure::{Mode, meta};
@@ -134,6 +134,19 @@ async fn call(
     let timeout = caller_timeout(meta.timeout_ms.as_ref())?;
     let progress = progress_wanted(meta.progress_token.as_ref());
     let binding = bind(client, "tools/call", &name, arguments.as_ref());
+    // The state of an earlier round opens for the user. With a persona or a credential that may not use the tool, the
+    // tool is unknown, as it is for a new call. Such a request never starts a new round: a tool that is only late would
+    // be called a second time, beside the call that is parked.
+    if params.request_state.is_some() && binding.is_some() {
+        let called = called_name(&name, arguments.as_ref());
+        let ready = door.engine.catalog().wait_for_tool(&called, &client.caller).await;
+        if !sees_tool(door, client, &called) {
+            let unknown = CallFault::UnknownTool { name: called };
+            door.engine.audit().record_hidden_tool(&door.engine.catalog().load(), &client.caller, &unknown);
+            let refused = failed(ready.mention_starting_servers(Problem::of(&unknown)));
+            return Ok(resume(door, client, request, "tools/call", meta, binding, refused));
+        }
+    }
     let round = match take_round(door, client, params, binding.as_ref()).await? {
         RoundStart::Resumed(parked) => {
             return Ok(resume(door, client, request, "tools/call", meta, binding, parked));
@@ -153,7 +166,7 @@ async fn call(
     // The call of a client that follows tasks may become one. Progress describes its state then.
     let can_become_task = client.era() == Era::Modern && client.facts.has_tasks();
     let id = Uuid::now_v7();
-    let task = can_become_task.then(|| (id, name.clone()));
+    let task = can_become_task.then(|| (id, called_name(&name, arguments.as_ref())));
     let progress = if task.is_some() { ProgressMode::Wanted } else { progress };
     let incoming = IncomingCall {
         caller: client.caller.clone(),
@@ -197,6 +210,17 @@ async fn call(
     );
     let running = running.bound(binding).reporting(meta.progress_token).given(given);
     Ok(MethodOutcome::Ongoing(running.offering_task(task)))
+}
+
+/// Whether the caller may use the tool with this name now.
+fn sees_tool(door: &Door, client: &McpClient, name: &str) -> bool {
+    !matches!(door.engine.catalog().load().tool(name, &client.caller), Lookup::Unknown)
+}
+
+/// The name of the tool that a call is for: the one inside a call of `mcp_tool_call`.
+fn called_name(name: &str, arguments: Option<&RawJson>) -> String {
+    let inner = (name == meta::CALL).then(|| meta::inner_call(arguments)).flatten();
+    inner.map_or_else(|| name.to_owned(), |(inner, _)| inner)
 }
 
 /// Reads the caller's deadline.

@@ -94,6 +94,23 @@ impl Door {
         self.engine.shared_sessions().change(ended).await;
     }
 
+    /// Ends sessions that a new one has evicted, in the store, too. In a task: the request of the new session may be
+    /// dropped, and the rows of evicted sessions would count for no quota.
+    pub(super) fn end_evicted(self: &Arc<Self>, evicted: Vec<Arc<LegacySession>>) {
+        for gone in &evicted {
+            forget(self, gone);
+        }
+        if evicted.is_empty() || !self.engine.shared_sessions().are_stored() {
+            return;
+        }
+        let door = self.clone();
+        tokio::spawn(async move {
+            for gone in evicted {
+                door.end_stored(&gone).await;
+            }
+        });
+    }
+
     /// Takes over a session of this caller that another gateway has opened; `None` if the store has no such session.
     pub(super) async fn adopt_session(
         self: &Arc<Self>,
@@ -116,10 +133,7 @@ impl Door {
             session.number_questions_from(first);
         }
         let (session, evicted) = self.sessions.adopt(session);
-        for gone in evicted {
-            forget(self, &gone);
-            self.end_stored(&gone).await;
-        }
+        self.end_evicted(evicted);
         self.apply(&session, body);
         Ok(Some(session))
     }

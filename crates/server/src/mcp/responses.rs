@@ -1,6 +1,7 @@
 //! HTTP responses of the MCP endpoint.
 
 use crate::body::ResponseBody;
+use crate::event_stream;
 use bytes::Bytes;
 use http::header::{CONNECTION, CONTENT_TYPE};
 use http::{HeaderValue, Response, StatusCode};
@@ -10,15 +11,11 @@ use toolbooth_wire::Id;
 use toolbooth_wire::codes::RpcError;
 use toolbooth_wire::envelope::write_error;
 
-fn with_type(status: StatusCode, kind: &'static str, body: ResponseBody) -> Response<ResponseBody> {
-    let mut response = Response::new(body);
-    *response.status_mut() = status;
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
-    response
-}
-
 pub(super) fn json(status: StatusCode, chunks: VecDeque<Bytes>) -> Response<ResponseBody> {
-    with_type(status, "application/json", ResponseBody::Chunks(chunks))
+    let mut response = Response::new(ResponseBody::Chunks(chunks));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
 }
 
 pub(super) fn failure(status: StatusCode, id: Option<&Id>, error: &RpcError) -> Response<ResponseBody> {
@@ -28,11 +25,7 @@ pub(super) fn failure(status: StatusCode, id: Option<&Id>, error: &RpcError) -> 
 pub(super) fn events(
     stream: impl futures_util::Stream<Item = io::Result<Bytes>> + Send + 'static,
 ) -> Response<ResponseBody> {
-    let mut response = with_type(StatusCode::OK, "text/event-stream", ResponseBody::stream(stream));
-    let headers = response.headers_mut();
-    headers.insert("cache-control", HeaderValue::from_static("no-cache"));
-    headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
-    response
+    event_stream::response(ResponseBody::stream(stream))
 }
 
 /// Adds `Connection: close` to a response.

@@ -24,7 +24,7 @@ pub struct SessionFolder {
 }
 
 impl SessionFolder {
-    /// The folder, if the client has told it.
+    /// The folder, if the client has sent it.
     pub fn get(&self) -> Option<Arc<str>> {
         self.folder.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -2,9 +2,12 @@
 
 use super::Door;
 use super::client::McpClient;
+use toolbooth_core::caller::Caller;
+use toolbooth_core::catalog::{Catalog, Lookup};
 use toolbooth_core::fault::Problem;
 use toolbooth_core::json::{ObjectWriter, RawJson};
-use toolbooth_engine::call_tasks::{CallTaskRecord, CallTaskStatus};
+use toolbooth_engine::approvals::Cancellation;
+use toolbooth_engine::call_tasks::{CallTaskRecord, CallTaskStatus, CalledTool};
 use toolbooth_wire::codes::{INTERNAL_ERROR, INVALID_PARAMS, MISSING_CAPABILITY};
 use toolbooth_wire::{Request, RpcError};
 
@@ -23,11 +26,12 @@ pub(super) async fn serve(door: &Door, client: &McpClient, request: &Request) ->
     let id = request.params.as_ref().and_then(|params| params.member("taskId"));
     let id = id.as_ref().and_then(RawJson::string).ok_or_else(|| invalid("`taskId` must be a string"))?;
     let unknown = || invalid("there is no such task; tasks are kept for a day");
+    let record = tasks.find(caller, &id).await.map_err(failed)?.ok_or_else(unknown)?;
+    if !may_follow(door, caller, &record).await {
+        return Err(unknown());
+    }
     match request.method.as_str() {
-        "tasks/get" => {
-            let record = tasks.find(caller, &id).await.map_err(failed)?.ok_or_else(unknown)?;
-            Ok(detailed(door, &record))
-        }
+        "tasks/get" => Ok(detailed(door, &record)),
         "tasks/update" => {
             let responses = request.params.as_ref().and_then(|params| params.member("inputResponses"));
             let responses = responses
@@ -37,9 +41,54 @@ pub(super) async fn serve(door: &Door, client: &McpClient, request: &Request) ->
             Ok(acknowledged())
         }
         _ => {
-            tasks.cancel(caller, &id).await.map_err(failed)?.ok_or_else(unknown)?;
+            if !record.status.is_final() {
+                tasks.cancel(caller, &id).await.map_err(failed)?.ok_or_else(unknown)?;
+                // Another gateway that runs the call reads the cancellation later, but its held call ends now.
+                let withdrawn = door.engine.approvals().withdraw(cancellation(&record));
+                withdrawn.await.map_err(failed)?;
+            }
             Ok(acknowledged())
         }
+    }
+}
+
+/// The cancellation of the call of a task, by its user.
+pub(super) fn cancellation(record: &CallTaskRecord) -> Cancellation {
+    Cancellation { call: record.id, by: record.user.clone(), reason: "the task was cancelled".into() }
+}
+
+/// The tool of a call that becomes a task.
+pub(super) fn called_tool(door: &Door, caller: &Caller, name: String) -> CalledTool {
+    let catalog = door.engine.catalog().load();
+    let id = match catalog.tool(&name, caller) {
+        Lookup::Found(tool) => Some(tool.canonical()).filter(|id| sees_tool(&catalog, caller, id)),
+        Lookup::Ambiguous(_) | Lookup::Unknown => None,
+    };
+    CalledTool { name, id }
+}
+
+/// Whether a caller may follow a task of their user. Its result is as secret as the tool: a persona, a compliance level or
+/// a credential that may not use the tool now does not know the task either.
+async fn may_follow(door: &Door, caller: &Caller, record: &CallTaskRecord) -> bool {
+    let catalog = door.engine.catalog();
+    let is_visible = || match &record.tool_id {
+        Some(id) => sees_tool(&catalog.load(), caller, id),
+        None => !matches!(catalog.load().tool(&record.tool, caller), Lookup::Unknown),
+    };
+    if is_visible() {
+        return true;
+    }
+    // Its server may be starting.
+    catalog.wait_for_tool(record.tool_id.as_deref().unwrap_or(&record.tool), caller).await;
+    is_visible()
+}
+
+/// Whether a caller may use the tool with this canonical id. Another tool may have the same text as its name.
+fn sees_tool(catalog: &Catalog, caller: &Caller, id: &str) -> bool {
+    match catalog.tool(id, caller) {
+        Lookup::Found(tool) => tool.canonical() == id,
+        Lookup::Ambiguous(tools) => tools.iter().any(|tool| tool.canonical() == id),
+        Lookup::Unknown => false,
     }
 }
 

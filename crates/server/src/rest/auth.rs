@@ -2,7 +2,8 @@
 
 use super::RestState;
 use super::problem::ProblemDocument;
-use crate::console_cookies;
+use super::session_renewal::renewed;
+use crate::console_cookies::{self, CookieScheme};
 use crate::identify::{IdentifyRequest, Unidentified, with_forwarded_headers, with_session};
 use crate::peer::Ingress;
 use crate::peer_info::{PeerInfo, attempt};
@@ -38,7 +39,10 @@ pub async fn identify(
         && via != Ingress::Control
         && (authenticator.is_proxied() || !headers.contains_key(AUTHORIZATION));
     let session = match uses_session {
-        true => console_cookies::of_request(&rest.console_sessions, headers, session_use).await,
+        true => {
+            let public = rest.public_scheme();
+            console_cookies::of_request(&rest.console_sessions, headers, public, session_use).await
+        }
         false => Ok(None),
     };
     let session = session.map_err(|problem| {
@@ -50,6 +54,7 @@ pub async fn identify(
         return rest.door.identify(request).await.map_err(RequestRefusal::Unidentified);
     };
     console_cookies::check_csrf(&session, headers, session_use).map_err(RequestRefusal::Forged)?;
+    let session = renewed(rest, session).await.map_err(RequestRefusal::Unidentified)?;
     let with_token;
     let request = match &session.credential {
         SessionCredential::Token(token) => {
@@ -59,6 +64,9 @@ pub async fn identify(
         SessionCredential::IdToken(token) => {
             IdentifyRequest::Console { headers, id_token: token.expose(), via }
         }
+        SessionCredential::Renewable(tokens) => {
+            IdentifyRequest::Console { headers, id_token: tokens.id_token.expose(), via }
+        }
         SessionCredential::Proxy => IdentifyRequest::Http { headers, persona: None, via },
     };
     let identified = match rest.door.identify(request).await {
@@ -67,11 +75,19 @@ pub async fn identify(
         identified => identified,
     };
     if matches!(identified, Err(Unidentified::Refused | Unidentified::Missing))
-        && let Err(problem) = console_cookies::close(&rest.console_sessions, headers).await
+        && let Err(problem) =
+            console_cookies::close(&rest.console_sessions, headers, rest.public_scheme()).await
     {
         tracing::warn!("a session of the console could not be ended: {}", problem.message);
     }
     identified.map_err(RequestRefusal::Unidentified)
+}
+
+impl RestState {
+    /// The scheme of the setting `public_url`, by which browsers reach the gateway; `None` if it is not set.
+    pub(crate) fn public_scheme(&self) -> Option<CookieScheme> {
+        self.door.authenticator.resource().public_url.as_deref().map(CookieScheme::of)
+    }
 }
 
 /// The headers of a request with the token of its session. A token that no header can carry identifies no caller.

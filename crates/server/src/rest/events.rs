@@ -7,6 +7,7 @@ use super::RestState;
 use super::auth::{self, RequestIngress, RestCaller};
 use super::extract::bad_query;
 use super::problem::ProblemDocument;
+use crate::event_stream;
 use crate::peer::Ingress;
 use axum::Json;
 use axum::body::Body;
@@ -14,8 +15,7 @@ use axum::extract::{RawQuery, State};
 use axum::response::Response;
 use bytes::Bytes;
 use futures_util::Stream;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE};
-use http::{HeaderMap, HeaderValue};
+use http::HeaderMap;
 use serde::Serialize;
 use std::collections::VecDeque;
 use std::io;
@@ -196,12 +196,7 @@ fn open_stream(
         pending: VecDeque::from([first]),
         job,
     };
-    let mut response = Response::new(Body::from_stream(stream.chunks()));
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-    headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
-    Ok(response)
+    Ok(event_stream::response(Body::from_stream(stream.chunks())))
 }
 
 /// The latest events.

@@ -144,7 +144,12 @@ pub fn too_slow() -> Problem {
 
 /// The error for an invalid query.
 pub fn bad_query(message: String) -> Problem {
-    Problem { code: "request.bad-query", blame: Blame::Caller, message, hint: None }
+    Problem {
+        code: "request.bad-query",
+        blame: Blame::Caller,
+        message,
+        hint: Some("`/docs` on the gateway shows the query parameters of each path and their values".into()),
+    }
 }
 
 /// The error for a query parameter that the request does not have.

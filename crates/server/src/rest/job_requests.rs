@@ -36,7 +36,6 @@ pub struct ExternalRunView {
         (status = 202, description = "The run, which has started.", body = ExternalRunView),
         (status = 401, description = "`job.bad-signature`: the address, the signature or its time is wrong."),
         (status = 409, description = "`job.bad-transition`, `job.running` or `job.not-ready`."),
-        (status = 503, description = "`job.busy`: too many of these requests arrive at once."),
     )
 )]
 pub async fn start(

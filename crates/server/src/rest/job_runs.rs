@@ -77,6 +77,7 @@ pub struct RunStepView {
     held: Option<String>,
     /// Null if it was not started, because a step before it failed or waits.
     started_at: Option<i64>,
+    /// Null until it has ended; a held step ends when it was decided and has run.
     ended_at: Option<i64>,
     /// What later steps can refer to. Not in lists.
     results: Option<Value>,

@@ -155,14 +155,14 @@ pub(super) async fn page(
     Ok((views, next.map(|next| extract::hex(next.as_bytes()))))
 }
 
-/// All jobs of the registry.
-pub(super) async fn all(
+/// The first page of jobs, for the registry, and the cursor of the next one.
+pub(super) async fn first_page(
     rest: &RestState,
     callers: &[Arc<Caller>],
     personas: &ToolListQuery,
-) -> Result<Vec<JobView>, ProblemDocument> {
+) -> Result<(Vec<JobView>, Option<String>), ProblemDocument> {
     let query = JobQuery { limit: MAX_LIMIT, shared: personas.query.shared, ..JobQuery::default() };
-    Ok(page(rest, callers, &query).await?.0)
+    page(rest, callers, &query).await
 }
 
 /// The definition of a job.

@@ -38,6 +38,7 @@ mod registry;
 mod resources;
 mod server_output;
 mod servers;
+mod session_renewal;
 mod sign_in;
 mod skill_runs;
 mod skills;
@@ -65,9 +66,10 @@ use utoipa::ToSchema;
 
 pub(crate) use auth::{refuse, with_bearer};
 pub use configuration::{OverriddenView, SettingView};
-pub(crate) use extract::{JsonBody, NoQuery, body};
+pub(crate) use extract::{JsonBody, NoQuery, body, run_to_completion};
 pub(crate) use problem::{ProblemDocument, bad_method, not_found};
 pub use servers::ServerView;
+pub(crate) use session_renewal::session_credential;
 pub use tools::ToolView;
 
 /// A running reload.
@@ -85,6 +87,8 @@ pub enum ReloadCause {
     FileChanged,
     /// The process received SIGHUP.
     Signal,
+    /// A client began or ended to work in a folder with servers of its own.
+    ClientFolder,
 }
 
 impl ReloadCause {
@@ -94,7 +98,13 @@ impl ReloadCause {
             Self::Asked(user) => user,
             Self::FileChanged => "(file change)",
             Self::Signal => "(signal)",
+            Self::ClientFolder => "(client folder)",
         }
+    }
+
+    /// Whether a person requested it, so that the current files are intended.
+    pub fn is_request(&self) -> bool {
+        matches!(self, Self::Asked(_) | Self::Signal)
     }
 }
 

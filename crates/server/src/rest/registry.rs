@@ -23,15 +23,19 @@ use utoipa::{IntoParams, ToSchema};
 /// Everything that a caller may use.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct RegistryView {
-    /// Tools in the summary view, at most 1000.
+    /// Tools in the summary view, at most 1000. `next_cursor` is the `cursor` of `GET /tools` for further ones.
     #[serde(flatten)]
     tools: ToolPageView,
     /// Skills.
     skills: Vec<SkillView>,
     /// Jobs, at most 500.
     jobs: Vec<JobView>,
+    /// The `cursor` of `GET /jobs` for further jobs, if there are any.
+    next_jobs_cursor: Option<String>,
     /// Tasks, at most 500.
     tasks: Vec<TaskView>,
+    /// The `cursor` of `GET /tasks` for further tasks, if there are any.
+    next_tasks_cursor: Option<String>,
     personas: Vec<PersonaView>,
     servers: Vec<ServerView>,
 }
@@ -88,11 +92,15 @@ pub async fn show(
     let callers = tools::views(&rest, &caller, &query.personas)?;
     rest.door.engine.catalog().wait_for_servers(&caller).await;
     let catalog = rest.door.engine.catalog().snapshot();
+    let (jobs, next_jobs_cursor) = jobs::first_page(&rest, &callers, &query).await?;
+    let (tasks, next_tasks_cursor) = tasks::first_page(&rest, &callers, &query).await?;
     Ok(Json(RegistryView {
         tools: tools::page(&rest, &catalog, &callers, &query).await,
         skills: skills::views(&rest, &callers, &query),
-        jobs: jobs::all(&rest, &callers, &query).await?,
-        tasks: tasks::all(&rest, &callers, &query).await?,
+        jobs,
+        next_jobs_cursor,
+        tasks,
+        next_tasks_cursor,
         personas: personas_of(&rest, &caller),
         servers: servers::all(&rest, &caller),
     }))

@@ -5,6 +5,7 @@ use super::auth::RestCaller;
 use super::extract::{NoQuery, PathParam, QueryParams};
 use super::job_runs::{self, RunErrorView, RunListQuery, RunStepView};
 use super::problem::ProblemDocument;
+use super::skills;
 use axum::Json;
 use axum::extract::State;
 use serde::Serialize;
@@ -56,12 +57,16 @@ pub struct SkillRunPage {
     next_cursor: Option<String>,
 }
 
-/// Lists the caller's runs of a skill that waited for a person, newest first.
+/// Lists the runs of a skill that waited for a person, newest first: the caller's own, or those of all users for an
+/// administrator.
 #[utoipa::path(
     get,
     path = "/skills/{name}/runs",
     params(("name" = String, Path, description = "The name of the skill.", example = "brief"), RunListQuery),
-    responses((status = 200, description = "A page of runs.", body = SkillRunPage))
+    responses(
+        (status = 200, description = "A page of runs.", body = SkillRunPage),
+        (status = 404, description = "`skill.unknown`."),
+    )
 )]
 pub async fn list(
     State(rest): State<RestState>,
@@ -71,6 +76,11 @@ pub async fn list(
 ) -> Result<Json<SkillRunPage>, ProblemDocument> {
     let WorkList { entries, next: next_cursor, .. } =
         rest.door.engine.jobs().skill_runs(&caller, &name, query.page()).await?;
+    // Runs of a skill that was removed meanwhile are still shown.
+    if entries.is_empty() {
+        rest.door.engine.catalog().wait_for_servers(&caller).await;
+        skills::find(&rest, &name, &caller)?;
+    }
     let entry = |run| {
         let mut entry = view(run);
         job_runs::leave_out_results(&mut entry.steps);

@@ -195,7 +195,8 @@ pub fn views(rest: &RestState, callers: &[Arc<Caller>], query: &ToolListQuery) -
     found.into_iter().map(|(skill, caller)| view(rest, &skill, caller)).collect()
 }
 
-fn find(rest: &RestState, name: &str, caller: &Caller) -> Result<Arc<Skill>, ProblemDocument> {
+/// Finds a skill that the caller may see.
+pub(super) fn find(rest: &RestState, name: &str, caller: &Caller) -> Result<Arc<Skill>, ProblemDocument> {
     let unknown = || SkillFault::Unknown { name: name.chars().take(64).collect() };
     rest.door.engine.skills().find(name, caller).ok_or_else(|| Problem::of(&unknown()).into())
 }

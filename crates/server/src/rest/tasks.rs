@@ -207,14 +207,15 @@ async fn page(
     Ok(TaskPage { count: tasks.len(), tasks, next_cursor: next.map(|next| extract::hex(next.as_bytes())) })
 }
 
-/// All tasks of the registry.
-pub(super) async fn all(
+/// The first page of tasks, for the registry, and the cursor of the next one.
+pub(super) async fn first_page(
     rest: &RestState,
     callers: &[Arc<Caller>],
     personas: &ToolListQuery,
-) -> Result<Vec<TaskView>, ProblemDocument> {
+) -> Result<(Vec<TaskView>, Option<String>), ProblemDocument> {
     let query = TaskQuery { limit: MAX_LIMIT, shared: personas.query.shared, ..TaskQuery::default() };
-    Ok(page(rest, callers, &query).await?.tasks)
+    let TaskPage { tasks, next_cursor, .. } = page(rest, callers, &query).await?;
+    Ok((tasks, next_cursor))
 }
 
 /// Lists the tasks that the caller may see.

@@ -23,8 +23,8 @@ impl Default for AuditTable {
 }
 
 impl AuditTable {
-    pub(super) fn add(&mut self, mut entry: AuditEntry) {
-        entry.fit();
+    pub(super) fn add(&mut self, entry: AuditEntry) {
+        let entry = entry.truncated();
         self.head = self.head.add(&entry, &mut self.scratch);
         let ChainHead { seq, position, hash } = self.head;
         self.rows.push_back(AuditRow { seq, position, hash, entry });

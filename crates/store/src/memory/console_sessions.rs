@@ -4,7 +4,7 @@ use super::MemoryStore;
 use crate::StoreError;
 use crate::console_sessions::{
     ConsoleSessionRecord, ConsoleSessionStore, MAX_CONSOLE_SESSIONS, MAX_CONSOLE_SESSIONS_OF_USER,
-    check_console_session,
+    check_console_credential, check_console_session,
 };
 use async_trait::async_trait;
 use std::collections::HashMap;
@@ -49,6 +49,20 @@ impl ConsoleSessionStore for MemoryStore {
         self.with(|state| {
             if let Some(session) = state.console_sessions.0.get_mut(digest) {
                 session.until_ms = until_ms;
+            }
+            Ok(())
+        })
+    }
+
+    async fn replace_console_credential(
+        &self,
+        digest: &[u8; 32],
+        credential: Vec<u8>,
+    ) -> Result<(), StoreError> {
+        check_console_credential(&credential)?;
+        self.with(|state| {
+            if let Some(session) = state.console_sessions.0.get_mut(digest) {
+                session.credential = credential;
             }
             Ok(())
         })

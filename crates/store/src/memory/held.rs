@@ -57,6 +57,8 @@ impl HeldTable {
                 && filter.kind.is_none_or(|kind| call.kind == kind)
                 && (filter.states.is_empty() || filter.states.contains(&call.state))
                 && filter.plan.is_none_or(|plan| call.plan.is_some_and(|step| step.plan == plan))
+                && (filter.of_call.is_none()
+                    || call.origin.as_ref().map(|origin| origin.call) == filter.of_call)
                 && filter.call.as_ref().is_none_or(|same| {
                     call.server == same.server
                         && call.tool == same.tool

@@ -16,7 +16,7 @@ use crate::audit::AuditFilter;
 use crate::files::{FileFilter, FileQuota};
 use crate::held::{Contest, HeldFilter, HeldStep};
 use crate::limits::{self, MAX_OPEN_INTENTS, MAX_RECENT_CALLS, Retention};
-use crate::records::{CallOutcome, CallRow, Closing, DiscoveryRecord, Intent, NonceUse, closing};
+use crate::records::{CallOutcome, CallRow, DiscoveryRecord, Intent, NonceUse, OutcomeWrite, outcome_write};
 use crate::{Store, StoreError};
 use async_trait::async_trait;
 use audit::AuditTable;
@@ -176,10 +176,10 @@ impl Store for MemoryStore {
         let call_id = outcome.call_id;
         self.with(|state| {
             let row = state.call(call_id).ok_or(StoreError::NoIntent { call_id })?;
-            match closing(row.outcome.as_ref(), &outcome) {
-                Closing::Write => row.outcome = Some(outcome),
-                Closing::Keep => {}
-                Closing::Conflict => return Err(StoreError::Conflict { call_id }),
+            match outcome_write(row.outcome.as_ref(), &outcome) {
+                OutcomeWrite::Write => row.outcome = Some(outcome),
+                OutcomeWrite::Keep => {}
+                OutcomeWrite::Conflict => return Err(StoreError::Conflict { call_id }),
             }
             Ok(())
         })

@@ -77,6 +77,10 @@ pub(crate) enum StoreChange {
         digest: [u8; 32],
         until_ms: i64,
     },
+    ReplaceConsoleCredential {
+        digest: [u8; 32],
+        credential: Vec<u8>,
+    },
     EndConsoleSession([u8; 32]),
     SaveShared(Box<SharedRecord>),
     ExtendShared {

@@ -8,7 +8,7 @@ use super::{
     shared_records, sign_ins, tokens, transfer,
 };
 use crate::limits::MAX_OPEN_INTENTS;
-use crate::records::{CallOutcome, Closing, Intent, closing};
+use crate::records::{CallOutcome, Intent, OutcomeWrite, outcome_write};
 use crate::{StoreError, sql};
 use sqlx::QueryBuilder;
 use toolbooth_core::audit::AuditEntry;
@@ -66,6 +66,9 @@ pub(crate) async fn write(
         StoreChange::AddConsoleSession(session) => return console_sessions::add(connection, *session).await,
         StoreChange::ExtendConsoleSession { digest, until_ms } => {
             sqlx::query(sql::console_sessions::EXTEND_SESSION).bind(digest.to_vec()).bind(until_ms)
+        }
+        StoreChange::ReplaceConsoleCredential { digest, credential } => {
+            sqlx::query(sql::console_sessions::REPLACE_CREDENTIAL).bind(digest.to_vec()).bind(credential)
         }
         StoreChange::EndConsoleSession(digest) => {
             sqlx::query(sql::console_sessions::END_SESSION).bind(digest.to_vec())
@@ -170,7 +173,7 @@ async fn write_outcome(
     let present = sqlx::query(sql::CALL).bind(call_id.to_string()).fetch_optional(connection).await?;
     Ok(match present.as_ref().map(read::call) {
         None => Err(StoreError::NoIntent { call_id }),
-        Some(Ok(row)) if closing(row.outcome.as_ref(), &outcome) == Closing::Keep => {
+        Some(Ok(row)) if outcome_write(row.outcome.as_ref(), &outcome) == OutcomeWrite::Keep => {
             Ok(ChangeEffect::default())
         }
         Some(_) => Err(StoreError::Conflict { call_id }),

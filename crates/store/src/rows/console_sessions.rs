@@ -5,7 +5,7 @@ use super::dialect::{DbConnection, DbRow, StoreBackend};
 use crate::StoreError;
 use crate::console_sessions::{
     ConsoleSessionRecord, ConsoleSessionStore, MAX_CONSOLE_SESSIONS, MAX_CONSOLE_SESSIONS_OF_USER,
-    check_console_session,
+    check_console_credential, check_console_session,
 };
 use crate::sql::console_sessions as sql;
 use async_trait::async_trait;
@@ -56,6 +56,16 @@ impl ConsoleSessionStore for StoreBackend {
 
     async fn extend_console_session(&self, digest: &[u8; 32], until_ms: i64) -> Result<(), StoreError> {
         self.change(StoreChange::ExtendConsoleSession { digest: *digest, until_ms }).await?;
+        Ok(())
+    }
+
+    async fn replace_console_credential(
+        &self,
+        digest: &[u8; 32],
+        credential: Vec<u8>,
+    ) -> Result<(), StoreError> {
+        check_console_credential(&credential)?;
+        self.change(StoreChange::ReplaceConsoleCredential { digest: *digest, credential }).await?;
         Ok(())
     }
 

@@ -11,7 +11,7 @@ use sqlx::error::BoxDynError;
 use sqlx::{QueryBuilder, Row};
 use toolbooth_core::audit::AuditEntry;
 use toolbooth_core::caller::IdentifiedBy;
-use toolbooth_core::held::{HeldCall, HeldFault, HeldOutcome};
+use toolbooth_core::held::{HeldCall, HeldFault, HeldOrigin, HeldOutcome};
 use toolbooth_core::json::RawJson;
 use toolbooth_core::plan::PlanStep;
 use uuid::Uuid;
@@ -33,6 +33,7 @@ pub(crate) fn held(row: &DbRow) -> Result<HeldCall, BoxDynError> {
         level: row.try_get("level")?,
         identified_by: identified_by(row)?,
         client: row.try_get("client")?,
+        origin: origin(row)?,
         server: row.try_get::<&str, _>("server")?.parse()?,
         tool: row.try_get("tool")?,
         exposed: row.try_get("exposed")?,
@@ -58,6 +59,11 @@ pub(crate) fn held(row: &DbRow) -> Result<HeldCall, BoxDynError> {
 /// How the caller was identified; `None` in rows of earlier versions.
 pub(crate) fn identified_by(row: &DbRow) -> Result<Option<IdentifiedBy>, BoxDynError> {
     Ok(row.try_get::<Option<&str>, _>("identified_by")?.map(str::parse).transpose()?)
+}
+
+fn origin(row: &DbRow) -> Result<Option<HeldOrigin>, BoxDynError> {
+    let Some(call) = parse_optional(row, "call_id")? else { return Ok(None) };
+    Ok(Some(HeldOrigin { call, step: row.try_get("call_step")? }))
 }
 
 fn outcome(row: &DbRow) -> Result<Option<HeldOutcome>, BoxDynError> {
@@ -98,6 +104,9 @@ pub(crate) fn list(filter: HeldFilter) -> QueryBuilder<Db> {
         query.push(" AND arguments_sha256 = ").push_bind(call.arguments_sha256.to_vec());
         query.push(" AND server = ").push_bind(String::from(call.server));
         query.push(" AND tool = ").push_bind(call.tool);
+    }
+    if let Some(call) = filter.of_call {
+        query.push(" AND call_id = ").push_bind(call.to_string());
     }
     if let Some(before) = filter.before {
         query.push(" AND seq < (SELECT seq FROM held WHERE id = ").push_bind(before.to_string()).push(")");
@@ -147,6 +156,8 @@ pub(crate) async fn hold(connection: &mut DbConnection, call: HeldCall) -> Resul
         .bind(call.state.as_str())
         .bind(call.plan.map(|place| place.plan.to_string()))
         .bind(call.plan.map(|place| i64::from(place.step)))
+        .bind(call.origin.as_ref().map(|origin| origin.call.to_string()))
+        .bind(call.origin.and_then(|origin| origin.step))
         .bind(call.question)
         .bind(call.arguments.as_str().to_owned());
     query.execute(connection).await?;

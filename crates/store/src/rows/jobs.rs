@@ -132,10 +132,7 @@ impl JobStore for StoreBackend {
         audit: Option<AuditEntry>,
     ) -> Result<WorkContest, StoreError> {
         check_changes(&changes)?;
-        let audit = audit.map(|mut entry| {
-            entry.fit();
-            Box::new(entry)
-        });
+        let audit = audit.map(|entry| Box::new(entry.truncated()));
         Ok(self.change(StoreChange::Work { changes, audit }).await?.work)
     }
 

@@ -212,10 +212,7 @@ impl LetterStore for StoreBackend {
         at_ms: i64,
         audit: Option<AuditEntry>,
     ) -> Result<LetterContest, StoreError> {
-        let audit = audit.map(|mut entry| {
-            entry.fit();
-            Box::new(entry)
-        });
+        let audit = audit.map(|entry| Box::new(entry.truncated()));
         let change = StoreChange::MoveLetter { id, step: step.into(), at_ms, audit };
         Ok(self.change(change).await?.letter)
     }

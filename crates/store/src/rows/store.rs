@@ -62,10 +62,7 @@ impl Store for StoreBackend {
 
     async fn settle(&self, outcome: CallOutcome, audit: Option<AuditEntry>) -> Result<(), StoreError> {
         limits::check_outcome(&outcome)?;
-        let audit = audit.map(|mut entry| {
-            entry.fit();
-            Box::new(entry)
-        });
+        let audit = audit.map(|entry| Box::new(entry.truncated()));
         self.change(StoreChange::Outcome { outcome, audit }).await?;
         Ok(())
     }
@@ -76,11 +73,7 @@ impl Store for StoreBackend {
     }
 
     async fn note_end(&self, call: Uuid, audit: Option<AuditEntry>) -> Result<(), StoreError> {
-        let audit = audit.map(|mut entry| {
-            entry.fit();
-            entry
-        });
-        self.end_call(call, audit).await
+        self.end_call(call, audit.map(AuditEntry::truncated)).await
     }
 
     async fn open_intents(&self) -> Result<Vec<Intent>, StoreError> {
@@ -281,13 +274,12 @@ impl Store for StoreBackend {
         Ok(())
     }
 
-    async fn audit(&self, mut entry: AuditEntry) -> Result<(), StoreError> {
-        entry.fit();
-        self.note(entry).await
+    async fn audit(&self, entry: AuditEntry) -> Result<(), StoreError> {
+        self.note(entry.truncated()).await
     }
 
-    async fn audit_now(&self, mut entries: Vec<AuditEntry>) -> Result<(), StoreError> {
-        entries.iter_mut().for_each(AuditEntry::fit);
+    async fn audit_now(&self, entries: Vec<AuditEntry>) -> Result<(), StoreError> {
+        let entries = entries.into_iter().map(AuditEntry::truncated).collect();
         self.change(StoreChange::Audit(entries)).await?;
         Ok(())
     }
@@ -488,10 +480,7 @@ impl Store for StoreBackend {
 
 impl StoreBackend {
     async fn step(&self, id: Uuid, step: HeldStep, audit: Option<AuditEntry>) -> Result<Contest, StoreError> {
-        let audit = audit.map(|mut entry| {
-            entry.fit();
-            Box::new(entry)
-        });
+        let audit = audit.map(|entry| Box::new(entry.truncated()));
         let change = StoreChange::Step { id, step, audit };
         Ok(self.change(change).await?.contest)
     }

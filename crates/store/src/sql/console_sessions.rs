@@ -18,6 +18,8 @@ pub(crate) const SESSION: &str =
 
 pub(crate) const EXTEND_SESSION: &str = "UPDATE console_sessions SET until_ms = $2 WHERE digest = $1";
 
+pub(crate) const REPLACE_CREDENTIAL: &str = "UPDATE console_sessions SET credential = $2 WHERE digest = $1";
+
 pub(crate) const END_SESSION: &str = "DELETE FROM console_sessions WHERE digest = $1";
 
 pub(crate) const PURGE_SESSIONS: &str = "\

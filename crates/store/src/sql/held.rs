@@ -6,8 +6,8 @@ macro_rules! select_held {
         concat!(
             "SELECT id, kind, user_name, persona, session, level, identified_by, client, server, tool, exposed, digest, \
             arguments_sha256, answerer, created_ms, expires_ms, state, decided_by, decided_ms, remember, \
-            claimed_ms, outcome, ended_ms, error_code, plan, step, question, decision_note, arguments, \
-            edited, ",
+            claimed_ms, outcome, ended_ms, error_code, plan, step, call_id, call_step, question, decision_note, \
+            arguments, edited, ",
             $result,
             " AS result FROM held",
             $rest
@@ -17,8 +17,8 @@ macro_rules! select_held {
 
 pub(crate) const HOLD: &str = "\
     INSERT INTO held (id, kind, user_name, persona, session, level, identified_by, client, server, tool, exposed, digest, \
-    arguments_sha256, answerer, created_ms, expires_ms, state, plan, step, question, arguments) \
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21)";
+    arguments_sha256, answerer, created_ms, expires_ms, state, plan, step, call_id, call_step, question, arguments) \
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23)";
 
 pub(crate) const HELD: &str = select_held!("result", " WHERE id = $1");
 

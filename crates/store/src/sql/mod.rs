@@ -17,7 +17,7 @@ pub(crate) const WRITE_INTENT: &str = "\
     INSERT INTO calls (call_id, started_at_ms, user_name, server, tool, arguments_sha256, side_effect) \
     VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (call_id) DO NOTHING";
 
-// Changes a row only if `records::closing` returns `Write`.
+// Changes a row only if `records::outcome_write` returns `Write`.
 pub(crate) const WRITE_OUTCOME: &str = "\
     UPDATE calls SET outcome = $2, ended_at_ms = $3, error_code = $4, duration_ms = $5 \
     WHERE call_id = $1 AND (outcome IS NULL OR (outcome = 'unknown' AND $2 <> 'unknown'))";

@@ -136,6 +136,8 @@ pub(crate) static TABLES: [StoreTable; 20] = [
             ("error_code", Text),
             ("plan", Text),
             ("step", Integer),
+            ("call_id", Text),
+            ("call_step", Text),
             ("question", Text),
             ("decision_note", Text),
             ("arguments", Text),

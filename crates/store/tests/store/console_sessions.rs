@@ -19,14 +19,16 @@ pub async fn a_console_session_is_extended_and_ended(store: Shared) {
     store.add_console_session(session(2, "bob", 10)).await.expect("added");
     assert_eq!(store.console_session(&[1; 32]).await, Ok(Some(first.clone())));
     store.extend_console_session(&[1; 32], 50).await.expect("extended");
+    store.replace_console_credential(&[1; 32], vec![7]).await.expect("replaced");
     assert_eq!(
         store.console_session(&[1; 32]).await,
-        Ok(Some(ConsoleSessionRecord { until_ms: 50, ..first }))
+        Ok(Some(ConsoleSessionRecord { until_ms: 50, credential: vec![7], ..first }))
     );
     store.end_console_session(&[1; 32]).await.expect("ended");
     store.end_console_session(&[9; 32]).await.expect("nothing to end");
     // A request that was under way when the session ended does not bring it back.
     store.extend_console_session(&[1; 32], 60).await.expect("nothing to extend");
+    store.replace_console_credential(&[1; 32], vec![8]).await.expect("nothing to replace");
     assert_eq!(store.console_session(&[1; 32]).await, Ok(None));
     assert_eq!(
         store.console_session(&[2; 32]).await.expect("read").map(|found| found.user),

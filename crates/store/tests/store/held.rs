@@ -145,7 +145,7 @@ pub async fn held_calls_are_filtered_and_paged(store: Shared) {
     };
     let user = |name: &str| Some(name.to_owned());
     let none = HeldFilter::default;
-    let cases: [(HeldFilter, &[usize]); 10] = [
+    let cases: [(HeldFilter, &[usize]); 11] = [
         (none(), &[5, 4, 3, 2, 1, 0]),
         (HeldFilter { limit: Some(2), ..none() }, &[5, 4]),
         (HeldFilter { limit: Some(2), before: Some(all[4].id), ..none() }, &[3, 2]),
@@ -155,6 +155,7 @@ pub async fn held_calls_are_filtered_and_paged(store: Shared) {
         (HeldFilter { states: vec![HeldState::Rejected, HeldState::Done], ..none() }, &[0]),
         (HeldFilter { call: same(1, "send"), ..none() }, &[5, 4, 3]),
         (HeldFilter { call: same(1, "read"), ..none() }, &[]),
+        (HeldFilter { of_call: all[3].origin.as_ref().map(|origin| origin.call), ..none() }, &[3]),
         (HeldFilter { kind: Some(HeldKind::Plan), ..none() }, &[]),
     ];
     all[0] = decided;

@@ -5,7 +5,7 @@ use toolbooth_core::audit::AuditEntry;
 use toolbooth_core::caller::IdentifiedBy;
 use toolbooth_core::dead_letter::{Attempt, DeadLetter, LetterState, ReplayMode};
 use toolbooth_core::held::{
-    Answerer, Decision, HeldCall, HeldKind, HeldOutcome, HeldState, HeldVerdict, Remember,
+    Answerer, Decision, HeldCall, HeldKind, HeldOrigin, HeldOutcome, HeldState, HeldVerdict, Remember,
 };
 use toolbooth_core::json::RawJson;
 use toolbooth_core::names::ServerName;
@@ -60,6 +60,7 @@ pub fn approval(created_ms: i64) -> HeldCall {
         level: Some("internal".into()),
         identified_by: Some(IdentifiedBy::Token("t1".into())),
         client: "a client".into(),
+        origin: Some(HeldOrigin { call: Uuid::now_v7(), step: Some("plan/send".into()) }),
         server: server("mail"),
         tool: "send".into(),
         exposed: "mail_send".into(),

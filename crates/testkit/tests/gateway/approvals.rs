@@ -80,6 +80,41 @@ async fn call_of_a_client_without_elicitation_is_approved_over_rest_or_cli() {
 }
 
 #[tokio::test]
+async fn held_call_is_withdrawn_when_its_call_is_cancelled() {
+    let ledger = LedgerGateway::start(asks_for_writes()).await.ready().await;
+    let user = ledger.user().await;
+    let http = ledger.gateway.http();
+    let call = tokio::spawn({
+        let http = http.clone();
+        let body = json!({ "arguments": { "text": "never" }, "wait": 600 }).to_string();
+        async move { http.post_json("/tools/led_write_entry/call", &body).await }
+    });
+    let found = poll(TEST_TIMEOUT, || async {
+        let listed = http.get_json("/approvals?state=pending").await;
+        listed["approvals"][0]["id"].as_str().map(str::to_owned)
+    });
+    let held = found.await.expect("the call is held");
+    let running = http.get_json("/calls/running").await;
+    let path = format!("/calls/{}/cancel", running["calls"][0]["id"].as_str().expect("an id"));
+    assert_eq!(http.post_json(&path, "").await.0, 202);
+    assert_eq!(http.get_json("/approvals?state=pending").await["approvals"], json!([]));
+    let (status, problem) = call.await.unwrap();
+    assert_eq!((status, &problem["code"]), (409, &json!("call.cancelled")), "{problem}");
+
+    let ledger = ledger.survive().await.ready().await;
+    let http = ledger.gateway.http();
+    let (status, late) = http.post_json(&format!("/approvals/{held}/approve"), "").await;
+    assert_eq!((status, &late["code"]), (409, &json!("call.already-decided")), "{late}");
+    let ended = http.get_json(&format!("/approvals/{held}")).await;
+    assert_eq!((&ended["state"], &ended["decided_by"]), (&json!("rejected"), &json!(user)), "{ended}");
+    assert_eq!(ended["decision_note"], "the call was cancelled");
+    let rows = http.get_json("/audit?kind=decision").await;
+    let row = &rows["rows"][0];
+    assert_eq!((&row["outcome"], &row["by"]), (&json!("withdrawn"), &json!(user)), "{rows}");
+    assert!(ledger.entries().is_empty());
+}
+
+#[tokio::test]
 async fn waiting_call_returns_its_result_or_the_reason() {
     let ledger = LedgerGateway::start(asks_for_writes()).await.ready().await;
     let user = ledger.user().await;

@@ -20,8 +20,8 @@ async fn scene() -> (Home, Gateway) {
 }
 
 async fn definition(client: &TestClient, name: &str) -> Value {
-    let told = client.ask("tools/list", json!({})).await;
-    let tools = told.result()["tools"].as_array().unwrap();
+    let reply = client.ask("tools/list", json!({})).await;
+    let tools = reply.result()["tools"].as_array().unwrap();
     tools.iter().find(|tool| tool["name"] == name).unwrap().clone()
 }
 
@@ -30,8 +30,8 @@ async fn forged_identity_does_not_reach_a_server() {
     let (_home, gateway) = scene().await;
     let user = {
         let client = TestClient::of(TestEra::Modern, gateway.address).await;
-        let told = client.call("srv_whoami", json!({})).await;
-        told.result()["structuredContent"]["username"].as_str().unwrap().to_owned()
+        let reply = client.call("srv_whoami", json!({})).await;
+        reply.result()["structuredContent"]["username"].as_str().unwrap().to_owned()
     };
     assert!(!user.is_empty() && user != FORGED);
     let forgeries = [
@@ -44,14 +44,14 @@ async fn forged_identity_does_not_reach_a_server() {
     for era in [TestEra::Legacy, TestEra::Modern] {
         let client = TestClient::of(era, gateway.address).await;
         for forgery in &forgeries {
-            let told = client.call("srv_whoami", forgery.clone()).await;
-            let seen = &told.result()["structuredContent"];
+            let reply = client.call("srv_whoami", forgery.clone()).await;
+            let seen = &reply.result()["structuredContent"];
             assert_eq!(seen["username"], *user, "{forgery}");
             assert_eq!(seen["_atlas_user"], *user, "{forgery}");
             assert!(!seen.to_string().contains(FORGED), "{seen}");
-            let warnings = told.result()["_meta"]["toolbooth/warnings"].as_array().unwrap();
+            let warnings = reply.result()["_meta"]["toolbooth/warnings"].as_array().unwrap();
             assert_eq!(warnings.len(), forgery.as_object().unwrap().len(), "{warnings:?}");
-            assert!(!told.result()["_meta"].to_string().contains(FORGED), "warnings contain no value");
+            assert!(!reply.result()["_meta"].to_string().contains(FORGED), "warnings contain no value");
         }
     }
     let body = json!({ "arguments": { "username": FORGED, "note": "hello" } }).to_string();
@@ -77,11 +77,11 @@ async fn injected_arguments_are_hidden_from_lists_and_correct() {
     // Without injection the same tool is listed and called unchanged.
     let bare = definition(&client, "bare_whoami").await;
     assert!(bare["inputSchema"]["properties"]["username"].is_object());
-    let told = client.call("bare_whoami", json!({ "username": "bo" })).await;
-    assert_eq!(told.result()["structuredContent"], json!({ "username": "bo" }));
+    let reply = client.call("bare_whoami", json!({ "username": "bo" })).await;
+    assert_eq!(reply.result()["structuredContent"], json!({ "username": "bo" }));
 
-    let told = client.call("srv_whoami", json!({})).await;
-    let data = &told.result()["structuredContent"]["_mcp_data"];
+    let reply = client.call("srv_whoami", json!({})).await;
+    let data = &reply.result()["structuredContent"]["_mcp_data"];
     let servers: Vec<&str> = data["available_servers"]
         .as_array()
         .unwrap()
@@ -92,7 +92,7 @@ async fn injected_arguments_are_hidden_from_lists_and_correct() {
     let tools = data["available_servers"][1]["tools"].as_array().unwrap();
     let whoami = tools.iter().find(|tool| tool["name"] == "srv_whoami").unwrap();
     assert_eq!(whoami["parameters"], listed["inputSchema"]);
-    assert!(told.result()["_meta"]["toolbooth/warnings"].is_null(), "nothing was dropped");
+    assert!(reply.result()["_meta"]["toolbooth/warnings"].is_null(), "nothing was dropped");
 }
 
 #[tokio::test]
@@ -100,12 +100,12 @@ async fn invalid_arguments_are_reported_in_detail() {
     let (_home, gateway) = scene().await;
     for era in [TestEra::Legacy, TestEra::Modern] {
         let client = TestClient::of(era, gateway.address).await;
-        let told = client.call("srv_add", json!({ "a": "SECRET" })).await;
-        assert!(told.is_error(), "{}", told.answer);
-        assert_eq!(told.fault(), "call.invalid-arguments");
-        assert!(told.text().contains("at `/a`: must be number, but is a string"), "{}", told.text());
-        assert!(told.text().contains(r#""b" is required"#), "{}", told.text());
-        assert!(!told.text().contains("SECRET"), "{}", told.text());
+        let reply = client.call("srv_add", json!({ "a": "SECRET" })).await;
+        assert!(reply.is_error(), "{}", reply.answer);
+        assert_eq!(reply.fault(), "call.invalid-arguments");
+        assert!(reply.text().contains("at `/a`: must be number, but is a string"), "{}", reply.text());
+        assert!(reply.text().contains(r#""b" is required"#), "{}", reply.text());
+        assert!(!reply.text().contains("SECRET"), "{}", reply.text());
     }
     let (status, answer) = gateway.http().post_json("/tools/srv_add/call", r#"{"arguments":{"a":1}}"#).await;
     assert_eq!(status, 400, "{answer}");

@@ -103,8 +103,8 @@ async fn stop_waits_for_running_calls() {
     let client = TestClient::of(TestEra::Modern, url.strip_prefix("http://").unwrap().parse().unwrap()).await;
     let params = json!({ "name": "srv_slow", "arguments": { "ms": 800, "steps": 40 }, "_meta": { "progressToken": 1 } });
     let call = client.start("tools/call", params).await;
-    let (told, (code, stopped)) = tokio::join!(call.finish(), home.json("stop", &[]));
-    assert_eq!(told.text(), "Done in 40 steps.");
+    let (reply, (code, stopped)) = tokio::join!(call.finish(), home.json("stop", &[]));
+    assert_eq!(reply.text(), "Done in 40 steps.");
     assert_eq!((code, &stopped["stopped"]), (Some(0), &json!(true)), "{stopped}");
 }
 
@@ -114,11 +114,11 @@ async fn a_failed_start_shows_the_last_lines_of_the_log() {
     let address = taken.local_addr().unwrap().to_string();
     let home = BackgroundHome::new(&[]);
     let output = home.run("start", &["--listen", &address]).await;
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(1), "{told}");
-    assert!(told.starts_with("error[start.failed]: the gateway ended at startup"), "{told}");
-    assert!(told.contains(&address) && told.contains("error[listen."), "{told}");
-    assert!(told.contains("gateway.log"), "{told}");
+    let reply = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{reply}");
+    assert!(reply.starts_with("error[start.failed]: the gateway ended at startup"), "{reply}");
+    assert!(reply.contains(&address) && reply.contains("error[listen."), "{reply}");
+    assert!(reply.contains("gateway.log"), "{reply}");
     let (_, status) = home.json("status", &[]).await;
     assert_eq!(status["running"], false, "nothing was left running");
 }
@@ -128,8 +128,8 @@ async fn a_configuration_error_is_reported_before_anything_starts() {
     let home = BackgroundHome::new(&[]);
     home.0.write_config("{ \"listen\": true }");
     let output = home.run("start", &[]).await;
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(2), "{told}");
-    assert!(told.contains("listen"), "{told}");
+    let reply = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{reply}");
+    assert!(reply.contains("listen"), "{reply}");
     assert!(!home.0.data().join("gateway.log").exists());
 }

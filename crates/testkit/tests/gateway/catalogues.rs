@@ -82,7 +82,7 @@ fn generated(schema: &Value, root: &Value, depth: usize) -> Value {
     }
 }
 
-/// The read-only annotation of a tool: it reads, it writes, or there is none.
+/// The read-only annotation of a tool: it reads, it writes, or it has no annotation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Declared {
     Reads,

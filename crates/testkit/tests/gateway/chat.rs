@@ -109,13 +109,13 @@ async fn call_that_needs_approval_is_held_without_a_terminal() {
     let gateway = home.start().await;
     let output = run(&home, &["chat", "make a record", "--json"], "").await;
     assert_eq!(output.status.code(), Some(4), "{}", err(&output));
-    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let response: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(
-        (&told["answer"], &told["calls"][0]["outcome"]),
+        (&response["answer"], &response["calls"][0]["outcome"]),
         (&json!("It waits."), &json!("held")),
-        "{told}"
+        "{response}"
     );
-    let id = told["calls"][0]["held"].as_str().unwrap().to_owned();
+    let id = response["calls"][0]["held"].as_str().unwrap().to_owned();
     assert!(
         heard(&chat.seen()[1]).starts_with(&format!("not run yet, held as {id}")),
         "{}",
@@ -147,9 +147,9 @@ async fn in_plan_mode_calls_of_the_model_become_steps() {
     let session = "/plan on\nmake two records\n/plan approve all\n/plan off\n";
     let output = run(&home, &["shell"], session).await;
     assert_eq!(output.status.code(), Some(0), "{}", err(&output));
-    let told = out(&output);
-    let done = told.matches("identity_create_record  done").count();
-    assert!(told.contains("Both are in your plan.") && done == 2, "{told}");
+    let response = out(&output);
+    let done = response.matches("identity_create_record  done").count();
+    assert!(response.contains("Both are in your plan.") && done == 2, "{response}");
     assert!(heard(&chat.seen()[1]).contains("queued as step 1 of plan"), "{}", heard(&chat.seen()[1]));
     assert!(heard(&chat.seen()[2]).contains("queued as step 2 of plan"));
 }
@@ -245,9 +245,9 @@ async fn invalid_calls_are_reported_to_the_model() {
     let chat = ChatServer::start(script).await.unwrap();
     let home = home(&chat.url, json!({}));
     let output = run(&home, &["chat", "--json"], "try this\n").await;
-    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let response: Value = serde_json::from_slice(&output.stdout).unwrap();
     let outcomes: Vec<&Value> =
-        told["calls"].as_array().unwrap().iter().map(|call| &call["outcome"]).collect();
+        response["calls"].as_array().unwrap().iter().map(|call| &call["outcome"]).collect();
     assert_eq!(outcomes, ["failed", "failed", "done", "done"], "{}", err(&output));
     let seen = chat.seen();
     assert_eq!(seen[0]["messages"][1]["content"], "try this");

@@ -176,7 +176,7 @@ async fn a_held_call_of_a_folder_runs_only_for_its_client() {
     let answer = waiting.await.unwrap();
     assert_eq!(answer["result"]["content"][0]["text"], "ok", "the waiting client is in the folder: {answer}");
 
-    // After the client has gone, no folder vouches for the call.
+    // Without its client, the call has no folder whose servers it may use.
     let mut client = FolderClient::start(&home, &one).await;
     client.tools_with("mine_ok").await;
     let call = json!({ "jsonrpc": "2.0", "id": 99, "method": "tools/call",

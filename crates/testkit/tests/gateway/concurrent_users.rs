@@ -91,10 +91,10 @@ fn owners<'a>(exposed: impl Iterator<Item = &'a str>) -> BTreeSet<String> {
 
 /// Checks the caller data that a server received.
 fn belongs(seen: &Value, user: &str, group: &str, note: &str) -> Result<(), String> {
-    let told = &seen["_mcp_data"]["available_servers"];
-    let servers: BTreeSet<String> = names(told, "server_name").map(str::to_owned).collect();
+    let reply = &seen["_mcp_data"]["available_servers"];
+    let servers: BTreeSet<String> = names(reply, "server_name").map(str::to_owned).collect();
     let tools =
-        owners(told.as_array().into_iter().flatten().flat_map(|server| names(&server["tools"], "name")));
+        owners(reply.as_array().into_iter().flatten().flat_map(|server| names(&server["tools"], "name")));
     let right = seen["username"] == user
         && seen["_atlas_user"] == user
         && seen["note"] == note
@@ -174,7 +174,7 @@ async fn every_interface_lists_exactly_the_permitted_set() {
     assert!(whole.values().all(|tools: &BTreeSet<String>| tools.len() > 30));
     for (user, group) in PEOPLE {
         let expected = servers_of(group);
-        let mut told: Vec<(String, BTreeSet<String>)> = Vec::new();
+        let mut reply: Vec<(String, BTreeSet<String>)> = Vec::new();
         for revision in [MODERN, LEGACY] {
             let client = users.client(user, revision).await;
             for (method, member) in LISTS {
@@ -182,7 +182,7 @@ async fn every_interface_lists_exactly_the_permitted_set() {
                 let found = &listed.result()[member];
                 match member {
                     "tools" | "prompts" => {
-                        told.push((format!("{revision} {method}"), owners(names(found, "name"))))
+                        reply.push((format!("{revision} {method}"), owners(names(found, "name"))))
                     }
                     // All servers offer the same entries; each is listed once.
                     _ => assert!(!found.as_array().unwrap().is_empty(), "{method}"),
@@ -191,7 +191,7 @@ async fn every_interface_lists_exactly_the_permitted_set() {
             let seen = client.call("shared_whoami", json!({ "note": "" })).await;
             belongs(&seen.result()["structuredContent"], user, group, "").unwrap();
             let available = &seen.result()["structuredContent"]["_mcp_data"]["available_servers"];
-            told.push(("_mcp_data".into(), names(available, "server_name").map(str::to_owned).collect()));
+            reply.push(("_mcp_data".into(), names(available, "server_name").map(str::to_owned).collect()));
             for (_, other) in PEOPLE {
                 let reference =
                     json!({ "type": "ref/prompt", "name": format!("{other}_test_prompt_with_arguments") });
@@ -202,12 +202,12 @@ async fn every_interface_lists_exactly_the_permitted_set() {
         }
         let http = users.http(user);
         let tools = http.get_json("/tools?limit=1000").await;
-        told.push(("REST tools".into(), owners(names(&tools["tools"], "name"))));
+        reply.push(("REST tools".into(), owners(names(&tools["tools"], "name"))));
         let servers = http.get_json("/servers").await;
-        told.push(("REST servers".into(), names(&servers["servers"], "name").map(str::to_owned).collect()));
+        reply.push(("REST servers".into(), names(&servers["servers"], "name").map(str::to_owned).collect()));
         let listed = read(&run(&users.home, &["tools", "list", "--json"], Some(&users.tokens[user])));
-        told.push(("tools list".into(), owners(names(&listed["tools"], "name"))));
-        for (surface, found) in told {
+        reply.push(("tools list".into(), owners(names(&listed["tools"], "name"))));
+        for (surface, found) in reply {
             assert_eq!(found, expected, "{user}: {surface}");
         }
     }

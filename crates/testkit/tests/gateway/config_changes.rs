@@ -124,6 +124,11 @@ async fn removed_file_takes_effect_with_an_explicit_reload() {
         poll(TEST_TIMEOUT, || async { gateway.log().contains("toolbooth.yaml` is missing").then_some(()) });
     assert!(logged.await.is_some(), "{}", gateway.log());
     assert_eq!(client.call("good_ok", json!({})).await.code(), Some(-32602), "it is still denied");
+    // A client of a folder makes the gateway read its files again, but not without the lost one.
+    let visitor = TestClient::of(TestEra::Modern, gateway.address).await;
+    let visitor = visitor.sending("toolbooth-folder", home.path("").to_str().unwrap());
+    visitor.names("tools/list", "tools").await;
+    assert_eq!(client.call("good_ok", json!({})).await.code(), Some(-32602), "it is still denied");
     let (status, report) = reload(&gateway).await;
     assert_eq!(status, 200, "{report}");
     assert!(report["settings"].as_array().unwrap().contains(&json!("deny_tools")), "{report}");
@@ -198,7 +203,7 @@ async fn newly_denied_tool_is_removed_at_once() {
     assert!(!client.call("good_ok", json!({})).await.is_error());
 }
 
-/// Audit, medium: unusable files removed every server and started the bundled ones.
+/// Unusable files removed every server and started the bundled ones.
 #[tokio::test]
 async fn invalid_file_keeps_the_last_good_configuration() {
     let servers = [("good", hostile(&["echo"]))];
@@ -224,13 +229,30 @@ async fn invalid_file_keeps_the_last_good_configuration() {
         assert_eq!(client.call("good_ok", json!({})).await.text(), "ok", "{text:?}");
     }
     // An empty server list is valid: it does not start the bundled servers.
-    home.configure(json!({}), &[]);
+    home.write_config(r#"{"servers": {}}"#);
     let (status, report) = reload(&gateway).await;
     assert_eq!(status, 200, "{report}");
     assert_eq!(gateway.http().get_json("/servers").await["servers"], json!([]), "{report}");
+    // Without a list, an explicit reload does, as a start would.
+    home.configure(json!({}), &[]);
+    let (status, report) = reload(&gateway).await;
+    assert_eq!(status, 200, "{report}");
+    gateway.connected(&["demo"]).await;
+    // Once servers are configured again, a save that loses them does not start the bundled ones either.
+    home.configure(json!({}), &servers);
+    let (status, report) = reload(&gateway).await;
+    assert_eq!(status, 200, "{report}");
+    gateway.connected(&["good"]).await;
+    home.configure(json!({}), &[]);
+    let listed = poll(TEST_TIMEOUT, || async {
+        let listed = gateway.http().get_json("/servers").await;
+        (!listed.to_string().contains("\"good\"")).then_some(listed)
+    });
+    let listed = listed.await.expect("the changed file is read");
+    assert_eq!(listed["servers"], json!([]), "{listed}");
 }
 
-/// Audit, medium: a save that empties the file first and fills it later made calls fail.
+/// A save that empties the file first and fills it later made calls fail.
 #[tokio::test]
 async fn file_saved_in_two_steps_is_read_once_complete() {
     let servers = [("good", hostile(&["echo"]))];

@@ -13,17 +13,17 @@ async fn kept(gateway: &Gateway, start: &str, more: &str) -> (Duration, String) 
     let mut stream = TcpStream::connect(gateway.address).await.unwrap();
     let began = Instant::now();
     stream.write_all(start.as_bytes()).await.unwrap();
-    let (mut told, mut piece) = (Vec::new(), [0; 4096]);
+    let (mut reply, mut piece) = (Vec::new(), [0; 4096]);
     while began.elapsed() < Duration::from_secs(45) {
         match tokio::time::timeout(Duration::from_secs(1), stream.read(&mut piece)).await {
             Ok(Ok(0) | Err(_)) => break,
-            Ok(Ok(length)) => told.extend_from_slice(&piece[..length]),
+            Ok(Ok(length)) => reply.extend_from_slice(&piece[..length]),
             Err(_) if more.is_empty() => {}
             // The next read detects a closed connection.
             Err(_) => drop(stream.write_all(more.as_bytes()).await),
         }
     }
-    (began.elapsed(), String::from_utf8_lossy(&told).into_owned())
+    (began.elapsed(), String::from_utf8_lossy(&reply).into_owned())
 }
 
 #[tokio::test]
@@ -46,9 +46,9 @@ async fn request_heads_time_out_sooner_on_unidentified_connections() {
         ("late", 2, 9..20, late),
         ("known", 1, 28..40, mine),
     ];
-    for (name, answers, seconds, (kept, told)) in cases {
+    for (name, answers, seconds, (kept, reply)) in cases {
         assert!(seconds.contains(&kept.as_secs()), "{name}: {kept:?}");
-        assert_eq!(told.matches("HTTP/1.1 200").count(), answers, "{name}: {told}");
+        assert_eq!(reply.matches("HTTP/1.1 200").count(), answers, "{name}: {reply}");
     }
     assert!(busy.0.as_secs() >= 45, "an active connection stays open: {:?}", busy.0);
     assert!(busy.1.matches("HTTP/1.1 200").count() > 30, "{}", busy.1);
@@ -56,17 +56,17 @@ async fn request_heads_time_out_sooner_on_unidentified_connections() {
 
 /// Reads until `count` answers have arrived.
 async fn answers(stream: &mut TcpStream, count: usize) -> String {
-    let (mut told, mut piece) = (Vec::new(), [0; 4096]);
+    let (mut reply, mut piece) = (Vec::new(), [0; 4096]);
     let reading = async {
-        while String::from_utf8_lossy(&told).matches("HTTP/1.1 ").count() < count {
+        while String::from_utf8_lossy(&reply).matches("HTTP/1.1 ").count() < count {
             match stream.read(&mut piece).await.unwrap() {
                 0 => break,
-                length => told.extend_from_slice(&piece[..length]),
+                length => reply.extend_from_slice(&piece[..length]),
             }
         }
     };
     let _ = tokio::time::timeout(TEST_TIMEOUT, reading).await;
-    String::from_utf8_lossy(&told).into_owned()
+    String::from_utf8_lossy(&reply).into_owned()
 }
 
 fn post(framing: &str) -> String {
@@ -97,9 +97,9 @@ async fn split_bodies_and_pipelined_requests_are_served() {
             stream.write_all(piece.as_bytes()).await.unwrap();
             tokio::time::sleep(Duration::from_millis(30)).await;
         }
-        let told = answers(&mut stream, count).await;
-        assert_eq!(told.matches("HTTP/1.1 200").count(), count, "{name}: {told}");
-        assert!(told.contains("serverInfo"), "{name}: {told}");
+        let reply = answers(&mut stream, count).await;
+        assert_eq!(reply.matches("HTTP/1.1 200").count(), count, "{name}: {reply}");
+        assert!(reply.contains("serverInfo"), "{name}: {reply}");
         // The connection can still be used.
         stream.write_all(HEALTH.as_bytes()).await.unwrap();
         assert!(answers(&mut stream, 1).await.contains("HTTP/1.1 200"), "{name}");

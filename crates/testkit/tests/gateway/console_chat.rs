@@ -3,7 +3,7 @@
 use ::http::Method;
 use serde_json::{Value, json};
 use toolbooth_testkit::chat::{ChatReply, ChatServer};
-use toolbooth_testkit::world::{Gateway, Home, Http};
+use toolbooth_testkit::world::{Gateway, Home, Http, TEST_TIMEOUT, poll};
 
 const KEY: &str = "sk-test-0123456789abcdef";
 
@@ -95,6 +95,26 @@ async fn failure_before_the_first_piece_is_a_problem_and_after_it_an_event() {
         let (found, problem) = http.post_json("/chat", &body.to_string()).await;
         assert_eq!((found, &problem["code"]), (status, &json!(code)), "{body}");
     }
+}
+
+#[tokio::test]
+async fn turn_that_the_browser_leaves_has_an_audit_row() {
+    let (_model, _home, gateway) = gateway(vec![ChatReply::Stalls], json!({ "timeout_seconds": 60 })).await;
+    let http = gateway.http();
+    let headers = [("content-type", "application/json")];
+    let reply = http.send(Method::POST, "/chat", &headers, message("hello").to_string()).await;
+    assert_eq!(reply.status, 200);
+    let mut events = reply.events();
+    let first = events.next_text().await.expect("an event");
+    assert!(first.contains("to be"), "{first}");
+    drop(events);
+    let row = poll(TEST_TIMEOUT, || async {
+        let page = http.get_json("/audit?kind=chat").await;
+        page["rows"].as_array().and_then(|rows| rows.first().cloned())
+    });
+    let row = row.await.expect("a row");
+    assert_eq!((&row["outcome"], &row["detail"]["model"]), (&json!("cancelled"), &json!("small-1")), "{row}");
+    assert!(row["detail"]["reserved_tokens"].as_u64().is_some_and(|tokens| tokens > 0), "{row}");
 }
 
 #[tokio::test]

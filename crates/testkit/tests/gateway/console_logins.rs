@@ -1,7 +1,7 @@
 //! Users of the console sign in at an identity provider: authorization code flow with PKCE.
 
 use crate::oidc_provider::{CLIENT_ID, IdTokens, OidcProvider};
-use crate::token_users::bearer;
+use crate::token_users::{bearer, recorded};
 use ::http::Method;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use toolbooth_testkit::world::http::HttpReply;
 use toolbooth_testkit::world::oauth_server::fields;
 use toolbooth_testkit::world::{Gateway, Home, Http, TEST_TIMEOUT, poll};
 
-/// A browser: it keeps the cookies of the gateway, and follows redirects only when told to.
+/// A browser: it keeps the cookies of the gateway, and follows redirects only on request.
 struct Browser {
     http: Http,
     origin: String,
@@ -164,6 +164,15 @@ async fn console_user_signs_in_and_out_at_the_identity_provider() {
     browser.cookies = copy;
     assert_eq!(browser.me().await.0, 401, "the session has ended on the gateway, too");
     assert!(!gateway.log().contains("code-1"), "the code is not logged");
+    let page = gateway.http().get_json("/audit?kind=session").await;
+    let rows = page["rows"].as_array().expect("rows").iter();
+    let found: Vec<Value> =
+        rows.map(|row| json!([row["user"], row["outcome"], row["detail"]["method"]])).collect();
+    assert_eq!(
+        json!(found),
+        json!([["ann", "signed-out", "provider"], ["ann", "signed-in", "provider"]]),
+        "{page}"
+    );
 }
 
 #[tokio::test]
@@ -202,6 +211,27 @@ async fn answer_that_the_browser_did_not_ask_for_is_refused() {
     replaying.cookies = record;
     let reply = replaying.come_back(&own).await;
     expect_refusal(&mut replaying, reply, (502, "auth.login-refused"), "a replayed code").await;
+}
+
+#[tokio::test]
+async fn address_with_many_bad_answers_has_to_wait_and_valid_ones_work() {
+    let (provider, _home, gateway) = start().await;
+    let mut guesser = Browser::new(&gateway);
+    let mut refused = None;
+    for number in 0..60 {
+        let target = format!("/console/login/callback?code=c&state=guess{number}");
+        let reply = guesser.come_back(&target).await;
+        if reply.status == 429 {
+            refused = Some(reply);
+            break;
+        }
+        assert_eq!(reply.status, 400, "{target}");
+    }
+    let reply = refused.expect("the address has to wait");
+    assert!(reply.header("retry-after").is_some());
+    expect_refusal(&mut guesser, reply, (429, "auth.too-many-attempts"), "many bad answers").await;
+    recorded(&gateway.http(), "auth.too-many-attempts").await;
+    assert_eq!(Browser::new(&gateway).sign_in(&provider).await.status, 303);
 }
 
 #[tokio::test]
@@ -245,6 +275,7 @@ async fn login_failures_are_readable_pages() {
     provider.deny(Some("access_denied"));
     let reply = browser.sign_in(&provider).await;
     expect_refusal(&mut browser, reply, (403, "auth.login-denied"), "denied").await;
+    recorded(&gateway.http(), "auth.login-denied").await;
     provider.deny(None);
     let page = browser.begin(&provider).await;
     let target = browser.at_provider(&provider, &page).await;
@@ -273,6 +304,52 @@ async fn login_failures_are_readable_pages() {
         let reply = browser.send(Method::GET, path, &[]).await;
         expect_refusal(&mut browser, reply, (404, "auth.login-not-configured"), path).await;
     }
+}
+
+#[tokio::test]
+async fn session_is_renewed_by_the_provider_and_ends_when_it_refuses() {
+    let (provider, _home, gateway) = start().await;
+    provider.give_refresh_tokens();
+    // Valid, but about to expire: each request renews it.
+    let soon = || std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs() + 20;
+    let short = |groups: &[&str]| IdTokens::With(json!({ "exp": soon(), "groups": groups }));
+    provider.return_id_tokens(short(&["staff"]));
+    let mut browser = Browser::new(&gateway);
+    let reply = browser.sign_in(&provider).await;
+    let cookie = reply.header("set-cookie").unwrap();
+    assert!(cookie.contains("Max-Age=86"), "the session can outlive its ID token: {cookie}");
+    provider.return_id_tokens(short(&["ops"]));
+    let (status, me) = browser.me().await;
+    assert_eq!((status, &me["user"], &me["groups"]), (200, &json!("ann"), &json!(["ops"])), "{me}");
+    assert_eq!(provider.refreshed(), 1);
+
+    // The next ID token lasts longer, so it is not renewed again.
+    provider.return_id_tokens(IdTokens::With(json!({ "groups": ["ops"] })));
+    assert_eq!(browser.me().await.0, 200);
+    assert_eq!(browser.me().await.0, 200);
+    assert_eq!(provider.refreshed(), 2);
+
+    // A provider that fails does not end a session whose ID token is valid; one that refuses does.
+    provider.return_id_tokens(short(&["staff"]));
+    let mut other = Browser::new(&gateway);
+    assert_eq!(other.sign_in(&provider).await.status, 303);
+    provider.set_down(true);
+    assert_eq!(other.me().await.0, 200);
+    provider.set_down(false);
+    let mut refused = Browser::new(&gateway);
+    assert_eq!(refused.sign_in(&provider).await.status, 303);
+    provider.give_refresh_tokens();
+    assert_eq!(refused.me().await.0, 401);
+    let page = gateway.http().get_json("/audit?kind=session").await;
+    let row = &page["rows"][0];
+    assert_eq!((&row["outcome"], &row["code"]), (&json!("ended"), &json!("auth.login-refused")), "{page}");
+
+    // The ID token of another user does not become the identity of a session.
+    let mut victim = Browser::new(&gateway);
+    assert_eq!(victim.sign_in(&provider).await.status, 303);
+    provider.return_id_tokens(IdTokens::With(json!({ "sub": "root", "groups": ["admin"] })));
+    assert_eq!(victim.me().await.0, 401);
+    assert!(!gateway.log().contains("refresh-"), "refresh tokens are not logged");
 }
 
 #[tokio::test]

@@ -136,6 +136,13 @@ async fn console_session_ends_with_its_token_and_by_signing_out() {
     let headers = [("content-type", "application/json"), ("origin", &*ann.origin)];
     let reply = http.send(Method::POST, "/console/session", &headers, r#"{"token":"tb_guess"}"#).await;
     assert_eq!((reply.status, reply.header("set-cookie")), (401, None));
+    let page = root.get_json("/audit?kind=session").await;
+    let rows: Vec<&Value> = page["rows"].as_array().expect("rows").iter().collect();
+    let expected = [("cat", "signed-out"), ("cat", "signed-in"), ("ann", "signed-in")];
+    let found: Vec<_> = rows.iter().map(|row| (row["user"].as_str(), row["outcome"].as_str())).collect();
+    assert_eq!(found, expected.map(|(user, outcome)| (Some(user), Some(outcome))), "{page}");
+    assert!(rows.iter().all(|row| row["detail"]["method"] == "token"), "{page}");
+    assert!(!page.to_string().contains("tb_"), "no token is in the audit log: {page}");
 }
 
 #[tokio::test]

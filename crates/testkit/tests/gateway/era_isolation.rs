@@ -61,8 +61,8 @@ async fn legacy_clients_get_only_object_schemas_and_objects() {
     );
     pairs.modern.announce("notifications/tools/list_changed");
     let listed = async |client: &TestClient, name: &str| {
-        let told = client.ask("tools/list", json!({})).await;
-        let tools = told.result()["tools"].as_array().cloned().unwrap_or_default();
+        let reply = client.ask("tools/list", json!({})).await;
+        let tools = reply.result()["tools"].as_array().cloned().unwrap_or_default();
         tools.into_iter().find(|tool| tool["name"] == name)
     };
     let modern = TestClient::of(TestEra::Modern, pairs.gateway.address).await;
@@ -103,12 +103,12 @@ async fn result_that_is_not_an_object_is_a_bad_answer_in_every_pair() {
         for (tool, server) in [("modern_take", &pairs.modern), ("legacy_take", &pairs.legacy)] {
             for odd in ["7", "[]", "\"text\"", "null"] {
                 server.answer(ScriptedAnswer::result(odd));
-                let told = client.call(tool, json!({})).await;
+                let reply = client.call(tool, json!({})).await;
                 assert_eq!(
-                    told.fault(),
+                    reply.fault(),
                     "server.bad-answer",
                     "{client_era:?}, {tool}, {odd}: {}",
-                    told.answer
+                    reply.answer
                 );
             }
         }
@@ -125,8 +125,8 @@ async fn invalid_url_elicitation_errors_are_server_errors() {
         pairs.legacy.answer(ScriptedAnswer::Body(format!(
             r#"{{"jsonrpc":"2.0","id":{ID},"error":{{"code":-32042,"message":"m","data":{data}}}}}"#
         )));
-        let told = client.call("legacy_take", json!({})).await;
-        assert_eq!(told.code(), Some(-31000), "{data}: {}", told.answer);
+        let reply = client.call("legacy_take", json!({})).await;
+        assert_eq!(reply.code(), Some(-31000), "{data}: {}", reply.answer);
     }
 }
 

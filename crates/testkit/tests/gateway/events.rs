@@ -297,7 +297,7 @@ async fn cli_follows_events_and_reconnects_after_a_restart() {
     assert_eq!(heard().await["type"], "server.connected");
 }
 
-// Issue 24: progress and updates reached only the client of the call.
+// Once, progress and updates reached only the client of the call.
 #[tokio::test]
 async fn progress_and_updates_of_a_call_over_rest_are_events() {
     let home = Home::new(&[("srv", fixture_on_stdio("modern"))]);

@@ -35,8 +35,8 @@ async fn many(settings: Value, count: usize) -> (ScriptedServer, Home, Gateway) 
 }
 
 async fn listed(client: &TestClient) -> Vec<Value> {
-    let told = client.ask("tools/list", json!({})).await;
-    told.result()["tools"].as_array().cloned().unwrap_or_default()
+    let reply = client.ask("tools/list", json!({})).await;
+    reply.result()["tools"].as_array().cloned().unwrap_or_default()
 }
 
 fn names(tools: &[Value]) -> Vec<&str> {
@@ -94,36 +94,36 @@ async fn every_tool_is_callable_in_every_mode() {
         let (_upstream, _home, gateway) = many(json!({ "exposure": { "mode": mode } }), 3).await;
         for era in ERAS {
             let client = TestClient::of(era, gateway.address).await;
-            let told = client.call("srv_tool_0001", json!({ "what": "x" })).await;
-            assert!(told.text().contains("tool_0001"), "{mode}: {}", told.answer);
+            let reply = client.call("srv_tool_0001", json!({ "what": "x" })).await;
+            assert!(reply.text().contains("tool_0001"), "{mode}: {}", reply.answer);
             let inner = json!({ "name": "srv_tool_0001", "arguments": { "what": "y" } });
-            let told = client.call("mcp_tool_call", inner).await;
+            let reply = client.call("mcp_tool_call", inner).await;
             assert!(
-                told.text().contains("tool_0001") && told.text().contains('y'),
+                reply.text().contains("tool_0001") && reply.text().contains('y'),
                 "{mode}: {}",
-                told.answer
+                reply.answer
             );
 
-            let told = client.call("srv_tool_0001", json!({ "what": 7 })).await;
-            assert_eq!(told.fault(), "call.invalid-arguments", "{}", told.answer);
-            let has_schema = told.text().contains(r#""required":["what"]"#);
+            let reply = client.call("srv_tool_0001", json!({ "what": 7 })).await;
+            assert_eq!(reply.fault(), "call.invalid-arguments", "{}", reply.answer);
+            let has_schema = reply.text().contains(r#""required":["what"]"#);
             assert_eq!(
                 has_schema,
                 mode != "full",
                 "the error includes the schema if the client has not seen it: {}",
-                told.text()
+                reply.text()
             );
             let inner = json!({ "name": "mcp_tool_call", "arguments": { "name": "srv_tool_0001" } });
             assert!(client.call("mcp_tool_call", inner).await.is_error(), "meta calls cannot be nested");
-            let told = client.call("mcp_tool_call", json!({})).await;
-            assert_eq!(told.fault(), "call.invalid-arguments", "{}", told.answer);
+            let reply = client.call("mcp_tool_call", json!({})).await;
+            assert_eq!(reply.fault(), "call.invalid-arguments", "{}", reply.answer);
 
-            let told = client.call("mcp_tool_describe", json!({ "name": "mcp.srv.tool_0002" })).await;
-            assert!(told.text().contains(r#""required":["what"]"#), "{}", told.answer);
+            let reply = client.call("mcp_tool_describe", json!({ "name": "mcp.srv.tool_0002" })).await;
+            assert!(reply.text().contains(r#""required":["what"]"#), "{}", reply.answer);
             assert!(client.call("mcp_tool_describe", json!({ "name": "missing" })).await.is_error());
-            let told = client.call("mcp_tool_list", json!({ "server": "srv" })).await;
-            assert!(told.text().contains("srv_tool_0000: Does the thing number 0."), "{}", told.text());
-            assert!(told.text().contains("3 tools; this is the end"), "{}", told.text());
+            let reply = client.call("mcp_tool_list", json!({ "server": "srv" })).await;
+            assert!(reply.text().contains("srv_tool_0000: Does the thing number 0."), "{}", reply.text());
+            assert!(reply.text().contains("3 tools; this is the end"), "{}", reply.text());
         }
     }
 }
@@ -147,8 +147,8 @@ async fn tool_rules_apply_through_the_meta_tool() {
         unknown.answer["error"].to_string(),
         "a hidden tool is unknown"
     );
-    let told = client.call("mcp_tool_describe", json!({ "name": "srv_tool_0002" })).await;
-    assert!(told.is_error(), "{}", told.answer);
+    let reply = client.call("mcp_tool_describe", json!({ "name": "srv_tool_0002" })).await;
+    assert!(reply.is_error(), "{}", reply.answer);
     let listed = client.call("mcp_tool_list", json!({})).await;
     assert!(!listed.text().contains("0002") && listed.text().contains("0003"), "{}", listed.text());
     call("srv_tool_0003").await;
@@ -222,8 +222,8 @@ async fn clients_get_names_and_schemas_within_their_limits() {
             tool["inputSchema"],
             json!({ "type": "object", "properties": { "a": { "type": "string" }, "b": { "type": "string" } } })
         );
-        let told = cursor.call(&name, json!({ "a": "x" })).await;
-        assert!(told.text().contains(long), "the short name resolves to the tool: {}", told.answer);
+        let reply = cursor.call(&name, json!({ "a": "x" })).await;
+        assert!(reply.text().contains(long), "the short name resolves to the tool: {}", reply.answer);
         assert_eq!(
             cursor.call(&name, json!({})).await.fault(),
             "call.invalid-arguments",
@@ -253,40 +253,40 @@ async fn search_results_are_short_and_loaded() {
     gateway.act("srv", "refresh").await;
     for era in ERAS {
         let client = TestClient::of(era, gateway.address).await;
-        let told = client.call("mcp_tool_search", json!({ "query": "send an email to a colleague" })).await;
-        let text = told.text();
+        let reply = client.call("mcp_tool_search", json!({ "query": "send an email to a colleague" })).await;
+        let text = reply.text();
         assert!(text.starts_with("srv_send_mail(to: string, subject?: string, body?: string) ["), "{text}");
         assert!(toolbooth_core::weigh::tokens(text) <= 500, "{text}");
-        let hits = told.result()["_meta"]["toolbooth/search"]["hits"].as_array().cloned().unwrap();
+        let hits = reply.result()["_meta"]["toolbooth/search"]["hits"].as_array().cloned().unwrap();
         assert!((5..=10).contains(&hits.len()), "as many as fit: {text}");
         let mut found = names(&hits[..5]);
         found.sort_unstable();
         let mail =
             ["srv_delete_mail", "srv_draft_mail", "srv_forward_mail", "srv_read_mailbox", "srv_send_mail"];
-        assert_eq!(found, mail, "{}", told.answer);
-        let told = client.call("mcp_tool_search", json!({ "query": "read mailbox", "limit": 1 })).await;
-        assert!(told.text().contains(r#"]: {"name":"srv_read_mailbox","#), "in full: {}", told.text());
-        let told = client.call("mcp_tool_search", json!({ "query": "srv_tool_0123" })).await;
-        let first = &told.result()["_meta"]["toolbooth/search"]["hits"][0];
+        assert_eq!(found, mail, "{}", reply.answer);
+        let reply = client.call("mcp_tool_search", json!({ "query": "read mailbox", "limit": 1 })).await;
+        assert!(reply.text().contains(r#"]: {"name":"srv_read_mailbox","#), "in full: {}", reply.text());
+        let reply = client.call("mcp_tool_search", json!({ "query": "srv_tool_0123" })).await;
+        let first = &reply.result()["_meta"]["toolbooth/search"]["hits"][0];
         assert_eq!(
             (&first["name"], &first["score"]),
             (&json!("srv_tool_0123"), &json!(1.0)),
             "{}",
-            told.text()
+            reply.text()
         );
-        let told = client.call("mcp_tool_search", json!({ "regex": "mail(box", "query": "mail" })).await;
-        assert!(told.is_error() && told.text().contains("at character"), "{}", told.answer);
+        let reply = client.call("mcp_tool_search", json!({ "regex": "mail(box", "query": "mail" })).await;
+        assert!(reply.is_error() && reply.text().contains("at character"), "{}", reply.answer);
         for blank in [json!({}), json!({ "query": "  " }), json!({ "regex": true })] {
             assert!(client.call("mcp_tool_search", blank).await.is_error());
         }
-        let told =
+        let reply =
             client.call("mcp_tool_search", json!({ "query": "(draft|forward)_mail", "regex": true })).await;
-        let hits = told.result()["_meta"]["toolbooth/search"]["hits"].as_array().cloned().unwrap();
+        let hits = reply.result()["_meta"]["toolbooth/search"]["hits"].as_array().cloned().unwrap();
         let mut found = names(&hits);
         found.sort_unstable();
-        assert_eq!(found, ["srv_draft_mail", "srv_forward_mail"], "{}", told.text());
-        let told = client.call("mcp_context_stats", json!({})).await;
-        let stats: Value = serde_json::from_str(told.text()).unwrap();
+        assert_eq!(found, ["srv_draft_mail", "srv_forward_mail"], "{}", reply.text());
+        let reply = client.call("mcp_context_stats", json!({})).await;
+        let stats: Value = serde_json::from_str(reply.text()).unwrap();
         let full = gateway.http().get_json("/stats").await;
         let known: Vec<&String> = stats.as_object().unwrap().keys().collect();
         assert!(known.iter().all(|key| full.get(key.as_str()).is_some()), "{stats} {full}");

@@ -304,9 +304,9 @@ async fn call_over_its_cost_or_rate_limit_is_refused_before_it_starts() {
 #[tokio::test]
 async fn cli_shows_the_provider_of_a_call() {
     let setup = FailoverSetup::new(json!({}), &tools()).await;
-    let told = read(&run(&setup.home, &["call", "lookup", "text=hi", "--json"], None));
-    assert_eq!(told["provider"], "mcp:zero", "{told}");
-    assert_eq!(told["result"]["_meta"]["toolbooth/provider"], "mcp:zero");
+    let reply = read(&run(&setup.home, &["call", "lookup", "text=hi", "--json"], None));
+    assert_eq!(reply["provider"], "mcp:zero", "{reply}");
+    assert_eq!(reply["result"]["_meta"]["toolbooth/provider"], "mcp:zero");
 }
 
 #[tokio::test]

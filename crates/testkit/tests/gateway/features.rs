@@ -42,8 +42,8 @@ enum ResultCaching {
 }
 
 pub async fn tools_are_listed(cell: Cell) {
-    let told = cell.client.ask("tools/list", json!({})).await;
-    let result = told.result();
+    let reply = cell.client.ask("tools/list", json!({})).await;
+    let result = reply.result();
     cell.check_members(result, ResultCaching::Yes);
     let whose = &result["_meta"]["io.modelcontextprotocol/serverInfo"]["name"];
     let expected = if cell.client_era == TestEra::Modern { json!("toolbooth") } else { Value::Null };
@@ -59,11 +59,11 @@ pub async fn tools_are_listed(cell: Cell) {
 }
 
 pub async fn tool_is_called(cell: Cell) {
-    let told = cell.call("add", json!({ "a": 19, "b": 23 })).await;
-    assert_eq!((told.status, told.text()), (200, "42"));
-    assert_eq!(told.result()["structuredContent"], json!({ "sum": 42 }));
-    cell.check_members(told.result(), ResultCaching::No);
-    let whose = &told.result()["_meta"]["io.modelcontextprotocol/serverInfo"]["name"];
+    let reply = cell.call("add", json!({ "a": 19, "b": 23 })).await;
+    assert_eq!((reply.status, reply.text()), (200, "42"));
+    assert_eq!(reply.result()["structuredContent"], json!({ "sum": 42 }));
+    cell.check_members(reply.result(), ResultCaching::No);
+    let whose = &reply.result()["_meta"]["io.modelcontextprotocol/serverInfo"]["name"];
     if (cell.client_era, cell.server_era) == (TestEra::Modern, TestEra::Legacy) {
         assert_eq!(*whose, "toolbooth", "for a legacy server the gateway is named as the source");
     }
@@ -74,87 +74,87 @@ pub async fn tool_is_called(cell: Cell) {
 }
 
 pub async fn tool_error_is_returned(cell: Cell) {
-    let told = cell.call("fail", json!({ "message": "out of paper" })).await;
-    assert_eq!((told.status, told.text(), told.is_error()), (200, "out of paper", true));
-    assert_eq!(told.fault(), "", "it is the tool's own error, not the gateway's");
-    cell.check_members(told.result(), ResultCaching::No);
+    let reply = cell.call("fail", json!({ "message": "out of paper" })).await;
+    assert_eq!((reply.status, reply.text(), reply.is_error()), (200, "out of paper", true));
+    assert_eq!(reply.fault(), "", "it is the tool's own error, not the gateway's");
+    cell.check_members(reply.result(), ResultCaching::No);
 }
 
 pub async fn unknown_tool_is_refused(cell: Cell) {
-    let told = cell.call("nonsense", json!({})).await;
+    let reply = cell.call("nonsense", json!({})).await;
     let status = if cell.client_era == TestEra::Modern { 400 } else { 200 };
-    assert_eq!((told.code(), told.status), (Some(-32602), status), "{}", told.answer);
+    assert_eq!((reply.code(), reply.status), (Some(-32602), status), "{}", reply.answer);
 }
 
 pub async fn user_is_asked(cell: Cell) {
-    let told = cell.call("ask_name", json!({})).await;
-    assert_eq!(told.text(), "Hello, Ann!");
-    assert_eq!(told.questions.len(), 1);
-    assert_eq!(told.questions[0]["method"], "elicitation/create");
-    assert_eq!(told.questions[0]["params"]["message"], "Server `srv` asks: What is your name?");
-    assert_eq!(told.questions[0]["params"]["requestedSchema"]["required"], json!(["name"]));
-    cell.check_members(told.result(), ResultCaching::No);
+    let reply = cell.call("ask_name", json!({})).await;
+    assert_eq!(reply.text(), "Hello, Ann!");
+    assert_eq!(reply.questions.len(), 1);
+    assert_eq!(reply.questions[0]["method"], "elicitation/create");
+    assert_eq!(reply.questions[0]["params"]["message"], "Server `srv` asks: What is your name?");
+    assert_eq!(reply.questions[0]["params"]["requestedSchema"]["required"], json!(["name"]));
+    cell.check_members(reply.result(), ResultCaching::No);
 }
 
 pub async fn user_declines(cell: Cell) {
     let client = cell.client.clone().answering(|_, _| json!({ "action": "decline" }));
-    let told = client.call("srv_ask_name", json!({})).await;
-    assert_eq!(told.text(), "No name was given: decline.");
+    let reply = client.call("srv_ask_name", json!({})).await;
+    assert_eq!(reply.text(), "No name was given: decline.");
 }
 
 pub async fn model_is_sampled(cell: Cell) {
-    let told = cell.call("sample_poem", json!({ "topic": "booths" })).await;
-    assert_eq!(told.text(), "Roses are red.");
-    assert_eq!(told.questions[0]["method"], "sampling/createMessage");
-    let asked = &told.questions[0]["params"];
+    let reply = cell.call("sample_poem", json!({ "topic": "booths" })).await;
+    assert_eq!(reply.text(), "Roses are red.");
+    assert_eq!(reply.questions[0]["method"], "sampling/createMessage");
+    let asked = &reply.questions[0]["params"];
     assert_eq!(asked["messages"][0]["content"]["text"], "Write a short poem about booths");
     assert_eq!(asked["maxTokens"], 200);
 }
 
 pub async fn roots_are_listed(cell: Cell) {
-    let told = cell.call("list_my_roots", json!({})).await;
-    assert_eq!(told.questions[0]["method"], "roots/list");
-    let roots = &told.result()["structuredContent"]["answers"]["roots"]["roots"];
+    let reply = cell.call("list_my_roots", json!({})).await;
+    assert_eq!(reply.questions[0]["method"], "roots/list");
+    let roots = &reply.result()["structuredContent"]["answers"]["roots"]["roots"];
     assert_eq!(*roots, json!([{ "uri": "file:///home/ann", "name": "home" }]));
 }
 
 pub async fn several_questions_are_asked_at_once(cell: Cell) {
-    let told = cell.call("test_input_required_result_multiple_inputs", json!({})).await;
+    let reply = cell.call("test_input_required_result_multiple_inputs", json!({})).await;
     let mut asked: Vec<&str> =
-        told.questions.iter().filter_map(|question| question["method"].as_str()).collect();
+        reply.questions.iter().filter_map(|question| question["method"].as_str()).collect();
     asked.sort_unstable();
     assert_eq!(asked, ["elicitation/create", "roots/list", "sampling/createMessage"]);
-    let answers = &told.result()["structuredContent"]["answers"];
+    let answers = &reply.result()["structuredContent"]["answers"];
     assert_eq!(answers["user_name"]["content"]["name"], "Ann", "{answers}");
     assert_eq!(answers["greeting"]["content"]["text"], "Roses are red.");
     assert_eq!(answers["client_roots"]["roots"][0]["name"], "home");
 }
 
 pub async fn questions_are_asked_in_rounds(cell: Cell) {
-    let told = cell.call("test_input_required_result_multi_round", json!({})).await;
-    assert_eq!((told.text(), told.questions.len()), ("Ann likes blue.", 2));
+    let reply = cell.call("test_input_required_result_multi_round", json!({})).await;
+    assert_eq!((reply.text(), reply.questions.len()), ("Ann likes blue.", 2));
 }
 
 pub async fn prompt_asks_a_question(cell: Cell) {
     let params = json!({ "name": "srv_test_input_required_result_prompt" });
-    let told = cell.client.ask("prompts/get", params).await;
-    let text = &told.result()["messages"][0]["content"]["text"];
-    assert_eq!((text, told.questions.len()), (&json!("The context is \"a test\"."), 1));
+    let reply = cell.client.ask("prompts/get", params).await;
+    let text = &reply.result()["messages"][0]["content"]["text"];
+    assert_eq!((text, reply.questions.len()), (&json!("The context is \"a test\"."), 1));
 }
 
 pub async fn clients_without_capabilities_are_not_asked(cell: Cell) {
     let client = TestClient::with_capabilities(cell.client_era, cell.address, json!({})).await;
-    let told = client.call("srv_ask_name", json!({})).await;
-    assert_eq!(told.questions, Vec::<Value>::new());
+    let reply = client.call("srv_ask_name", json!({})).await;
+    assert_eq!(reply.questions, Vec::<Value>::new());
     // One process of a legacy server serves all clients of its user, so it may ask and is refused.
     if (cell.server_era, cell.transport) == (TestEra::Legacy, CellTransport::Stdio) {
-        assert!(told.is_error() && told.text().contains("refused"), "{}", told.answer);
+        assert!(reply.is_error() && reply.text().contains("refused"), "{}", reply.answer);
         return;
     }
     // Otherwise the server knows the capabilities. The fixture then fails, with a code that legacy clients do not know.
     match cell.client_era {
-        TestEra::Modern => assert_eq!((told.code(), told.status), (Some(-32021), 400), "{}", told.answer),
-        TestEra::Legacy => assert!(matches!(told.code(), Some(-32600 | -32602)), "{}", told.answer),
+        TestEra::Modern => assert_eq!((reply.code(), reply.status), (Some(-32021), 400), "{}", reply.answer),
+        TestEra::Legacy => assert!(matches!(reply.code(), Some(-32600 | -32602)), "{}", reply.answer),
     }
 }
 
@@ -167,11 +167,11 @@ fn with_pages() -> Value {
 
 pub async fn user_is_sent_to_a_url(cell: Cell) {
     let client = TestClient::with_capabilities(cell.client_era, cell.address, with_pages()).await;
-    let told = client.call("srv_visit_page", json!({})).await;
-    assert_eq!((told.text(), told.questions.len()), ("The page was opened: accept.", 1));
-    let asked = &told.questions[0]["params"];
+    let reply = client.call("srv_visit_page", json!({})).await;
+    assert_eq!((reply.text(), reply.questions.len()), ("The page was opened: accept.", 1));
+    let asked = &reply.questions[0]["params"];
     assert_eq!((&asked["mode"], &asked["url"]), (&json!("url"), &json!("https://example.org/page")));
-    let over = told.notices("notifications/elicitation/complete");
+    let over = reply.notices("notifications/elicitation/complete");
     match cell.client_era {
         TestEra::Legacy => {
             assert!(asked["elicitationId"].is_string(), "{asked}");
@@ -186,9 +186,9 @@ pub async fn user_is_sent_to_a_url(cell: Cell) {
         others.push(TestClient::legacy(cell.address, "2025-06-18", with_pages()).await);
     }
     for client in others {
-        let told = client.call("srv_visit_page", json!({})).await;
-        assert_eq!(told.questions, Vec::<Value>::new());
-        assert!(told.code().is_some() || told.is_error(), "{}", told.answer);
+        let reply = client.call("srv_visit_page", json!({})).await;
+        assert_eq!(reply.questions, Vec::<Value>::new());
+        assert!(reply.code().is_some() || reply.is_error(), "{}", reply.answer);
     }
 }
 
@@ -196,34 +196,34 @@ pub async fn url_elicitation_error_is_handled(cell: Cell) {
     let client = TestClient::with_capabilities(cell.client_era, cell.address, with_pages()).await;
     let account = token("account");
     let call = json!({ "account": account });
-    let mut told = client.call("srv_link_account", call.clone()).await;
+    let mut reply = client.call("srv_link_account", call.clone()).await;
     if (cell.client_era, cell.server_era) == (TestEra::Legacy, TestEra::Legacy) {
-        assert_eq!(told.code(), Some(-32042), "{}", told.answer);
-        let page = &told.answer["error"]["data"]["elicitations"][0];
-        assert_eq!(page["elicitationId"], "visit-account", "{}", told.answer);
-        told = client.call("srv_link_account", call).await;
-        assert_eq!(told.text(), format!("{account} is linked."));
+        assert_eq!(reply.code(), Some(-32042), "{}", reply.answer);
+        let page = &reply.answer["error"]["data"]["elicitations"][0];
+        assert_eq!(page["elicitationId"], "visit-account", "{}", reply.answer);
+        reply = client.call("srv_link_account", call).await;
+        assert_eq!(reply.text(), format!("{account} is linked."));
         return;
     }
-    assert_eq!(told.text(), format!("{account} is linked."));
-    assert_eq!(told.questions.len(), 1, "{:?}", told.questions);
-    let asked = &told.questions[0]["params"];
+    assert_eq!(reply.text(), format!("{account} is linked."));
+    assert_eq!(reply.questions.len(), 1, "{:?}", reply.questions);
+    let asked = &reply.questions[0]["params"];
     assert_eq!((&asked["mode"], &asked["url"]), (&json!("url"), &json!("https://example.org/account")));
     assert_eq!(asked["elicitationId"].is_string(), cell.client_era == TestEra::Legacy, "{asked}");
-    cell.check_members(told.result(), ResultCaching::No);
+    cell.check_members(reply.result(), ResultCaching::No);
     if cell.client_era == TestEra::Modern {
-        let told = cell.call("link_account", json!({ "account": token("account") })).await;
-        assert_eq!((told.code(), told.status), (Some(-32021), 400), "{}", told.answer);
-        assert_eq!(told.questions, Vec::<Value>::new());
+        let reply = cell.call("link_account", json!({ "account": token("account") })).await;
+        assert_eq!((reply.code(), reply.status), (Some(-32021), 400), "{}", reply.answer);
+        assert_eq!(reply.questions, Vec::<Value>::new());
     }
 }
 
 pub async fn progress_is_reported(cell: Cell) {
     let params = json!({ "name": "srv_slow", "arguments": { "ms": 90, "steps": 3 },
         "_meta": { "progressToken": "mine" } });
-    let told = cell.client.ask("tools/call", params).await;
-    assert_eq!(told.text(), "Done in 3 steps.");
-    let heard: Vec<(&Value, &Value, &Value)> = told
+    let reply = cell.client.ask("tools/call", params).await;
+    assert_eq!(reply.text(), "Done in 3 steps.");
+    let heard: Vec<(&Value, &Value, &Value)> = reply
         .notices("notifications/progress")
         .into_iter()
         .map(|params| (&params["progressToken"], &params["progress"], &params["message"]))
@@ -236,13 +236,13 @@ pub async fn progress_is_reported(cell: Cell) {
 }
 
 pub async fn progress_needs_a_token(cell: Cell) {
-    let told = cell.call("slow", json!({ "ms": 30, "steps": 3 })).await;
-    assert_eq!((told.text(), told.before.len()), ("Done in 3 steps.", 0), "{:?}", told.before);
+    let reply = cell.call("slow", json!({ "ms": 30, "steps": 3 })).await;
+    assert_eq!((reply.text(), reply.before.len()), ("Done in 3 steps.", 0), "{:?}", reply.before);
 }
 
 pub async fn call_is_cancelled(cell: Cell) {
-    let cancelled = |told: &Transcript| {
-        let names = told.result()["structuredContent"]["names"].as_array().unwrap().clone();
+    let cancelled = |reply: &Transcript| {
+        let names = reply.result()["structuredContent"]["names"].as_array().unwrap().clone();
         names.iter().filter(|name| **name == "slow").count()
     };
     let before = cancelled(&cell.call("cancelled_calls", json!({})).await);
@@ -275,8 +275,8 @@ pub async fn call_is_cancelled(cell: Cell) {
 }
 
 pub async fn log_lines_are_delivered(cell: Cell) {
-    let lines = |told: &Transcript| -> Vec<Value> {
-        let heard = told.notices("notifications/message");
+    let lines = |reply: &Transcript| -> Vec<Value> {
+        let heard = reply.notices("notifications/message");
         heard
             .iter()
             .map(|params| json!([params["level"], params["logger"], params["data"]["line"]]))
@@ -285,23 +285,23 @@ pub async fn log_lines_are_delivered(cell: Cell) {
     let two = |level: &str| vec![json!([level, "fixture", 1]), json!([level, "fixture", 2])];
     match cell.client_era {
         TestEra::Modern => {
-            let told = cell.call("log_lines", json!({ "lines": 2, "level": "error" })).await;
-            assert_eq!(lines(&told), Vec::<Value>::new(), "log lines were not requested");
+            let reply = cell.call("log_lines", json!({ "lines": 2, "level": "error" })).await;
+            assert_eq!(lines(&reply), Vec::<Value>::new(), "log lines were not requested");
             let client = cell.client.clone().with_log_level("warning");
-            let told = client.call("srv_log_lines", json!({ "lines": 2, "level": "error" })).await;
-            assert_eq!(lines(&told), two("error"));
-            let told = client.call("srv_log_lines", json!({ "lines": 2, "level": "info" })).await;
-            assert_eq!(lines(&told), Vec::<Value>::new(), "below the level");
+            let reply = client.call("srv_log_lines", json!({ "lines": 2, "level": "error" })).await;
+            assert_eq!(lines(&reply), two("error"));
+            let reply = client.call("srv_log_lines", json!({ "lines": 2, "level": "info" })).await;
+            assert_eq!(lines(&reply), Vec::<Value>::new(), "below the level");
         }
         TestEra::Legacy => {
-            let told = cell.client.ask("logging/setLevel", json!({ "level": "warning" })).await;
-            assert_eq!(*told.result(), json!({}));
-            let told = cell.call("log_lines", json!({ "lines": 2, "level": "warning" })).await;
-            assert_eq!(lines(&told), two("warning"));
-            let told = cell.call("log_lines", json!({ "lines": 2, "level": "info" })).await;
-            assert_eq!(lines(&told), Vec::<Value>::new(), "below the level");
-            let told = cell.client.ask("logging/setLevel", json!({ "level": "loud" })).await;
-            assert_eq!(told.code(), Some(-32602));
+            let reply = cell.client.ask("logging/setLevel", json!({ "level": "warning" })).await;
+            assert_eq!(*reply.result(), json!({}));
+            let reply = cell.call("log_lines", json!({ "lines": 2, "level": "warning" })).await;
+            assert_eq!(lines(&reply), two("warning"));
+            let reply = cell.call("log_lines", json!({ "lines": 2, "level": "info" })).await;
+            assert_eq!(lines(&reply), Vec::<Value>::new(), "below the level");
+            let reply = cell.client.ask("logging/setLevel", json!({ "level": "loud" })).await;
+            assert_eq!(reply.code(), Some(-32602));
         }
     }
 }
@@ -311,8 +311,8 @@ pub async fn tool_list_changes(cell: Cell) {
     let extra = token("extra").replace('-', "_");
     let mut changes = client.listen(&[]).await;
     for presence in [true, false] {
-        let told = client.call("srv_change_tools", json!({ "tool": extra })).await;
-        assert_eq!(told.result()["structuredContent"]["present"], presence);
+        let reply = client.call("srv_change_tools", json!({ "tool": extra })).await;
+        assert_eq!(reply.result()["structuredContent"]["present"], presence);
         changes.wait_for("notifications/tools/list_changed", TEST_TIMEOUT).await.expect("a notification");
         let names = client.names("tools/list", "tools").await;
         assert_eq!(
@@ -327,8 +327,8 @@ pub async fn prompt_list_changes(cell: Cell) {
     let client = &cell.client;
     let mut changes = client.listen(&[]).await;
     for _ in 0..2 {
-        let told = client.call("srv_test_trigger_prompt_change", json!({})).await;
-        let presence = told.result()["structuredContent"]["present"].as_bool().unwrap();
+        let reply = client.call("srv_test_trigger_prompt_change", json!({})).await;
+        let presence = reply.result()["structuredContent"]["present"].as_bool().unwrap();
         changes.wait_for("notifications/prompts/list_changed", TEST_TIMEOUT).await.expect("a notification");
         let names = client.names("prompts/list", "prompts").await;
         assert_eq!(names.contains(&"srv_test_dynamic_prompt".to_owned()), presence);
@@ -336,9 +336,9 @@ pub async fn prompt_list_changes(cell: Cell) {
 }
 
 pub async fn resources_are_listed_and_read(cell: Cell) {
-    let told = cell.client.ask("resources/list", json!({})).await;
-    cell.check_members(told.result(), ResultCaching::Yes);
-    let resources = told.result()["resources"].as_array().unwrap();
+    let reply = cell.client.ask("resources/list", json!({})).await;
+    cell.check_members(reply.result(), ResultCaching::Yes);
+    let resources = reply.result()["resources"].as_array().unwrap();
     let uris: Vec<&str> = resources.iter().filter_map(|resource| resource["uri"].as_str()).collect();
     assert_eq!(uris, ["test://static-binary", "test://static-text", WATCHED]);
     let read = cell.client.ask("resources/read", json!({ "uri": "test://static-text" })).await;
@@ -351,28 +351,28 @@ pub async fn resources_are_listed_and_read(cell: Cell) {
 }
 
 pub async fn templates_are_listed_and_read(cell: Cell) {
-    let told = cell.client.ask("resources/templates/list", json!({})).await;
-    cell.check_members(told.result(), ResultCaching::Yes);
-    assert_eq!(told.result()["resourceTemplates"][0]["uriTemplate"], "test://template/{id}/data");
+    let reply = cell.client.ask("resources/templates/list", json!({})).await;
+    cell.check_members(reply.result(), ResultCaching::Yes);
+    assert_eq!(reply.result()["resourceTemplates"][0]["uriTemplate"], "test://template/{id}/data");
     let read = cell.client.ask("resources/read", json!({ "uri": "test://template/17/data" })).await;
     let text = read.result()["contents"][0]["text"].as_str().unwrap();
     assert_eq!(serde_json::from_str::<Value>(text).unwrap()["id"], "17");
 }
 
 pub async fn missing_resource_is_not_found(cell: Cell) {
-    let told = cell.client.ask("resources/read", json!({ "uri": "test://nowhere" })).await;
+    let reply = cell.client.ask("resources/read", json!({ "uri": "test://nowhere" })).await;
     let expected = match cell.client_era {
         TestEra::Modern => (Some(-32602), 400),
         TestEra::Legacy => (Some(-32002), 200),
     };
-    assert_eq!((told.code(), told.status), expected, "{}", told.answer);
+    assert_eq!((reply.code(), reply.status), expected, "{}", reply.answer);
     // A legacy server has its own code for missing resources, so this code is passed through.
-    let told = cell.client.ask("resources/read", json!({ "uri": "test://unreadable" })).await;
+    let reply = cell.client.ask("resources/read", json!({ "uri": "test://unreadable" })).await;
     let expected = match (cell.client_era, cell.server_era) {
         (TestEra::Legacy, TestEra::Modern) => -32002,
         _ => -32602,
     };
-    assert_eq!(told.code(), Some(expected), "{}", told.answer);
+    assert_eq!(reply.code(), Some(expected), "{}", reply.answer);
     // An invalid request gets the same code in both eras.
     assert_eq!(cell.client.ask("resources/read", json!({})).await.code(), Some(-32602));
 }
@@ -392,8 +392,8 @@ pub async fn resource_updates_are_delivered(cell: Cell) {
     assert_eq!(heard.expect("a notification")["uri"], WATCHED);
     client.call("srv_touch_resource", json!({ "uri": "test://static-text" })).await;
     if cell.client_era == TestEra::Legacy {
-        let told = client.ask("resources/unsubscribe", json!({ "uri": WATCHED })).await;
-        assert_eq!(*told.result(), json!({}));
+        let reply = client.ask("resources/unsubscribe", json!({ "uri": WATCHED })).await;
+        assert_eq!(*reply.result(), json!({}));
         drop(changes.gather(Duration::from_millis(100)).await);
         client.call("srv_touch_resource", json!({ "uri": WATCHED })).await;
     }
@@ -404,19 +404,19 @@ pub async fn resource_updates_are_delivered(cell: Cell) {
 }
 
 pub async fn prompts_are_listed_and_read(cell: Cell) {
-    let told = cell.client.ask("prompts/list", json!({})).await;
-    cell.check_members(told.result(), ResultCaching::Yes);
-    let prompts = told.result()["prompts"].as_array().unwrap();
+    let reply = cell.client.ask("prompts/list", json!({})).await;
+    cell.check_members(reply.result(), ResultCaching::Yes);
+    let prompts = reply.result()["prompts"].as_array().unwrap();
     let prompt = prompts.iter().find(|prompt| prompt["name"] == "srv_test_prompt_with_arguments").unwrap();
     assert_eq!(prompt["arguments"][0]["required"], true);
     let params =
         json!({ "name": "srv_test_prompt_with_arguments", "arguments": { "arg1": "a", "arg2": "é" } });
-    let told = cell.client.ask("prompts/get", params).await;
-    cell.check_members(told.result(), ResultCaching::No);
-    let text = &told.result()["messages"][0]["content"]["text"];
+    let reply = cell.client.ask("prompts/get", params).await;
+    cell.check_members(reply.result(), ResultCaching::No);
+    let text = &reply.result()["messages"][0]["content"]["text"];
     assert_eq!(*text, "Prompt with arguments: arg1='a', arg2='é'");
-    let told = cell.client.ask("prompts/get", json!({ "name": "srv_nothing" })).await;
-    assert_eq!(told.code(), Some(-32602));
+    let reply = cell.client.ask("prompts/get", json!({ "name": "srv_nothing" })).await;
+    assert_eq!(reply.code(), Some(-32602));
 }
 
 pub async fn arguments_are_completed(cell: Cell) {
@@ -431,9 +431,9 @@ pub async fn arguments_are_completed(cell: Cell) {
     ];
     for (reference, argument, typed, expected) in cases {
         let params = json!({ "ref": reference, "argument": { "name": argument, "value": typed } });
-        let told = cell.client.ask("completion/complete", params).await;
-        assert_eq!(told.result()["completion"]["values"], json!(expected), "{reference}");
-        cell.check_members(told.result(), ResultCaching::No);
+        let reply = cell.client.ask("completion/complete", params).await;
+        assert_eq!(reply.result()["completion"]["values"], json!(expected), "{reference}");
+        cell.check_members(reply.result(), ResultCaching::No);
     }
 }
 
@@ -441,8 +441,8 @@ pub async fn server_receives_client_info_and_no_secret(cell: Cell) {
     let client = TestClient::of(cell.client_era, cell.address).await;
     let client =
         client.sending("authorization", "Bearer of-the-client").sending("cookie", "crumb=of-the-client");
-    let told = client.call("srv_whoami_headers", json!({})).await;
-    let seen = &told.result()["structuredContent"];
+    let reply = client.call("srv_whoami_headers", json!({})).await;
+    let seen = &reply.result()["structuredContent"];
     let era = if cell.server_era == TestEra::Modern { "modern" } else { "legacy" };
     assert_eq!(seen["era"], era);
     for capability in ["elicitation", "sampling", "roots"] {
@@ -469,8 +469,8 @@ pub async fn unknown_meta_is_passed_on(cell: Cell) {
     let trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
     let params = json!({ "name": "srv_whoami_headers", "arguments": {},
         "_meta": { "traceparent": trace, "example.org/unknown": { "n": 12_345_678_901_234_567_890_u64 } } });
-    let told = cell.client.ask("tools/call", params).await;
-    let meta = &told.result()["structuredContent"]["_meta"];
+    let reply = cell.client.ask("tools/call", params).await;
+    let meta = &reply.result()["structuredContent"]["_meta"];
     assert_eq!(meta["example.org/unknown"]["n"].as_u64(), Some(12_345_678_901_234_567_890), "{meta}");
     // The gateway may add its own span to the trace, but not start a new trace.
     assert!(meta["traceparent"].as_str().unwrap().starts_with(&trace[..35]), "{meta}");

@@ -134,7 +134,7 @@ async fn tool_gets_a_file_url_instead_of_a_name_and_can_fetch_it() {
     assert!(!scene.gateway.log().contains(token) && !audit.contains(token));
 }
 
-// Issue 24: names that are not files were refused by default, so tools with an output name could not be called.
+// Once, names that are not files were refused by default, so tools with an output name could not be called.
 #[tokio::test]
 async fn values_that_are_not_files_are_sent_with_a_warning_or_refused_as_configured() {
     let scene = FileSetup::new(json!({})).await;

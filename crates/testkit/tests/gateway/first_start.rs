@@ -65,8 +65,8 @@ async fn first_requests_by_name_wait_for_their_server() {
         let home = cold();
         let gateway = home.start().await;
         let client = TestClient::of(era, gateway.address).await;
-        let told = client.ask(method, params).await;
-        assert!(told.answer["result"].is_object() && !told.is_error(), "{method}: {}", told.answer);
+        let reply = client.ask(method, params).await;
+        assert!(reply.answer["result"].is_object() && !reply.is_error(), "{method}: {}", reply.answer);
     }
 }
 
@@ -110,9 +110,9 @@ async fn failed_server_does_not_delay_lists() {
     gateway.wait_for_state("gone", "error").await;
     let start = Instant::now();
     client.names("tools/list", "tools").await;
-    let told = client.call("gone_ok", json!({})).await;
+    let reply = client.call("gone_ok", json!({})).await;
     assert!(start.elapsed() < BRISK, "it took {:?}", start.elapsed());
-    assert_eq!(told.answer["error"]["message"], "Unknown tool: gone_ok");
+    assert_eq!(reply.answer["error"]["message"], "Unknown tool: gone_ok");
 }
 
 /// A server that never answers delays only the first list, for a few seconds.
@@ -143,9 +143,9 @@ async fn silent_server_delays_only_the_first_list() {
         ("resources/read", "uri", "resource"),
     ] {
         for name in ["silent_ok", "absent_ok"] {
-            let told = modern.ask(method, json!({ key: name })).await;
+            let reply = modern.ask(method, json!({ key: name })).await;
             let message = format!("Unknown {what}: {name} (servers are still connecting)");
-            assert_eq!(told.answer["error"]["message"], message, "{}", told.answer);
+            assert_eq!(reply.answer["error"]["message"], message, "{}", reply.answer);
         }
     }
     let shown = gateway.http().get_json("/tools/silent_ok").await;

@@ -1,4 +1,4 @@
-//! Hooks: programs of the operator that refuse, change and annotate calls. Issue 24.
+//! Hooks: programs of the operator that refuse, change and annotate calls.
 
 use serde_json::{Value, json};
 use toolbooth_testkit::fixture::TestEra;

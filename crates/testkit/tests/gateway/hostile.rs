@@ -15,8 +15,8 @@ async fn garbage_between_messages_is_skipped() {
     let scene = Scene::new(hostile(&["garbage"])).await;
     scene.gateway.connected(&["bad"]).await;
     for number in 0..6 {
-        let (told, _) = scene.provoke("echo", json!({ "number": number, "text": "é\n" })).await;
-        assert_eq!(told.result()["structuredContent"], json!({ "number": number, "text": "é\n" }));
+        let (reply, _) = scene.provoke("echo", json!({ "number": number, "text": "é\n" })).await;
+        assert_eq!(reply.result()["structuredContent"], json!({ "number": number, "text": "é\n" }));
     }
 }
 
@@ -25,12 +25,12 @@ async fn crashed_server_fails_its_call_at_once_and_is_restarted() {
     let scene = Scene::new(hostile(&["dies"])).await;
     scene.gateway.connected(&["bad"]).await;
     for _ in 0..2 {
-        let (told, took) = scene.provoke("die", json!({})).await;
-        assert_eq!(fault(&told), "server.lost");
+        let (reply, took) = scene.provoke("die", json!({})).await;
+        assert_eq!(fault(&reply), "server.lost");
         assert!(
-            told.text().contains("exit code 3") || told.text().contains('3'),
+            reply.text().contains("exit code 3") || reply.text().contains('3'),
             "the message contains the exit status: {}",
-            told.text()
+            reply.text()
         );
         assert!(took < Duration::from_secs(3), "the pending call waited {took:?}");
         scene.bad_recovers().await;
@@ -43,8 +43,8 @@ async fn unanswered_call_times_out() {
     entry["timeout"] = json!(1);
     let scene = Scene::new(entry).await;
     scene.gateway.connected(&["bad"]).await;
-    let (told, took) = scene.provoke("hang", json!({})).await;
-    assert_eq!(fault(&told), "call.timeout");
+    let (reply, took) = scene.provoke("hang", json!({})).await;
+    assert_eq!(fault(&reply), "call.timeout");
     assert!((Duration::from_secs(1)..Duration::from_secs(4)).contains(&took), "it took {took:?}");
     assert_eq!(scene.client.call("bad_ok", json!({})).await.text(), "ok", "other calls are still answered");
 }
@@ -58,13 +58,13 @@ async fn server_that_stops_reading_fails_in_time_and_delays_no_other_call() {
     let long = "x".repeat(256 * 1024);
     let calls = (0..40).map(|_| scene.client.call("bad_ok", json!({ "long": long })));
     let start = Instant::now();
-    let (told, ()) = tokio::join!(futures_util::future::join_all(calls), scene.good_is_brisk());
+    let (reply, ()) = tokio::join!(futures_util::future::join_all(calls), scene.good_is_brisk());
     assert!(start.elapsed() < Duration::from_secs(15), "they took {:?}", start.elapsed());
-    for told in &told {
+    for reply in &reply {
         assert!(
-            matches!(fault(told), "call.timeout" | "server.busy" | "server.lost" | "server.not-connected"),
+            matches!(fault(reply), "call.timeout" | "server.busy" | "server.lost" | "server.not-connected"),
             "{}",
-            told.fault()
+            reply.fault()
         );
     }
     let held = processes::peak_mib(scene.gateway.pid());
@@ -83,8 +83,8 @@ async fn silent_server_delays_no_other_server() {
         start.elapsed()
     );
     scene.good_is_brisk().await;
-    let told = scene.client.call("bad_ok", json!({})).await;
-    assert_eq!(told.code(), Some(-32602), "a tool that was never listed is unknown: {}", told.answer);
+    let reply = scene.client.call("bad_ok", json!({})).await;
+    assert_eq!(reply.code(), Some(-32602), "a tool that was never listed is unknown: {}", reply.answer);
     scene.gateway.wait_for_state("bad", "error").await;
     let shown = scene.gateway.server("bad").await;
     assert_eq!(shown["reason"], "server `bad` did not finish the handshake within 3 s", "{shown}");
@@ -125,8 +125,8 @@ async fn slow_server_is_added_later_and_delays_no_other_server() {
 async fn stderr_flood_is_drained_and_bounded() {
     let scene = Scene::new(hostile(&["stderr-flood", "8"])).await;
     scene.gateway.connected(&["bad"]).await;
-    let (told, _) = scene.provoke("flood", json!({ "mib": 8 })).await;
-    assert_eq!(told.text(), "flooded");
+    let (reply, _) = scene.provoke("flood", json!({ "mib": 8 })).await;
+    assert_eq!(reply.text(), "flooded");
     let logs = scene.gateway.http().get_json("/servers/bad/logs").await;
     let lines = logs["lines"].as_array().unwrap();
     assert!(lines.len() <= 200 && !lines.is_empty(), "{} lines are kept", lines.len());
@@ -147,8 +147,8 @@ async fn ten_thousand_tools_are_listed_and_invalid_ones_set_aside() {
     let names = names.await.expect("the list of the bad server");
     assert_eq!(names.iter().filter(|name| name.starts_with("bad_tool_")).count(), 10_000);
     assert_eq!(names.len(), 10_002, "no other tools are listed");
-    let (told, _) = scene.provoke("tool_9999", json!({ "value": "x" })).await;
-    assert_eq!(told.text(), "tool_9999");
+    let (reply, _) = scene.provoke("tool_9999", json!({ "value": "x" })).await;
+    assert_eq!(reply.text(), "tool_9999");
     let shown = scene.gateway.server("bad").await;
     assert_eq!(shown["set_aside"].as_array().unwrap().len(), 7, "{}", shown["set_aside"]);
     for aside in shown["set_aside"].as_array().unwrap() {
@@ -201,8 +201,8 @@ async fn answers_with_wrong_ids_are_ignored_over_a_thousand_calls() {
         async move {
             for number in 0..63 {
                 let nonce = format!("{caller}-{number}");
-                let told = client.call("bad_confuse", json!({ "nonce": nonce })).await;
-                assert_eq!(told.text(), format!("right {nonce}"));
+                let reply = client.call("bad_confuse", json!({ "nonce": nonce })).await;
+                assert_eq!(reply.text(), format!("right {nonce}"));
             }
         }
     });
@@ -215,8 +215,8 @@ async fn huge_line_within_the_limit_is_delivered() {
     let scene = Scene::with_settings(any_length, hostile(&["huge-line"])).await;
     scene.gateway.connected(&["bad"]).await;
     for id_last in [false, true] {
-        let (told, _) = scene.provoke("huge", json!({ "mib": 20, "id_last": id_last })).await;
-        assert_eq!(told.text().len(), 20 * 1024 * 1024);
+        let (reply, _) = scene.provoke("huge", json!({ "mib": 20, "id_last": id_last })).await;
+        assert_eq!(reply.text().len(), 20 * 1024 * 1024);
     }
 }
 
@@ -226,12 +226,12 @@ async fn line_over_the_limit_fails_at_once() {
     let scene = Scene::with_settings(settings, hostile(&["huge-line"])).await;
     scene.gateway.connected(&["bad"]).await;
     for (mib, id_last) in [(2, false), (2, true), (64, false), (64, true)] {
-        let (told, took) = scene.provoke("huge", json!({ "mib": mib, "id_last": id_last })).await;
-        assert_eq!(fault(&told), "server.answer-too-large", "{mib} MiB");
+        let (reply, took) = scene.provoke("huge", json!({ "mib": mib, "id_last": id_last })).await;
+        assert_eq!(fault(&reply), "server.answer-too-large", "{mib} MiB");
         assert!(
-            told.text().contains("limits.upstream_bytes"),
+            reply.text().contains("limits.upstream_bytes"),
             "the message names the setting: {}",
-            told.text()
+            reply.text()
         );
         assert!(took < Duration::from_secs(10), "{mib} MiB took {took:?}");
         assert_eq!(scene.client.call("bad_ok", json!({})).await.text(), "ok", "the connection is kept");
@@ -250,8 +250,8 @@ async fn answer_over_the_limit_fails_only_its_own_call() {
         let beside = (0..8).map(|_| scene.client.call("bad_ok", json!({})));
         let (huge, beside) = tokio::join!(huge, futures_util::future::join_all(beside));
         assert_eq!(fault(&huge), "server.answer-too-large");
-        for told in beside {
-            assert_eq!(told.text(), "ok", "id last: {id_last}");
+        for reply in beside {
+            assert_eq!(reply.text(), "ok", "id last: {id_last}");
         }
     }
 }
@@ -269,8 +269,8 @@ async fn storm_of_false_notifications_causes_one_listing_and_no_notification() {
     let listings = || std::fs::read_to_string(&seen).unwrap_or_default().matches(r#""tools/list""#).count();
     let before = listings();
     let mut changes = scene.client.listen(&[]).await;
-    let (told, _) = scene.provoke("storm", json!({ "count": 5000 })).await;
-    assert_eq!(told.text(), "the storm is over");
+    let (reply, _) = scene.provoke("storm", json!({ "count": 5000 })).await;
+    assert_eq!(reply.text(), "the storm is over");
     let listed_again = poll(Duration::from_secs(5), || async { (listings() > before).then_some(()) });
     listed_again.await.expect("the gateway lists again once it is quiet");
     let heard = changes.gather(Duration::from_millis(700)).await;
@@ -316,14 +316,14 @@ async fn server_requests_outside_a_call_reach_no_client() {
     for era in [TestEra::Legacy, TestEra::Modern] {
         let client = TestClient::of(era, scene.gateway.address).await;
         for _ in 0..3 {
-            let told = client.call("bad_ok", json!({})).await;
-            assert_eq!((told.text(), told.questions.len()), ("ok", 0), "{:?}", told.questions);
+            let reply = client.call("bad_ok", json!({})).await;
+            assert_eq!((reply.text(), reply.questions.len()), ("ok", 0), "{:?}", reply.questions);
         }
-        let told = client.call("bad_roots", json!({})).await;
+        let reply = client.call("bad_roots", json!({})).await;
         assert!(
-            told.text().contains("file:///home/ann"),
+            reply.text().contains("file:///home/ann"),
             "a call's own question goes to its client: {}",
-            told.text()
+            reply.text()
         );
     }
     scene.good_is_brisk().await;
@@ -338,9 +338,9 @@ async fn concurrent_questions_reach_their_own_clients() {
         let client = TestClient::of(era, scene.gateway.address).await;
         let client = client.answering(move |_, _| json!({ "action": "accept", "content": { "name": name } }));
         for _ in 0..5 {
-            let told = client.call("bad_ask_name", json!({})).await;
-            assert!(told.text().contains(name), "{name} got {}", told.text());
-            assert_eq!(told.questions.len(), 1);
+            let reply = client.call("bad_ask_name", json!({})).await;
+            assert!(reply.text().contains(name), "{name} got {}", reply.text());
+            assert_eq!(reply.questions.len(), 1);
         }
     };
     tokio::join!(
@@ -361,8 +361,8 @@ async fn servers_get_a_clean_environment() {
     let gateway = Gateway::start(command, &home.path("gateway.log")).await;
     gateway.connected(&["bad"]).await;
     let client = TestClient::with_capabilities(TestEra::Modern, gateway.address, json!({})).await;
-    let told = client.call("bad_env", json!({})).await;
-    let seen: serde_json::Map<String, Value> = serde_json::from_str(told.text()).unwrap();
+    let reply = client.call("bad_env", json!({})).await;
+    let seen: serde_json::Map<String, Value> = serde_json::from_str(reply.text()).unwrap();
     assert_eq!(seen["GIVEN"], "yes");
     let allowed = |name: &str| {
         matches!(name, "PATH" | "HOME" | "LANG" | "TMPDIR" | "USER" | "GIVEN") || name.starts_with("LC_")
@@ -398,8 +398,8 @@ async fn lazy_server_is_started_once() {
         let client = client.clone();
         async move { client.call("bad_echo", json!({ "number": number })).await }
     });
-    for (number, told) in futures_util::future::join_all(calls).await.iter().enumerate() {
-        assert_eq!(told.result()["structuredContent"]["number"], number, "{}", told.answer);
+    for (number, reply) in futures_util::future::join_all(calls).await.iter().enumerate() {
+        assert_eq!(reply.result()["structuredContent"]["number"], number, "{}", reply.answer);
     }
     assert_eq!(started() - before, 1, "twenty concurrent first calls start it once");
 }

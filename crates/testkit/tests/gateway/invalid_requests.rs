@@ -406,6 +406,6 @@ async fn get_and_delete_need_a_session() {
             assert!(reply.header("allow").unwrap_or_default().contains("POST"), "{what}");
         }
     }
-    let told = client.ask("tools/list", json!({})).await;
-    assert_eq!(told.status, 404, "an ended session is unknown");
+    let response = client.ask("tools/list", json!({})).await;
+    assert_eq!(response.status, 404, "an ended session is unknown");
 }

@@ -110,6 +110,8 @@ async fn a_job_is_created_run_scheduled_and_cancelled() {
     assert_eq!((status, &problem["code"]), (409, &json!("job.bad-transition")));
     let sentence = problem["title"].as_str().unwrap();
     assert!(sentence.contains("cancelled") && sentence.contains("scheduled"), "{sentence}");
+    let (status, job) = post(&http, "/jobs/daily/schedule/resume", json!({})).await;
+    assert_eq!((status, &job["status"]), (200, &json!("scheduled")), "it is scheduled again: {job}");
     let next = ledger.run(&["jobs", "next", "daily", "--count", "2"]);
     assert_eq!(said(&next).lines().count(), 2);
 }
@@ -143,14 +145,51 @@ async fn a_step_that_needs_approval_holds_the_run_over_a_restart() {
     let steps = run["parts"][0]["steps"].as_array().unwrap();
     let step = steps.iter().find(|step| step["id"] == "write").unwrap();
     assert_eq!(step["status"], "held", "{run}");
-    let held = step["held"].as_str().unwrap().to_owned();
+    let (held, call) = (step["held"].as_str().unwrap().to_owned(), step["call"].clone());
     let ledger = ledger.survive().await.ready().await;
     let http = ledger.gateway.http();
     let (status, answer) = post(&http, &format!("/approvals/{held}/approve"), json!({})).await;
     assert_eq!(status, 200, "{answer}");
     over(&http, &held).await;
-    run_in(&http, "brief", &id(&run), &["succeeded"]).await;
+    let run = run_in(&http, "brief", &id(&run), &["succeeded"]).await;
     assert_eq!(ledger.entries().len(), 1, "{:?}", ledger.entries());
+    let step = &run["parts"][0]["steps"][1];
+    assert_eq!((&step["id"], &step["call"]), (&json!("write"), &call), "it keeps the id of its call: {run}");
+    assert!(step["ended_at"].as_i64() >= step["started_at"].as_i64() && step["ended_at"].is_i64(), "{run}");
+}
+
+#[tokio::test]
+async fn a_cancelled_run_withdraws_its_own_held_call() {
+    let rules = json!([{ "tools": "led_write_entry", "effect": "ask" }]);
+    let ledger = LedgerGateway::start(json!({ "policy": { "rules": rules } })).await.ready().await;
+    let (user, http) = (ledger.user().await, ledger.gateway.http());
+    let plan = json!([{ "id": "write", "tool": "led_write_entry", "arguments": { "text": "same" } }]);
+    let (mut runs, mut held) = (Vec::new(), Vec::new());
+    for name in ["first", "second"] {
+        post(&http, "/jobs", json!({ "name": name, "plan": plan })).await;
+        let (_, run) = post(&http, &format!("/jobs/{name}/run"), json!({})).await;
+        let run = run_in(&http, name, &id(&run), &["waiting"]).await;
+        runs.push(id(&run));
+        held.push(run["parts"][0]["steps"][0]["held"].as_str().unwrap().to_owned());
+    }
+    assert_ne!(held[0], held[1], "equal calls of two runs are decided one by one");
+    assert!(ledger.run(&["jobs", "cancel", "first"]).status.success());
+    let pending = http.get_json("/approvals?state=pending").await;
+    assert_eq!(pending["approvals"].as_array().unwrap().len(), 1, "{pending}");
+    assert_eq!(pending["approvals"][0]["id"], json!(held[1]), "{pending}");
+
+    let ledger = ledger.survive().await.ready().await;
+    let http = ledger.gateway.http();
+    let (status, late) = post(&http, &format!("/approvals/{}/approve", held[0]), json!({})).await;
+    assert_eq!((status, &late["code"]), (409, &json!("call.already-decided")), "{late}");
+    let ended = http.get_json(&format!("/approvals/{}", held[0])).await;
+    assert_eq!((&ended["state"], &ended["decided_by"]), (&json!("rejected"), &json!(user)), "{ended}");
+    assert_eq!(ended["decision_note"], "the run of `first` was cancelled");
+    let (status, answer) = post(&http, &format!("/approvals/{}/approve", held[1]), json!({})).await;
+    assert_eq!(status, 200, "{answer}");
+    run_in(&http, "second", &runs[1], &["succeeded"]).await;
+    run_in(&http, "first", &runs[0], &["cancelled"]).await;
+    assert_eq!(ledger.entries(), [format!("same by {user}")]);
 }
 
 /// Two tools; one of them writes.
@@ -436,6 +475,20 @@ async fn jobs_on_the_command_line() {
     assert_eq!(refused.status.code(), Some(1), "{refused:?}");
 }
 
+#[test]
+fn a_job_that_is_scheduled_without_a_gateway_is_warned_about() {
+    let home = Home::new(&[]);
+    let file = home.path("job.json");
+    let plan = json!([{ "id": "one", "tool": "demo_hash", "arguments": { "text": "a" } }]);
+    let job = json!({ "name": "yearly", "plan": plan, "recurrence": { "cron": "0 7 1 1 *" } });
+    fs::write(&file, job.to_string()).unwrap();
+    assert!(run(&home, &["jobs", "create", &file.display().to_string()], None).status.success());
+    let scheduled = run(&home, &["jobs", "schedule", "yearly"], None);
+    assert!(said(&scheduled).contains("it is scheduled"), "{scheduled:?}");
+    let warned = String::from_utf8_lossy(&scheduled.stderr).into_owned();
+    assert!(warned.contains("no gateway is running"), "{warned}");
+}
+
 #[tokio::test]
 async fn jobs_and_tasks_are_changed_and_deleted_on_the_command_line() {
     let home = Home::new(&[]);
@@ -534,6 +587,11 @@ async fn a_person_answers_the_criteria_of_a_run() {
     assert_eq!(http.get_json("/jobs/cli").await["status"], "succeeded");
     let unknown = run(&home, &["jobs", "confirm", "cli", id, "7", "met"], None);
     assert!(String::from_utf8_lossy(&unknown.stderr).contains("job.unknown-criterion"), "{unknown:?}");
+    let rows = http.get_json("/audit?kind=job").await;
+    for outcome in ["criterion met", "criterion not met"] {
+        let row = rows["rows"].as_array().unwrap().iter().find(|row| row["outcome"] == outcome);
+        assert!(row.is_some_and(|row| row["detail"]["run"] == json!(id)), "{outcome}: {rows}");
+    }
 }
 
 #[tokio::test]

@@ -217,14 +217,14 @@ async fn acknowledged_state_survives_kills_at_random_moments() {
         assert!(possible, "seed {seed}: {text} is {state} and ran {count} times");
         // Newest first, and only the rows of the held call itself.
         let about = rows.get(id).map(Vec::as_slice).unwrap_or_default();
-        let told: Vec<&str> = about.iter().rev().map(|row| row["outcome"].as_str().unwrap()).collect();
+        let reply: Vec<&str> = about.iter().rev().map(|row| row["outcome"].as_str().unwrap()).collect();
         let explained: &[&str] = match state.as_str() {
             "done" => &["approved", "done"],
             "failed (unknown)" => &["approved", "unknown"],
             "rejected" => &["rejected"],
             _ => &[],
         };
-        assert_eq!(told, explained, "seed {seed}: {text} is {state}");
+        assert_eq!(reply, explained, "seed {seed}: {text} is {state}");
     }
     assert!(ledger.run(&["audit", "verify"]).status.success());
     println!("seed {seed}: {kills} kills in {:?}, {} calls, {tally:?}", started.elapsed(), book.0.len());
@@ -240,8 +240,8 @@ async fn modern_client_is_asked_again_after_a_kill() {
         let client = TestClient::of(TestEra::Modern, ledger.gateway.address).await;
         client.start("tools/call", params.clone()).await.finish().await
     };
-    let held = |told: &Transcript| {
-        let requests = told.result()["inputRequests"].as_object().unwrap();
+    let held = |reply: &Transcript| {
+        let requests = reply.result()["inputRequests"].as_object().unwrap();
         let (key, request) = requests.iter().next().unwrap();
         (key.clone(), request["params"]["_meta"]["toolbooth/held"].as_str().unwrap().to_owned())
     };
@@ -259,8 +259,8 @@ async fn modern_client_is_asked_again_after_a_kill() {
     assert_eq!(held(&second), (key.clone(), id.clone()), "the same held call is asked about");
     let mut answer = late;
     answer["requestState"] = second.result()["requestState"].clone();
-    let told = asked(&ledger, &answer).await;
-    assert_eq!(told.text(), "wrote once");
+    let reply = asked(&ledger, &answer).await;
+    assert_eq!(reply.text(), "wrote once");
     assert_eq!(ledger.entries().len(), 1);
     let all = ledger.gateway.http().get_json("/approvals").await;
     assert_eq!(all["approvals"].as_array().unwrap().len(), 1, "{all}");

@@ -62,15 +62,15 @@ async fn second_id_after_a_long_result_does_not_reach_clients() {
                         "{era:?} {server:?} {more}: {}",
                         &answer[answer.len().saturating_sub(300)..]
                     );
-                    let told: Value = serde_json::from_str(&answer).unwrap();
+                    let reply: Value = serde_json::from_str(&answer).unwrap();
                     assert_eq!(
-                        told["result"]["_meta"]["toolbooth/fault"]["code"], "server.bad-answer",
+                        reply["result"]["_meta"]["toolbooth/fault"]["code"], "server.bad-answer",
                         "{more}"
                     );
                 }
                 relay.upstream.answer(ScriptedAnswer::result(&format!("{{{}}}", content(100_000))));
-                let told = client.call("srv_take", json!({})).await;
-                assert_eq!(told.text().len(), 100_000, "a plain result was not passed on");
+                let reply = client.call("srv_take", json!({})).await;
+                assert_eq!(reply.text().len(), 100_000, "a plain result was not passed on");
             }
         }
     }
@@ -154,8 +154,8 @@ async fn slow_long_result_ends_at_the_deadline() {
             pause: Duration::from_millis(100),
         });
         let start = Instant::now();
-        let told = client.call("srv_take", json!({})).await;
-        assert_eq!(told.fault(), "call.timeout", "{}", told.answer);
+        let reply = client.call("srv_take", json!({})).await;
+        assert_eq!(reply.fault(), "call.timeout", "{}", reply.answer);
         // The whole result would take twenty seconds.
         assert!(start.elapsed() < Duration::from_secs(12), "it took {:?}", start.elapsed());
     }
@@ -173,8 +173,8 @@ async fn large_answer_head_is_parsed_once() {
     );
     // Parsed again with each piece this would be many gigabytes and exceed the deadline.
     relay.upstream.answer(ScriptedAnswer::Trickles { text, size: 16 << 10, pause: Duration::ZERO });
-    let told = client.call("srv_take", json!({})).await;
-    assert_eq!(told.text().len(), 100);
+    let reply = client.call("srv_take", json!({})).await;
+    assert_eq!(reply.text().len(), 100);
 }
 
 /// A long error is still an error, and a legacy client gets only the members of its revision.
@@ -191,8 +191,8 @@ async fn long_result_is_translated_to_the_revision_of_its_client() {
     assert_eq!(result_text(&answer).as_deref(), Some(&*result), "unchanged");
     for revision in ["2025-11-25", "2024-11-05"] {
         let legacy = TestClient::legacy(relay.gateway.address, revision, json!({})).await;
-        let told = legacy.call("srv_take", json!({})).await;
-        let keys: Vec<&String> = told.result().as_object().unwrap().keys().collect();
+        let reply = legacy.call("srv_take", json!({})).await;
+        let keys: Vec<&String> = reply.result().as_object().unwrap().keys().collect();
         assert_eq!(keys, ["content", "isError"], "{revision}");
     }
     let rows = relay.gateway.http().get_json("/audit?limit=1").await;

@@ -96,13 +96,13 @@ async fn common_example_manifests_load_and_apply() {
     assert_eq!(search["description"], "A Google search result API...");
     assert_eq!(search["inputSchema"]["required"], json!(["query"]));
     google.answer(ScriptedAnswer::Echo);
-    let told = client.call("google_search", json!({ "query": "x" })).await;
-    assert!(told.text().contains(r#""arguments":{"query":"x"}"#), "{}", told.answer);
-    let told = client.call("google_search", json!({ "q": "x" })).await;
+    let reply = client.call("google_search", json!({ "query": "x" })).await;
+    assert!(reply.text().contains(r#""arguments":{"query":"x"}"#), "{}", reply.answer);
+    let reply = client.call("google_search", json!({ "q": "x" })).await;
     assert!(
-        told.code() == Some(-32602) || told.is_error(),
+        reply.code() == Some(-32602) || reply.is_error(),
         "the server's schema is replaced: {}",
-        told.answer
+        reply.answer
     );
 
     let lookup = find(&listed, "browser_lookup");
@@ -154,12 +154,12 @@ async fn overlay_sets_timeout_and_consent_of_a_tool() {
     let gateway = home.start().await;
     gateway.connected(&["slow", "good"]).await;
     let client = TestClient::with_capabilities(TestEra::Modern, gateway.address, json!({})).await;
-    let told = client.call("slow_take", json!({})).await;
-    assert_eq!(told.fault(), "call.timeout", "{}", told.answer);
-    let told = client.call("good_echo", json!({ "n": 1 })).await;
-    assert_eq!(told.text(), r#"{"n":1}"#);
-    let told = client.call("good_ok", json!({})).await;
-    assert_ne!(told.result()["content"][0]["text"], "ok", "this tool needs consent: {}", told.answer);
+    let reply = client.call("slow_take", json!({})).await;
+    assert_eq!(reply.fault(), "call.timeout", "{}", reply.answer);
+    let reply = client.call("good_echo", json!({ "n": 1 })).await;
+    assert_eq!(reply.text(), r#"{"n":1}"#);
+    let reply = client.call("good_ok", json!({})).await;
+    assert_ne!(reply.result()["content"][0]["text"], "ok", "this tool needs consent: {}", reply.answer);
 }
 
 #[tokio::test]
@@ -187,10 +187,10 @@ async fn persona_tools_replace_shared_tools() {
             assert_eq!(find(&listed, "ask")["description"], text, "{path}");
             let echo = find(&listed, "good_echo")["description"] == "Atlas's";
             assert_eq!(echo, path.ends_with("Atlas"), "{path}");
-            let told = client.call("good_echo", json!({ "n": 1 })).await;
-            assert_eq!(told.text(), r#"{"n":1}"#, "{path}");
-            let told = client.call("own", json!({})).await;
-            assert_eq!(told.code() == Some(-32602), !path.ends_with("Atlas"), "{path} {}", told.answer);
+            let reply = client.call("good_echo", json!({ "n": 1 })).await;
+            assert_eq!(reply.text(), r#"{"n":1}"#, "{path}");
+            let reply = client.call("own", json!({})).await;
+            assert_eq!(reply.code() == Some(-32602), !path.ends_with("Atlas"), "{path} {}", reply.answer);
         }
     }
 }
@@ -223,8 +223,8 @@ async fn manifest_edit_notifies_only_affected_clients() {
 
     // A new file in a new folder, for Atlas only.
     write(&home, "personas/Atlas/tools/a.json", r#"{"name": "good_echo", "description": "Atlas's."}"#);
-    let told = streams[1].0.wait_for("notifications/tools/list_changed", TEST_TIMEOUT).await;
-    assert!(told.is_some(), "{}", gateway.log());
+    let reply = streams[1].0.wait_for("notifications/tools/list_changed", TEST_TIMEOUT).await;
+    assert!(reply.is_some(), "{}", gateway.log());
     seen(1, "Atlas's.").await;
     assert_eq!(revision(&gateway).await, first + 1, "one revision");
     for other in [0, 2] {

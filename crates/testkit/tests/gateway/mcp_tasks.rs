@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use std::net::SocketAddr;
 use toolbooth_testkit::fixture::{MODERN, TestEra};
 use toolbooth_testkit::world::home::fixture_on_stdio;
-use toolbooth_testkit::world::{Gateway, Home, TEST_TIMEOUT, TestClient, Transcript, poll};
+use toolbooth_testkit::world::{Gateway, Home, Http, TEST_TIMEOUT, TestClient, Transcript, poll};
 
 fn with_tasks(more: Value) -> Value {
     let mut capabilities = more;
@@ -61,6 +61,15 @@ async fn reached(client: &TestClient, id: &str, states: &[&str]) -> Value {
         states.contains(&task["status"].as_str().unwrap_or_default()).then_some(task)
     });
     found.await.unwrap_or_else(|| panic!("task {id} is never {states:?}"))
+}
+
+/// Waits until a call is held, and returns its id. The task may be announced before its call is held.
+async fn held_call(http: &Http) -> String {
+    let found = poll(TEST_TIMEOUT, || async {
+        let listed = http.get_json("/approvals?state=pending").await;
+        listed["approvals"][0]["id"].as_str().map(str::to_owned)
+    });
+    found.await.expect("the call is held")
 }
 
 const ENDED: [&str; 3] = ["completed", "failed", "cancelled"];
@@ -177,6 +186,26 @@ async fn task_is_unknown_to_other_users_and_needs_the_extension() {
 }
 
 #[tokio::test]
+async fn task_is_unknown_to_a_persona_that_may_not_use_its_tool() {
+    let settings = json!({ "personas": { "greeter": { "allowed_tools": ["srv_greet"] } } });
+    let home = Home::with_settings(settings, &[("srv", fixture_on_stdio("modern"))]);
+    let gateway = home.start().await;
+    gateway.connected(&["srv"]).await;
+    let client = following(gateway.address).await;
+    let id = started(&client, "srv_slow_compute", json!({ "seconds": 60 })).await;
+    let greeter = following(gateway.address).await.sending("x-toolbooth-persona", "greeter");
+    assert_eq!(greeter.call("srv_greet", json!({ "name": "Ann" })).await.text(), "Hello, Ann!");
+    for method in ["tasks/get", "tasks/update", "tasks/cancel"] {
+        let params = |id: &str| json!({ "taskId": id, "inputResponses": {} });
+        let hidden = greeter.start(method, params(&id)).await.finish().await;
+        let missing = greeter.start(method, params("none")).await.finish().await;
+        assert_eq!(hidden.code(), Some(-32602), "{}", hidden.answer);
+        assert_eq!(hidden.answer["error"], missing.answer["error"], "both look the same");
+    }
+    assert_eq!(about(&client, "tasks/get", &id).await.result()["status"], "working", "it was not cancelled");
+}
+
+#[tokio::test]
 async fn tasks_survive_a_kill_or_fail() {
     let (home, gateway) = gateway("modern").await;
     let client = following(gateway.address).await;
@@ -203,11 +232,52 @@ async fn call_that_waits_for_approval_is_a_task() {
     let client = TestClient::with_capabilities(TestEra::Modern, address, with_tasks(json!({}))).await;
     let id = started(&client, "led_write_entry", json!({ "text": "once" })).await;
     assert!(ledger.entries().is_empty());
-    let held = ledger.json(&["approvals"])["approvals"][0]["id"].as_str().unwrap().to_owned();
+    let held = held_call(&ledger.gateway.http()).await;
     assert!(ledger.run(&["approvals", "approve", &held]).status.success());
     let task = reached(&client, &id, &ENDED).await;
     assert_eq!(task["result"]["content"][0]["text"], "wrote once", "{task}");
     assert_eq!(ledger.entries().len(), 1);
+}
+
+#[tokio::test]
+async fn held_call_is_withdrawn_when_its_task_is_cancelled() {
+    let settings = json!({ "approval": { "default": "writes", "wait_seconds": 1 } });
+    let ledger = LedgerGateway::start(settings).await.ready().await;
+    let (address, http) = (ledger.gateway.address, ledger.gateway.http());
+    let client = TestClient::with_capabilities(TestEra::Modern, address, with_tasks(json!({}))).await;
+    let id = started(&client, "led_write_entry", json!({ "text": "never" })).await;
+    let held = held_call(&http).await;
+    let told = about(&client, "tasks/cancel", &id).await;
+    assert_eq!(*told.result(), json!({ "resultType": "complete" }), "{}", told.answer);
+    assert_eq!(http.get_json("/approvals?state=pending").await["approvals"], json!([]));
+    assert_eq!(about(&client, "tasks/get", &id).await.result()["status"], "cancelled");
+    let (status, late) = http.post_json(&format!("/approvals/{held}/approve"), "").await;
+    assert_eq!((status, &late["code"]), (409, &json!("call.already-decided")), "{late}");
+    assert!(ledger.entries().is_empty());
+}
+
+#[tokio::test]
+async fn held_call_of_a_task_is_withdrawn_at_another_gateway() {
+    let Some(database) = SharedDatabase::create().await else { return };
+    let rules = json!([{ "tools": "srv_slow_compute", "effect": "ask" }]);
+    let settings = json!({ "store": { "url": database.url }, "policy": { "rules": rules } });
+    let home = || Home::with_settings(settings.clone(), &[("srv", fixture_on_stdio("modern"))]);
+    let homes = [home(), home()];
+    let (first, second) = tokio::join!(homes[0].start(), homes[1].start());
+    first.connected(&["srv"]).await;
+    let client = async |address: SocketAddr| {
+        TestClient::with_capabilities(TestEra::Modern, address, with_tasks(json!({}))).await
+    };
+    let (here, there) = (client(first.address).await, client(second.address).await);
+    let id = started(&here, "srv_slow_compute", json!({ "seconds": 0 })).await;
+    let http = second.http();
+    let held = held_call(&http).await;
+    let told = about(&there, "tasks/cancel", &id).await;
+    assert_eq!(told.result()["resultType"], "complete", "{}", told.answer);
+    assert_eq!(http.get_json("/approvals?state=pending").await["approvals"], json!([]));
+    let (status, late) = first.http().post_json(&format!("/approvals/{held}/approve"), "").await;
+    assert_eq!((status, &late["code"]), (409, &json!("call.already-decided")), "{late}");
+    reached(&here, &id, &["cancelled"]).await;
 }
 
 #[tokio::test]

@@ -40,8 +40,8 @@ async fn denied_tool_cannot_be_listed_found_or_called() {
     gateway.connected(&["bank"]).await;
     let client = client(&gateway).await;
 
-    let told = client.call("mcp_tool_search", json!({ "query": "transfer of a bank" })).await;
-    let text = told.answer.to_string();
+    let reply = client.call("mcp_tool_search", json!({ "query": "transfer of a bank" })).await;
+    let text = reply.answer.to_string();
     assert!(text.contains("bank_balance") && !text.contains("transfer\""), "{text}");
     let listed = gateway.http().get_json("/tools").await;
     let names: Vec<&str> =
@@ -49,8 +49,8 @@ async fn denied_tool_cannot_be_listed_found_or_called() {
     assert!(names.contains(&"bank_balance") && !names.contains(&"bank_transfer"), "{names:?}");
 
     for name in ["bank_transfer", "mcp.bank.transfer", "mcp__bank__transfer", "transfer"] {
-        let told = client.call(name, json!({})).await;
-        assert_eq!(told.code(), Some(-32602), "{name}: {}", told.answer);
+        let reply = client.call(name, json!({})).await;
+        assert_eq!(reply.code(), Some(-32602), "{name}: {}", reply.answer);
         let inside = client.call("mcp_tool_call", json!({ "name": name, "arguments": {} })).await;
         assert!(inside.code().is_some() || inside.is_error(), "{name}: {}", inside.answer);
         let (status, _) = gateway.http().post_json(&format!("/tools/{name}/call"), "{}").await;
@@ -61,11 +61,11 @@ async fn denied_tool_cannot_be_listed_found_or_called() {
     assert!(bank.seen("tools/call").is_empty(), "nothing reached the server");
 
     // `_mcp_data` lists only tools that the caller may use.
-    let told = client.call("bank_balance", json!({})).await;
+    let reply = client.call("bank_balance", json!({})).await;
     assert!(
-        told.text().contains("bank_balance") && !told.text().contains("bank_transfer"),
+        reply.text().contains("bank_balance") && !reply.text().contains("bank_transfer"),
         "{}",
-        told.answer
+        reply.answer
     );
 }
 
@@ -108,12 +108,12 @@ async fn rule_applies_to_every_form_of_a_name() {
         let client = client(&gateway).await;
         let before = bank.seen("tools/call").len();
         for name in ["t1", "t2", "t3", "t4", "t5", "t6", "t7"] {
-            let told = client.call(&format!("mcp.bank.{name}"), json!({})).await;
-            assert!(told.is_error() && told.fault() == "call.refused", "{style} {name}: {}", told.answer);
+            let reply = client.call(&format!("mcp.bank.{name}"), json!({})).await;
+            assert!(reply.is_error() && reply.fault() == "call.refused", "{style} {name}: {}", reply.answer);
         }
         assert_eq!(bank.seen("tools/call").len(), before, "{style}");
-        let told = client.call("mcp.bank.free", json!({})).await;
-        assert!(!told.is_error() && told.code().is_none(), "{}", told.answer);
+        let reply = client.call("mcp.bank.free", json!({})).await;
+        assert!(!reply.is_error() && reply.code().is_none(), "{}", reply.answer);
     }
 }
 
@@ -144,8 +144,8 @@ async fn repeated_server_name_is_left_out_and_both_spellings_work() {
     ];
     for name in spellings {
         let before = bank.seen("tools/call").len();
-        let told = client.call(name, json!({})).await;
-        assert!(!told.is_error() && told.code().is_none(), "{name}: {}", told.answer);
+        let reply = client.call(name, json!({})).await;
+        assert!(!reply.is_error() && reply.code().is_none(), "{name}: {}", reply.answer);
         assert_eq!(bank.seen("tools/call").len(), before + 1, "{name}");
     }
     let refused = [
@@ -158,13 +158,13 @@ async fn repeated_server_name_is_left_out_and_both_spellings_work() {
     ];
     let before = bank.seen("tools/call").len();
     for name in refused {
-        let told = client.call(name, json!({})).await;
-        assert!(told.is_error() && told.fault() == "call.refused", "{name}: {}", told.answer);
+        let reply = client.call(name, json!({})).await;
+        assert!(reply.is_error() && reply.fault() == "call.refused", "{name}: {}", reply.answer);
     }
     assert_eq!(bank.seen("tools/call").len(), before);
     // A canonical id leads to the tool with that own name.
-    let told = client.call("mcp.bank.read", json!({})).await;
-    assert!(!told.is_error() && told.code().is_none(), "{}", told.answer);
+    let reply = client.call("mcp.bank.read", json!({})).await;
+    assert!(!reply.is_error() && reply.code().is_none(), "{}", reply.answer);
     let seen = bank.seen("tools/call");
     let request: Value = serde_json::from_str(&seen.last().unwrap().body).unwrap();
     assert_eq!(request["params"]["name"], "read");
@@ -202,8 +202,8 @@ async fn untrusted_folder_does_not_change_how_rules_match() {
     let client = client(&gateway).await;
     assert_eq!(client.names("tools/list", "tools").await, ["bank_transfer"]);
     for name in ["bank_transfer", "transfer"] {
-        let told = client.call(name, json!({})).await;
-        assert!(told.is_error() && told.fault() == "call.refused", "{name}: {}", told.answer);
+        let reply = client.call(name, json!({})).await;
+        assert!(reply.is_error() && reply.fault() == "call.refused", "{name}: {}", reply.answer);
     }
     assert!(bank.seen("tools/call").is_empty());
 }
@@ -215,10 +215,10 @@ async fn folder_with_rules_must_be_trusted_or_ignored() {
     for rules in ["[auth]\nmode = \"token\"\n", "[[policy.rules]]\ntools = \"*\"\neffect = \"deny\"\n"] {
         write_project(&home, rules);
         let output = in_folder(&home, &["serve", "--listen", "127.0.0.1:0"]).output().unwrap();
-        let told = said(&output);
-        assert_eq!(output.status.code(), Some(2), "{told}");
+        let reply = said(&output);
+        assert_eq!(output.status.code(), Some(2), "{reply}");
         for word in ["trust.required", "toolbooth trust", "--trust", "--no-project"] {
-            assert!(told.contains(word), "{word}: {told}");
+            assert!(reply.contains(word), "{word}: {reply}");
         }
         let mut without = in_folder(&home, &["serve"]);
         without.arg("--no-project");
@@ -249,12 +249,12 @@ async fn untrusted_file_is_checked_without_expansion() {
     );
     let mut command = in_folder(&home, &["config", "check"]);
     let output = command.env("SECRET_PORT", "hunter2-port").output().unwrap();
-    let told = said(&output);
-    assert_eq!(output.status.code(), Some(1), "{told}");
+    let reply = said(&output);
+    assert_eq!(output.status.code(), Some(1), "{reply}");
     for word in ["styel", "config.bad-glob", "config.needs-trust"] {
-        assert!(told.contains(word), "{word}: {told}");
+        assert!(reply.contains(word), "{word}: {reply}");
     }
-    assert!(!told.contains("hunter2"), "{told}");
+    assert!(!reply.contains("hunter2"), "{reply}");
     write_project(&home, "listen = \"${SECRET_PORT}\"\n");
     let output = in_folder(&home, &["config", "check"]).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
@@ -274,9 +274,9 @@ async fn tools_with_an_identity_argument_are_reported() {
     for (mode, expected) in [("token", true), ("local", false)] {
         let settings = json!({ "auth": { "mode": mode } });
         let home = Home::with_settings(settings, &[("plain", desk.entry()), ("safe", injected.clone())]);
-        let told = said(&run(&home, &["doctor"], None));
-        assert_eq!(told.contains("`username`") && told.contains("inject = true"), expected, "{told}");
-        assert!(!told.contains("safe: tool"), "{told}");
+        let reply = said(&run(&home, &["doctor"], None));
+        assert_eq!(reply.contains("`username`") && reply.contains("inject = true"), expected, "{reply}");
+        assert!(!reply.contains("safe: tool"), "{reply}");
         let scores = read(&run(&home, &["tools", "lint", "--json"], None)).to_string();
         assert_eq!(scores.contains("unsupplied-identity"), expected, "{scores}");
     }

@@ -57,8 +57,8 @@ async fn questions_inside_a_batch_are_refused() {
         "a modern server knows that the client cannot be asked: {}",
         answers[0]
     );
-    let told = answers[1]["result"]["content"][0]["text"].as_str().unwrap_or_default();
-    assert!(told.contains("-32601"), "a legacy server is refused: {}", answers[1]);
+    let response = answers[1]["result"]["content"][0]["text"].as_str().unwrap_or_default();
+    assert!(response.contains("-32601"), "a legacy server is refused: {}", answers[1]);
     // Outside of a batch the same question is asked.
     assert_eq!(client.call("old_ask_name", json!({})).await.questions.len(), 1);
 }
@@ -101,11 +101,16 @@ async fn request_state_is_valid_once_and_for_its_request_only() {
             ("of other arguments", tool, json!({ "x": 1 }), state.clone()),
         ];
         for (what, tool, arguments, state) in refused {
-            let told = ask(tool, arguments, Some(&state), &answers).await;
-            assert_eq!((told.status, told.code()), (400, Some(-32602)), "{tool}, {what}: {}", told.answer);
+            let response = ask(tool, arguments, Some(&state), &answers).await;
+            assert_eq!(
+                (response.status, response.code()),
+                (400, Some(-32602)),
+                "{tool}, {what}: {}",
+                response.answer
+            );
         }
-        let told = ask(tool, json!({}), Some(state), &answers).await;
-        assert!(told.text().contains("Ann"), "{tool}: {}", told.answer);
+        let response = ask(tool, json!({}), Some(state), &answers).await;
+        assert!(response.text().contains("Ann"), "{tool}: {}", response.answer);
         let again = ask(tool, json!({}), Some(state), &answers).await;
         assert_eq!(
             (again.status, again.code()),
@@ -131,8 +136,8 @@ async fn used_request_state_is_refused_after_a_restart() {
         client.start("tools/call", params).await.finish().await
     };
     let (used, unused) = (ask(&gateway, None).await, ask(&gateway, None).await);
-    let told = ask(&gateway, Some(used.result())).await;
-    assert!(told.text().contains("Ann"), "{}", told.answer);
+    let response = ask(&gateway, Some(used.result())).await;
+    assert!(response.text().contains("Ann"), "{}", response.answer);
     gateway.kill().await;
     let gateway = home.start().await;
     gateway.connected(&["srv"]).await;

@@ -1,5 +1,5 @@
 //! An OpenID Connect provider inside the test: discovery, authorization, token and key endpoints. It signs every visitor
-//! in as the same user, and can be told to return wrong ID tokens.
+//! in as the same user, and can return wrong ID tokens.
 
 use crate::issuer::Signer;
 use ::http::{Request, Response, StatusCode, header};
@@ -42,6 +42,8 @@ struct ProviderState {
     is_down: bool,
     /// The error that it answers authorization requests with.
     error: Option<&'static str>,
+    /// The number of the refresh token that is valid, if it gives any. Each is accepted once.
+    refresh: Option<usize>,
 }
 
 /// An OpenID Connect provider; it ends with the test's runtime.
@@ -63,6 +65,7 @@ impl OidcProvider {
             id_tokens: IdTokens::With(json!({})),
             is_down: false,
             error: None,
+            refresh: None,
         };
         let provider = Self { address, url: format!("http://{address}"), state: Arc::new(Mutex::new(state)) };
         let server = provider.clone();
@@ -116,6 +119,17 @@ impl OidcProvider {
         self.lock().error = error;
     }
 
+    /// Gives refresh tokens from now on, and accepts no earlier one.
+    pub fn give_refresh_tokens(&self) {
+        let mut state = self.lock();
+        state.refresh = Some(state.refresh.map_or(1, |number| number + 1));
+    }
+
+    /// The number of refresh tokens that were exchanged.
+    pub fn refreshed(&self) -> usize {
+        self.lock().refresh.map_or(0, |number| number - 1)
+    }
+
     /// Closes connections without an answer, or answers again.
     pub fn set_down(&self, is_down: bool) {
         self.lock().is_down = is_down;
@@ -147,8 +161,11 @@ impl OidcProvider {
             "/token" => {
                 let form = fields(&String::from_utf8_lossy(&body));
                 let issued = self.id_token(&mut state, &form, shown.as_deref());
+                let refresh = state.refresh.map(|number| format!("refresh-{number}"));
                 issued.map_or_else(refused, |token| {
-                    document(json!({ "id_token": token, "access_token": "not-used", "token_type": "Bearer" }))
+                    document(json!({
+                        "id_token": token, "access_token": "not-used", "token_type": "Bearer", "refresh_token": refresh,
+                    }))
                 })
             }
             _ => status(StatusCode::NOT_FOUND),
@@ -180,11 +197,22 @@ impl OidcProvider {
         response
     }
 
-    /// Exchanges a code, once, for an ID token.
+    /// Exchanges a code or a refresh token, once, for an ID token.
     fn id_token(&self, state: &mut ProviderState, form: &Fields, shown: Option<&str>) -> Option<String> {
         let of = |key: &str| form.get(key).cloned().unwrap_or_default();
         let secret = CLIENT_SECRET.replace('&', "%26").replace(' ', "+");
         let expected = format!("Basic {}", STANDARD.encode(format!("{CLIENT_ID}:{secret}")));
+        if of("grant_type") == "refresh_token" {
+            let number = state.refresh?;
+            if shown != Some(&*expected) || of("refresh_token") != format!("refresh-{number}") {
+                return None;
+            }
+            state.refresh = Some(number + 1);
+            let IdTokens::With(more) = &state.id_tokens else { return None };
+            let mut claims = json!({ "aud": CLIENT_ID });
+            claims.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            return Some(state.signer.token(&self.url, claims));
+        }
         let asked = state.codes.remove(&of("code"))?;
         let proof = URL_SAFE_NO_PAD.encode(Sha256::digest(of("code_verifier").as_bytes()));
         let fits = shown == Some(&*expected)

@@ -59,8 +59,8 @@ async fn redirect_and_challenge_loops_are_ended() {
         let first = count.load(Ordering::Relaxed);
         assert!(first <= 12, "{name}: one attempt took {first} requests");
         scene.good_is_brisk().await;
-        let told = scene.client.call("bad_ok", json!({})).await;
-        assert!(told.code().is_some() || told.is_error(), "{name}: {}", told.answer);
+        let response = scene.client.call("bad_ok", json!({})).await;
+        assert!(response.code().is_some() || response.is_error(), "{name}: {}", response.answer);
     }
 }
 
@@ -95,8 +95,8 @@ async fn retry_after_cannot_exceed_the_deadline() {
     let client = TestClient::of(TestEra::Modern, gateway.address).await;
     for _ in 0..5 {
         let start = Instant::now();
-        let told = client.call("lookup", json!({})).await;
-        assert!(told.is_error() || told.code().is_some(), "{}", told.answer);
+        let response = client.call("lookup", json!({})).await;
+        assert!(response.is_error() || response.code().is_some(), "{}", response.answer);
         assert!(start.elapsed() < Duration::from_secs(8), "{:?}", start.elapsed());
     }
     assert!(count.load(Ordering::Relaxed) <= 15, "{count:?}");
@@ -118,8 +118,8 @@ async fn retry_after_a_date_is_waited_for() {
         poll(TEST_TIMEOUT, refused).await.expect("the call arrives");
         upstream.answer(ScriptedAnswer::result(r#"{"content":[],"resultType":"complete"}"#));
     };
-    let (told, ()) = tokio::join!(client.call("up_take", json!({})), recovering);
-    assert!(told.code().is_none() && !told.is_error(), "{}", told.answer);
+    let (response, ()) = tokio::join!(client.call("up_take", json!({})), recovering);
+    assert!(response.code().is_none() && !response.is_error(), "{}", response.answer);
     assert_eq!(upstream.seen("tools/call").len(), 2);
     assert!(start.elapsed() >= Duration::from_secs(3), "{:?}", start.elapsed());
 }
@@ -144,9 +144,9 @@ async fn timeout_of_a_manifest_tool_names_its_provider() {
     gateway.connected(&["slow"]).await;
     let client = TestClient::of(TestEra::Modern, gateway.address).await;
     for tool in ["web", "both"] {
-        let told = client.call(tool, json!({})).await;
-        assert_eq!(told.fault(), "call.timeout", "{}", told.answer);
-        let said = told.answer.to_string();
+        let response = client.call(tool, json!({})).await;
+        assert_eq!(response.fault(), "call.timeout", "{}", response.answer);
+        let said = response.answer.to_string();
         assert!(!said.contains("_manifest"), "{said}");
         assert!(said.contains("`http`") || said.contains("`mcp:slow`"), "{said}");
     }
@@ -296,8 +296,8 @@ async fn many_concurrent_long_results_are_not_buffered() {
     let canary = async {
         let client = TestClient::of(TestEra::Modern, gateway.address).await;
         for number in 0..5 {
-            let told = client.call("good_echo", json!({ "number": number })).await;
-            assert_eq!(told.result()["structuredContent"]["number"], number);
+            let response = client.call("good_echo", json!({ "number": number })).await;
+            assert_eq!(response.result()["structuredContent"]["number"], number);
         }
     };
     let (lengths, ()) = tokio::join!(futures_util::future::join_all(calls), canary);
@@ -320,13 +320,13 @@ async fn unresolvable_host_delays_no_other_server() {
     gateway.connected(&["good"]).await;
     let client = TestClient::of(TestEra::Modern, gateway.address).await;
     let start = Instant::now();
-    let told = client.call("lookup", json!({})).await;
-    assert!(told.is_error() || told.code().is_some(), "{}", told.answer);
+    let response = client.call("lookup", json!({})).await;
+    assert!(response.is_error() || response.code().is_some(), "{}", response.answer);
     assert!(start.elapsed() < Duration::from_secs(6), "{:?}", start.elapsed());
     for number in 0..20 {
         let start = Instant::now();
-        let told = client.call("good_echo", json!({ "number": number })).await;
-        assert_eq!(told.result()["structuredContent"]["number"], number);
+        let response = client.call("good_echo", json!({ "number": number })).await;
+        assert_eq!(response.result()["structuredContent"]["number"], number);
         assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
     }
     for server in ["bad", "worse"] {

@@ -24,7 +24,7 @@ fn serve_refuses(home: &Home, code: &str) {
     }
 }
 
-/// Audit, medium: a file that any user may write names commands that run with the gateway's rights.
+/// A file that any user may write names commands that run with the gateway's rights.
 #[test]
 fn configuration_writable_by_others_is_refused() {
     let home = Home::new(&[("good", hostile(&["echo"]))]);
@@ -72,7 +72,7 @@ fn files_named_by_a_configuration_are_checked_too() {
     }
 }
 
-/// Audit, medium: `--config /etc/shadow` printed its first line.
+/// `--config /etc/shadow` printed its first line.
 #[test]
 fn errors_do_not_quote_files_that_are_not_configurations() {
     let home = Home::new(&[]);
@@ -85,15 +85,15 @@ fn errors_do_not_quote_files_that_are_not_configurations() {
             let mut command = Command::new(binaries::toolbooth());
             let command = command.args(["config", "check"]).arg(path).env_clear().env("HOME", home.path(""));
             let output = command.output().unwrap();
-            let told = said(&output);
-            assert!(!output.status.success() && told.contains("1:"), "{told}");
-            assert!(!told.contains("hunter2") && !told.contains("root"), "{told}");
+            let reply = said(&output);
+            assert!(!output.status.success() && reply.contains("1:"), "{reply}");
+            assert!(!reply.contains("hunter2") && !reply.contains("root"), "{reply}");
         }
         std::fs::remove_file(&link).unwrap();
     }
 }
 
-/// Audit, medium: a placeholder was accepted as the proxy's secret.
+/// A placeholder was accepted as the proxy's secret.
 #[test]
 fn weak_proxy_secret_is_refused() {
     for secret in ["changeme", "secret", "short", "changeme-changeme-changeme", "aaaaaaaaaaaaaaaaaaaa"] {
@@ -117,7 +117,7 @@ fn credentials_of_callers_cannot_be_forwarded() {
     }
 }
 
-/// Audit, medium: a trusted `cwd` that is a link could later point to another folder.
+/// A trusted `cwd` that is a link could later point to another folder.
 #[tokio::test]
 async fn trusted_folder_with_a_changed_link_needs_trust_again() {
     let home = Home::new(&[]);

@@ -19,10 +19,10 @@ async fn writes_are_queued_and_run_in_order_up_to_the_first_failure() {
         let client = TestClient::of(era, ledger.gateway.address).await;
         assert!(!client.call("led_read_entries", json!({})).await.is_error(), "reads run");
         for (tool, text) in [("led_write_entry", "a"), ("led_delete_entry", "b")] {
-            let told = client.call(tool, json!({ "text": text })).await;
+            let reply = client.call(tool, json!({ "text": text })).await;
             step += 1;
             let queued = format!("queued as step {step} of plan {plan}");
-            assert!(told.text().starts_with(&queued) && !told.is_error(), "{}", told.text());
+            assert!(reply.text().starts_with(&queued) && !reply.is_error(), "{}", reply.text());
         }
     }
     assert!(ledger.entries().is_empty());

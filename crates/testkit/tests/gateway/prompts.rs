@@ -57,27 +57,27 @@ async fn each_caller_gets_the_prompts_of_its_groups_and_persona() {
                 ("salaries", "List all salaries."),
                 ("persona_clerk", "You are a clerk."),
             ] {
-                let told = client.ask("prompts/get", json!({ "name": name })).await;
+                let reply = client.ask("prompts/get", json!({ "name": name })).await;
                 if expected.contains(&name) {
-                    let message = &told.result()["messages"][0];
-                    assert_eq!(message["role"], "user", "{}", told.answer);
+                    let message = &reply.result()["messages"][0];
+                    assert_eq!(message["role"], "user", "{}", reply.answer);
                     assert_eq!(
                         message["content"],
                         json!({ "type": "text", "text": text }),
                         "{}",
-                        told.answer
+                        reply.answer
                     );
                 } else {
                     // A hidden prompt looks like one that does not exist.
                     let other = client.ask("prompts/get", json!({ "name": "nothing" })).await;
-                    assert_eq!(told.code(), other.code(), "{era:?} {path} {name}: {}", told.answer);
-                    assert!(told.code().is_some(), "{}", told.answer);
+                    assert_eq!(reply.code(), other.code(), "{era:?} {path} {name}: {}", reply.answer);
+                    assert!(reply.code().is_some(), "{}", reply.answer);
                 }
             }
             let reference = json!({ "type": "ref/prompt", "name": "weekly" });
             let params = json!({ "ref": reference, "argument": { "name": "x", "value": "" } });
-            let told = client.ask("completion/complete", params).await;
-            assert_eq!(told.result()["completion"]["values"], json!([]), "{}", told.answer);
+            let reply = client.ask("completion/complete", params).await;
+            assert_eq!(reply.result()["completion"]["values"], json!([]), "{}", reply.answer);
         }
     }
 }
@@ -103,8 +103,8 @@ async fn own_prompts_stand_beside_those_of_servers_and_change_on_reload() {
         );
         changes.wait_for("notifications/prompts/list_changed", TEST_TIMEOUT).await.expect("a notification");
         let changed = poll(TEST_TIMEOUT, || async {
-            let told = client.ask("prompts/get", json!({ "name": "weekly" })).await;
-            let text = told.result()["messages"][0]["content"]["text"].clone();
+            let reply = client.ask("prompts/get", json!({ "name": "weekly" })).await;
+            let text = reply.result()["messages"][0]["content"]["text"].clone();
             (text == format!("Changed for {era:?}.")).then_some(())
         });
         assert!(changed.await.is_some(), "{era:?}");

@@ -65,11 +65,11 @@ async fn tool_with_hidden_characters_is_shown_to_administrators_only() {
         let client = TestClient::with_headers(era, gateway.address, "/mcp", &bearer(token)).await;
         assert_eq!(client.names("tools/list", "tools").await, OPEN);
         for (name, _) in APART {
-            let told = client.call(name, json!({})).await.answer["error"].to_string();
+            let reply = client.call(name, json!({})).await.answer["error"].to_string();
             let unknown = client.call("bad_nothing", json!({})).await.answer["error"].to_string();
             assert!(unknown.contains("-32602"), "{unknown}");
             assert_eq!(
-                told,
+                reply,
                 unknown.replace("bad_nothing", name),
                 "it is indistinguishable from an unknown tool"
             );
@@ -82,7 +82,7 @@ async fn tool_with_hidden_characters_is_shown_to_administrators_only() {
 
     let http = gateway.http();
     let listed = http.get_json("/quarantine").await;
-    let told: Vec<(&str, &str)> = listed["tools"]
+    let reply: Vec<(&str, &str)> = listed["tools"]
         .as_array()
         .unwrap()
         .iter()
@@ -91,7 +91,7 @@ async fn tool_with_hidden_characters_is_shown_to_administrators_only() {
     let expected: Vec<(&str, String)> =
         APART.iter().map(|(name, why)| (*name, format!("hidden characters: {why}"))).collect();
     let expected: Vec<(&str, &str)> = expected.iter().map(|(name, why)| (*name, why.as_str())).collect();
-    assert_eq!(told, expected);
+    assert_eq!(reply, expected);
     assert_eq!(http.get_json("/tools?limit=50").await["count"], 3);
     assert_eq!(http.get_json("/tools?q=Deletes").await["count"], 0);
     let shown = http.get_json("/tools/bad_turned").await;

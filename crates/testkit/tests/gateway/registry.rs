@@ -235,7 +235,7 @@ async fn tool_details_show_its_terms_and_no_secret() {
     assert!(!page.to_string().contains(&home), "the value of a credential is not shown");
     let whole = registry.as_cat().get_json("/registry").await;
     let keys: BTreeSet<&str> = whole.as_object().expect("an object").keys().map(String::as_str).collect();
-    for key in ["revision", "tools", "skills", "jobs", "personas", "servers"] {
+    for key in ["revision", "tools", "skills", "jobs", "personas", "servers", "next_jobs_cursor"] {
         assert!(keys.contains(key), "{key}: {keys:?}");
     }
     assert_eq!(whole["servers"].as_array().map(Vec::len), Some(1), "cat does not see servers of personas");

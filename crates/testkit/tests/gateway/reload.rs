@@ -15,8 +15,8 @@ fn server(token: &str) -> Value {
 
 async fn works(gateway: &Gateway, name: &str) {
     let client = TestClient::with_capabilities(TestEra::Modern, gateway.address, json!({})).await;
-    let told = client.call(&format!("{name}_ok"), json!({})).await;
-    assert_eq!(told.text(), "ok", "{name}");
+    let reply = client.call(&format!("{name}_ok"), json!({})).await;
+    assert_eq!(reply.text(), "ok", "{name}");
 }
 
 #[tokio::test]
@@ -74,8 +74,8 @@ async fn edit_restarts_only_changed_servers() {
         (names == ["kept_echo", "kept_ok"]).then_some(names)
     });
     assert!(names.await.is_some(), "{:?}", client.names("tools/list", "tools").await);
-    let told = client.call("third_ok", json!({})).await;
-    assert_eq!(told.code(), Some(-32602), "{}", told.answer);
+    let reply = client.call("third_ok", json!({})).await;
+    assert_eq!(reply.code(), Some(-32602), "{}", reply.answer);
 }
 
 #[tokio::test]

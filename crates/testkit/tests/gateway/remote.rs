@@ -22,8 +22,8 @@ async fn http_answer_over_the_limit_fails_at_once() {
     for (what, text) in envelopes {
         for answer in [ScriptedAnswer::Body(text.clone()), ScriptedAnswer::Event(text)] {
             upstream.answer(answer);
-            let (told, took) = scene.provoke("take", json!({})).await;
-            assert_eq!(fault(&told), "server.answer-too-large", "{what}");
+            let (response, took) = scene.provoke("take", json!({})).await;
+            assert_eq!(fault(&response), "server.answer-too-large", "{what}");
             assert!(took < Duration::from_secs(10), "{what}: {took:?}");
         }
     }
@@ -69,8 +69,8 @@ async fn http_answer_with_a_wrong_id_is_a_bad_answer() {
     scene.gateway.connected(&["bad"]).await;
     let result = r#"{"resultType":"complete","content":[{"type":"text","text":"wrong"}]}"#;
     upstream.answer(ScriptedAnswer::Body(format!(r#"{{"jsonrpc":"2.0","id":987654321,"result":{result}}}"#)));
-    let (told, _) = scene.provoke("take", json!({})).await;
-    assert_eq!(fault(&told), "server.bad-answer");
+    let (response, _) = scene.provoke("take", json!({})).await;
+    assert_eq!(fault(&response), "server.bad-answer");
 }
 
 /// For every invalid HTTP answer the caller gets a reason at once.
@@ -121,14 +121,14 @@ async fn invalid_http_answers_fail_at_once_with_a_reason() {
             let (kind, body) = ((*kind).to_owned(), (*body).to_owned());
             upstream.answer(ScriptedAnswer::Raw { status: *status, kind, body });
             let start = Instant::now();
-            let told = scene.client.call("bad_take", json!({})).await;
+            let response = scene.client.call("bad_take", json!({})).await;
             assert!(start.elapsed() < Duration::from_secs(3), "{era:?}, {what}: {:?}", start.elapsed());
-            assert!(faults.contains(&fault(&told)), "{era:?}, {what}: {}", told.answer);
+            assert!(faults.contains(&fault(&response)), "{era:?}, {what}: {}", response.answer);
         }
         upstream.answer(ScriptedAnswer::result(r#"{"content":[{"type":"text","text":"well again"}]}"#));
         let well = poll(TEST_TIMEOUT, || async {
-            let told = scene.client.call("bad_take", json!({})).await;
-            (told.answer["result"]["content"][0]["text"] == "well again").then_some(())
+            let response = scene.client.call("bad_take", json!({})).await;
+            (response.answer["result"]["content"][0]["text"] == "well again").then_some(())
         });
         assert!(well.await.is_some(), "{}", scene.gateway.server("bad").await);
         scene.good_is_brisk().await;
@@ -165,8 +165,8 @@ async fn lost_upstream_session_is_reopened() {
         server.kill().await;
         let _server = FixtureServer::on(&address, era).await;
         let back = poll(TEST_TIMEOUT, || async {
-            let told = scene.client.call("bad_add", json!({ "a": 1, "b": 2 })).await;
-            (told.answer["result"]["content"][0]["text"] == "3").then_some(())
+            let response = scene.client.call("bad_add", json!({ "a": 1, "b": 2 })).await;
+            (response.answer["result"]["content"][0]["text"] == "3").then_some(())
         });
         assert!(back.await.is_some(), "{era}: {}", scene.gateway.server("bad").await);
         scene.good_is_brisk().await;

@@ -123,6 +123,12 @@ async fn record_of_a_call_is_for_its_user_and_administrators() {
     let first = root.get_json("/calls?limit=1").await;
     let next = format!("/calls?limit=1&before={}", first["next_before"]);
     assert_eq!(users(&root.get_json(&next).await), ["ann"]);
+    assert_eq!(users(&root.get_json("/calls?outcome=done").await), ["cat", "ann"]);
+    let reply = root.send(Method::GET, "/calls?outcome=sideways", &[], "").await;
+    assert_eq!(reply.status, 400);
+    let refused = reply.json().await;
+    assert_eq!(refused["code"], "request.bad-query");
+    assert!(refused["title"].as_str().is_some_and(|title| title.contains("`tool_error`")), "{refused}");
 }
 
 #[tokio::test]

@@ -37,7 +37,7 @@ impl ResultSetup {
 
     /// Calls the tool with every pair of client and server eras.
     async fn each(&self, tool: &str, result: &Value) -> Vec<(&TestClient, Transcript)> {
-        let mut told = Vec::new();
+        let mut reply = Vec::new();
         for (name, server) in &self.servers {
             let mut result = result.clone();
             if *name == "modern" {
@@ -45,10 +45,10 @@ impl ResultSetup {
             }
             server.answer(ScriptedAnswer::result(&result.to_string()));
             for client in &self.clients {
-                told.push((client, client.call(&format!("{name}_{tool}"), json!({})).await));
+                reply.push((client, client.call(&format!("{name}_{tool}"), json!({})).await));
             }
         }
-        told
+        reply
     }
 }
 
@@ -57,14 +57,14 @@ fn returned(object: &Value) -> Value {
     json!({ "content": [{ "type": "text", "text": object.to_string() }], "structuredContent": object })
 }
 
-fn kept(told: &Transcript) -> Vec<&str> {
+fn kept(reply: &Transcript) -> Vec<&str> {
     let files =
-        told.result()["_meta"]["toolbooth/artifacts"].as_array().map(Vec::as_slice).unwrap_or_default();
+        reply.result()["_meta"]["toolbooth/artifacts"].as_array().map(Vec::as_slice).unwrap_or_default();
     files.iter().map(|file| file["name"].as_str().unwrap()).collect()
 }
 
-fn warnings(told: &Transcript) -> Vec<&str> {
-    let warnings = told.result()["_meta"]["toolbooth/warnings"].as_array();
+fn warnings(reply: &Transcript) -> Vec<&str> {
+    let warnings = reply.result()["_meta"]["toolbooth/warnings"].as_array();
     warnings.into_iter().flatten().map(|warning| warning.as_str().unwrap()).collect()
 }
 
@@ -76,10 +76,10 @@ async fn read_back(client: &TestClient, name: &str, options: Value) -> String {
         let mut arguments = options.clone();
         arguments["name"] = name.into();
         arguments["offset"] = offset.into();
-        let told = client.call("artifact_read", arguments).await;
-        assert!(!told.is_error() && told.code().is_none(), "{}", told.answer);
-        whole.push_str(told.text());
-        match told.result()["_meta"]["toolbooth/read"]["next_offset"].as_u64() {
+        let reply = client.call("artifact_read", arguments).await;
+        assert!(!reply.is_error() && reply.code().is_none(), "{}", reply.answer);
+        whole.push_str(reply.text());
+        match reply.result()["_meta"]["toolbooth/read"]["next_offset"].as_u64() {
             Some(next) => offset = next,
             None => return whole,
         }
@@ -93,15 +93,15 @@ async fn files_in_a_result_are_stored_and_not_sent_to_the_model() {
     let report = json!({ "results": { "summary": "made" }, "meta_data": { "pages": 1 },
         "artifacts": [{ "name": "../my report.html", "b64": page, "mime": "text/html" }],
         "display": { "open_canvas": true, "primary_file": "../my report.html" } });
-    for (client, told) in setup.each("take", &returned(&report)).await {
-        let text = told.answer.to_string();
+    for (client, reply) in setup.each("take", &returned(&report)).await {
+        let text = reply.answer.to_string();
         assert!(!text.contains(&page), "{text}");
-        let shown: Value = serde_json::from_str(told.text()).unwrap();
+        let shown: Value = serde_json::from_str(reply.text()).unwrap();
         assert_eq!(shown["results"], report["results"]);
         assert_eq!(shown["returned_file_names"], json!(["my report.html"]));
-        assert_eq!(told.result()["structuredContent"], shown);
-        assert_eq!(told.result()["_meta"]["toolbooth/display"]["primary_file"], "my report.html");
-        assert_eq!(kept(&told), ["my report.html"], "{}", setup.gateway.log());
+        assert_eq!(reply.result()["structuredContent"], shown);
+        assert_eq!(reply.result()["_meta"]["toolbooth/display"]["primary_file"], "my report.html");
+        assert_eq!(kept(&reply), ["my report.html"], "{}", setup.gateway.log());
         assert_eq!(read_back(client, "my report.html", json!({})).await, "<h1>report</h1> with some words");
     }
 }
@@ -120,12 +120,12 @@ async fn valid_files_are_stored_and_each_invalid_one_is_reported() {
     files[19]["b64"] = "QUJD\nQUJD".into();
     files[23]["name"] = "../../etc/passwd".into();
     let object = json!({ "results": "sixty", "artifacts": files });
-    for (client, told) in setup.each("take", &returned(&object)).await {
-        let warnings = warnings(&told).join("\n");
+    for (client, reply) in setup.each("take", &returned(&object)).await {
+        let warnings = warnings(&reply).join("\n");
         for bad in ["file 3.txt", "file 7.txt", "\"..\"", "#14", "#18", "file 19.txt"] {
             assert!(warnings.contains(bad), "{bad}: {warnings}");
         }
-        let kept = kept(&told);
+        let kept = kept(&reply);
         assert!(kept.contains(&"file 0.txt") && kept.contains(&"passwd"), "{kept:?}");
         assert!(kept.iter().all(|name| !name.contains('/')), "{kept:?}");
         // Files over the limit of fifty are reported too.
@@ -140,11 +140,11 @@ async fn oversized_files_in_a_result_are_refused() {
     let bomb = "A".repeat(8 << 20);
     let object = json!({ "results": 0, "artifacts": [
         { "name": "bomb.bin", "b64": bomb }, { "name": "small.txt", "b64": "aGk=" } ] });
-    for (_, told) in setup.each("take", &returned(&object)).await {
-        assert_eq!(serde_json::from_str::<Value>(told.text()).unwrap()["results"], 0);
-        assert_eq!(kept(&told), ["small.txt"]);
-        assert!(warnings(&told)[0].contains("bomb.bin"), "{:?}", warnings(&told));
-        assert!(told.answer.to_string().len() < 10_000);
+    for (_, reply) in setup.each("take", &returned(&object)).await {
+        assert_eq!(serde_json::from_str::<Value>(reply.text()).unwrap()["results"], 0);
+        assert_eq!(kept(&reply), ["small.txt"]);
+        assert!(warnings(&reply)[0].contains("bomb.bin"), "{:?}", warnings(&reply));
+        assert!(reply.answer.to_string().len() < 10_000);
     }
 }
 
@@ -153,16 +153,16 @@ async fn empty_answers_are_preserved_with_and_without_files() {
     let setup = ResultSetup::open(json!({})).await;
     for answer in [json!(0), json!(""), json!([]), json!({}), json!(false), Value::Null] {
         let object = json!({ "result": answer, "artifacts": [{ "name": "a.txt", "b64": "aGk=" }] });
-        for (_, told) in setup.each("take", &returned(&object)).await {
+        for (_, reply) in setup.each("take", &returned(&object)).await {
             assert_eq!(
-                told.result()["structuredContent"],
+                reply.result()["structuredContent"],
                 json!({ "results": answer, "returned_file_names": ["a.txt"] })
             );
         }
         for alone in [json!({ "results": answer }), json!({ "result": answer })] {
-            for (_, told) in setup.each("take", &returned(&alone)).await {
-                assert_eq!(told.result()["structuredContent"], alone);
-                assert_eq!(told.text(), alone.to_string());
+            for (_, reply) in setup.each("take", &returned(&alone)).await {
+                assert_eq!(reply.result()["structuredContent"], alone);
+                assert_eq!(reply.text(), alone.to_string());
             }
         }
     }
@@ -174,10 +174,10 @@ async fn text_over_the_budget_can_be_read_completely() {
     let lines: Vec<String> = (0..5_000).map(|n| format!("zeile {n}: größer als gedacht")).collect();
     let text = lines.join("\n");
     let result = json!({ "content": [{ "type": "text", "text": text }] });
-    for (client, told) in setup.each("take", &result).await {
-        assert!(told.answer.to_string().len() < 8_000, "{}", told.answer.to_string().len());
-        let [name] = kept(&told)[..] else { panic!("{}", told.answer) };
-        assert!(told.text().starts_with("zeile 0:") && told.text().contains(name), "{}", told.text());
+    for (client, reply) in setup.each("take", &result).await {
+        assert!(reply.answer.to_string().len() < 8_000, "{}", reply.answer.to_string().len());
+        let [name] = kept(&reply)[..] else { panic!("{}", reply.answer) };
+        assert!(reply.text().starts_with("zeile 0:") && reply.text().contains(name), "{}", reply.text());
         assert_eq!(read_back(client, name, json!({ "limit": 1_999 })).await, text);
         let found =
             client.call("artifact_read", json!({ "name": name, "pattern": "zeile 47[0-9]{2}:" })).await;
@@ -193,10 +193,10 @@ async fn text_over_the_budget_can_be_read_completely() {
 async fn huge_result_is_stored_in_bounded_memory() {
     let setup = ResultSetup::open(json!({})).await;
     let text = "a line of words, and \"quotes\"\n".repeat(20 << 15);
-    for (client, told) in setup.each("take", &json!({ "content": [{ "type": "text", "text": text }] })).await
+    for (client, reply) in setup.each("take", &json!({ "content": [{ "type": "text", "text": text }] })).await
     {
-        assert!(told.answer.to_string().len() < 100_000);
-        let name = kept(&told)[0];
+        assert!(reply.answer.to_string().len() < 100_000);
+        let name = kept(&reply)[0];
         let end = client.call("artifact_read", json!({ "name": name, "offset": text.len() - 10 })).await;
         assert_eq!(end.text(), &text[text.len() - 10..]);
     }
@@ -209,11 +209,11 @@ async fn structured_content_over_the_budget_still_matches_its_schema() {
     let setup = ResultSetup::open(json!({ "limits": { "result_tokens": 2_000 } })).await;
     let rows: Vec<Value> = (0..2_000).map(|n| json!({ "id": n, "text": format!("row {n}") })).collect();
     let object = json!({ "rows": rows, "total": 2_000 });
-    for (client, told) in setup.each("rows", &returned(&object)).await {
-        let shown = &told.result()["structuredContent"];
+    for (client, reply) in setup.each("rows", &returned(&object)).await {
+        let shown = &reply.result()["structuredContent"];
         assert_eq!((&shown["total"], &shown["rows"][0]), (&json!(2_000), &object["rows"][0]));
-        assert!(told.answer.to_string().len() < 8_000);
-        let [name] = kept(&told)[..] else { panic!("{}", told.answer) };
+        assert!(reply.answer.to_string().len() < 8_000);
+        let [name] = kept(&reply)[..] else { panic!("{}", reply.answer) };
         assert_eq!(serde_json::from_str::<Value>(&read_back(client, name, json!({})).await).unwrap(), object);
         let taken =
             client.call("artifact_read", json!({ "name": name, "jq": ".rows[1999].text, .total" })).await;
@@ -221,8 +221,8 @@ async fn structured_content_over_the_budget_still_matches_its_schema() {
         let ids = read_back(client, name, json!({ "jq": "[.rows[].id]" })).await;
         assert_eq!(serde_json::from_str::<Vec<u64>>(&ids).unwrap().len(), 2_000);
     }
-    for (_, told) in setup.each("take", &returned(&object)).await {
-        assert!(told.result().get("structuredContent").is_none(), "without a schema only the text is sent");
+    for (_, reply) in setup.each("take", &returned(&object)).await {
+        assert!(reply.result().get("structuredContent").is_none(), "without a schema only the text is sent");
     }
 }
 
@@ -230,8 +230,8 @@ async fn structured_content_over_the_budget_still_matches_its_schema() {
 async fn filters_are_bounded() {
     let setup = ResultSetup::open(json!({ "limits": { "result_tokens": 100 } })).await;
     let result = returned(&json!({ "rows": vec!["word"; 500] }));
-    let (client, told) = setup.each("take", &result).await.pop().unwrap();
-    let name = kept(&told)[0].to_owned();
+    let (client, reply) = setup.each("take", &result).await.pop().unwrap();
+    let name = kept(&reply)[0].to_owned();
     let ask = |filter: &str| client.call("artifact_read", json!({ "name": name, "jq": filter }));
     for (filter, why) in [
         ("last(range(1e15))", "jq filter"),
@@ -239,19 +239,19 @@ async fn filters_are_bounded() {
         (".rows|(", "not valid"),
         ("$ENV", "not valid"),
     ] {
-        let told = ask(filter).await;
-        assert!(told.is_error() && told.text().contains(why), "{filter}: {}", told.answer);
+        let reply = ask(filter).await;
+        assert!(reply.is_error() && reply.text().contains(why), "{filter}: {}", reply.answer);
     }
     // A filter runs only until the page is full, and reads at most a bounded part.
     assert!(ask("range(1e15)").await.text().starts_with("0\n1\n2\n"));
     let far = json!({ "name": name, "jq": "\"word\"*100|repeat(.)", "offset": 1e18 });
-    let told = client.call("artifact_read", far).await;
-    assert!(told.is_error() && told.text().contains("use a more specific filter"), "{}", told.answer);
-    let told = ask("repeat(\"中文字\")").await;
+    let reply = client.call("artifact_read", far).await;
+    assert!(reply.is_error() && reply.text().contains("use a more specific filter"), "{}", reply.answer);
+    let reply = ask("repeat(\"中文字\")").await;
     assert!(
-        !told.is_error() && told.text().starts_with("\"中文字\""),
+        !reply.is_error() && reply.text().starts_with("\"中文字\""),
         "the cut is between characters: {}",
-        told.answer
+        reply.answer
     );
 }
 
@@ -262,13 +262,13 @@ async fn images_are_stored_and_can_be_read() {
     let small = json!({ "type": "image", "data": "iVBORw0KGgo=", "mimeType": "image/png" });
     let large = json!({ "type": "image", "data": picture, "mimeType": "image/png" });
     let sound = json!({ "type": "audio", "data": "UklGRg==", "mimeType": "audio/wav" });
-    for (client, told) in setup.each("take", &json!({ "content": [small, large, sound] })).await {
-        let content = &told.result()["content"];
+    for (client, reply) in setup.each("take", &json!({ "content": [small, large, sound] })).await {
+        let content = &reply.result()["content"];
         assert_eq!((&content[0], &content[2]), (&small, &sound), "content within the budget is unchanged");
         assert_eq!(content[1]["type"], "text");
-        let [first, second, third] = kept(&told)[..] else { panic!("{}", told.answer) };
+        let [first, second, third] = kept(&reply)[..] else { panic!("{}", reply.answer) };
         assert!(first.ends_with("-1.png") && third.ends_with("-3.wav"));
-        assert!(content[1]["text"].as_str().unwrap().contains(second), "{}", told.answer);
+        assert!(content[1]["text"].as_str().unwrap().contains(second), "{}", reply.answer);
         let shown = client.call("artifact_read", json!({ "name": second })).await;
         assert_eq!(shown.result()["content"][0]["data"], picture, "{}", shown.text());
     }
@@ -282,8 +282,8 @@ async fn echoed_file_token_is_removed() {
     let token = format!("v1.k1.{payload}.{}", "m".repeat(43));
     let url = format!("https://gw.example/files/download/f1?token={token}");
     let object = json!({ "got": url, "again": { "inside": json!({ "url": url }).to_string() } });
-    for (_, told) in setup.each("take", &returned(&object)).await {
-        let text = told.answer.to_string();
+    for (_, reply) in setup.each("take", &returned(&object)).await {
+        let text = reply.answer.to_string();
         assert!(!text.contains(&payload) && text.contains("[redacted]"), "{text}");
     }
 }
@@ -291,8 +291,9 @@ async fn echoed_file_token_is_removed() {
 #[tokio::test]
 async fn stored_files_belong_to_their_session() {
     let setup = ResultSetup::open(json!({ "limits": { "result_tokens": 100 } })).await;
-    let (client, told) = setup.each("take", &returned(&json!({ "rows": vec!["word"; 500] }))).await.remove(0);
-    let name = kept(&told)[0];
+    let (client, reply) =
+        setup.each("take", &returned(&json!({ "rows": vec!["word"; 500] }))).await.remove(0);
+    let name = kept(&reply)[0];
     assert!(!client.call("artifact_read", json!({ "name": name })).await.is_error());
     let other = TestClient::of(TestEra::Legacy, setup.gateway.address).await;
     let refused = other.call("artifact_read", json!({ "name": name })).await;
@@ -308,8 +309,8 @@ async fn artifact_read_is_listed_only_with_a_budget() {
     let lean = ResultSetup::open(json!({ "limits": { "result_tokens": 0 } })).await;
     assert!(!lean.clients[0].list_text("tools/list").await.contains("artifact_read"));
     let long = "x".repeat(400_000);
-    for (_, told) in lean.each("take", &json!({ "content": [{ "type": "text", "text": long }] })).await {
-        assert_eq!(told.text(), long);
+    for (_, reply) in lean.each("take", &json!({ "content": [{ "type": "text", "text": long }] })).await {
+        assert_eq!(reply.text(), long);
     }
 }
 
@@ -336,14 +337,14 @@ async fn progress_updates_become_messages_and_files() {
         let client = TestClient::of(era, gateway.address).await;
         for server in ["legacy", "modern"] {
             let params = json!({ "name": format!("{server}_progress_updates"), "arguments": {}, "_meta": { "progressToken": 7 } });
-            let told = client.ask("tools/call", params).await;
-            let progress: Vec<&str> = told
+            let reply = client.ask("tools/call", params).await;
+            let progress: Vec<&str> = reply
                 .notices("notifications/progress")
                 .iter()
                 .map(|notice| notice["message"].as_str().unwrap())
                 .collect();
-            assert_eq!(progress, ["Drawing", "Half way", "Processing..."], "{}", told.answer);
-            assert_eq!(kept(&told), ["draft.txt"], "{}", told.answer);
+            assert_eq!(progress, ["Drawing", "Half way", "Processing..."], "{}", reply.answer);
+            assert_eq!(kept(&reply), ["draft.txt"], "{}", reply.answer);
             assert_eq!(read_back(&client, "draft.txt", json!({})).await, "draft");
         }
     }

@@ -114,6 +114,17 @@ async fn sampling_budget_is_enforced() {
 }
 
 #[tokio::test]
+async fn broken_answer_of_the_model_counts_against_the_budget() {
+    let chat = ChatServer::start([ChatReply::HangsUp, ChatReply::says("drip")]).await.unwrap();
+    let (_home, gateway) = open(&chat, json!({ "tokens_per_day": 240 })).await;
+    for expected in ["ended early", "used up"] {
+        let said = poem(&gateway, TestEra::Modern, "old_sample_poem").await;
+        assert!(said.contains(expected), "{expected}: {said}");
+    }
+    assert_eq!(chat.seen().len(), 1);
+}
+
+#[tokio::test]
 async fn planner_uses_the_gateway_model() {
     let plan = r#"{"steps":[{"tool":"demo_echo","arguments":{"text":"hi"},"why":"to say it"}]}"#;
     let call = r#"{"arguments":{"task":"say hi"}}"#;

@@ -35,8 +35,8 @@ impl Scene {
     pub async fn good_is_brisk(&self) {
         for number in 0..5 {
             let start = Instant::now();
-            let told = self.client.call("good_echo", json!({ "number": number })).await;
-            assert_eq!(told.result()["structuredContent"]["number"], number);
+            let reply = self.client.call("good_echo", json!({ "number": number })).await;
+            assert_eq!(reply.result()["structuredContent"]["number"], number);
             assert!(start.elapsed() < BRISK, "the good server took {:?}", start.elapsed());
         }
     }
@@ -45,8 +45,8 @@ impl Scene {
     pub async fn provoke(&self, tool: &str, arguments: Value) -> (Transcript, Duration) {
         let start = Instant::now();
         let provoking = async {
-            let told = self.client.call(&format!("bad_{tool}"), arguments).await;
-            (told, start.elapsed())
+            let reply = self.client.call(&format!("bad_{tool}"), arguments).await;
+            (reply, start.elapsed())
         };
         let (provoked, ()) = tokio::join!(provoking, self.good_is_brisk());
         self.good_is_brisk().await;
@@ -59,8 +59,8 @@ impl Scene {
     pub async fn bad_recovers(&self) -> Duration {
         let start = Instant::now();
         let back = poll(TEST_TIMEOUT, || async {
-            let told = self.client.call("bad_ok", json!({})).await;
-            (told.code().is_none() && !told.is_error() && told.text() == "ok").then_some(())
+            let reply = self.client.call("bad_ok", json!({})).await;
+            (reply.code().is_none() && !reply.is_error() && reply.text() == "ok").then_some(())
         });
         assert!(back.await.is_some(), "{}\n{}", self.gateway.server("bad").await, self.gateway.log());
         start.elapsed()
@@ -68,8 +68,8 @@ impl Scene {
 }
 
 /// The fault code of a failed call, whose message must name the server.
-pub fn fault(told: &Transcript) -> &str {
-    assert!(told.is_error(), "{}", told.answer);
-    assert!(told.text().contains("`bad`"), "the message names the server: {}", told.text());
-    told.fault()
+pub fn fault(reply: &Transcript) -> &str {
+    assert!(reply.is_error(), "{}", reply.answer);
+    assert!(reply.text().contains("`bad`"), "the message names the server: {}", reply.text());
+    reply.fault()
 }

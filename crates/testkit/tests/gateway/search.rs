@@ -81,8 +81,8 @@ async fn tools_are_found_by_words_name_and_pattern() {
     let shown = run(&home, &["tools", "search", "resize a picture"], None);
     assert!(String::from_utf8_lossy(&shown.stdout).contains("work_resize_image"), "{shown:?}");
     let refused = run(&home, &["tools", "search", "a(b", "--regex"], None);
-    let told = String::from_utf8_lossy(&refused.stderr);
-    assert!(told.contains("search.bad-pattern") && told.contains("at character 2"), "{told}");
+    let response = String::from_utf8_lossy(&refused.stderr);
+    assert!(response.contains("search.bad-pattern") && response.contains("at character 2"), "{response}");
 }
 
 #[tokio::test]

@@ -12,6 +12,9 @@ use toolbooth_testkit::world::{Gateway, Home};
 const INDEX: &str = include_str!("security_tests.toml");
 /// Set by `cargo xtask docs`: the page is written instead of compared.
 const WRITE: &str = "TOOLBOOTH_WRITE_DOCS";
+/// The sections of the page: the first letter of the ids, and the heading.
+const SECTIONS: [(char, &str); 5] =
+    [('T', "Threats"), ('F', "Faults"), ('A', "Attacks"), ('H', "Serious faults"), ('M', "Other faults")];
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -75,6 +78,9 @@ fn every_threat_and_fault_has_an_existing_test() {
     }
     let mut problems = Vec::new();
     for entry in &entries {
+        if !SECTIONS.iter().any(|(letter, _)| entry.id.starts_with(*letter)) {
+            problems.push(format!("{}: the page has no section for it", entry.id));
+        }
         match &entry.undefended {
             Some(reason) if entry.tests.is_empty() && !reason.is_empty() => {}
             Some(_) => {
@@ -117,13 +123,7 @@ fn render(operations: &Operations) -> String {
          `cargo xtask test` fails if one has neither a test nor a reason, or if a named test does not exist. \
          [SECURITY.md](../../SECURITY.md) lists the trust assumptions and the threats that are not defended.\n",
     );
-    let sections = [
-        ('T', "Threats"),
-        ('F', "Faults"),
-        ('H', "Serious findings of the first audit"),
-        ('M', "Other findings of the first audit"),
-    ];
-    for (letter, title) in sections {
+    for (letter, title) in SECTIONS {
         let entries: Vec<SecurityEntry> =
             index().into_iter().filter(|entry| entry.id.starts_with(letter)).collect();
         if entries.is_empty() {

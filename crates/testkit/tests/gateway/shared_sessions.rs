@@ -128,14 +128,14 @@ async fn a_call_that_waits_for_its_client_continues_from_the_other_gateway() {
     let [first, second] = [pair.client(0, MODERN).await, pair.client(1, MODERN).await];
     for (tool, rounds) in [("srv_ask_name", 1), ("srv_test_input_required_result_multi_round", 2)] {
         let mut params = json!({ "name": tool, "arguments": {} });
-        let mut told = first.start("tools/call", params.clone()).await.finish().await;
+        let mut response = first.start("tools/call", params.clone()).await.finish().await;
         for _ in 0..rounds {
-            assert_eq!(told.result()["resultType"], "input_required", "{}", told.answer);
-            params = answering(&second, params, told.result());
-            told = second.start("tools/call", params.clone()).await.finish().await;
+            assert_eq!(response.result()["resultType"], "input_required", "{}", response.answer);
+            params = answering(&second, params, response.result());
+            response = second.start("tools/call", params.clone()).await.finish().await;
         }
-        assert_ne!(told.result()["resultType"], "input_required", "{}", told.answer);
-        assert!(!told.is_error(), "{}", told.answer);
+        assert_ne!(response.result()["resultType"], "input_required", "{}", response.answer);
+        assert!(!response.is_error(), "{}", response.answer);
         // The answers count once, on both gateways.
         for client in [&first, &second] {
             let again = client.start("tools/call", params.clone()).await.finish().await;
@@ -144,13 +144,13 @@ async fn a_call_that_waits_for_its_client_continues_from_the_other_gateway() {
     }
 
     let params = json!({ "name": "srv_ask_name", "arguments": {} });
-    let told = first.start("tools/call", params.clone()).await.finish().await;
-    let params = answering(&second, params, told.result());
+    let response = first.start("tools/call", params.clone()).await.finish().await;
+    let params = answering(&second, params, response.result());
     let LocalPair { gateways: [ended, _second], database, .. } = pair;
     ended.kill().await;
     database.expire_leases().await;
-    let told = second.start("tools/call", params).await.finish().await;
-    assert_eq!(told.fault(), "call.gateway-ended", "{}", told.answer);
+    let response = second.start("tools/call", params).await.finish().await;
+    assert_eq!(response.fault(), "call.gateway-ended", "{}", response.answer);
 }
 
 /// The request with the client's answers to the questions of this result.

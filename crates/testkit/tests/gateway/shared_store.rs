@@ -274,6 +274,32 @@ async fn a_held_call_outlives_the_gateway_that_held_it() {
 }
 
 #[tokio::test]
+async fn a_run_that_waits_on_one_gateway_is_cancelled_on_the_other() {
+    let Some(pair) = GatewayPair::start().await else { return };
+    let (here, there, bob) = (pair.http(0, &pair.ann), pair.http(1, &pair.ann), pair.http(0, &pair.bob));
+    let plan = json!([{ "id": "write", "tool": "led_write_entry", "arguments": { "text": "never" } }]);
+    let (status, job) = here.post_json("/jobs", &json!({ "name": "note", "plan": plan }).to_string()).await;
+    assert_eq!(status, 201, "{job}");
+    let (status, run) = here.post_json("/jobs/note/run", "{}").await;
+    assert_eq!(status, 202, "{run}");
+    let path = format!("/jobs/note/runs/{}", run["id"].as_str().unwrap());
+    let waits = poll(TEST_TIMEOUT, || async {
+        let run = there.get_json(&path).await;
+        (run["status"] == "waiting").then_some(())
+    });
+    waits.await.expect("the run waits");
+    let held = pending(&bob).await;
+    let cancelled = json!({ "target_status": "cancelled" }).to_string();
+    let (status, job) = there.post_json("/jobs/note/transition", &cancelled).await;
+    assert_eq!((status, &job["status"]), (200, &json!("cancelled")), "{job}");
+    let (status, late) = bob.post_json(&format!("/approvals/{held}/approve"), "").await;
+    assert_eq!((status, &late["code"]), (409, &json!("call.already-decided")), "{late}");
+    let ended = bob.get_json(&format!("/approvals/{held}")).await;
+    assert_eq!((&ended["state"], &ended["decided_by"]), (&json!("rejected"), &json!("ann")), "{ended}");
+    assert!(pair.entries().is_empty());
+}
+
+#[tokio::test]
 async fn a_session_is_not_given_to_another_user_of_another_gateway() {
     let Some(pair) = GatewayPair::start().await else { return };
     let client = async |gateway: usize, token: &str| {
@@ -287,6 +313,6 @@ async fn a_session_is_not_given_to_another_user_of_another_gateway() {
     assert_eq!(foreign.end().await, 404);
     let moved = ann.moved_to(pair.gateways[1].address);
     assert_eq!(moved.start("ping", json!({})).await.status(), 200);
-    // The gateway knows the session now, and it is still hers.
+    // The gateway knows the session now, and it still belongs to its user.
     assert_eq!(foreign.start("ping", json!({})).await.status(), 404);
 }

@@ -86,8 +86,8 @@ async fn running_call_finishes_before_shutdown() {
     let params = json!({ "name": "srv_slow", "arguments": { "ms": 1000, "steps": 50 }, "_meta": { "progressToken": 1 } });
     let exchange = client.start("tools/call", params).await;
     let ending = tokio::spawn(gateway.stop());
-    let told = exchange.finish().await;
-    assert_eq!(told.text(), "Done in 50 steps.");
+    let reply = exchange.finish().await;
+    assert_eq!(reply.text(), "Done in 50 steps.");
     assert!(ending.await.unwrap().0.success());
 }
 

@@ -279,11 +279,16 @@ async fn a_step_is_held_and_refused_like_any_call() {
     let rows = http.get_json("/audit?kind=call&limit=100").await;
     let of_run = rows["rows"].as_array().unwrap().iter().filter(|row| row["detail"]["run"] == json!(id));
     assert!(of_run.clone().all(|row| row["detail"]["skill"] == "note"), "{rows}");
+    assert!(of_run.clone().any(|row| row["detail"]["step"] == "look"), "{rows}");
     assert!(of_run.count() >= 2, "{rows}");
     let result = run_skill(&http, "clean", json!({})).await;
     assert_eq!(states(&result), [("delete", "failed"), ("look", "cancelled")]);
     let error = &result["structuredContent"]["steps"]["delete"]["error"];
     assert_eq!(error["code"], "call.refused", "{result}");
+    let held = ledger.run(&["skills", "run", "note", "text=other"]);
+    assert_eq!(held.status.code(), Some(4), "{held:?}");
+    let unknown = http.get_json("/skills/nothing/runs").await;
+    assert_eq!((&unknown["status"], &unknown["code"]), (&json!(404), &json!("skill.unknown")));
 }
 
 #[tokio::test]
@@ -413,6 +418,8 @@ async fn a_rejected_step_ends_the_run_and_other_users_cannot_see_it() {
     let hidden = bob.send(::http::Method::GET, &path, &[], "").await;
     assert_eq!(hidden.status, 404);
     assert_eq!(bob.get_json("/skills/note/runs").await["runs"], json!([]));
+    let listed = root.get_json("/skills/note/runs").await;
+    assert_eq!((&listed["runs"][0]["owner"], &listed["runs"][1]), (&json!("ann"), &Value::Null), "{listed}");
     let held = run["steps"]["hash"]["held"].as_str().unwrap();
     let (status, answer) = root.post_json(&format!("/approvals/{held}/reject"), "{}").await;
     assert_eq!(status, 200, "{answer}");

@@ -26,8 +26,8 @@ async fn unanswered_questions_delay_no_other_call() {
         TestClient::of(TestEra::Legacy, scene.gateway.address).await,
     );
     let ask = json!({ "name": "bad_ask_name", "arguments": {} });
-    let told = modern.start("tools/call", ask.clone()).await.finish().await;
-    assert_eq!(told.result()["resultType"], "input_required", "{}", told.answer);
+    let response = modern.start("tools/call", ask.clone()).await.finish().await;
+    assert_eq!(response.result()["resultType"], "input_required", "{}", response.answer);
     let (_, mut open) = legacy.start("tools/call", ask).await.into_events();
     let question = open.next_within(TEST_TIMEOUT).await.expect("a question");
     assert_eq!(question["method"], "elicitation/create");
@@ -38,12 +38,12 @@ async fn unanswered_questions_delay_no_other_call() {
     legacy.reply(&question["id"], told_late.clone()).await;
     let answer = open.next_within(TEST_TIMEOUT).await.expect("an answer");
     assert!(answer["result"]["content"][0]["text"].as_str().unwrap().contains("Late"), "{answer}");
-    let result = told.result();
+    let result = response.result();
     let key = result["inputRequests"].as_object().unwrap().keys().next().unwrap().clone();
     let params = json!({ "name": "bad_ask_name", "arguments": {}, "requestState": result["requestState"],
         "inputResponses": { (key): told_late } });
-    let told = modern.start("tools/call", params).await.finish().await;
-    assert!(told.text().contains("Late"), "{}", told.answer);
+    let response = modern.start("tools/call", params).await.finish().await;
+    assert!(response.text().contains("Late"), "{}", response.answer);
 }
 
 /// A legacy client that disconnects during a question frees the server.
@@ -79,9 +79,9 @@ async fn client_that_does_not_read_uses_no_memory() {
         }
         let held = processes::resident_mib(scene.gateway.pid());
         assert!(held < before + 40, "{era}: {before} MiB became {held} MiB");
-        let told = exchange.finish().await;
-        assert_eq!(told.text(), "Done in 1000 steps.", "{era}");
-        let heard: Vec<f64> = told
+        let response = exchange.finish().await;
+        assert_eq!(response.text(), "Done in 1000 steps.", "{era}");
+        let heard: Vec<f64> = response
             .notices("notifications/progress")
             .iter()
             .filter_map(|params| params["progress"].as_f64())

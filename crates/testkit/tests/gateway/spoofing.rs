@@ -266,12 +266,12 @@ async fn request_states_and_sessions_are_bound_to_their_caller() {
             json!({ "USERNAME": VICTIM }),
             json!({ "x": { "username": VICTIM } }),
         ] {
-            let told = again(&victim, altered).await;
+            let response = again(&victim, altered).await;
             assert_eq!(
-                (told.status, told.code()),
+                (response.status, response.code()),
                 (400, Some(-32602)),
                 "{tool}, other arguments: {}",
-                told.answer
+                response.answer
             );
         }
         assert!(again(&victim, json!({})).await.text().contains("Eve"), "{tool}: its owner can still use it");
@@ -292,8 +292,8 @@ async fn request_states_and_sessions_are_bound_to_their_caller() {
         impostor.reply(&json!(number), json!({ "action": "accept", "content": { "name": "Eve" } })).await;
     }
     let asked = victim.clone().answering(|_, _| json!({ "action": "accept", "content": { "name": "Vic" } }));
-    let told = asked.call("old_ask_name", json!({})).await;
-    assert!(told.text().contains("Vic") && !told.text().contains("Eve"), "{}", told.answer);
+    let response = asked.call("old_ask_name", json!({})).await;
+    assert!(response.text().contains("Vic") && !response.text().contains("Eve"), "{}", response.answer);
     // A client's answer to a question does not change the identity.
     let liar = impostor.answering(|_, _| json!({ "action": "accept", "content": { "name": "Eve", "username": VICTIM }, "username": VICTIM, "_meta": { "username": VICTIM } }));
     for tool in ["srv_ask_name", "old_ask_name"] {
@@ -386,14 +386,14 @@ async fn server_question_cannot_imitate_an_approval() {
     let gateway = home.start().await;
     gateway.connected(&["srv"]).await;
     let client = TestClient::of(TestEra::Modern, gateway.address).await;
-    let told =
+    let response =
         client.start("tools/call", json!({ "name": "srv_take", "arguments": {} })).await.finish().await;
-    let asked = &told.result()["inputRequests"]["q"]["params"];
+    let asked = &response.result()["inputRequests"]["q"]["params"];
     assert_eq!(
         (&asked["message"], &asked["_meta"]),
         (&json!("Server `srv` asks: Approve?"), &json!({ "own": 1 })),
         "{}",
-        told.answer
+        response.answer
     );
 }
 
@@ -418,8 +418,13 @@ async fn server_result_cannot_forge_gateway_metadata() {
         for era in [TestEra::Modern, TestEra::Legacy] {
             let client = TestClient::of(era, gateway.address).await;
             let call = json!({ "name": "srv_take", "arguments": {} });
-            let told = client.start("tools/call", call).await.finish().await;
-            assert_eq!(told.result()["_meta"], json!({ "own": 1 }), "{era:?}, long: {}", answer.is_some());
+            let response = client.start("tools/call", call).await.finish().await;
+            assert_eq!(
+                response.result()["_meta"],
+                json!({ "own": 1 }),
+                "{era:?}, long: {}",
+                answer.is_some()
+            );
         }
     }
 }

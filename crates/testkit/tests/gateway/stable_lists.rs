@@ -83,13 +83,13 @@ async fn gateway_started_while_servers_are_down_shows_the_same_lists() {
     gateway.wait_for_state("remote", "error").await;
     assert_eq!(surface(&gateway).await, first, "also after the connection attempts failed");
     for tool in ["local_ok", "remote_echo"] {
-        let told = client.call(tool, json!({})).await;
-        assert!(told.is_error(), "{}", told.answer);
+        let reply = client.call(tool, json!({})).await;
+        assert!(reply.is_error(), "{}", reply.answer);
         // A retry may be running at this moment.
         let known = ["server.not-connected", "server.unreachable", "server.lost"];
-        assert!(known.contains(&told.fault()), "{tool}: {}", told.answer);
+        assert!(known.contains(&reply.fault()), "{tool}: {}", reply.answer);
         let name = tool.split_once('_').unwrap().0;
-        assert!(told.text().contains(&format!("`{name}`")), "the reason names the server: {}", told.text());
+        assert!(reply.text().contains(&format!("`{name}`")), "the reason names the server: {}", reply.text());
     }
 
     let mut changes = client.listen(&[]).await;

@@ -26,11 +26,11 @@ fn tools() -> Value {
 
 /// The token cost of a tool, counted independently.
 fn cost(place: usize) -> u64 {
-    let told = definition(NAMES[place], place);
+    let response = definition(NAMES[place], place);
     let shown = json!({
         "name": format!("up_{}", NAMES[place]),
-        "description": told["description"],
-        "inputSchema": told["inputSchema"],
+        "description": response["description"],
+        "inputSchema": response["inputSchema"],
     });
     u64::from(weigh::tokens(&shown.to_string()))
 }
@@ -100,8 +100,8 @@ async fn statistics_show_the_list_that_the_client_received() {
     assert!(refused["hint"].as_str().unwrap().contains(name), "{refused}");
 
     // The command prints the same numbers, as JSON and as text.
-    let told = read(&run(&home, &["tools", "stats", "--json", "--client", name], None));
-    assert_eq!((&told["full"], &told["sent"]), (&after["full"], &after["sent"]));
+    let response = read(&run(&home, &["tools", "stats", "--json", "--client", name], None));
+    assert_eq!((&response["full"], &response["sent"]), (&after["full"], &after["sent"]));
     let drawn = run(&home, &["tools", "stats"], None);
     let drawn = String::from_utf8_lossy(&drawn.stdout);
     assert!(

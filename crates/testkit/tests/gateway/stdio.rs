@@ -393,8 +393,8 @@ async fn assert_all_features(client: &mut LineClient, server: &str, era: TestEra
     while !heard.iter().any(|message| message["method"] == "notifications/tools/list_changed") {
         heard.push(client.receive().await);
     }
-    let told = heard.iter().find(|message| message["method"] == "notifications/tools/list_changed").unwrap();
-    assert_eq!(told["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], tag, "{what}: {told}");
+    let reply = heard.iter().find(|message| message["method"] == "notifications/tools/list_changed").unwrap();
+    assert_eq!(reply["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], tag, "{what}: {reply}");
     let (answer, _) = client.converse("tools/list", json!({})).await;
     let tools = answer["result"]["tools"].as_array().unwrap();
     assert!(tools.iter().any(|entry| entry["name"] == tool(&extra)), "{what}: the list has changed");

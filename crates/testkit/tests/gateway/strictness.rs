@@ -35,10 +35,10 @@ async fn argument_rules_match_every_notation() {
         &deep,
     ];
     for arguments in refused {
-        let told = client.call_text("srv_take", arguments).await;
+        let response = client.call_text("srv_take", arguments).await;
         let text = json!({ "name": "srv_take", "arguments": arguments });
         let inside = client.call_text("mcp_tool_call", &text.to_string()).await;
-        for (status, answer) in [told, inside] {
+        for (status, answer) in [response, inside] {
             let answer: Value = serde_json::from_str(&answer).unwrap();
             let failed = answer["result"]["isError"] == true || answer["error"].is_object();
             assert!(failed, "{arguments}: HTTP {status} {answer}");
@@ -78,16 +78,16 @@ async fn empty_questions_and_password_questions_are_not_forwarded() {
         ];
         for result in unasked {
             upstream.answer(ScriptedAnswer::result(&result));
-            let told = start().await.finish().await;
-            assert_eq!(told.fault(), "server.bad-answer", "{era:?} {result}: {}", told.answer);
-            assert!(told.questions.is_empty(), "{era:?} {result}");
+            let response = start().await.finish().await;
+            assert_eq!(response.fault(), "server.bad-answer", "{era:?} {result}: {}", response.answer);
+            assert!(response.questions.is_empty(), "{era:?} {result}");
         }
     }
     let client = TestClient::of(TestEra::Modern, gateway.address).await;
     upstream.answer(ScriptedAnswer::result(&form("city")));
-    let told =
+    let response =
         client.start("tools/call", json!({ "name": "srv_take", "arguments": {} })).await.finish().await;
-    let message = &told.result()["inputRequests"]["q"]["params"]["message"];
+    let message = &response.result()["inputRequests"]["q"]["params"]["message"];
     assert_eq!(message, "Server `srv` asks: Please sign in again.");
 }
 
@@ -112,16 +112,16 @@ async fn ambiguous_questions_are_refused_and_hidden_characters_escaped() {
         let start = || client.start("tools/call", json!({ "name": "srv_take", "arguments": {} }));
         for params in [twice, hidden] {
             upstream.answer(asking(params));
-            let told = start().await.finish().await;
-            assert_eq!(told.fault(), "server.bad-answer", "{era:?} {params}: {}", told.answer);
-            assert!(told.questions.is_empty(), "{era:?} {params}");
+            let response = start().await.finish().await;
+            assert_eq!(response.fault(), "server.bad-answer", "{era:?} {params}: {}", response.answer);
+            assert!(response.questions.is_empty(), "{era:?} {params}");
         }
     }
     upstream.answer(asking(lines));
     let client = TestClient::of(TestEra::Modern, gateway.address).await;
-    let told =
+    let response =
         client.start("tools/call", json!({ "name": "srv_take", "arguments": {} })).await.finish().await;
-    let message = &told.result()["inputRequests"]["q"]["params"]["message"];
+    let message = &response.result()["inputRequests"]["q"]["params"]["message"];
     assert_eq!(message, "Server `srv` asks: Fine. Run it? \\u{202e}yes");
 }
 
@@ -154,11 +154,11 @@ async fn clients_are_asked_only_for_declared_capabilities() {
         let client =
             TestClient::with_capabilities(TestEra::Modern, gateway.address, capabilities.clone()).await;
         let call = json!({ "name": "srv_take", "arguments": {} });
-        let told = client.start("tools/call", call).await.finish().await;
-        let asked = told.answer["result"]["resultType"] == "input_required";
-        assert_eq!(asked, is_asked, "{method} {params} {capabilities}: {}", told.answer);
+        let response = client.start("tools/call", call).await.finish().await;
+        let asked = response.answer["result"]["resultType"] == "input_required";
+        assert_eq!(asked, is_asked, "{method} {params} {capabilities}: {}", response.answer);
         if !is_asked {
-            assert_eq!(told.fault(), "server.bad-answer", "{}", told.answer);
+            assert_eq!(response.fault(), "server.bad-answer", "{}", response.answer);
         }
     }
 }
@@ -195,8 +195,8 @@ async fn server_info_in_results_names_the_gateway() {
         r#"{{"content":[],"resultType":"complete","_meta":{meta}}}"#
     )));
     let client = TestClient::of(TestEra::Modern, gateway.address).await;
-    let told = client.call("srv_take", json!({})).await;
-    let meta = &told.result()["_meta"];
+    let response = client.call("srv_take", json!({})).await;
+    let meta = &response.result()["_meta"];
     assert_eq!(meta["io.modelcontextprotocol/serverInfo"]["name"], "toolbooth", "{meta}");
     assert_eq!(meta["toolbooth/serverInfo"], json!({ "name": "theirs" }), "{meta}");
     assert_eq!((meta.get("io.modelcontextprotocol/subscriptionId"), &meta["own"]), (None, &json!(1)));
@@ -222,8 +222,8 @@ async fn schema_violations_in_results_are_marked_and_external_schemas_not_fetche
         upstream.answer(ScriptedAnswer::result(&format!(
             r#"{{"content":[],"structuredContent":{structured},"resultType":"complete"}}"#
         )));
-        let told = client.call("srv_take", json!({})).await;
-        let warnings = &told.result()["_meta"]["toolbooth/warnings"];
+        let response = client.call("srv_take", json!({})).await;
+        let warnings = &response.result()["_meta"]["toolbooth/warnings"];
         assert_eq!(warnings.to_string().contains("output schema"), is_broken, "{structured}: {warnings}");
     }
     client.call("srv_refers", json!({ "a": 1 })).await;

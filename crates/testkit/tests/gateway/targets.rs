@@ -53,8 +53,8 @@ async fn arguments_never_choose_the_target() {
         let client = TestClient::of(era, gateway.address).await;
         for tool in ["a_take", "whole", "parts", "mcp.a.take"] {
             let before = calls(&a).len();
-            let told = client.call(tool, arguments.clone()).await;
-            assert!(!told.is_error() && told.code().is_none(), "{tool}: {}", told.answer);
+            let response = client.call(tool, arguments.clone()).await;
+            assert!(!response.is_error() && response.code().is_none(), "{tool}: {}", response.answer);
             let reached = calls(&a);
             assert_eq!(reached.len(), before + 1, "{tool}");
             let sent: Value = serde_json::from_str(reached.last().unwrap()).unwrap();
@@ -93,8 +93,8 @@ async fn no_argument_reaches_a_shell() {
     let client = TestClient::of(TestEra::Modern, gateway.address).await;
     for trick in &tricks {
         let arguments = json!({ "text": trick });
-        let told = client.call("good_echo", arguments.clone()).await;
-        assert_eq!(told.result()["structuredContent"], arguments);
+        let response = client.call("good_echo", arguments.clone()).await;
+        assert_eq!(response.result()["structuredContent"], arguments);
         let output = run(&home, &["call", "good_echo", "--json", &format!("text={trick}")], None);
         assert_eq!(read(&output)["result"]["structuredContent"], arguments, "{output:?}");
         let output = run(&home, &["call", "good_echo", "--json", "--args", &arguments.to_string()], None);
@@ -145,8 +145,8 @@ async fn line_breaks_cannot_forge_log_or_audit_records() {
     let verified = run(&home, &["audit", "verify"], None);
     assert!(verified.status.success(), "{verified:?}");
     // The text output has a header and one line per row.
-    let told = String::from_utf8(run(&home, &["audit", "--limit", "1000"], None).stdout).unwrap();
-    assert!(told.lines().all(|line| !line.starts_with('{') && !line.starts_with("forged")), "{told}");
+    let response = String::from_utf8(run(&home, &["audit", "--limit", "1000"], None).stdout).unwrap();
+    assert!(response.lines().all(|line| !line.starts_with('{') && !line.starts_with("forged")), "{response}");
     gateway.stop().await;
     let log = std::fs::read_to_string(home.path("gateway.log")).unwrap();
     for line in log.lines() {
@@ -299,7 +299,7 @@ async fn set_variables_are_shown_to_administrators_only() {
         assert!(status >= 400 && answer.to_string().contains("not set"), "{answer}");
         assert_eq!(answer.to_string().contains("SECRET_BANK_KEY"), knows, "{answer}");
         let client = TestClient::with_headers(TestEra::Modern, gateway.address, "/mcp", &bearer(token)).await;
-        let told = client.call("pay", json!({})).await;
-        assert_eq!(told.answer.to_string().contains("SECRET_BANK_KEY"), knows, "{}", told.answer);
+        let response = client.call("pay", json!({})).await;
+        assert_eq!(response.answer.to_string().contains("SECRET_BANK_KEY"), knows, "{}", response.answer);
     }
 }

@@ -167,21 +167,22 @@ async fn trace_is_propagated_through_the_gateway() {
         let plain = TestClient::with_capabilities(era, gateway.address, json!({})).await;
         let traced = plain.clone().sending("traceparent", TRACE).sending("tracestate", "a=1");
         for tool in ["far_whoami_headers", "near_whoami_headers"] {
-            let told = seen(&traced, tool, json!({})).await;
+            let response = seen(&traced, tool, json!({})).await;
             assert_eq!(
-                (&told["_meta"]["traceparent"], &told["_meta"]["tracestate"]),
+                (&response["_meta"]["traceparent"], &response["_meta"]["tracestate"]),
                 (&json!(TRACE), &json!("a=1"))
             );
             // `_meta` takes precedence over the header.
             let own = TRACE.replace("0af7", "1111");
-            let told = seen(&traced, tool, json!({ "traceparent": own })).await;
-            assert_eq!(told["_meta"]["traceparent"], own);
+            let response = seen(&traced, tool, json!({ "traceparent": own })).await;
+            assert_eq!(response["_meta"]["traceparent"], own);
             if tool.starts_with("far") {
-                assert_eq!(told["headers"]["traceparent"], own, "{told}");
+                assert_eq!(response["headers"]["traceparent"], own, "{response}");
             }
-            let told = seen(&plain, tool, json!({})).await;
+            let response = seen(&plain, tool, json!({})).await;
             assert!(
-                told["_meta"].get("traceparent").is_none() && told["headers"].get("traceparent").is_none()
+                response["_meta"].get("traceparent").is_none()
+                    && response["headers"].get("traceparent").is_none()
             );
         }
     }
@@ -210,14 +211,14 @@ async fn spans_of_calls_reach_a_collector() {
     gateway.connected(&["far"]).await;
     let plain = client(&gateway).await;
     let traced = plain.clone().sending("traceparent", TRACE);
-    let told = seen(&traced, "far_whoami_headers", json!({})).await;
-    let passed_on = told["_meta"]["traceparent"].as_str().unwrap().to_owned();
-    assert_eq!(told["headers"]["traceparent"], passed_on.as_str());
+    let response = seen(&traced, "far_whoami_headers", json!({})).await;
+    let passed_on = response["_meta"]["traceparent"].as_str().unwrap().to_owned();
+    assert_eq!(response["headers"]["traceparent"], passed_on.as_str());
     assert!(passed_on.starts_with(&TRACE[..36]) && passed_on != TRACE, "{passed_on}");
     // Unsampled traces are not recorded.
     let unsampled = TRACE.replace("-01", "-00").replace("0af7", "2222");
-    let told = seen(&plain, "far_whoami_headers", json!({ "traceparent": unsampled })).await;
-    assert_eq!(told["_meta"]["traceparent"], unsampled);
+    let response = seen(&plain, "far_whoami_headers", json!({ "traceparent": unsampled })).await;
+    assert_eq!(response["_meta"]["traceparent"], unsampled);
     plain.call("far_nothing", json!({})).await;
     plain.call("far_fail", json!({})).await;
 

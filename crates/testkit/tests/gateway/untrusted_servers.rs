@@ -26,9 +26,9 @@ async fn flooding_server_loses_only_its_own_connection() {
     let reply = scene.gateway.http().send(Method::GET, "/events?types=server.error", &[], "").await;
     let mut events = reply.events();
     // `provoke` also checks memory and the good server.
-    let (told, took) = scene.provoke("flood", json!({})).await;
-    assert_eq!(fault(&told), "server.flood", "{}", told.text());
-    assert!(told.text().contains("requests"), "the message has the reason: {}", told.text());
+    let (response, took) = scene.provoke("flood", json!({})).await;
+    assert_eq!(fault(&response), "server.flood", "{}", response.text());
+    assert!(response.text().contains("requests"), "the message has the reason: {}", response.text());
     assert!(took < Duration::from_secs(10), "it took {took:?}");
     let event = events.next_within(TEST_TIMEOUT).await.expect("an event");
     assert_eq!(event["server"], "bad", "{event}");
@@ -47,14 +47,14 @@ async fn request_flood_over_http_uses_no_descriptors() {
         |number: u32| format!("data: {{\"jsonrpc\":\"2.0\",\"id\":\"p{number}\",\"method\":\"ping\"}}\n\n");
     let body: String = (0..3000).map(ping).collect();
     upstream.answer(ScriptedAnswer::Raw { status: 200, kind: "text/event-stream".into(), body });
-    let (told, _) = scene.provoke("take", json!({})).await;
-    assert_eq!(fault(&told), "server.flood", "{}", told.text());
+    let (response, _) = scene.provoke("take", json!({})).await;
+    assert_eq!(fault(&response), "server.flood", "{}", response.text());
     let now = processes::open_files(scene.gateway.pid());
     assert!(now < before + 40, "{before} descriptors before, {now} now");
     upstream.answer(ScriptedAnswer::result(r#"{"content":[{"type":"text","text":"well again"}]}"#));
     let well = poll(TEST_TIMEOUT, || async {
-        let told = scene.client.call("bad_take", json!({})).await;
-        (told.answer["result"]["content"][0]["text"] == "well again").then_some(())
+        let response = scene.client.call("bad_take", json!({})).await;
+        (response.answer["result"]["content"][0]["text"] == "well again").then_some(())
     });
     assert!(well.await.is_some(), "{}", scene.gateway.server("bad").await);
 }
@@ -98,8 +98,8 @@ async fn notations_of_client_capabilities_start_no_more_processes() {
     users.gateway.connected(&["bad"]).await;
     for number in 0..12 {
         let capabilities = json!({ "roots": { "n": number }, format!("x{number}"): {} });
-        let told = users.call(&users.ann, "bad_ok", capabilities).await;
-        assert!(told.contains("\"ok\""), "{told}");
+        let response = users.call(&users.ann, "bad_ok", capabilities).await;
+        assert!(response.contains("\"ok\""), "{response}");
     }
     // The gateway's own and ann's.
     assert!(users.processes() <= 2, "{} processes", users.processes());
@@ -121,8 +121,8 @@ async fn processes_of_a_server_are_limited_per_user() {
     };
     // Idle connections are closed first: many sessions in turn are served with a bounded number of processes.
     for number in 0..40 {
-        let told = call(users.ann.clone(), format!("s{number}"), "ok").await;
-        assert!(told.contains("ok") && !told.contains("server.busy"), "{number}: {told}");
+        let response = call(users.ann.clone(), format!("s{number}"), "ok").await;
+        assert!(response.contains("ok") && !response.contains("server.busy"), "{number}: {response}");
     }
     let bounded = poll(TEST_TIMEOUT, || async {
         (processes::children(users.gateway.pid()).living.len() <= 34).then_some(())
@@ -134,11 +134,11 @@ async fn processes_of_a_server_are_limited_per_user() {
         hanging.spawn(call(users.ann.clone(), format!("s{number}"), "hang"));
     }
     for _ in 32..40 {
-        let told = hanging.join_next().await.expect("a call").expect("an answer in time");
-        assert!(told.contains("server.busy") && told.contains("limit per user"), "{told}");
+        let response = hanging.join_next().await.expect("a call").expect("an answer in time");
+        assert!(response.contains("server.busy") && response.contains("limit per user"), "{response}");
     }
-    let told = call(users.bob.clone(), "mine".to_owned(), "ok").await;
-    assert!(!told.contains("server.busy") && told.contains("ok"), "{told}");
+    let response = call(users.bob.clone(), "mine".to_owned(), "ok").await;
+    assert!(!response.contains("server.busy") && response.contains("ok"), "{response}");
     assert_eq!(hanging.len(), 32);
     assert!(hanging.try_join_next().is_none(), "calls within the limit continue");
 }
@@ -180,8 +180,8 @@ async fn server_process_starts_with_default_signals() {
     let gateway = Gateway::start(command, &home.path("gateway.log")).await;
     gateway.connected(&["bad"]).await;
     let client = TestClient::of(TestEra::Modern, gateway.address).await;
-    let told = client.call("bad_process", json!({})).await;
-    let mut began: Value = serde_json::from_str(told.text()).unwrap();
+    let response = client.call("bad_process", json!({})).await;
+    let mut began: Value = serde_json::from_str(response.text()).unwrap();
     // Signals 32 and 33 are reserved by the C library and cannot be changed.
     let ignored = u64::from_str_radix(began["ignored"].as_str().unwrap(), 16).unwrap();
     began["ignored"] = format!("{:016x}", ignored & !(0b11 << 31)).into();
@@ -199,8 +199,8 @@ async fn unreadable_answer_fails_its_call_at_once() {
     let odd = ["text-id", "fraction-id", "batch", "no-version"];
     for how in ["both", "neither", "version", "nul", "utf8", "no-id"].into_iter().chain(odd) {
         let start = Instant::now();
-        let told = scene.client.call("bad_garble", json!({ "how": how })).await;
-        assert_eq!(fault(&told), "server.bad-answer", "{how}: {}", told.text());
+        let response = scene.client.call("bad_garble", json!({ "how": how })).await;
+        assert_eq!(fault(&response), "server.bad-answer", "{how}: {}", response.text());
         assert!(start.elapsed() < Duration::from_secs(5), "{how} took {:?}", start.elapsed());
         assert_eq!(scene.client.call("bad_ok", json!({})).await.text(), "ok", "{how}");
     }
@@ -209,9 +209,9 @@ async fn unreadable_answer_fails_its_call_at_once() {
         let waiting = scene.client.call("bad_wait", json!({}));
         tokio::pin!(waiting);
         tokio::select! {
-            told = &mut waiting => panic!("{how} is not an answer to this call: {}", told.answer),
-            told = scene.client.call("bad_garble", json!({ "how": how })) => {
-                assert_eq!(fault(&told), "server.bad-answer", "{how}: {}", told.text());
+            response = &mut waiting => panic!("{how} is not an answer to this call: {}", response.answer),
+            response = scene.client.call("bad_garble", json!({ "how": how })) => {
+                assert_eq!(fault(&response), "server.bad-answer", "{how}: {}", response.text());
             }
         }
     }
@@ -241,8 +241,8 @@ async fn unreadable_event_fails_its_call_at_once() {
     ];
     for event in odd {
         upstream.answer(ScriptedAnswer::Event(event.clone()));
-        let (told, took) = scene.provoke("take", json!({})).await;
-        assert_eq!(fault(&told), "server.bad-answer", "{event}: {}", told.text());
+        let (response, took) = scene.provoke("take", json!({})).await;
+        assert_eq!(fault(&response), "server.bad-answer", "{event}: {}", response.text());
         assert!(took < Duration::from_secs(5), "{event} took {took:?}");
     }
 }
@@ -275,8 +275,11 @@ async fn repeated_server_secret_is_masked() {
     gateway.connected(&["bad"]).await;
     let client = TestClient::of(TestEra::Modern, gateway.address).await;
     for how in ["result", "tool-error", "error"] {
-        let told = client.call("bad_leak", json!({ "how": how })).await.answer.to_string();
-        assert!(told.contains("the key is [redacted].") && !told.contains(SECRET), "{how}: {told}");
+        let response = client.call("bad_leak", json!({ "how": how })).await.answer.to_string();
+        assert!(
+            response.contains("the key is [redacted].") && !response.contains(SECRET),
+            "{how}: {response}"
+        );
     }
     let logs = poll(TEST_TIMEOUT, || async {
         let logs = gateway.http().get_json("/servers/bad/logs").await.to_string();
@@ -299,8 +302,8 @@ async fn plain_word_in_a_variable_is_not_masked_in_results() {
     let gateway = Gateway::start(command, &home.path("gateway.log")).await;
     gateway.connected(&["bad"]).await;
     let client = TestClient::of(TestEra::Modern, gateway.address).await;
-    let told = client.call("bad_leak", json!({ "how": "result" })).await;
-    assert_eq!(told.text(), "the key is customers.");
+    let response = client.call("bad_leak", json!({ "how": "result" })).await;
+    assert_eq!(response.text(), "the key is customers.");
 }
 
 // Audit: the gateway's own upstream credential, repeated in an answer, reached callers.
@@ -324,8 +327,8 @@ async fn upstream_credential_is_masked_in_server_text() {
     ];
     for answer in answers {
         upstream.answer(ScriptedAnswer::Body(format!(r#"{{"jsonrpc":"2.0","id":{ID},{answer}}}"#)));
-        let told = client.call("bad_take", json!({})).await.answer.to_string();
-        assert!(!told.contains(SECRET), "{}", told.replace(&long, "…"));
+        let response = client.call("bad_take", json!({})).await.answer.to_string();
+        assert!(!response.contains(SECRET), "{}", response.replace(&long, "…"));
     }
     upstream.answer(ScriptedAnswer::result(r#"{"content":[{"type":"text","text":"nothing to hide"}]}"#));
     assert_eq!(client.call("bad_take", json!({})).await.text(), "nothing to hide");
@@ -350,8 +353,8 @@ async fn unsolicited_answers_are_counted_and_logged_once() {
     let scene = Scene::new(hostile(&["id-confusion"])).await;
     scene.gateway.connected(&["bad"]).await;
     for nonce in ["a", "b"] {
-        let told = scene.client.call("bad_confuse", json!({ "nonce": nonce })).await;
-        assert_eq!(told.text(), format!("right {nonce}"));
+        let response = scene.client.call("bad_confuse", json!({ "nonce": nonce })).await;
+        assert_eq!(response.text(), format!("right {nonce}"));
     }
     let counted = poll(TEST_TIMEOUT, || async {
         let reply = scene.gateway.http().send(Method::GET, "/metrics", &[], "").await;
@@ -369,13 +372,13 @@ async fn endless_questions_end_the_call() {
     let scene = Scene::new(hostile(&["asks"])).await;
     scene.gateway.connected(&["bad"]).await;
     let client = TestClient::of(TestEra::Legacy, scene.gateway.address).await;
-    let told = client.call("bad_interrogate", json!({})).await;
-    assert_eq!(fault(&told), "server.asked-too-much", "{}", told.text());
-    assert_eq!(told.questions.len(), 100);
+    let response = client.call("bad_interrogate", json!({})).await;
+    assert_eq!(fault(&response), "server.asked-too-much", "{}", response.text());
+    assert_eq!(response.questions.len(), 100);
     // The server was notified, and the next call can ask again.
-    let told = client.call("bad_ask_name", json!({})).await;
-    assert!(!told.is_error(), "{}", told.answer);
-    assert_eq!(told.questions.len(), 1);
+    let response = client.call("bad_ask_name", json!({})).await;
+    assert!(!response.is_error(), "{}", response.answer);
+    assert_eq!(response.questions.len(), 1);
 }
 
 /// A server that sends answers before the requests arrive.
@@ -422,8 +425,8 @@ async fn prompts_have_a_deadline_and_an_audit_row() {
     let scene = Scene::new(entry).await;
     scene.gateway.connected(&["bad"]).await;
     let start = Instant::now();
-    let told = scene.client.ask("prompts/get", json!({ "name": "bad_slow" })).await;
-    assert!(told.answer.to_string().contains("call.timeout"), "{}", told.answer);
+    let response = scene.client.ask("prompts/get", json!({ "name": "bad_slow" })).await;
+    assert!(response.answer.to_string().contains("call.timeout"), "{}", response.answer);
     assert!(start.elapsed() < Duration::from_secs(10), "it took {:?}", start.elapsed());
     let row = poll(TEST_TIMEOUT, || async {
         let rows = scene.gateway.http().get_json("/audit?limit=50").await.to_string();

@@ -4,7 +4,7 @@
 
 use super::ServerCredential;
 use crate::error::{Remedy, UpstreamError};
-use crate::oauth::TokenVault;
+use crate::oauth::{TokenVault, VaultTurn};
 use crate::state::ServerState;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -183,7 +183,7 @@ impl UserKeys {
     pub async fn set(&self, user: &str, key: &str) -> Result<(), UserKeyError> {
         check(key)?;
         let _turn = self.turn.lock().await;
-        let _replicas = self.vault.turn().await;
+        let _replicas = self.turn_of_replica().await?;
         let mut keys = self.stored().await?;
         if !keys.contains_key(user) && keys.len() >= MAX_KEYS {
             return Err(UserKeyError::TooMany(self.server.clone()));
@@ -198,7 +198,7 @@ impl UserKeys {
     /// Deletes a user's key. Returns whether there was one.
     pub async fn delete(&self, user: &str) -> Result<bool, UserKeyError> {
         let _turn = self.turn.lock().await;
-        let _replicas = self.vault.turn().await;
+        let _replicas = self.turn_of_replica().await?;
         let mut keys = self.stored().await?;
         let was_set = keys.remove(user).is_some() | self.holders.contains(user);
         if was_set {
@@ -278,6 +278,14 @@ impl UserKeys {
         }
     }
 
+    /// The turn of this replica. Without one, the key of another user that is stored at the same time would be lost.
+    async fn turn_of_replica(&self) -> Result<Option<VaultTurn>, UserKeyError> {
+        self.vault.turn().await.map_err(|why| {
+            tracing::warn!(server.name = %self.server, "the keys for `{}` cannot be changed: {why}", self.server);
+            UserKeyError::NotStored(self.server.clone())
+        })
+    }
+
     async fn stored(&self) -> Result<BTreeMap<String, StoredKey>, UserKeyError> {
         let bytes = self.vault.try_load(&self.record).await;
         let bytes = bytes.map_err(|_| UserKeyError::NotStored(self.server.clone()))?;
@@ -352,6 +360,7 @@ mod tests {
     struct FlakyVault {
         values: StdMutex<BTreeMap<String, Bytes>>,
         is_full: std::sync::atomic::AtomicBool,
+        is_taken: std::sync::atomic::AtomicBool,
     }
 
     #[async_trait]
@@ -363,6 +372,13 @@ mod tests {
         async fn save(&self, key: &str, value: Bytes) {
             if !self.is_full.load(std::sync::atomic::Ordering::Relaxed) {
                 self.values.lock().expect("no test panicked").insert(key.to_owned(), value);
+            }
+        }
+
+        async fn turn(&self) -> Result<Option<VaultTurn>, String> {
+            match self.is_taken.load(std::sync::atomic::Ordering::Relaxed) {
+                true => Err("another gateway has not ended its turn".into()),
+                false => Ok(None),
             }
         }
     }
@@ -434,6 +450,18 @@ mod tests {
         let refused = keys.set("ann", "ann-key-1111").await.expect_err("refused");
         assert_eq!(refused.code(), "server.key-not-stored");
         assert!(keys.credential("ann", &entry()).is_err());
+    }
+
+    #[tokio::test]
+    async fn without_its_turn_a_gateway_changes_no_key() {
+        let vault = Arc::new(FlakyVault::default());
+        let keys = keys_in(&vault, "https://shop.example");
+        keys.set("ann", "ann-key-1111").await.expect("a good key");
+        vault.is_taken.store(true, std::sync::atomic::Ordering::Relaxed);
+        let refused = [keys.set("bob", "bob-key-2222").await.err(), keys.delete("ann").await.err()];
+        let codes = refused.map(|error| error.map(|error| error.code()));
+        assert_eq!(codes, [Some("server.key-not-stored"); 2]);
+        assert!(keys.status("ann").is_some() && keys.status("bob").is_none());
     }
 
     #[tokio::test]

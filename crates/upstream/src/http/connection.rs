@@ -4,7 +4,7 @@
 
 use super::client::SendError;
 use super::request_headers::RawRequest;
-use super::response_head::{self, After, ResponseHead};
+use super::response_head::{self, ConnectionReuse, ResponseHead};
 use ::http::StatusCode;
 use bytes::{Buf, Bytes, BytesMut};
 use std::future::{Future, poll_fn};
@@ -75,7 +75,7 @@ impl HttpConnection {
                         continue; // The final response is still to come.
                     }
                     if !sending.is_done() {
-                        head.after = After::Closed;
+                        head.reuse = ConnectionReuse::Closed;
                     }
                     return Poll::Ready(Ok(head));
                 }

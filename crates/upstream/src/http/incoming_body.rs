@@ -3,7 +3,7 @@
 
 use super::client::OriginClient;
 use super::connection::HttpConnection;
-use super::response_head::{After, Framing, ResponseHead};
+use super::response_head::{ConnectionReuse, Framing, ResponseHead};
 use bytes::Bytes;
 use std::future::poll_fn;
 use std::io;
@@ -21,7 +21,7 @@ pub(super) struct IncomingBody {
     connection: Option<HttpConnection>,
     client: Arc<OriginClient>,
     state: BodyState,
-    after: After,
+    reuse: ConnectionReuse,
 }
 
 /// The next expected part of the body.
@@ -51,7 +51,7 @@ impl IncomingBody {
             Framing::Chunked => BodyState::Size,
             Framing::UntilClosed => BodyState::UntilClosed,
         };
-        let mut body = Self { connection: Some(connection), client, state, after: head.after };
+        let mut body = Self { connection: Some(connection), client, state, reuse: head.reuse };
         if matches!(state, BodyState::Length(0)) {
             body.end();
         }
@@ -129,7 +129,7 @@ impl IncomingBody {
     fn end(&mut self) {
         self.state = BodyState::Ended;
         if let Some(connection) = self.connection.take()
-            && self.after == After::Kept
+            && self.reuse == ConnectionReuse::Kept
             && connection.buffered().is_empty()
         {
             self.client.return_connection(connection);

@@ -35,7 +35,7 @@ pub(super) struct ResponseHead {
     /// How the body ends.
     pub(super) framing: Framing,
     /// Whether the connection stays open after the body.
-    pub(super) after: After,
+    pub(super) reuse: ConnectionReuse,
 }
 
 /// The type of a body.
@@ -60,7 +60,7 @@ pub(super) enum Framing {
 
 /// What happens to the connection after a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum After {
+pub(super) enum ConnectionReuse {
     /// It can be reused.
     Kept,
     /// It is closed.
@@ -91,7 +91,7 @@ pub(super) fn read(text: &[u8]) -> Result<Option<(ResponseHead, usize)>, &'stati
         retry_after: None,
         location: None,
         framing: Framing::UntilClosed,
-        after: if response.version == Some(1) { After::Kept } else { After::Closed },
+        reuse: if response.version == Some(1) { ConnectionReuse::Kept } else { ConnectionReuse::Closed },
     };
     let mut coding = None;
     let (mut wait, mut date) = (None, None);
@@ -112,7 +112,7 @@ pub(super) fn read(text: &[u8]) -> Result<Option<(ResponseHead, usize)>, &'stati
             coding = Some(header.value);
         } else if is(&CONNECTION) {
             if tokens(header.value).any(|token| token.eq_ignore_ascii_case(b"close")) {
-                head.after = After::Closed;
+                head.reuse = ConnectionReuse::Closed;
             }
         } else if is(&mirror::SESSION_ID) {
             head.session = HeaderValue::from_bytes(header.value).ok();
@@ -153,7 +153,7 @@ impl ResponseHead {
             self.framing = Framing::Length(length);
         }
         if self.framing == Framing::UntilClosed {
-            self.after = After::Closed;
+            self.reuse = ConnectionReuse::Closed;
         }
     }
 }
@@ -180,18 +180,18 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    fn framed(head: &str) -> Result<(Framing, After), &'static str> {
+    fn framed(head: &str) -> Result<(Framing, ConnectionReuse), &'static str> {
         let text = format!("HTTP/1.1 {head}\r\n\r\n");
         read(text.as_bytes()).map(|read| {
             let (head, taken) = read.unwrap();
             assert_eq!(taken, text.len());
-            (head.framing, head.after)
+            (head.framing, head.reuse)
         })
     }
 
     #[test]
     fn the_head_determines_the_body_framing() {
-        use {After::*, Framing::*};
+        use {ConnectionReuse::*, Framing::*};
         let cases = [
             ("200 OK\r\ncontent-length: 5", Ok((Length(5), Kept))),
             ("200 OK\r\nContent-Length: 5\r\ncontent-length: 5", Ok((Length(5), Kept))),
@@ -235,7 +235,7 @@ mod tests {
         assert!(read(b"SSH-2.0-OpenSSH\r\n").is_err());
     }
 
-    // Issue 24: `Retry-After` was ignored.
+    // Once, `Retry-After` was ignored.
     #[test]
     fn a_requested_wait_is_read_for_overload_only() {
         let cases = [

@@ -143,9 +143,13 @@ impl LlmClient {
     ) -> Result<AnswerBuilder, LlmFailure> {
         let sent = tokio::time::timeout(self.stall, self.client.send(self.request(body)?)).await;
         let (response, connection) = match sent {
-            Ok(sent) => sent.map_err(|failure| {
-                let (SendError::NotSent(reason) | SendError::Broken(reason)) = failure;
-                LlmError::Unreachable { reason }
+            Ok(sent) => sent.map_err(|failure| match failure {
+                SendError::NotSent(reason) => LlmError::Unreachable { reason },
+                // The model may have worked on it.
+                SendError::Broken(reason) => {
+                    tracing::debug!("the connection to the language model broke: {reason}");
+                    LlmError::CutOff
+                }
             })?,
             Err(_) => return Err(LlmError::Timeout { after: self.stall }.into()),
         };

@@ -1,8 +1,11 @@
 //! The OAuth tokens of one server: provided, renewed, and replaced when the server refuses them.
 
+mod renewal;
 mod sign_in;
+mod stored;
 
 pub use sign_in::SignInStart;
+pub use stored::VaultChange;
 
 use super::challenge::BearerChallenge;
 use super::discovery::{self, AuthServer, TokenRoute};
@@ -10,27 +13,25 @@ use super::error::{OAuthError, clip};
 use super::fetch::Fetcher;
 use super::guard::{NetworkReach, UrlGuard, origin_of};
 use super::method::AuthorizationMethod;
-use super::record::{OAuthClient, Records, TokenSet, Trail, trail_key};
-use super::registration::{client_for, client_of};
+use super::record::{OAuthClient, Records, TokenOrigin, TokenSet};
+use super::registration::client_for;
 use super::scopes::Scopes;
-use super::token::{self, TokenGrant, TokenRequest};
+use super::token::TokenRequest;
 use super::{Browser, ClientIdentity, HttpFetch, TokenVault};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
+use stored::VaultLookup;
 use tokio::time::Instant;
 use toolbooth_core::clock::Clock;
 use toolbooth_core::secret::{KnownSecrets, SecretText};
 use toolbooth_core::server::OAuthEntry;
-use tracing::{debug, info, warn};
+use tracing::{info, warn};
 
 /// Maximum number of authorizations per window: a server that refuses every token must not send people to a
 /// login page again and again.
 const MAX_AUTHORIZATIONS: usize = 3;
 const WINDOW: Duration = Duration::from_secs(300);
-/// A token that was just renewed and is refused again is not renewed once more.
-const RENEWAL_PAUSE: Duration = Duration::from_secs(60);
-
 /// After a failed renewal, calls continue without a token for this long instead of queueing up.
 const RENEWAL_FAILURE_PAUSE: Duration = Duration::from_secs(10);
 
@@ -82,7 +83,7 @@ struct AuthorizationCount {
 }
 
 struct Login {
-    trail: Trail,
+    origin: TokenOrigin,
     tokens: TokenSet,
     /// The tokens as secrets to mask.
     secrets: OnceLock<KnownSecrets>,
@@ -119,25 +120,6 @@ enum SentToken<'a> {
     Unknown,
     Nothing,
     Token(&'a SecretText),
-}
-
-/// The result of reading the vault.
-#[derive(PartialEq, Eq)]
-enum VaultLookup {
-    Nothing,
-    /// Tokens that were not in memory before and can be used.
-    New,
-}
-
-/// What another replica has changed in the vault.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum VaultChange {
-    /// Nothing that concerns this server.
-    Nothing,
-    /// There are new tokens that can be used.
-    NewTokens,
-    /// The tokens were deleted.
-    SignedOut,
 }
 
 /// What a refusal requires.
@@ -199,7 +181,8 @@ impl Authorizer {
         if flow.renewal_failed.is_some_and(|at| at.elapsed() < RENEWAL_FAILURE_PAUSE) {
             return None;
         }
-        let turn = self.vault.turn().await;
+        // Calls go on without a turn if it cannot be had.
+        let turn = self.vault.turn().await.ok().flatten();
         // Another replica may have renewed the token in the meantime. Most refresh tokens can be used once.
         if turn.is_some() && self.load_tokens().await == VaultLookup::New {
             return self.ready().flatten();
@@ -241,38 +224,6 @@ impl Authorizer {
         self.handle_refusal(sent.map_or(SentToken::Nothing, SentToken::Token), status, www_authenticate).await
     }
 
-    /// Deletes the tokens and the registration; the next refusal starts from the beginning.
-    pub async fn forget(&self) {
-        self.cancel_sign_in();
-        let mut flow = self.flow.lock().await;
-        self.load_tokens().await;
-        let records = Records(&*self.vault);
-        if let Some(login) = self.login() {
-            records.forget_tokens(&login.trail.issuer, &login.trail.resource).await;
-            records.forget_client(&login.trail.issuer).await;
-        }
-        if let Some(server) = &flow.server {
-            records.forget_client(&server.issuer).await;
-        }
-        records.forget_trail(&self.server).await;
-        *flow = Flow::default();
-        self.with_state(TokenState::retire_login);
-    }
-
-    /// Reads the vault again, because another replica has changed it.
-    pub async fn follow_vault(&self) -> VaultChange {
-        let mut flow = self.flow.lock().await;
-        if self.login().is_some() && self.vault.is_deleted(&trail_key(&self.server)).await {
-            *flow = Flow::default();
-            self.with_state(TokenState::retire_login);
-            return VaultChange::SignedOut;
-        }
-        match self.load_tokens().await {
-            VaultLookup::New => VaultChange::NewTokens,
-            VaultLookup::Nothing => VaultChange::Nothing,
-        }
-    }
-
     async fn handle_refusal(
         &self,
         sent: SentToken<'_>,
@@ -298,7 +249,7 @@ impl Authorizer {
         if now.failed != before.failed {
             return Ok(RetryDecision::GiveUp);
         }
-        let turn = self.vault.turn().await;
+        let turn = self.vault.turn().await.ok().flatten();
         if turn.is_some() && self.load_tokens().await == VaultLookup::New {
             return Ok(RetryDecision::Retry);
         }
@@ -321,19 +272,19 @@ impl Authorizer {
         let login = self.login();
         let challenged = Scopes::parse(challenge.scope.as_deref().unwrap_or_default());
         if need == AuthorizationNeed::MoreScopes
-            && login.as_ref().is_some_and(|l| l.trail.requested.covers(&challenged))
+            && login.as_ref().is_some_and(|l| l.origin.requested.covers(&challenged))
         {
             info!("{} requires scopes that were already requested: {}", self.name(), challenged.joined());
             return Ok(RetryDecision::GiveUp);
         }
         let guard = UrlGuard::new(&self.server, self.reach)?;
         let fetcher = Fetcher { http: &*self.http, guard: &guard };
-        let known = login.as_ref().map(|login| login.trail.issuer.as_str());
+        let known = login.as_ref().map(|login| login.origin.issuer.as_str());
         let route = discovery::find_route(&fetcher, challenge.resource_metadata.as_deref(), known).await?;
         flow.server = Some(route.server.clone());
         // Scopes and tokens of another issuer or resource do not apply to this one.
         let earlier =
-            login.filter(|l| l.trail.issuer == route.server.issuer && l.trail.resource == route.resource);
+            login.filter(|l| l.origin.issuer == route.server.issuer && l.origin.resource == route.resource);
         if let (AuthorizationNeed::Token, Some(earlier)) = (need, &earlier) {
             match self.renew(flow, &fetcher, &route.server, earlier).await {
                 Ok(_) => return Ok(RetryDecision::Retry),
@@ -341,7 +292,7 @@ impl Authorizer {
                 Err(error) => return Err(error),
             }
         }
-        let requested = earlier.as_ref().map(|earlier| &earlier.trail.requested);
+        let requested = earlier.as_ref().map(|earlier| &earlier.origin.requested);
         let scopes = route.scopes(challenged, requested, &self.entry.scopes);
         self.start_over(flow, &fetcher, route, scopes).await
     }
@@ -375,8 +326,9 @@ impl Authorizer {
         };
         let tokens = self.obtain(fetcher, &token_request).await?;
         let OAuthClient { id: client_id, .. } = client;
-        let trail = Trail { issuer: server.issuer, resource, client_id, requested: scopes, unattended };
-        self.keep(trail, tokens).await;
+        let origin =
+            TokenOrigin { issuer: server.issuer, resource, client_id, requested: scopes, unattended };
+        self.keep(origin, tokens).await;
         Ok(RetryDecision::Retry)
     }
 
@@ -385,9 +337,9 @@ impl Authorizer {
         &'a self,
         server: &'a AuthServer,
         client: &'a OAuthClient,
-        earlier: &'a Trail,
+        earlier: &'a TokenOrigin,
     ) -> TokenRequest<'a> {
-        let Trail { resource, requested, .. } = earlier;
+        let TokenOrigin { resource, requested, .. } = earlier;
         TokenRequest { server, client, resource, scopes: requested, clock: &self.clock }
     }
 
@@ -408,135 +360,12 @@ impl Authorizer {
     /// Checks that a configured client is used only with the authorization server it was first used with.
     async fn check_binding(&self, issuer: &str) -> Result<(), OAuthError> {
         let Some(configured) = &self.entry.client_id else { return Ok(()) };
-        match Records(&*self.vault).trail(&self.server).await {
-            Some(trail) if trail.client_id == configured.expose() && trail.issuer != issuer => {
-                Err(OAuthError::IssuerChanged { was: clip(&trail.issuer), now: clip(issuer) })
+        match Records(&*self.vault).origin(&self.server).await {
+            Some(origin) if origin.client_id == configured.expose() && origin.issuer != issuer => {
+                Err(OAuthError::IssuerChanged { was: clip(&origin.issuer), now: clip(issuer) })
             }
             _ => Ok(()),
         }
-    }
-
-    /// Renews the current token before a call, and discovers its authorization server again if necessary.
-    async fn renew_for_call(&self, flow: &mut Flow) -> Result<Arc<Login>, OAuthError> {
-        let login = self.login().ok_or_else(|| OAuthError::NeedsLogin { server: self.name() })?;
-        let guard = UrlGuard::new(&self.server, self.reach)?;
-        let fetcher = Fetcher { http: &*self.http, guard: &guard };
-        let server = match flow.server.take().filter(|server| server.issuer == login.trail.issuer) {
-            Some(server) => server,
-            None => discovery::describe(&fetcher, &login.trail.issuer).await?,
-        };
-        flow.server = Some(server.clone());
-        // This token has expired, so a recent renewal is not a reason to refuse another.
-        flow.renewed = None;
-        if login.tokens.refresh.is_none() && login.trail.unattended {
-            return self.obtain_again(&fetcher, &server, &login).await;
-        }
-        self.renew(flow, &fetcher, &server, &login).await
-    }
-
-    /// Obtains expired tokens again, if that needs no person.
-    async fn obtain_again(
-        &self,
-        fetcher: &Fetcher<'_>,
-        server: &AuthServer,
-        login: &Login,
-    ) -> Result<Arc<Login>, OAuthError> {
-        if !self.method.is_unattended(server, &self.entry) {
-            return Err(OAuthError::NeedsLogin { server: self.name() });
-        }
-        let records = Records(&*self.vault);
-        let client = client_for(server, &self.entry, &self.identity, fetcher, &records, &self.clock).await?;
-        let trail = login.trail.clone();
-        let token_request = self.token_request(server, &client, &trail);
-        let tokens = self.obtain(fetcher, &token_request).await?;
-        Ok(self.keep(trail, tokens).await)
-    }
-
-    /// Exchanges the refresh token for new tokens; `TokenRefused` if there is none or it cannot be used.
-    async fn renew(
-        &self,
-        flow: &mut Flow,
-        fetcher: &Fetcher<'_>,
-        server: &AuthServer,
-        login: &Login,
-    ) -> Result<Arc<Login>, OAuthError> {
-        let refused =
-            |error: &str| OAuthError::TokenRefused { issuer: clip(&server.issuer), error: error.into() };
-        let refresh = login.tokens.refresh.as_deref().ok_or_else(|| refused("no refresh token"))?;
-        if flow.renewed.is_some_and(|at| at.elapsed() < RENEWAL_PAUSE) {
-            return Err(refused("just renewed"));
-        }
-        let records = Records(&*self.vault);
-        let client = client_of(server, &self.entry, &self.identity, &records, &self.clock).await;
-        let client = client
-            .filter(|client| client.id == login.trail.client_id)
-            .ok_or_else(|| refused("the refresh token belongs to another client"))?;
-        flow.renewed = Some(Instant::now());
-        let trail = login.trail.clone();
-        let token_request = self.token_request(server, &client, &trail);
-        match token::request(fetcher, &token_request, TokenGrant::Refresh(refresh)).await {
-            Ok(mut tokens) => {
-                // If the authorization server does not rotate refresh tokens, the old one stays valid.
-                tokens.refresh = tokens.refresh.or_else(|| login.tokens.refresh.clone());
-                debug!("the token for {} was renewed", self.name());
-                Ok(self.keep(trail, tokens).await)
-            }
-            Err(OAuthError::TokenRefused { issuer, error }) => {
-                if is_about_the_client(&error) {
-                    records.forget_client(&server.issuer).await;
-                }
-                // It will not be accepted later either, and must not be tried before every call.
-                self.keep(trail, TokenSet { refresh: None, ..login.tokens.clone() }).await;
-                Err(OAuthError::TokenRefused { issuer, error })
-            }
-            Err(error) => Err(error),
-        }
-    }
-
-    async fn keep(&self, trail: Trail, tokens: TokenSet) -> Arc<Login> {
-        let records = Records(&*self.vault);
-        if let Some(old) = self.login().filter(|old| old.trail.issuer != trail.issuer) {
-            records.forget_tokens(&old.trail.issuer, &old.trail.resource).await;
-        }
-        records.keep_tokens(&trail.issuer, &trail.resource, &tokens).await;
-        records.keep_trail(&self.server, &trail).await;
-        let login = Arc::new(Login { trail, tokens, secrets: OnceLock::new() });
-        self.with_state(|state| {
-            state.retire_login();
-            state.login = Some(login.clone());
-        });
-        login
-    }
-
-    /// Loads the tokens from the vault: from an earlier run, another replica, or a login in another process.
-    async fn load_tokens(&self) -> VaultLookup {
-        let records = Records(&*self.vault);
-        let stored = match records.trail(&self.server).await {
-            Some(trail) if self.is_mine(&trail) => {
-                let tokens = records.tokens(&trail.issuer, &trail.resource).await;
-                tokens.map(|tokens| Arc::new(Login { trail, tokens, secrets: OnceLock::new() }))
-            }
-            _ => None,
-        };
-        self.with_state(|state| {
-            let known = state.login.as_ref().map(|login| &login.tokens);
-            let is_new = stored.as_ref().is_some_and(|stored| Some(&stored.tokens) != known);
-            state.loaded = true;
-            if is_new {
-                state.retire_login();
-            }
-            // If the vault lost its content, the login in memory is kept.
-            state.login = stored.or(state.login.take());
-            let is_fresh = state.login.as_ref().is_some_and(|login| login.tokens.is_fresh(&self.clock));
-            if is_new && is_fresh { VaultLookup::New } else { VaultLookup::Nothing }
-        })
-    }
-
-    /// Whether a record belongs to this server: its resource and client must match.
-    fn is_mine(&self, trail: &Trail) -> bool {
-        let covers =
-            UrlGuard::new(&self.server, None).is_ok_and(|guard| guard.is_covered_by(&trail.resource));
-        covers && self.entry.client_id.as_ref().is_none_or(|id| id.expose() == trail.client_id)
     }
 
     /// The result of [`bearer`](Self::bearer) if it is available without waiting.
@@ -544,7 +373,7 @@ impl Authorizer {
         self.with_state(|state| match &state.login {
             _ if !state.loaded => None,
             Some(login) if login.tokens.is_fresh(&self.clock) => Some(Some(secret(&login.tokens))),
-            Some(login) if login.tokens.refresh.is_some() || login.trail.unattended => None,
+            Some(login) if login.tokens.refresh.is_some() || login.origin.unattended => None,
             _ => Some(None),
         })
     }

@@ -4,7 +4,7 @@
 
 const MAX_HEADER_BYTES: usize = 8 * 1024;
 
-/// The parameters of the first Bearer challenge; all absent if there is none.
+/// The parameters of the first Bearer challenge; all absent if the header has no such challenge.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct BearerChallenge {
     /// The URL of the protected resource's metadata.

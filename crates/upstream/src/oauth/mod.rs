@@ -71,9 +71,9 @@ pub trait TokenVault: Send + Sync {
         false
     }
     /// Waits for the turn to change values that depend on earlier ones; it ends when the guard is dropped. `None` if no
-    /// other replica uses the vault, or if it cannot be waited for.
-    async fn turn(&self) -> Option<VaultTurn> {
-        None
+    /// other replica uses the vault; an error if another replica does not end its turn, or the turn cannot be asked for.
+    async fn turn(&self) -> Result<Option<VaultTurn>, String> {
+        Ok(None)
     }
 }
 

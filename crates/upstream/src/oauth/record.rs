@@ -17,7 +17,7 @@ use toolbooth_core::clock::Clock;
 
 /// The origin of a server's current tokens.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Trail {
+pub(super) struct TokenOrigin {
     pub(super) issuer: String,
     pub(super) resource: String,
     /// The client id that was used; a configured one stays bound to `issuer`.
@@ -94,16 +94,16 @@ pub(super) fn unix_seconds(clock: &Clock) -> u64 {
 pub(super) struct Records<'a>(pub(super) &'a dyn TokenVault);
 
 impl Records<'_> {
-    pub(super) async fn trail(&self, server: &str) -> Option<Trail> {
-        self.load(&trail_key(server)).await
+    pub(super) async fn origin(&self, server: &str) -> Option<TokenOrigin> {
+        self.load(&token_origin_key(server)).await
     }
 
-    pub(super) async fn keep_trail(&self, server: &str, trail: &Trail) {
-        self.keep(&trail_key(server), trail).await;
+    pub(super) async fn keep_origin(&self, server: &str, origin: &TokenOrigin) {
+        self.keep(&token_origin_key(server), origin).await;
     }
 
-    pub(super) async fn forget_trail(&self, server: &str) {
-        self.0.save(&trail_key(server), Bytes::new()).await;
+    pub(super) async fn forget_origin(&self, server: &str) {
+        self.0.save(&token_origin_key(server), Bytes::new()).await;
     }
 
     pub(super) async fn client(&self, issuer: &str) -> Option<OAuthClient> {
@@ -143,9 +143,10 @@ impl Records<'_> {
 }
 
 // URLs contain no spaces, so keys are unambiguous.
-pub(super) fn trail_key(server: &str) -> String {
+pub(super) fn token_origin_key(server: &str) -> String {
     // The URL may contain secrets, and keys are less protected than values.
     let digest = Sha256::digest(server.as_bytes());
+    // Stored tokens of earlier versions have this key, too.
     format!("oauth/trail {} {}", origin_of(server), URL_SAFE_NO_PAD.encode(&digest[..16]))
 }
 

@@ -6,7 +6,7 @@
 use super::exit::ProcessExit;
 use super::fault::LaunchError;
 use super::launch::{CheckedLaunch, refusal};
-use super::running::{Life, ServerProcess, StopOrder};
+use super::running::{ProcessStage, ServerProcess, StopOrder};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use std::process::{ExitCode, Stdio};
@@ -15,15 +15,15 @@ use tokio::sync::watch;
 
 /// Controls a process group; dropping it kills the group.
 #[derive(Debug)]
-pub(super) struct Control {
+pub(super) struct GroupControl {
     group: Pid,
-    life: watch::Receiver<Life>,
+    stage: watch::Receiver<ProcessStage>,
 }
 
-impl Control {
+impl GroupControl {
     pub fn order(&self, order: StopOrder) {
         // Once the group is gone, its id may belong to another process.
-        if matches!(*self.life.borrow(), Life::Gone(_)) {
+        if matches!(*self.stage.borrow(), ProcessStage::Gone(_)) {
             return;
         }
         let signal = match order {
@@ -34,7 +34,7 @@ impl Control {
     }
 }
 
-impl Drop for Control {
+impl Drop for GroupControl {
     fn drop(&mut self) {
         self.order(StopOrder::Kill);
     }
@@ -50,16 +50,16 @@ pub(super) fn start(checked: CheckedLaunch) -> Result<ServerProcess, LaunchError
     let pid = child.id().unwrap_or_default();
     let group = Pid::from_raw(i32::try_from(pid).unwrap_or_default());
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-    let (life, seen) = watch::channel(Life::Running(pid));
-    tokio::spawn(follow(child, group, life));
-    let control = Control { group, life: seen.clone() };
-    Ok(ServerProcess { stdin, stdout, stderr, pid, control, life: seen })
+    let (stage, seen) = watch::channel(ProcessStage::Running(pid));
+    tokio::spawn(follow(child, group, stage));
+    let control = GroupControl { group, stage: seen.clone() };
+    Ok(ServerProcess { stdin, stdout, stderr, pid, control, stage: seen })
 }
 
-async fn follow(mut child: Child, group: Pid, life: watch::Sender<Life>) {
+async fn follow(mut child: Child, group: Pid, stage: watch::Sender<ProcessStage>) {
     let exit = child.wait().await.map_or(ProcessExit::Signal(0), ProcessExit::from);
     let _ = killpg(group, Signal::SIGKILL);
-    life.send_replace(Life::Gone(exit));
+    stage.send_replace(ProcessStage::Gone(exit));
 }
 
 /// Reports that this system has no reaper.

@@ -27,9 +27,9 @@ mod reaper;
 mod supervised;
 
 #[cfg(not(target_os = "linux"))]
-use group as platform;
+use group::{self as platform, GroupControl as ProcessControl};
 #[cfg(target_os = "linux")]
-use supervised as platform;
+use supervised::{self as platform, ReaperControl as ProcessControl};
 
 pub use environment::clean_environment;
 pub use exit::ProcessExit;

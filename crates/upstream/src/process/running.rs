@@ -1,7 +1,7 @@
 //! A running server process: its pipes, its exit, and how to stop it.
 
+use super::ProcessControl;
 use super::exit::ProcessExit;
-use super::platform::Control;
 use std::time::Duration;
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 use tokio::sync::watch;
@@ -17,14 +17,14 @@ pub struct ServerProcess {
     /// The server's standard error; may be taken, and must be drained.
     pub stderr: Option<ChildStderr>,
     pub(super) pid: u32,
-    pub(super) control: Control,
-    pub(super) life: watch::Receiver<Life>,
+    pub(super) control: ProcessControl,
+    pub(super) stage: watch::Receiver<ProcessStage>,
 }
 
-/// The life cycle of a process.
+/// The stage of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "only a reaper reports all stages"))]
-pub(super) enum Life {
+pub(super) enum ProcessStage {
     /// Starting.
     Starting,
     /// Running with this process id.
@@ -35,7 +35,7 @@ pub(super) enum Life {
     Gone(ProcessExit),
 }
 
-impl Life {
+impl ProcessStage {
     fn exit(self) -> Option<ProcessExit> {
         match self {
             Self::Starting | Self::Running(_) => None,
@@ -86,27 +86,27 @@ impl ServerProcess {
 
     /// The id of the server itself, while it is running.
     pub fn server_pid(&self) -> Option<u32> {
-        match *self.life.borrow() {
-            Life::Running(pid) => Some(pid),
-            Life::Starting | Life::Ended(_) | Life::Gone(_) => None,
+        match *self.stage.borrow() {
+            ProcessStage::Running(pid) => Some(pid),
+            ProcessStage::Starting | ProcessStage::Ended(_) | ProcessStage::Gone(_) => None,
         }
     }
 
     /// Waits until the server ends. The rest of its tree is still being ended, see [`ServerProcess::gone`].
     pub async fn wait(&mut self) -> ProcessExit {
-        self.until(|life| life.exit().is_some()).await
+        self.until(|stage| stage.exit().is_some()).await
     }
 
     /// Waits until nothing is left of the tree.
     pub async fn gone(&mut self) -> ProcessExit {
-        self.until(|life| matches!(life, Life::Gone(_))).await
+        self.until(|stage| matches!(stage, ProcessStage::Gone(_))).await
     }
 
-    async fn until(&mut self, reached: impl FnMut(&Life) -> bool) -> ProcessExit {
+    async fn until(&mut self, reached: impl FnMut(&ProcessStage) -> bool) -> ProcessExit {
         let mut reached = reached;
-        let life = self.life.wait_for(|life| reached(life)).await.map(|life| *life);
+        let stage = self.stage.wait_for(|stage| reached(stage)).await.map(|stage| *stage);
         // The watching task ends early only together with the whole runtime.
-        life.ok().and_then(Life::exit).unwrap_or(ProcessExit::ReaperLost)
+        stage.ok().and_then(ProcessStage::exit).unwrap_or(ProcessExit::ReaperLost)
     }
 
     /// Ends the server and its tree: closes its input, asks it to exit, then kills it.
@@ -129,7 +129,7 @@ impl ServerProcess {
             return exit;
         }
         tracing::warn!(process.pid = self.pid, "a process of a stopped server could not be killed");
-        let life = *self.life.borrow();
-        life.exit().unwrap_or(ProcessExit::Signal(nix::libc::SIGKILL))
+        let stage = *self.stage.borrow();
+        stage.exit().unwrap_or(ProcessExit::Signal(nix::libc::SIGKILL))
     }
 }

@@ -4,7 +4,7 @@ use super::exit::{ProcessExit, ReaperReport};
 use super::fault::LaunchError;
 use super::launch::{CheckedLaunch, refusal};
 use super::reaper::{CONTROL_FD, KILL, REPORT_FD, TERMINATE, WATCH, kill_session};
-use super::running::{Life, ServerProcess, StopOrder};
+use super::running::{ProcessStage, ServerProcess, StopOrder};
 use command_fds::{CommandFdExt, FdMapping};
 use std::io::{self, PipeReader, PipeWriter, Write};
 use std::process::Stdio;
@@ -18,9 +18,9 @@ const REPORT_LIMIT_BYTES: u64 = 4096;
 
 /// The only write end of a reaper's control pipe. Closing it ends the tree.
 #[derive(Debug)]
-pub(super) struct Control(PipeWriter);
+pub(super) struct ReaperControl(PipeWriter);
 
-impl Control {
+impl ReaperControl {
     pub fn order(&self, order: StopOrder) {
         let byte = match order {
             StopOrder::Terminate => TERMINATE,
@@ -43,9 +43,9 @@ pub(super) fn start(checked: CheckedLaunch) -> Result<ServerProcess, LaunchError
     let mut child = command(checked, orders, report)?;
     let pid = child.id().unwrap_or_default();
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-    let (life, seen) = watch::channel(Life::Starting);
-    tokio::spawn(follow(child, reports, life));
-    Ok(ServerProcess { stdin, stdout, stderr, pid, control: Control(control), life: seen })
+    let (stage, seen) = watch::channel(ProcessStage::Starting);
+    tokio::spawn(follow(child, reports, stage));
+    Ok(ServerProcess { stdin, stdout, stderr, pid, control: ReaperControl(control), stage: seen })
 }
 
 fn command(checked: CheckedLaunch, orders: PipeReader, report: PipeWriter) -> Result<Child, LaunchError> {
@@ -69,19 +69,19 @@ fn command(checked: CheckedLaunch, orders: PipeReader, report: PipeWriter) -> Re
 }
 
 /// Follows a reaper to its end, so that it does not become a zombie, and publishes its reports.
-async fn follow(mut reaper: Child, reports: Receiver, life: watch::Sender<Life>) {
+async fn follow(mut reaper: Child, reports: Receiver, stage: watch::Sender<ProcessStage>) {
     let session = reaper.id();
     let mut ended = None;
     let mut lines = BufReader::with_capacity(128, reports.take(REPORT_LIMIT_BYTES)).lines();
     while let Ok(Some(line)) = lines.next_line().await {
         match ReaperReport::parse(&line) {
             Some(ReaperReport::Running(pid)) => {
-                life.send_replace(Life::Running(pid));
+                stage.send_replace(ProcessStage::Running(pid));
             }
             Some(ReaperReport::Ended(exit)) => {
                 // The first report is the correct one: a server that could not be run also "exits".
                 let exit = *ended.get_or_insert(exit);
-                life.send_replace(Life::Ended(exit));
+                stage.send_replace(ProcessStage::Ended(exit));
             }
             Some(ReaperReport::LeftBehind(count)) => {
                 tracing::warn!(reaper.pid = session, "{count} processes of a server could not be killed");
@@ -95,5 +95,5 @@ async fn follow(mut reaper: Child, reports: Receiver, life: watch::Sender<Life>)
         tracing::warn!(reaper.pid = session, "a reaper was killed; ending what is left of its session");
         let _ = tokio::task::spawn_blocking(move || kill_session(session)).await;
     }
-    life.send_replace(Life::Gone(ended.unwrap_or(ProcessExit::ReaperLost)));
+    stage.send_replace(ProcessStage::Gone(ended.unwrap_or(ProcessExit::ReaperLost)));
 }

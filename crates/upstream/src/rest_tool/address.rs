@@ -174,7 +174,7 @@ fn fill_segment(template: &str, arguments: &Map<String, Value>) -> Result<String
                 if value.is_empty() || value.chars().any(char::is_control) {
                     return Err(refuse(name, "is not allowed in a URL path"));
                 }
-                if climbs(&value) {
+                if has_dot_segment(&value) {
                     return Err(refuse(name, "must not contain `..` or `.` as a path segment"));
                 }
                 out.push_str(&encoded(&value));
@@ -189,7 +189,7 @@ fn fill_segment(template: &str, arguments: &Map<String, Value>) -> Result<String
 }
 
 /// Whether a value contains a dot segment, also for a service that decodes it more often than it should.
-fn climbs(value: &str) -> bool {
+fn has_dot_segment(value: &str) -> bool {
     let mut text = value.to_owned();
     for _ in 0..3 {
         if text.split(['/', '\\']).any(|step| step == ".." || step == ".") {

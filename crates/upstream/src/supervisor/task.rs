@@ -324,7 +324,7 @@ impl Supervisor {
 
     async fn list_again(&self, connection: &SharedConnection) -> Result<(), UpstreamError> {
         let time_limit = self.entry.connect_timeout;
-        let connection = &self.pool.informant().unwrap_or_else(|| connection.clone());
+        let connection = &self.pool.latest_connection().unwrap_or_else(|| connection.clone());
         let listed = tokio::time::timeout(time_limit, connection.discover()).await;
         let discovery = listed.map_err(|_| UpstreamError::Timeout {
             server: self.entry.name.to_string(),

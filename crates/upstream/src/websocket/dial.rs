@@ -173,7 +173,7 @@ impl LastActivity {
     }
 
     /// Waits until nothing has been received for `time_limit`.
-    pub(super) async fn silence(&self, time_limit: Duration) {
+    pub(super) async fn wait_for_silence(&self, time_limit: Duration) {
         loop {
             let until =
                 self.opened + Duration::from_millis(self.last_ms.load(Ordering::Relaxed)) + time_limit;

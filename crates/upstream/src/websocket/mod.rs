@@ -112,7 +112,7 @@ impl Channel {
         loop {
             let next = tokio::select! {
                 next = self.stream.next() => next,
-                () = self.activity.silence(self.time_limit) => {
+                () = self.activity.wait_for_silence(self.time_limit) => {
                     return ChannelEnd::Lost("it did not respond to pings".into());
                 }
             };
@@ -159,7 +159,7 @@ async fn write(
 ) -> ChannelEnd {
     let mut pings = tokio::time::interval(ping_every);
     pings.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    pings.tick().await; // The first tick fires immediately, and the handshake was a sign of life.
+    pings.tick().await; // The first tick fires immediately, and the handshake counts as activity.
     loop {
         let written = tokio::select! {
             message = queue.recv() => match message {

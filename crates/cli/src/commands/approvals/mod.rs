@@ -41,7 +41,10 @@ enum ApprovalsAction {
     /// List held calls that wait for approval (the default).
     List(ApprovalListArguments),
     /// Show a held call: its question, its arguments, and its result after it ran.
-    Show { id: String },
+    Show {
+        /// Id of the held call.
+        id: String,
+    },
     /// Approve a held call: it runs once.
     Approve(ApproveArguments),
     /// Reject a held call.
@@ -49,7 +52,10 @@ enum ApprovalsAction {
     /// List remembered approvals.
     Consents,
     /// Revoke a remembered approval: the next call needs approval again.
-    Revoke { id: String },
+    Revoke {
+        /// Id of the remembered approval, as `consents` shows it.
+        id: String,
+    },
 }
 
 #[derive(Debug, Clone, Default, Args)]

@@ -147,6 +147,32 @@ pub async fn within(
     print_response(response, global, gateway.has_temporary_store().then_some(TemporaryStore))
 }
 
+/// Runs the plan of a skill by calling its tool. A run that waits for a person has the exit code of a held call.
+pub async fn run_skill(
+    gateway: &GatewayHandle,
+    global: &GlobalOptions,
+    what: &CallArguments,
+    prompter: &Prompter,
+) -> CommandResult {
+    let response = call(gateway, global, what, what.input()?, prompter).await?;
+    let is_held = is_held_run(&response);
+    let exit = print_response(response, global, gateway.has_temporary_store().then_some(TemporaryStore))?;
+    Ok(if is_held && exit == Exit::Ok { Exit::Held } else { exit })
+}
+
+/// Whether the result of a skill says that its run waits for a person.
+fn is_held_run(response: &CallResponse) -> bool {
+    let result = match response {
+        CallResponse::Ran(answer) => answer_in(answer).ok().map(|answer| answer.result),
+        CallResponse::Answered(held) => {
+            approvals::read_status(held).ok().and_then(|ended| ended.result().ok().flatten())
+        }
+        CallResponse::Held(_) | CallResponse::Asked(_) => None,
+    };
+    let result = result.and_then(|result| serde_json::from_str::<Value>(result.get()).ok());
+    result.is_some_and(|result| result["structuredContent"]["state"] == "held")
+}
+
 /// Marks a gateway whose store is temporary.
 struct TemporaryStore;
 
@@ -395,6 +421,15 @@ fn print_answer(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_run_of_a_skill_is_held_if_its_result_says_so() {
+        for (state, expected) in [("held", true), ("succeeded", false), ("failed", false)] {
+            let answer =
+                format!(r#"{{"result":{{"content":[],"structuredContent":{{"state":"{state}"}}}}}}"#);
+            assert_eq!(is_held_run(&CallResponse::Ran(answer.into())), expected, "{state}");
+        }
+    }
 
     #[test]
     fn a_deadline_has_a_unit() {

@@ -37,7 +37,10 @@ enum DeadLettersAction {
     /// List dead letters that are not resolved (the default).
     List(DeadLetterListArguments),
     /// Show a dead letter: its error, its attempts and the next replay.
-    Show { id: String },
+    Show {
+        /// Id of the dead letter.
+        id: String,
+    },
     /// Make the call again as its original caller.
     Replay(ReplayArguments),
     /// Drop a dead letter: its call is not made again.

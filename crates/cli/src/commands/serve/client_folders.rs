@@ -1,6 +1,6 @@
 //! The servers of the folders that local clients work in, beside those of the gateway's own configuration.
 //!
-//! `toolbooth stdio` sends the folder of its client; clients over HTTP tell it in their roots or in a header. The
+//! `toolbooth stdio` sends the folder of its client; clients over HTTP send it in their roots or in a header. The
 //! servers in the `.mcp.json` of that folder run after trust, and only clients of the folder may use them. They stop some
 //! time after the last of these clients disconnects.
 
@@ -109,34 +109,30 @@ impl ClientFolders {
         }
         servers
     }
-
-    async fn apply(&self) {
-        let Some(reload) = self.reload.get() else { return };
-        if let Err(problem) = reload(ReloadCause::Asked("(client folder)".into())).await {
-            tracing::warn!("the servers of a client's folder were not applied: {}", problem.sentence());
-        }
-    }
 }
 
 #[async_trait]
 impl FolderServers for ClientFolders {
-    async fn open(&self, folder: &Path) {
+    fn enter(&self, folder: &Path) -> bool {
         if !folder.is_absolute() || !folder.is_dir() {
-            return;
+            return false;
         }
-        {
-            let mut clients = self.clients();
-            if clients.len() >= MAX_FOLDERS && !clients.contains_key(folder) {
-                tracing::warn!(
-                    "more than {MAX_FOLDERS} folders have clients; {} is left out",
-                    folder.display()
-                );
-                return;
-            }
-            *clients.entry(folder.to_owned()).or_default() += 1;
+        let mut clients = self.clients();
+        if clients.len() >= MAX_FOLDERS && !clients.contains_key(folder) {
+            tracing::warn!("more than {MAX_FOLDERS} folders have clients; {} is left out", folder.display());
+            return false;
         }
-        // Also for a folder that is open: its file or the trust in it may have changed.
-        self.apply().await;
+        *clients.entry(folder.to_owned()).or_default() += 1;
+        true
+    }
+
+    async fn apply(&self) {
+        let Some(reload) = self.reload.get() else { return };
+        // In a task: a client that disconnects must not stop a reload in the middle.
+        let applied = tokio::spawn(reload(ReloadCause::ClientFolder)).await;
+        if let Ok(Err(problem)) = applied {
+            tracing::warn!("the servers of a client's folder were not applied: {}", problem.sentence());
+        }
     }
 
     fn close(&self, folder: &Path) {
@@ -166,20 +162,26 @@ impl FolderServers for ClientFolders {
     }
 
     async fn visit(&self, folder: &Path) {
-        let is_new = {
+        let Some(own) = self.own.get().and_then(Weak::upgrade) else { return };
+        {
             let mut visits = self.visits();
-            if visits.len() >= MAX_FOLDERS && !visits.contains_key(folder) {
+            if let Some(last) = visits.get_mut(folder) {
+                *last = Instant::now();
                 return;
             }
-            visits.insert(folder.to_owned(), Instant::now()).is_none()
-        };
-        let Some(own) = self.own.get().and_then(Weak::upgrade).filter(|_| is_new) else { return };
-        self.open(folder).await;
+            if visits.len() >= MAX_FOLDERS || !self.enter(folder) {
+                return;
+            }
+            visits.insert(folder.to_owned(), Instant::now());
+        }
+        // Before the reload, which the request may not wait for.
         let folder = folder.to_owned();
         tokio::spawn(async move {
             own.visits_end(&folder).await;
             own.close(&folder);
         });
+        // Also for a folder that is open: its file or the trust in it may have changed.
+        self.apply().await;
     }
 }
 
@@ -248,6 +250,25 @@ fn free_name(name: &ServerName, folder: &Path, taken: &BTreeSet<ServerName>) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::pin::Pin;
+    use toolbooth_core::fault::Problem;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_that_is_dropped_gives_its_folder_back() {
+        type EndlessReload = Pin<Box<dyn Future<Output = Result<serde_json::Value, Problem>> + Send>>;
+        let folders = ClientFolders::new();
+        folders.set_reload(Arc::new(|_| -> EndlessReload { Box::pin(std::future::pending()) }));
+        let folder = std::env::temp_dir();
+        // The reload does not end, so the request is dropped while it waits for it.
+        let visit = tokio::time::timeout(Duration::from_secs(1), folders.visit(&folder)).await;
+        assert!(visit.is_err());
+        assert_eq!((folders.visits().len(), folders.clients().get(&folder).copied()), (1, Some(1)));
+        tokio::time::sleep(VISIT + LINGER + Duration::from_secs(1)).await;
+        assert!(folders.visits().is_empty() && folders.clients().is_empty());
+        // A folder that does not exist takes no place.
+        folders.visit(&folder.join("toolbooth-no-such-folder")).await;
+        assert!(folders.visits().is_empty() && folders.clients().is_empty());
+    }
 
     #[test]
     fn a_taken_name_gets_the_name_of_the_folder() {

@@ -65,7 +65,7 @@ async fn accept_lines(
     loop {
         let accepted = tokio::select! {
             () = stop.cancelled() => return,
-            () = deserted(&open, linger) => return stop.cancel(),
+            () = without_clients(&open, linger) => return stop.cancel(),
             accepted = listener.accept() => accepted,
         };
         let Ok((stream, _)) = accepted else {
@@ -87,7 +87,7 @@ async fn accept_lines(
 
 /// Completes when there has been no client for the whole of `linger`. The caller starts it again after each accepted
 /// client.
-async fn deserted(open: &watch::Sender<usize>, linger: Option<Duration>) {
+async fn without_clients(open: &watch::Sender<usize>, linger: Option<Duration>) {
     let Some(linger) = linger else { return std::future::pending().await };
     let _ = open.subscribe().wait_for(|open| *open == 0).await;
     tokio::time::sleep(linger).await;

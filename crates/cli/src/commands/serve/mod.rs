@@ -170,11 +170,12 @@ async fn serve(
         tokio::spawn(print_client_views(record.clone()));
     }
     tokio::spawn(watched.follow(reload.clone()));
-    tokio::spawn(replicas::follow(door.clone(), stop.clone()));
+    let following = tokio::spawn(replicas::follow(door.clone(), stop.clone()));
     tokio::spawn(run_maintenance(door, stop.clone()));
     tokio::spawn(log_limiter::report_left_out());
     tokio::spawn(handle_signals(stop.clone(), reload));
     listen::serve(listener, control, doors, stop, serve_options(settings.drain_seconds)).await;
+    following.abort();
     if present {
         record.withdraw(&settings.data_dir);
     }

@@ -148,8 +148,7 @@ impl ActiveConfig {
     /// Files that were in force and are now missing or empty. Their rules would be lost with them, so a person has
     /// to confirm it with an explicit reload: a mistake, a failed mount or an unfinished save can also remove a file.
     fn lost_files(&self, loaded: &LoadedConfig, cause: &ReloadCause) -> Option<Problem> {
-        if *cause != ReloadCause::FileChanged {
-            // A person requested this reload, so the current files are intended.
+        if cause.is_request() {
             return None;
         }
         let filled = loaded.filled_files();
@@ -280,8 +279,8 @@ async fn apply(
     let engine = &door.engine;
     let vaults = gateway::vaults(settings, engine.store(), engine.clock());
     let mut plans = match (loaded.is_empty_of_servers(), active.servers) {
-        // Bundled servers are for a configuration without servers; removing all servers does not start them.
-        (true, ServerOrigin::Configured) => Vec::new(),
+        // Without a person's request, the loss of all servers does not start the bundled ones.
+        (true, ServerOrigin::Configured) if !cause.is_request() => Vec::new(),
         _ => gateway::plans(&loaded, &vaults),
     };
     let taken: Vec<_> = plans.iter().map(|plan| plan.name.clone()).collect();
@@ -304,6 +303,13 @@ async fn apply(
     exporters.install(engine.events(), engine.tracing());
     if difference == DirectoryChange::Some || settings.auth != active.settings.auth {
         engine.catalog().announce_all_lists();
+    }
+    if !loaded.is_empty_of_servers() {
+        // The bundled servers were replaced, so only a person's request starts them again.
+        active.servers = ServerOrigin::Configured;
+    } else if cause.is_request() {
+        // A later change of a file must not stop them again.
+        active.servers = ServerOrigin::Bundled;
     }
     let changed = setting_changes::changed(&active.settings, settings);
     let restart = setting_changes::waiting_for_restart(&active.started, settings);

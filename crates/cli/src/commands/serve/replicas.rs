@@ -14,15 +14,20 @@ const REFRESH_DELAY: Duration = Duration::from_secs(1);
 /// How often the work of ended gateways is looked for.
 const LOST_WORK_EVERY: Duration = Duration::from_secs(3);
 
-/// Takes notice of the changes of other gateways, and ends the work of those that have ended, until the gateway stops.
+/// Takes notice of the changes of other gateways, and ends the work of those that have ended. A gateway that is stopping
+/// takes over no more work, but its running requests still need the notices: an approval may be given at another gateway.
 pub(super) async fn follow(door: Arc<Door>, stop: CancellationToken) {
     let Some(notices) = door.engine.store().notices() else { return };
     tokio::select! {
-        () = stop.cancelled() => {}
         () = take_notices(&door, notices) => {}
-        () = end_lost_work(&door) => {}
+        () = take_over(&door, &stop) => {}
         () = door.engine.send_events() => {}
     }
+}
+
+async fn take_over(door: &Door, stop: &CancellationToken) {
+    stop.run_until_cancelled(end_lost_work(door)).await;
+    std::future::pending().await
 }
 
 async fn take_notices(door: &Arc<Door>, notices: StoreNotices) {

@@ -21,15 +21,20 @@ use toolbooth_config::{LoadedConfig, ServerConfigState, Sources};
 
 /// Arguments of `toolbooth servers add`.
 #[derive(Debug, Args)]
+#[command(override_usage = "\
+toolbooth servers add [OPTIONS] NAME -- COMMAND...
+       toolbooth servers add [OPTIONS] [NAME] URL|REGISTRY-NAME
+       toolbooth servers add [OPTIONS] openapi FILE|URL")]
 #[command(after_help = "\
 For example:
-  toolbooth servers add files -- npx -y @modelcontextprotocol/server-filesystem ~/notes
+  toolbooth servers add files -- \\
+      npx -y @modelcontextprotocol/server-filesystem ~/notes
   toolbooth servers add git --env GITHUB_TOKEN -- uvx mcp-server-git
   toolbooth servers add https://mcp.tracker.example/mcp
   toolbooth servers add io.github.ann/weather           (from the registry)
-  toolbooth servers add openapi https://pets.example/openapi.json --include 'list*'
+  toolbooth servers add openapi https://pets.example/api.json --include 'list*'
 
-The entry is written to your configuration file, whose comments stay; a running gateway uses it at once. An OpenAPI
+The entry is written to your configuration file, whose comments stay; a running gateway uses it at once. An OpenAPI \
 document becomes a manifest with one tool per operation. `registry.url` sets another registry.")]
 pub struct ServerAddArguments {
     /// Name of the new server, before `-- COMMAND`; or its URL, its name in the registry, or `openapi`.
@@ -164,6 +169,9 @@ async fn add(
         print_notes(&planned.notes);
         if let Some(ServerConfigState::Broken(finding)) = &state {
             print_notes(&[format!("{}; until then it is not used", finding.message)]);
+        }
+        if state.is_some() && loaded.is_empty_of_servers() {
+            print_notes(&["the bundled servers are offered only while no server is configured".to_owned()]);
         }
     }
     let report = json!({ "added": name, "file": file, "notes": planned.notes });

@@ -40,8 +40,8 @@ pub struct ServiceArguments {
 enum ServiceAction {
     /// Start the gateway at login, now and from now on.
     #[command(after_help = "\
-Writes a systemd user unit (Linux) or a launchd file (macOS) for the current user; no root rights are needed. The
-service runs with the PATH and the configuration options of this command. It does not have the other variables of your
+Writes a systemd user unit (Linux) or a launchd file (macOS) for the current user; no root rights are needed. The \
+service runs with the PATH and the configuration options of this command. It does not have the other variables of your \
 shell: put variables that servers need into a file and name it with `env_file`.")]
     Install {
         #[command(flatten)]

@@ -43,20 +43,28 @@ enum ToolsAction {
     /// List tools (the default).
     List(Box<ToolListFilter>),
     /// Show one tool, its arguments and how to call it.
-    Show { name: String },
+    Show {
+        /// Name of the tool.
+        name: String,
+    },
     /// Show how many context tokens tools use: in full, as summaries, and as sent to a client.
     Stats(StatsArguments),
     /// Score how well tools are described for a model; exits with 1 if one does not pass.
     Lint(lint::LintArguments),
     /// Show how a tool, or every changed tool, differs from its accepted version.
-    Diff { name: Option<String> },
+    Diff {
+        /// Name of the tool; all changed tools by default.
+        name: Option<String>,
+    },
     /// Accept the current version of tools.
     Accept {
+        /// Names of the tools.
         #[arg(required = true)]
         name: Vec<String>,
     },
     /// Release tools from quarantine.
     Release {
+        /// Names of the tools.
         #[arg(required = true)]
         name: Vec<String>,
     },

@@ -245,13 +245,19 @@ fn report(
     text.push_str(&servers.describe(paint));
     if !clients.connected.is_empty() {
         let names: Vec<&str> = clients.connected.iter().map(|client| client.title()).collect();
-        let head = paint.tone(Tone::Good, "Connected clients");
-        text.push_str(&format!("{head}: {}. Restart them.\n", render::wrap(&names.join(", "), 2)));
+        let said = format!("{}. Restart them.", names.join(", "));
+        text.push_str(&headed(paint, Tone::Good, "Connected clients", &said));
     }
     for (client, why) in &clients.failed {
-        let head = paint.tone(Tone::Bad, &format!("{} is not connected", client.title()));
-        text.push_str(&format!("{head}: {}\n", render::wrap(&line(why), 2)));
+        let head = format!("{} is not connected", client.title());
+        text.push_str(&headed(paint, Tone::Bad, &head, &line(why)));
     }
-    text.push_str("\n`toolbooth up --undo` undoes everything. `toolbooth service install` starts the gateway at login.\n");
+    text.push_str("\n`toolbooth up --undo` undoes everything.\n`toolbooth service install` starts the gateway at login.\n");
     render::print(&text);
+}
+
+/// A wrapped sentence with a coloured beginning.
+fn headed(paint: Paint, tone: Tone, head: &str, text: &str) -> String {
+    let said = render::wrap(&format!("{head}: {text}"), 2);
+    format!("{}\n", said.replacen(head, &paint.tone(tone, head), 1))
 }

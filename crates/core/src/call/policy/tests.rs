@@ -308,6 +308,7 @@ fn approval(catalog: &Catalog, kind: HeldKind, answerer: Answerer, by: &str) -> 
         level: None,
         identified_by: None,
         client: String::new(),
+        origin: None,
         server: draft.tool.server.name.clone(),
         tool: draft.tool.name.to_string(),
         exposed: draft.tool.exposed.to_string(),

@@ -224,6 +224,7 @@ impl Drop for CallRecord {
             warnings: Vec::new(),
             file_grant: None,
             first_call: self.first_call,
+            origin: None,
             sent: self.sent.take(),
             failed_call: None,
             attempts: self.attempts.clone(),

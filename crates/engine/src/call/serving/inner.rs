@@ -49,7 +49,8 @@ impl CallPipeline {
             Some(InnerQuestion::Ask(waiting)) => waiting,
         };
         let is_called_tool = Arc::ptr_eq(&waiting.draft().tool, sealed.tool());
-        match self.approvals.ask_person(waiting, progress, approval_wait, link).await? {
+        let asking = self.approvals.ask_person(waiting, record.origin(), progress, approval_wait, link);
+        match asking.await? {
             ApprovalOutcome::Held(held) => Ok(ProviderOutcome::Held(Answer::held(&held))),
             // The mapped arguments raised the question, but the approval is for the call itself.
             ApprovalOutcome::Run(approved) if is_called_tool => {

@@ -1,8 +1,8 @@
 //! The client that signs users of the console in at the identity provider: OpenID Connect, authorization code flow
 //! with PKCE.
 //!
-//! It finds the endpoints in the issuer's metadata, and exchanges the code for an ID token. `jwt` verifies the token. An
-//! access token that the provider returns as well is not used and not kept.
+//! It finds the endpoints in the issuer's metadata, exchanges the code for an ID token, and later a refresh token for the
+//! next ID token. `jwt` verifies the tokens. An access token that the provider returns as well is not used and not kept.
 
 mod answer;
 mod endpoints;
@@ -17,11 +17,11 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use endpoints::{KnownEndpoints, ProviderEndpoints, SecretPlace};
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
-use http::{HeaderValue, Request};
+use http::{HeaderValue, Request, StatusCode};
 use serde::Deserialize;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{Mutex, Semaphore};
+use tokio::sync::{Mutex, MutexGuard, Semaphore};
 use toolbooth_core::secret::SecretText;
 use toolbooth_engine::{NewLogin, PendingLogin};
 use toolbooth_upstream::oauth::HttpFetch;
@@ -34,11 +34,14 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 const MAX_EXCHANGES: usize = 16;
 /// Maximum length of a code.
 const MAX_CODE: usize = 4096;
+/// Maximum length of a refresh token. A longer one is not used.
+const MAX_REFRESH_TOKEN: usize = 4096;
 
 /// The answer of the token endpoint.
 #[derive(Deserialize)]
 struct TokenEndpointAnswer {
     id_token: Option<String>,
+    refresh_token: Option<String>,
     error: Option<String>,
 }
 
@@ -57,6 +60,15 @@ pub struct OidcSettings {
     pub provider_name: Option<String>,
 }
 
+/// What the token endpoint returned.
+#[derive(Debug)]
+pub struct ProviderTokens {
+    /// The ID token, which is not verified yet.
+    pub id_token: SecretText,
+    /// The refresh token, if the provider gives one.
+    pub refresh_token: Option<SecretText>,
+}
+
 /// Signs users of the console in.
 pub struct OidcClient {
     http: Arc<dyn HttpFetch>,
@@ -64,6 +76,8 @@ pub struct OidcClient {
     provider_name: String,
     known: Mutex<KnownEndpoints>,
     exchanges: Semaphore,
+    /// Held during the exchange of a code from an address that has sent many bad ones.
+    throttled_exchange: Mutex<()>,
 }
 
 impl std::fmt::Debug for OidcClient {
@@ -83,6 +97,7 @@ impl OidcClient {
             provider_name,
             known: Mutex::default(),
             exchanges: Semaphore::new(MAX_EXCHANGES),
+            throttled_exchange: Mutex::default(),
         }
     }
 
@@ -113,12 +128,12 @@ impl OidcClient {
         Ok(url.to_string())
     }
 
-    /// Exchanges the code of an answer for an ID token, which is not verified yet.
+    /// Exchanges the code of an answer for tokens.
     pub async fn exchange(
         &self,
         answer: LoginAnswer,
         login: &PendingLogin,
-    ) -> Result<SecretText, LoginError> {
+    ) -> Result<ProviderTokens, LoginError> {
         let endpoints = self.endpoints().await?;
         // Nothing else in the answer, including errors, is trusted before its issuer is checked.
         match answer.issuer {
@@ -131,7 +146,29 @@ impl OidcClient {
         }
         let code =
             answer.code.filter(|code| (1..=MAX_CODE).contains(&code.len())).ok_or(LoginError::Foreign)?;
-        let request = self.token_request(&endpoints, &code, login).ok_or(LoginError::Unreachable)?;
+        let grant = [
+            ("grant_type", "authorization_code"),
+            ("code", code.as_str()),
+            ("redirect_uri", login.redirect_uri.as_str()),
+            ("code_verifier", login.verifier.as_str()),
+        ];
+        self.tokens(&endpoints, &grant).await
+    }
+
+    /// Exchanges a refresh token for new tokens. If the provider gives no new refresh token, the old one stays valid.
+    pub async fn refresh(&self, refresh_token: &SecretText) -> Result<ProviderTokens, LoginError> {
+        let endpoints = self.endpoints().await?;
+        let grant = [("grant_type", "refresh_token"), ("refresh_token", refresh_token.expose())];
+        self.tokens(&endpoints, &grant).await
+    }
+
+    /// Asks the token endpoint.
+    async fn tokens(
+        &self,
+        endpoints: &ProviderEndpoints,
+        grant: &[(&str, &str)],
+    ) -> Result<ProviderTokens, LoginError> {
+        let request = self.token_request(endpoints, grant).ok_or(LoginError::Unreachable)?;
         let exchange = async {
             // Fails only if the semaphore is closed, which never happens.
             let _permit = self.exchanges.acquire().await.map_err(|_| LoginError::Unreachable)?;
@@ -142,7 +179,7 @@ impl OidcClient {
         };
         let response =
             tokio::time::timeout(REQUEST_TIMEOUT, exchange).await.map_err(|_| LoginError::Unreachable)??;
-        if response.status().is_server_error() {
+        if response.status().is_server_error() || response.status() == StatusCode::TOO_MANY_REQUESTS {
             tracing::warn!(status = response.status().as_u16(), "the identity provider fails");
             return Err(LoginError::Unreachable);
         }
@@ -158,7 +195,19 @@ impl OidcClient {
             return Err(refused(answer.error.as_deref().unwrap_or("no_error_code")));
         }
         let token = answer.id_token.filter(|token| token.len() <= MAX_TOKEN).ok_or(LoginError::BadIdToken)?;
-        Ok(SecretText::expanded("${id_token}", token))
+        let usable = |token: &String| (1..=MAX_REFRESH_TOKEN).contains(&token.len());
+        let refresh_token = answer.refresh_token.filter(usable);
+        Ok(ProviderTokens {
+            id_token: SecretText::expanded("${id_token}", token),
+            refresh_token: refresh_token.map(|token| SecretText::expanded("${refresh_token}", token)),
+        })
+    }
+
+    /// Waits for the turn of an address that has sent many bad answers: one exchange at a time, so that such addresses
+    /// cannot make the gateway send many requests to the provider.
+    pub async fn throttled_turn(&self) -> Result<MutexGuard<'_, ()>, LoginError> {
+        let turn = tokio::time::timeout(REQUEST_TIMEOUT, self.throttled_exchange.lock()).await;
+        turn.map_err(|_| LoginError::Unreachable)
     }
 
     /// The URL at which a user who signed out here also signs out at the provider, if the provider has one. The ID token
@@ -171,18 +220,10 @@ impl OidcClient {
         Some(url.to_string())
     }
 
-    fn token_request(
-        &self,
-        endpoints: &ProviderEndpoints,
-        code: &str,
-        login: &PendingLogin,
-    ) -> Option<Request<Bytes>> {
+    fn token_request(&self, endpoints: &ProviderEndpoints, grant: &[(&str, &str)]) -> Option<Request<Bytes>> {
         let OidcSettings { client_id, client_secret, .. } = &self.settings;
         let mut form = Serializer::new(String::new());
-        form.append_pair("grant_type", "authorization_code")
-            .append_pair("code", code)
-            .append_pair("redirect_uri", &login.redirect_uri)
-            .append_pair("code_verifier", &login.verifier);
+        form.extend_pairs(grant);
         let mut authorization = None;
         match (client_secret, endpoints.secret_in) {
             (Some(secret), SecretPlace::Header) => {

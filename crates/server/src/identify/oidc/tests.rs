@@ -2,7 +2,7 @@
 
 use super::*;
 use async_trait::async_trait;
-use http::{Response, StatusCode};
+use http::Response;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, HashMap};
 use toolbooth_core::fault::Fault;
@@ -126,8 +126,8 @@ async fn the_secret_is_sent_as_the_provider_wants_it() {
     ];
     for (secret, metadata, header, id_in_form, secret_in_form) in cases {
         let provider = Provider::describing(metadata);
-        let token = client(&provider, secret).exchange(answer("state=s&code=c"), &login()).await.unwrap();
-        assert_eq!(token.expose(), "a.b.c");
+        let tokens = client(&provider, secret).exchange(answer("state=s&code=c"), &login()).await.unwrap();
+        assert_eq!((tokens.id_token.expose(), tokens.refresh_token), ("a.b.c", None));
         let (_, shown, form) = provider.requests_to(TOKEN).pop().unwrap();
         let field = |name: &str| form.get(name).map(String::as_str);
         assert_eq!(
@@ -137,6 +137,33 @@ async fn the_secret_is_sent_as_the_provider_wants_it() {
         assert_eq!((field("code"), field("grant_type")), (Some("c"), Some("authorization_code")));
         assert_eq!(field("code_verifier"), Some(login().verifier.as_str()));
         assert_eq!(field("redirect_uri"), Some(login().redirect_uri.as_str()));
+    }
+}
+
+#[tokio::test]
+async fn a_refresh_token_is_exchanged_for_the_next_tokens() {
+    let provider = Provider::describing(json!({}));
+    let client = client(&provider, None);
+    let first = SecretText::plain("first");
+    provider.set(TOKEN, 200, json!({ "id_token": "a.b.c", "refresh_token": "second" }));
+    let tokens = client.refresh(&first).await.unwrap();
+    assert_eq!(tokens.id_token.expose(), "a.b.c");
+    assert_eq!(tokens.refresh_token.unwrap().expose(), "second");
+    let (_, _, form) = provider.requests_to(TOKEN).pop().unwrap();
+    let expected = [("client_id", "console"), ("grant_type", "refresh_token"), ("refresh_token", "first")];
+    assert_eq!(form, BTreeMap::from(expected.map(|(name, value)| (name.to_owned(), value.to_owned()))));
+    let cases = [
+        (200, json!({ "id_token": "a.b.c", "refresh_token": "x".repeat(MAX_REFRESH_TOKEN + 1) }), None),
+        (200, json!({ "access_token": "a" }), Some("auth.bad-id-token")),
+        (400, json!({ "error": "invalid_grant" }), Some("auth.login-refused")),
+        (429, json!({ "error": "slow_down" }), Some("auth.provider-unreachable")),
+        (500, json!({}), Some("auth.provider-unreachable")),
+    ];
+    for (status, answer, code) in cases {
+        provider.set(TOKEN, status, answer);
+        let outcome = client.refresh(&first).await;
+        assert_eq!(outcome.as_ref().err().map(Fault::code), code, "{status}");
+        assert!(outcome.is_err() || outcome.is_ok_and(|tokens| tokens.refresh_token.is_none()), "{status}");
     }
 }
 

@@ -63,9 +63,10 @@ impl RunningRequest {
     /// Begins to create the task, if the call can become one.
     pub(super) fn begin_task(&mut self) {
         let Some(offer) = self.offer.as_mut().filter(|offer| offer.creating.is_none()) else { return };
-        let tasks = Arc::clone(self.door.engine.call_tasks());
+        let call_tasks = Arc::clone(self.door.engine.call_tasks());
         let (caller, call, tool) = (self.client.caller.clone(), offer.call, std::mem::take(&mut offer.tool));
-        offer.creating = Some(Box::pin(async move { tasks.create(&caller, call, &tool).await }));
+        let tool = tasks::called_tool(&self.door, &caller, tool);
+        offer.creating = Some(Box::pin(async move { call_tasks.create(&caller, call, tool).await }));
     }
 
     /// Waits for the task that is being created, if there is one. The call does not continue meanwhile. Cancel-safe.
@@ -116,6 +117,11 @@ impl RunningRequest {
                             task.ask(self.open_requests()).await;
                         }
                         TaskCommand::Cancel => {
+                            let cancellation = tasks::cancellation(task.record());
+                            let approvals = Arc::clone(self.door.engine.approvals());
+                            // Before the work ends, so that the held call does not run without it. If that fails, it is
+                            // tried again in the background, and the work ends now.
+                            let _ = approvals.withdraw_or_retry(cancellation, Vec::new()).await;
                             self.ongoing = None; // Dropping the work cancels it, down to the server.
                             return task.end(CallTaskEnd::Cancelled).await;
                         }

@@ -9,12 +9,14 @@ use axum::Json;
 use axum::extract::State;
 use http::HeaderMap;
 use serde::{Deserialize, Serialize};
-use toolbooth_core::fault::Problem;
+use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::json::RawJson;
 use utoipa::ToSchema;
 
 /// The maximum number of calls in a batch.
 pub(super) const MAX_BATCH: usize = 100;
+/// The size of the answers, which are kept until the last call has ended, after which no further call is made.
+const MAX_RESULT_BYTES: usize = 64 << 20;
 /// An example of a valid body.
 const EXAMPLE: &str = "send {\"calls\": [{\"tool\": \"demo_echo\", \"arguments\": {…}}]}";
 
@@ -101,14 +103,37 @@ pub async fn batch(
     }
     let calls = checked(calls)?;
     let mut results = Vec::with_capacity(calls.len());
+    let mut bytes = 0_usize;
     for (tool, body) in calls {
+        if bytes > MAX_RESULT_BYTES {
+            results.push(BatchEntryView::Failed { problem: ProblemDocument::from(too_large()).view() });
+            continue;
+        }
         let made = run(&rest, caller.clone(), tool, body, &headers, ServerQuestions::Refused).await;
         results.push(match made {
-            Ok(answer) => BatchEntryView::Answer(answer),
+            Ok(answer) => {
+                if let CallAnswerView::Ran(call) = &answer {
+                    bytes = bytes.saturating_add(call.result.as_bytes().len());
+                }
+                BatchEntryView::Answer(answer)
+            }
             Err(failed) => BatchEntryView::Failed { problem: failed.view() },
         });
     }
     Ok(Json(BatchView { results }))
+}
+
+/// Why a call was not made after answers that are too large together.
+fn too_large() -> Problem {
+    Problem {
+        code: "request.too-large",
+        blame: Blame::Caller,
+        message: format!(
+            "this call was not made: the answers before it have more than {} MiB together",
+            MAX_RESULT_BYTES >> 20
+        ),
+        hint: Some("make the remaining calls in another batch".into()),
+    }
 }
 
 /// The tools and bodies of the calls. One invalid body rejects the whole batch, before any call is made.

@@ -13,6 +13,7 @@ use toolbooth_core::audit::AuditRow;
 use toolbooth_core::dead_letter::Attempt;
 use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::json::RawJson;
+use toolbooth_core::outcome::OutcomeKind;
 use toolbooth_engine::AuditFilter;
 use utoipa::{IntoParams, ToSchema};
 
@@ -34,12 +35,42 @@ pub struct CallsQuery {
     /// Only calls of this tool, by any of its names.
     tool: Option<String>,
     /// Only calls with this outcome.
-    #[param(example = "done")]
-    outcome: Option<String>,
+    #[param(inline)]
+    outcome: Option<OutcomeWord>,
     /// Only calls before this one: the `next_before` of the previous page.
     before: Option<u64>,
     /// Maximum number of calls. Values out of range are clamped.
     limit: Option<u32>,
+}
+
+/// An outcome in the record of calls.
+#[derive(Debug, Clone, Copy, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+enum OutcomeWord {
+    Done,
+    ToolError,
+    Failed,
+    Timeout,
+    Cancelled,
+    Held,
+    Unknown,
+}
+
+impl OutcomeWord {
+    /// The word in audit rows.
+    fn as_str(self) -> &'static str {
+        let kind = match self {
+            Self::Done => OutcomeKind::Done,
+            Self::ToolError => OutcomeKind::ToolError,
+            Self::Failed => OutcomeKind::Failed,
+            Self::Timeout => OutcomeKind::Timeout,
+            Self::Cancelled => OutcomeKind::Cancelled,
+            Self::Unknown => OutcomeKind::Unknown,
+            // The call continues under another row.
+            Self::Held => return "held",
+        };
+        kind.as_str()
+    }
 }
 
 /// One attempt to serve a call.
@@ -137,7 +168,10 @@ pub struct CallsPage {
     get,
     path = "/calls",
     params(CallsQuery),
-    responses((status = 200, description = "A page of calls.", body = CallsPage))
+    responses(
+        (status = 200, description = "A page of calls.", body = CallsPage),
+        (status = 400, description = "`request.bad-query`."),
+    )
 )]
 pub async fn list(
     State(rest): State<RestState>,
@@ -150,7 +184,7 @@ pub async fn list(
         user,
         server,
         tool,
-        outcome,
+        outcome: outcome.map(|outcome| outcome.as_str().to_owned()),
         kind: Some(CALL.into()),
         before_seq: before,
         limit: Some(limit),
@@ -289,6 +323,15 @@ mod tests {
                 attempts.map(|one| json!([one["provider"], one["duration_ms"], one["outcome"]])).collect();
             assert_eq!(json!(attempts), expected, "{outcome} {detail}");
             assert_eq!((&shown["at_ms"], &shown["audit_seq"]), (&json!(900), &json!(9)));
+        }
+    }
+
+    #[test]
+    fn every_outcome_of_a_call_can_be_searched_for() {
+        let kinds = OutcomeKind::ALL.into_iter().map(OutcomeKind::as_str);
+        for word in kinds.chain(["held"]) {
+            let read: OutcomeWord = serde_json::from_value(json!(word)).expect(word);
+            assert_eq!(read.as_str(), word);
         }
     }
 

@@ -18,6 +18,7 @@ use toolbooth_core::audit::AuditKind;
 use toolbooth_core::caller::{Admin, Caller};
 use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_engine::Act;
+use toolbooth_engine::approvals::Cancellation;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
@@ -98,6 +99,12 @@ impl RunningCalls {
             visible.map(|(id, call)| RunningCallView::of(*id, call, caller)).collect()
         };
         oldest_first(views)
+    }
+
+    /// The user of a call, if the caller may see it.
+    fn user_of(&self, id: Uuid, caller: &Caller) -> Option<Arc<str>> {
+        let calls = self.lock();
+        calls.get(&id).map(|call| call.user.clone()).filter(|user| may_see(caller, user))
     }
 
     /// Cancels a call; returns its user, or `None` if the caller sees no such call.
@@ -204,7 +211,8 @@ pub struct CancelledView {
 
 /// Cancels a call: the caller's own, or one of any user for an administrator.
 ///
-/// The request that made the call is answered with `call.cancelled`, also if an MCP client made it.
+/// The request that made the call is answered with `call.cancelled`, also if an MCP client made it. If the call waits for
+/// approval, its held call is withdrawn: it counts as rejected by the caller of this operation, and cannot run any more.
 #[utoipa::path(
     post,
     path = "/calls/{id}/cancel",
@@ -221,13 +229,21 @@ pub async fn cancel(
     _: NoQuery,
 ) -> Result<(StatusCode, Json<CancelledView>), ProblemDocument> {
     let call = extract::id(&id, "call.unknown", "running call")?;
-    let user = rest.running_calls.cancel(call, &caller);
-    let user = user.or_else(|| rest.door.client_calls.cancel(call, &caller)).ok_or_else(|| Problem {
+    let user = rest.running_calls.user_of(call, &caller);
+    let user = user.or_else(|| rest.door.client_calls.user_of(call, &caller)).ok_or_else(|| Problem {
         code: "call.unknown",
         blame: Blame::Caller,
         message: format!("no call `{call}` is running"),
         hint: Some("it may have ended, or it may belong to another user".into()),
     })?;
+    // First what is stored, so that the call can run neither now nor later. The request that waits ends after it, also if
+    // the store fails: a call that runs is cancelled in any case.
+    let cancellation =
+        Cancellation { call, by: caller.user.to_string(), reason: "the call was cancelled".into() };
+    let withdrawn = rest.door.engine.approvals().withdraw_or_retry(cancellation, Vec::new()).await;
+    if rest.running_calls.cancel(call, &caller).is_none() {
+        rest.door.client_calls.cancel(call, &caller);
+    }
     // No request follows a call that waits for an answer. Dropping it cancels it at the server.
     drop(rest.door.engine.parking().take_of(&user, &handle(call)));
     if *user != *caller.user {
@@ -235,6 +251,7 @@ pub async fn cancel(
         let id = call.to_string();
         rest.door.engine.audit().record_act(act.with(&[("call", id.as_str())])).await?;
     }
+    withdrawn?;
     Ok((StatusCode::ACCEPTED, Json(CancelledView { call: call.to_string(), state: "cancelling" })))
 }
 

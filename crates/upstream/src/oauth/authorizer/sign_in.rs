@@ -156,7 +156,7 @@ impl Authorizer {
         let guard = UrlGuard::new(&self.server, self.reach)?;
         let fetcher = Fetcher { http: &*self.http, guard: &guard };
         let earlier = self.login();
-        let known = earlier.as_ref().map(|login| login.trail.issuer.as_str());
+        let known = earlier.as_ref().map(|login| login.origin.issuer.as_str());
         let route = discovery::find_route(&fetcher, challenge.resource_metadata.as_deref(), known).await?;
         let challenged = Scopes::parse(challenge.scope.as_deref().unwrap_or_default());
         let scopes = route.scopes(challenged, None, &self.entry.scopes);

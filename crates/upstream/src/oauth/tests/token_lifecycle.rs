@@ -3,7 +3,7 @@
 use super::world::*;
 use crate::http::ServerCredential;
 use crate::link::{CallLink, LinkEvent};
-use crate::oauth::record::trail_key;
+use crate::oauth::record::token_origin_key;
 use crate::oauth::{OAuthError, RetryDecision};
 use serde_json::json;
 use std::sync::Arc;
@@ -163,8 +163,8 @@ async fn tokens_survive_a_restart_and_are_sent_to_their_server_only() {
     }
     // Even if the vault's records are mixed up.
     let evil = "https://evil.example.com/mcp";
-    let trail = world.vault.0.lock().unwrap()[&trail_key(SERVER)].clone();
-    world.vault.0.lock().unwrap().insert(trail_key(evil), trail);
+    let origin = world.vault.0.lock().unwrap()[&token_origin_key(SERVER)].clone();
+    world.vault.0.lock().unwrap().insert(token_origin_key(evil), origin);
     assert_eq!(token(&world.authorizer_at(evil, None)).await, None);
 }
 

@@ -1,0 +1,235 @@
+//! Withdraws held calls whose call, task or run was cancelled: they leave the inbox and never run.
+//!
+//! The store decides: of a withdrawal and the claim of an approved call only one succeeds, also on different gateways. A
+//! call that is being stored while it is cancelled is withdrawn as soon as it is stored. If the gateway ends after it has
+//! cancelled a run and before it could withdraw the run's calls, they are withdrawn when they are claimed.
+
+use super::decide::decision_entry;
+use super::{Approvals, DecisionFault};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::oneshot;
+use tokio::time::{sleep, timeout};
+use toolbooth_core::audit::AuditEntry;
+use toolbooth_core::fault::Problem;
+use toolbooth_core::held::{Decision, HeldCall, HeldKind, HeldOutcome, HeldState, HeldVerdict};
+use toolbooth_core::job::JobRunState;
+use toolbooth_core::outcome::OutcomeKind;
+use toolbooth_store::{Contest, HeldFilter, StoreError, WorkKind};
+use uuid::Uuid;
+
+/// The number of latest cancellations that are remembered for calls that are being stored at the moment.
+const MAX_CANCELLATIONS: usize = 1024;
+/// The most pages of held calls of one call or run: more than all open calls of a user fill with the largest arguments.
+const MAX_PAGES: usize = 128;
+/// How often, and after which pause, a withdrawal is tried again if the store fails.
+const TRIES: u32 = 10;
+const TRY_AGAIN: Duration = Duration::from_secs(1);
+/// How long the first try may delay what is being cancelled.
+const FIRST_TRY: Duration = Duration::from_secs(5);
+/// The actor if the gateway itself finds that a run was ended.
+const GATEWAY: &str = "(gateway)";
+/// Why a step is withdrawn whose run was ended earlier.
+const RUN_ENDED: &str = "its run was cancelled, ended by a person or deleted";
+
+/// Who cancelled a call or run, and why its held calls are withdrawn.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cancellation {
+    /// The call, task or run.
+    pub call: Uuid,
+    /// The user who cancelled it.
+    pub by: String,
+    /// The reason, for the record of the held call.
+    pub reason: String,
+}
+
+/// A cancellation that is remembered.
+#[derive(Debug)]
+struct NotedCancellation {
+    cancellation: Cancellation,
+    /// The held calls that its requests waited for. When a withdrawal is tried again, the requests may be gone.
+    held: Vec<Uuid>,
+}
+
+/// The latest cancellations.
+#[derive(Debug, Default)]
+pub(super) struct Cancellations(Mutex<VecDeque<NotedCancellation>>);
+
+impl Cancellations {
+    fn lock(&self) -> MutexGuard<'_, VecDeque<NotedCancellation>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes a cancellation, and returns the held calls that it is about, with those of an earlier try.
+    fn add(&self, cancellation: Cancellation, mut held: Vec<Uuid>) -> Vec<Uuid> {
+        let mut latest = self.lock();
+        let earlier = latest.iter().position(|noted| noted.cancellation.call == cancellation.call);
+        if let Some(earlier) = earlier.and_then(|place| latest.remove(place)) {
+            held.extend(earlier.held);
+        }
+        held.sort_unstable();
+        held.dedup();
+        if latest.len() >= MAX_CANCELLATIONS {
+            latest.pop_front();
+        }
+        latest.push_back(NotedCancellation { cancellation, held: held.clone() });
+        held
+    }
+
+    fn find(&self, call: Uuid) -> Option<Cancellation> {
+        let latest = self.lock();
+        let noted = latest.iter().rev().find(|noted| noted.cancellation.call == call);
+        noted.map(|noted| noted.cancellation.clone())
+    }
+}
+
+impl Approvals {
+    /// Withdraws the held calls of a call, task or run that is being cancelled. Requests of that call are not told: they
+    /// are cancelled next. A held call for which another request waits, too, is left to that request.
+    pub async fn withdraw(&self, cancellation: Cancellation) -> Result<(), Problem> {
+        self.withdraw_with(cancellation, Vec::new()).await
+    }
+
+    /// Withdraws the held calls of work that ends in any case, and these held calls, which it knows. If the store fails,
+    /// goes on trying in the background; the error is that of the first try.
+    pub async fn withdraw_or_retry(
+        self: &Arc<Self>,
+        cancellation: Cancellation,
+        known: Vec<Uuid>,
+    ) -> Result<(), Problem> {
+        let approvals = self.clone();
+        let (sender, first) = oneshot::channel();
+        tokio::spawn(async move {
+            let mut sender = Some(sender);
+            for _ in 0..TRIES {
+                let withdrawn = approvals.withdraw_with(cancellation.clone(), known.clone()).await;
+                if let Err(problem) = &withdrawn {
+                    tracing::error!(call = %cancellation.call, "held calls could not be withdrawn: {}", problem.message);
+                }
+                let is_done = withdrawn.is_ok();
+                if let Some(sender) = sender.take() {
+                    // The caller may wait no longer.
+                    let _ = sender.send(withdrawn);
+                }
+                if is_done {
+                    return;
+                }
+                sleep(TRY_AGAIN).await;
+            }
+        });
+        match timeout(FIRST_TRY, first).await {
+            Ok(first) => first.unwrap_or_else(|_| Err(Problem::of(&StoreError::Closed))),
+            // A store that hangs must not keep the work from ending.
+            Err(_) => Ok(()),
+        }
+    }
+
+    async fn withdraw_with(&self, cancellation: Cancellation, known: Vec<Uuid>) -> Result<(), Problem> {
+        let call = cancellation.call;
+        // A repeated request waits for the held call of an earlier one.
+        let mut ids = self.waiting_room.awaited_by(call);
+        ids.extend(known);
+        // Noted first: a call that is stored after the rows were read finds it there.
+        for id in self.cancellations.add(cancellation.clone(), ids) {
+            let held = self.store.held(id).await.map_err(|error| Problem::of(&error))?;
+            // A step of a plan ends with its plan.
+            if let Some(held) = held.filter(|held| held.kind == HeldKind::Approval) {
+                self.withdraw_held(&held, &cancellation).await?;
+            }
+        }
+        let filter = HeldFilter {
+            kind: Some(HeldKind::Approval),
+            states: vec![HeldState::Pending, HeldState::Approved],
+            of_call: Some(call),
+            ..HeldFilter::default()
+        };
+        for _ in 0..MAX_PAGES {
+            let open = self.store.held_calls(filter.clone()).await.map_err(|error| Problem::of(&error))?;
+            let mut withdrawn = 0;
+            for held in &open {
+                withdrawn += usize::from(self.withdraw_held(held, &cancellation).await?);
+            }
+            if withdrawn == 0 {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Withdraws a held call, unless it runs, has ended, or another request waits for it. Returns whether it did.
+    async fn withdraw_held(&self, held: &HeldCall, cancellation: &Cancellation) -> Result<bool, Problem> {
+        if self.waiting_room.is_awaited_by_another(held.id, cancellation.call) {
+            return Ok(false);
+        }
+        let decision = Decision {
+            verdict: HeldVerdict::Withdraw,
+            by: cancellation.by.clone(),
+            at_ms: self.clock.now_ms(),
+            note: Some(cancellation.reason.clone()),
+        };
+        let audit = decision_entry(held, &decision);
+        let contest = self.store.decide_held(held.id, decision, audit).await;
+        let Contest::Won(held) = contest.map_err(|error| Problem::of(&error))? else { return Ok(false) };
+        tracing::info!(held = %held.id, by = %cancellation.by, "a held call is withdrawn: {}", cancellation.reason);
+        self.deferred.forget(held.id);
+        self.events.emit_decided(&held);
+        self.waiting_room.notify_all_but(cancellation.call, &held);
+        Ok(true)
+    }
+
+    /// Withdraws a call that was stored while it was being cancelled.
+    pub(super) async fn withdraw_if_cancelled(&self, held: &HeldCall) -> Result<(), Problem> {
+        let Some(origin) = &held.origin else { return Ok(()) };
+        let cancellation = match self.cancellations.find(origin.call) {
+            Some(cancellation) => cancellation,
+            None => match self.ended_run(held).await? {
+                Some(cancellation) => cancellation,
+                None => return Ok(()),
+            },
+        };
+        self.withdraw_held(held, &cancellation).await?;
+        Ok(())
+    }
+
+    /// Whether a call or run was cancelled here.
+    pub(super) fn is_cancelled(&self, call: Uuid) -> bool {
+        self.cancellations.find(call).is_some()
+    }
+
+    /// Ends a claimed call that was cancelled before it was sent.
+    pub(super) async fn end_cancelled(&self, held: &HeldCall) {
+        let at_ms = self.clock.now_ms();
+        let kind = OutcomeKind::Cancelled;
+        let outcome = HeldOutcome { at_ms, kind, code: Some("call.cancelled".into()), result: None };
+        let audit = AuditEntry { outcome: kind.as_str().into(), ..held.audit_entry(at_ms) };
+        if let Err(error) = self.store.finish_held(held.id, outcome, audit).await {
+            tracing::error!(held = %held.id, "{error}");
+        }
+    }
+
+    /// Refuses to run a step whose run was ended, and withdraws it.
+    pub(super) async fn check_run(&self, held: &HeldCall) -> Result<(), Problem> {
+        let Some(cancellation) = self.ended_run(held).await? else { return Ok(()) };
+        self.withdraw_held(held, &cancellation).await?;
+        Err(Problem::of(&DecisionFault::Rejected(format!("`{}` does not run: {RUN_ENDED}", held.exposed))))
+    }
+
+    /// The end of the run of which a held call is a step, as the store knows it.
+    async fn ended_run(&self, held: &HeldCall) -> Result<Option<Cancellation>, Problem> {
+        let Some(run) = held.run() else { return Ok(None) };
+        let row = self.store.work(WorkKind::Run, &run.to_string()).await;
+        let row = row.map_err(|error| Problem::of(&error))?;
+        let is_ended = match row {
+            // A run cannot succeed while a step is held, so a person has ended it. A run may fail without a person, and
+            // its other steps can still be approved then.
+            Some(row) => {
+                [JobRunState::Cancelled, JobRunState::Succeeded].iter().any(|end| row.state == end.as_str())
+            }
+            // Only a skill that its caller waits for runs without a row; its steps are in no part. The row of any other run
+            // was deleted, with its job or some time after the run had ended.
+            None => held.step().is_some_and(|step| !step.starts_with('/')),
+        };
+        Ok(is_ended.then(|| Cancellation { call: run, by: GATEWAY.into(), reason: RUN_ENDED.into() }))
+    }
+}
