@@ -1,8 +1,8 @@
-//! `cargo xtask cycles`: finds rooms of a crate that import each other.
+//! `cargo xtask cycles`: finds top-level modules of a crate that import each other.
 //!
-//! A room is a file or folder directly below `src`. In an import cycle no room can be read, tested or moved without the
-//! others. A parent module and its children may import each other, so the root of a crate is not a room. `--files`
-//! shows the same for the files and folders inside each room.
+//! A top-level module is a file or folder directly below `src`. In an import cycle no module can be read, tested or
+//! moved without the others. A parent module and its children may import each other, so the root of a crate does not
+//! count. `--files` shows the same for the files and folders inside each top-level module.
 //!
 //! Both numbers have a baseline, and `cargo xtask test` fails if a number is higher. If you remove a cycle, lower the
 //! baseline; never raise it.
@@ -16,10 +16,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use tree::{ModuleImport, ModulePath, ModuleTree};
 
-/// The number of rooms that may be in cycles.
-const MAX_ROOMS: usize = 0;
+/// The number of top-level modules that may be in cycles.
+const MAX_MODULES: usize = 0;
 
-/// The number of files and folders inside rooms that may be in cycles.
+/// The number of files and folders inside top-level modules that may be in cycles.
 const MAX_FILES: usize = 25;
 
 /// Files and folders of one folder that import each other.
@@ -33,14 +33,14 @@ struct ImportCycle {
 }
 
 impl ImportCycle {
-    /// Whether its members are rooms.
-    fn is_across_rooms(&self) -> bool {
+    /// Whether its members are top-level modules.
+    fn is_top_level(&self) -> bool {
         self.folder.is_empty()
     }
 }
 
-/// Prints the cycles across rooms, or with `--files` those inside rooms. Other arguments are folders of crates, to
-/// search instead of the workspace.
+/// Prints the cycles of top-level modules, or with `--files` those inside them. Other arguments are folders of crates,
+/// to search instead of the workspace.
 pub fn run(root: &Path, arguments: impl Iterator<Item = String>) -> Result<()> {
     let (mut files, mut crates) = (false, Vec::new());
     for argument in arguments {
@@ -54,23 +54,24 @@ pub fn run(root: &Path, arguments: impl Iterator<Item = String>) -> Result<()> {
         crates = workspace(root)?;
     }
     let found = search(root, &crates)?;
-    let shown = found.iter().filter(|cycle| cycle.is_across_rooms() != files);
+    let shown = found.iter().filter(|cycle| cycle.is_top_level() != files);
     shown.for_each(|cycle| print!("{}", render(cycle)));
-    let (rooms, inner) = (members(&found, true), members(&found, false));
-    println!("{rooms} rooms are in import cycles, and {inner} files inside rooms");
-    ensure!(files || rooms == 0, "rooms must not import each other");
+    let (modules, inner) = (members(&found, true), members(&found, false));
+    println!("{modules} top-level modules are in import cycles, and {inner} files inside modules");
+    ensure!(files || modules == 0, "top-level modules must not import each other");
     Ok(())
 }
 
-/// Fails if more rooms or files are in cycles than the baselines allow, and prints the cycles.
+/// Fails if more modules or files are in cycles than the baselines allow, and prints the cycles.
 pub fn check(root: &Path) -> Result<()> {
     let found = search(root, &workspace(root)?)?;
-    for (across_rooms, what, name, max) in
-        [(true, "rooms", "MAX_ROOMS", MAX_ROOMS), (false, "files inside rooms", "MAX_FILES", MAX_FILES)]
-    {
-        let count = members(&found, across_rooms);
+    for (top_level, what, name, max) in [
+        (true, "top-level modules", "MAX_MODULES", MAX_MODULES),
+        (false, "files inside modules", "MAX_FILES", MAX_FILES),
+    ] {
+        let count = members(&found, top_level);
         if count > max {
-            let shown = found.iter().filter(|cycle| cycle.is_across_rooms() == across_rooms);
+            let shown = found.iter().filter(|cycle| cycle.is_top_level() == top_level);
             shown.for_each(|cycle| print!("{}", render(cycle)));
             bail!("{count} {what} are in import cycles, at most {max} may be");
         }
@@ -81,9 +82,9 @@ pub fn check(root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The number of members of cycles across rooms, or inside rooms.
-fn members(cycles: &[ImportCycle], across_rooms: bool) -> usize {
-    let counted = cycles.iter().filter(|cycle| cycle.is_across_rooms() == across_rooms);
+/// The number of members of cycles of top-level modules, or inside them.
+fn members(cycles: &[ImportCycle], top_level: bool) -> usize {
+    let counted = cycles.iter().filter(|cycle| cycle.is_top_level() == top_level);
     counted.map(|cycle| cycle.members.len()).sum()
 }
 
@@ -204,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn rooms_that_import_each_other_are_shown_with_their_imports() {
+    fn modules_that_import_each_other_are_shown_with_their_imports() {
         let files = [
             ("lib.rs", "mod a; mod b; mod c; mod d;"),
             ("a/mod.rs", "mod x;"),
@@ -224,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn files_inside_a_room_are_counted_apart() {
+    fn files_inside_a_module_are_counted_apart() {
         let files = [
             ("lib.rs", "mod a;"),
             ("a/mod.rs", "mod x; mod y; mod z;"),

@@ -18,6 +18,8 @@ mod script;
 mod servers;
 mod stage;
 
+pub use stage::BUILT;
+
 use crate::setup::Setup;
 use anyhow::{Result, bail};
 use report::InteropReport;
@@ -26,25 +28,31 @@ use std::path::Path;
 
 type InteropPart = fn(&Setup, &InteropStage, &mut InteropReport) -> Result<()>;
 
+/// The longest first: `cargo xtask test` runs two of them at a time.
 const PARTS: [(&str, InteropPart); 11] = [
-    ("clients", clients::tour),
-    ("approvals", approvals::ask),
-    ("inspector", inspector::inspect),
+    ("migration", migration::check_examples),
     ("openapi", openapi::fuzz),
-    ("alone", clients::alone),
+    ("clients", clients::tour),
     ("servers", servers::call_tools),
     ("many-servers", many_servers::call_each),
-    ("examples", authors::examples),
-    ("guide", guide::follow),
+    ("inspector", inspector::inspect),
     ("seeds", authors::seeds),
-    ("migration", migration::check_examples),
+    ("guide", guide::follow),
+    ("approvals", approvals::ask),
+    ("alone", clients::alone),
+    ("examples", authors::examples),
 ];
+
+/// The names of all parts, the longest first.
+pub fn part_names() -> impl Iterator<Item = &'static str> {
+    PARTS.iter().map(|(name, _)| *name)
+}
 
 /// Runs the parts with these names, or all.
 pub fn run(root: &Path, names: impl Iterator<Item = String>) -> Result<()> {
     let names: Vec<String> = names.collect();
     if let Some(unknown) = names.iter().find(|name| PARTS.iter().all(|(part, _)| part != name)) {
-        let known: Vec<&str> = PARTS.iter().map(|(part, _)| *part).collect();
+        let known: Vec<&str> = part_names().collect();
         bail!("unknown part `{unknown}`; known: {}", known.join(", "));
     }
     let setup = Setup::install(root)?;

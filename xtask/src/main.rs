@@ -35,7 +35,7 @@ const USAGE: &str = "\
 usage: cargo xtask TASK
 
   test          run all checks: format, lints, words, names, cycles, tests, interoperability, conformance,
-                console
+                replicas, object storage, console
   setup         install the third-party packages that the tests need, under .setup
   interop       test third-party clients and servers through the gateway [NAME ...]
   conformance   run the official suite, in every pair of eras [--pair P] [--client] [--scenario NAME]
@@ -55,7 +55,7 @@ usage: cargo xtask TASK
   docs          regenerate the generated pages of docs/reference
   words         find wording that is not plain English in code and documentation
   names         find type names that are defined more than once
-  cycles        find rooms of a crate that import each other [--files] [CRATE_FOLDER ...]
+  cycles        find modules of a crate that import each other [--files] [CRATE_FOLDER ...]
   fmt           format the code";
 
 fn main() -> ExitCode {
@@ -80,8 +80,8 @@ fn main() -> ExitCode {
         Some("vocabulary") => vocabulary::run(&root(), arguments).map(done),
         Some("docs") => docs(&root()).map(done),
         Some("fmt") => format(&root()).map(done),
-        Some("words") => words::run(&root()).map(done),
-        Some("names") => names::run(&root()).map(done),
+        Some("words") => words::check(&root()).map(done),
+        Some("names") => names::check(&root()).map(done),
         Some("cycles") => cycles::run(&root(), arguments).map(done),
         Some("help" | "--help" | "-h") => {
             println!("{USAGE}");

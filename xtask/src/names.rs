@@ -1,40 +1,20 @@
 //! `cargo xtask names`: finds type names that are defined more than once in the workspace.
 //!
-//! A type name should have one meaning. `cargo xtask test` fails if more names than `MAX_REPEATED` are defined more
-//! than once. If you rename a type, lower the number; never raise it.
+//! A type name has one meaning, so `cargo xtask test` fails if a name is defined more than once.
 
 use crate::sources::files_below;
 use anyhow::{Context, Result, ensure};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// The number of type names that may be defined more than once.
-const MAX_REPEATED: usize = 1;
-
-/// Prints the repeated names with their files, then does the check.
-pub fn run(root: &Path) -> Result<()> {
+/// Prints the repeated names with their files, and fails if there is any.
+pub fn check(root: &Path) -> Result<()> {
     let repeated = repeated_names(root)?;
     for (name, files) in &repeated {
         let files: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
         println!("{name} {}: {}", files.len(), files.join(" "));
     }
-    println!("{} type names are defined more than once", repeated.len());
-    compare(repeated.len())
-}
-
-/// Fails if too many names are repeated.
-pub fn check(root: &Path) -> Result<()> {
-    compare(repeated_names(root)?.len())
-}
-
-fn compare(count: usize) -> Result<()> {
-    ensure!(
-        count <= MAX_REPEATED,
-        "{count} type names are defined more than once, at most {MAX_REPEATED} may be; see `cargo xtask names`"
-    );
-    if count < MAX_REPEATED {
-        println!("notice: `MAX_REPEATED` in xtask/src/names.rs can be lowered to {count}");
-    }
+    ensure!(repeated.is_empty(), "{} type names are defined more than once", repeated.len());
     Ok(())
 }
 

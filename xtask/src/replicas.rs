@@ -1,7 +1,7 @@
 //! `cargo xtask replicas`: three gateways on one PostgreSQL database, behind a proxy, while they are killed.
 //!
-//! What clients were told is compared with what is left: the audit log, and the file that the servers of all gateways
-//! write. The processes and their logs are in `target/replicas`.
+//! The answers that clients received are compared with what is left: the audit log, and the file that the servers of all
+//! gateways write. The processes and their logs are in `target/replicas`.
 
 mod caller;
 mod cluster;
@@ -104,7 +104,9 @@ pub fn run(root: &Path, arguments: impl IntoIterator<Item = String>) -> Result<(
     println!("{report}");
     outcome?;
     let (passed, failed) = report.count();
-    println!("replicas: {passed} checks passed, {failed} failed, {:.0} s", started.elapsed().as_secs_f64());
+    println!("total time: {:.0} s", started.elapsed().as_secs_f64());
+    let verdict = if failed == 0 { "ok" } else { "FAILED" };
+    println!("test result: {verdict}. {passed} passed; {failed} failed");
     ensure!(failed == 0, "{failed} checks of the replicas failed; logs are in target/replicas");
     Ok(())
 }

@@ -46,7 +46,16 @@ impl Setup {
 
 /// Installs everything and prints the paths.
 pub fn run(root: &Path) -> Result<()> {
-    let setup = Setup::install(root)?;
+    provide_programs()?;
+    let setup = thread::scope(|scope| {
+        let others = [VenvKind::ObjectStorage, VenvKind::OpenApi]
+            .map(|kind| scope.spawn(move || Venv::install(root, kind)));
+        let setup = Setup::install(root)?;
+        for other in others {
+            other.join().map_err(|_| anyhow!("an installation panicked"))??;
+        }
+        Ok::<_, anyhow::Error>(setup)
+    })?;
     println!("node     {}", setup.node.node.display());
     for venv in [&setup.first, &setup.second] {
         println!("python   {}", venv.python().display());

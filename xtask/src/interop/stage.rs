@@ -22,6 +22,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+/// Set by `cargo xtask test`, which has already built the programs.
+pub const BUILT: &str = "TOOLBOOTH_BUILT";
 /// The timeout for the start of servers.
 const START_TIMEOUT: Duration = Duration::from_secs(90);
 /// The timeout for the exit of a gateway.
@@ -32,7 +34,7 @@ const MOST_BYTES: u64 = 16 * 1024 * 1024;
 /// Builds the gateway and the fixture.
 pub fn build(root: &Path) -> Result<()> {
     // Building them as single packages would select other features of dependencies and rebuild everything.
-    if std::env::var_os(crate::test::BUILT).is_some() {
+    if std::env::var_os(BUILT).is_some() {
         return Ok(());
     }
     let packages = ["-p", "toolbooth", "-p", "toolbooth-testkit", "--bins"];

@@ -1,21 +1,14 @@
 //! Installs each package into an empty environment, and calls a first tool with it.
 
-use super::{PackageKind, WrittenPackage};
-use anyhow::{Context, Result, bail, ensure};
-use serde_json::Value;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
+use super::trial::{LIMIT, RunningPackage, call_echo, succeed};
+use super::{PackageKind, WrittenPackage, formula, services};
+use anyhow::{Context, Result, ensure};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
-
-/// How long the way from the package to the first result may take.
-const LIMIT: Duration = Duration::from_secs(60);
-/// The text that the first tool returns.
-const TEXT: &str = "it works";
+use std::process::{Command, Stdio};
+use std::time::Instant;
 
 /// Checks all packages, and prints how long each took.
-pub fn all(packages: &[WrittenPackage]) -> Result<()> {
+pub fn all(root: &Path, packages: &[WrittenPackage]) -> Result<()> {
     for package in packages {
         let folder = tempfile::tempdir()?;
         let start = Instant::now();
@@ -32,6 +25,12 @@ pub fn all(packages: &[WrittenPackage]) -> Result<()> {
             took.as_secs_f64()
         );
         ensure!(took < LIMIT, "{} took {took:?}, more than {LIMIT:?}", package.path.display());
+        match package.kind {
+            PackageKind::Tarball => formula::check(&package.path)?,
+            // Its units and the container file run this package.
+            PackageKind::Debian => services::check(root, &program, folder.path())?,
+            PackageKind::Wheel | PackageKind::Npm => {}
+        }
     }
     Ok(())
 }
@@ -80,89 +79,19 @@ fn debian(file: &Path, root: &Path) -> Result<()> {
     }
     // The empty root has no libraries, and the program is run with those of this machine.
     let mut dpkg = Command::new("dpkg");
-    dpkg.args(["--force-depends", "--log=/dev/null", "--root"]).arg(root).arg("-i").arg(file);
+    dpkg.args(["--force-depends", "--force-script-chrootless", "--log=/dev/null", "--root"]);
+    dpkg.arg(root).arg("-i").arg(file);
     // dpkg looks for these in the PATH.
     dpkg.env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin").stdout(Stdio::null());
     succeed(&mut dpkg)
 }
 
-fn succeed(command: &mut Command) -> Result<()> {
-    let output = command.stdin(Stdio::null()).output().with_context(|| format!("{command:?}"))?;
-    ensure!(
-        output.status.success(),
-        "{command:?} ended with {}: {}",
-        output.status,
-        String::from_utf8_lossy(&output.stderr)
-    );
-    Ok(())
-}
-
 /// Starts a gateway with an empty home, and calls a bundled tool over REST.
 fn first_call(program: &Path, home: &Path) -> Result<()> {
     std::fs::create_dir_all(home)?;
-    let child = Command::new(program)
-        .args(["serve", "--listen", "127.0.0.1:0"])
-        .env_clear()
-        .env("HOME", home)
-        .env("PATH", "/usr/bin:/bin")
-        .current_dir(home)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .spawn()
-        .with_context(|| format!("{} did not start", program.display()))?;
-    let mut gateway = RunningPackage(child);
-    let address = gateway.address()?;
-    let answer = post(&address, "/tools/demo_echo/call", &format!(r#"{{"arguments":{{"text":"{TEXT}"}}}}"#))?;
-    let answer: Value = serde_json::from_str(&answer).context("the answer is not JSON")?;
-    ensure!(answer["result"]["content"][0]["text"] == TEXT, "the first call returned {answer}");
-    Ok(())
-}
-
-/// The gateway of an installed package; it ends with this value.
-struct RunningPackage(Child);
-
-impl RunningPackage {
-    /// The address that the gateway prints when it is ready.
-    fn address(&mut self) -> Result<String> {
-        let stdout = self.0.stdout.take().context("no standard output")?;
-        for line in BufReader::new(stdout).lines() {
-            if let Some((_, rest)) = line?.split_once("is listening on http://") {
-                return Ok(rest.split([',', ' ']).next().unwrap_or_default().to_owned());
-            }
-        }
-        bail!("the gateway ended before it was ready")
-    }
-}
-
-impl Drop for RunningPackage {
-    fn drop(&mut self) {
-        let id = i32::try_from(self.0.id()).map(nix::unistd::Pid::from_raw);
-        // A gateway that is asked to stop also stops its servers.
-        let asked = id.is_ok_and(|id| nix::sys::signal::kill(id, nix::sys::signal::Signal::SIGTERM).is_ok());
-        if !asked {
-            let _ = self.0.kill();
-        }
-        let _ = self.0.wait();
-    }
-}
-
-/// The body of the answer to a request.
-fn post(address: &str, path: &str, body: &str) -> Result<String> {
-    let mut stream = TcpStream::connect(address)?;
-    stream.set_read_timeout(Some(LIMIT))?;
-    write!(
-        stream,
-        "POST {path} HTTP/1.1\r\nhost: {address}\r\ncontent-type: application/json\r\n\
-         content-length: {}\r\nconnection: close\r\n\r\n{body}",
-        body.len()
-    )?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer)?;
-    let (head, body) = answer.split_once("\r\n\r\n").context("the answer has no body")?;
-    ensure!(head.starts_with("HTTP/1.1 200"), "the gateway answered {head}\n{body}");
-    // A chunked body has its length on a line of its own.
-    Ok(match head.to_ascii_lowercase().contains("transfer-encoding: chunked") {
-        true => body.lines().filter(|line| line.starts_with('{')).collect(),
-        false => body.to_owned(),
-    })
+    let mut command = Command::new(program);
+    command.args(["serve", "--listen", "127.0.0.1:0"]).env_clear().env("HOME", home);
+    command.env("PATH", "/usr/bin:/bin").current_dir(home);
+    let (_gateway, address) = RunningPackage::start(&mut command)?;
+    call_echo(&address, None)
 }

@@ -39,6 +39,10 @@ pub struct PackageContents {
     pub system_unit: String,
     /// The unit for a user.
     pub user_unit: String,
+    /// The user of the system unit, for systemd-sysusers.
+    pub system_user: String,
+    /// The script that Debian runs after the installation.
+    pub postinst: String,
 }
 
 impl PackageContents {
@@ -68,6 +72,8 @@ impl PackageContents {
             completions,
             system_unit: read("packaging/systemd/system/toolbooth.service")?,
             user_unit: read("packaging/systemd/user/toolbooth.service")?,
+            system_user: read("packaging/systemd/sysusers/toolbooth.conf")?,
+            postinst: read("packaging/debian/postinst")?,
         })
     }
 

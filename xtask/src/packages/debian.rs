@@ -8,7 +8,10 @@ use anyhow::Result;
 pub fn build(contents: &PackageContents) -> Result<(String, Vec<u8>)> {
     let files = files(contents)?;
     let kib: usize = files.iter().map(|file| file.content.len().div_ceil(1024)).sum();
-    let control = [PackedFile::plain("control", control(contents, kib))];
+    let control = [
+        PackedFile::plain("control", control(contents, kib)),
+        PackedFile::program("postinst", contents.postinst.as_str()),
+    ];
     let members = [
         ("debian-binary", b"2.0\n".to_vec()),
         ("control.tar.gz", gzip(&tar(&control, "./", contents.epoch)?)?),
@@ -24,6 +27,7 @@ fn files(contents: &PackageContents) -> Result<Vec<PackedFile>> {
         PackedFile::program("usr/bin/toolbooth", contents.binary.clone()),
         PackedFile::plain("usr/lib/systemd/system/toolbooth.service", contents.system_unit.as_str()),
         PackedFile::plain("usr/lib/systemd/user/toolbooth.service", contents.user_unit.as_str()),
+        PackedFile::plain("usr/lib/sysusers.d/toolbooth.conf", contents.system_user.as_str()),
         PackedFile::plain("usr/share/doc/toolbooth/README.md", contents.text("README.md")),
         PackedFile::plain(
             "usr/share/doc/toolbooth/changelog.gz",

@@ -7,8 +7,11 @@ mod binary;
 mod check;
 mod contents;
 mod debian;
+mod formula;
 mod npm;
+mod services;
 mod tarball;
+mod trial;
 mod wheel;
 mod zip;
 
@@ -57,7 +60,7 @@ pub fn run(root: &Path, mut arguments: impl Iterator<Item = String>) -> Result<(
     }
     let packages = write(root, &binary.context(USAGE)?, &folder)?;
     if checked {
-        check::all(&packages)?;
+        check::all(root, &packages)?;
     }
     Ok(())
 }

@@ -11,6 +11,7 @@ pub fn build(contents: &PackageContents) -> Result<(String, Vec<u8>)> {
         PackedFile::program("toolbooth", contents.binary.clone()),
         PackedFile::plain("systemd/system/toolbooth.service", contents.system_unit.as_str()),
         PackedFile::plain("systemd/user/toolbooth.service", contents.user_unit.as_str()),
+        PackedFile::plain("systemd/sysusers/toolbooth.conf", contents.system_user.as_str()),
     ];
     files.extend(contents.texts.iter().map(|(name, text)| PackedFile::plain(*name, text.as_str())));
     files.extend(contents.manual_in("man")?);

@@ -16,7 +16,7 @@ use std::{
 /// The longest wait until the calls of killed gateways have ended: their lease, and the runs of approved calls.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(45);
 
-/// The contradictions between what clients were told and what is left.
+/// The contradictions between the answers that clients received and the stored records.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Contradictions {
     /// Acknowledged calls without a row in the audit log, or with another outcome.
@@ -96,7 +96,7 @@ fn hash(arguments: &str) -> String {
     Sha256::digest(arguments).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Compares what clients were told with the rows and the entries of each call.
+/// Compares the answers that clients received with the rows and the entries of each call.
 fn compare(
     outcome: &LoadOutcome,
     recorded: &BTreeMap<String, Vec<String>>,

@@ -141,7 +141,7 @@ pub fn restart_in_turn(cluster: &ReplicaCluster<'_>, proxy: &RoundRobinProxy) ->
     Ok(longest)
 }
 
-/// Whether a condition comes to hold in time.
+/// Whether a condition becomes true in time.
 pub fn within(timeout: Duration, mut holds: impl FnMut() -> bool) -> bool {
     let deadline = Instant::now() + timeout;
     loop {
