@@ -9,7 +9,7 @@ use std::process::Command;
 pub fn check(archive: &Path) -> Result<()> {
     let path = archive.with_file_name("toolbooth.rb");
     let formula = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
-    let listing = Command::new("tar").arg("-tzf").arg(archive).output().context("there is no `tar`")?;
+    let listing = Command::new("tar").arg("-tzf").arg(archive).output().context("`tar` is not installed")?;
     let listing = String::from_utf8_lossy(&listing.stdout).into_owned();
     // Homebrew enters the only folder of an archive.
     let files: Vec<&str> = listing.lines().filter_map(|line| Some(line.split_once('/')?.1)).collect();

@@ -151,7 +151,7 @@ async fn finished(rest: &RestState, parts: &Parts) -> Result<Response, LoginRefu
     console_cookies::close(&rest.console_sessions, headers, rest.public_scheme()).await?;
     let (credential, ends) = session_credential(tokens, expires);
     let (secret, session) = rest.console_sessions.open(&caller.user, credential, ends).await?;
-    // Without its audit row there is no sign-in: the browser does not get the cookie.
+    // If its audit row cannot be written, the sign-in fails: the browser does not get the cookie.
     let who = (&*session.user, &session.credential);
     let source = sign_in_log::source_of(&parts.extensions);
     sign_in_log::record(rest, SessionChange::SignedIn, who, &source).await?;

@@ -121,7 +121,7 @@ pub(super) async fn open(
     // A second sign-in replaces the first one, so that an old cookie does not stay valid.
     console_cookies::close(&rest.console_sessions, &parts.headers, public).await?;
     let (secret, session) = rest.console_sessions.open(&caller.user, credential, None).await?;
-    // Without its audit row there is no sign-in: the browser does not get the cookie.
+    // If its audit row cannot be written, the sign-in fails: the browser does not get the cookie.
     let who = (&*session.user, &session.credential);
     let source = sign_in_log::source_of(&parts.extensions);
     sign_in_log::record(&rest, SessionChange::SignedIn, who, &source).await?;

@@ -47,7 +47,7 @@ pub enum ChatEvent {
         /// The tokens of the answer.
         completion_tokens: u64,
     },
-    /// Why there is no turn, as the last event.
+    /// The reason why the turn was not made, as the last event.
     Failed {
         /// The problem.
         problem: ProblemView,
