@@ -1,4 +1,4 @@
-"""Thirty servers through one gateway: lists their tools, finds them by words, and calls one tool of each at once.
+"""More than thirty servers through one gateway: lists their tools, finds them by words, and calls one tool of each at once.
 
 `calls` gives the tools with their arguments and a text that the answer must contain.
 """
@@ -18,7 +18,7 @@ from tour import check, text_of
 SEARCHES = {
     "commit history of a repository": "git",
     "convert a time between time zones": "time",
-    "read a text file": "files",
+    "read a text file": "filesystem",
     "knowledge graph": "memory",
 }
 

@@ -76,6 +76,15 @@ class Client:
     async def call(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
         return plain(await self.ask(self.session.call_tool(name, arguments, progress_callback=self.reported)))
 
+    async def task(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        tasks = self.session.experimental
+        created = await self.ask(tasks.call_tool_as_task(name, arguments))
+        listed = await tasks.list_tasks()
+        tour.expect(created.task.taskId in [task.taskId for task in listed.tasks], True, "the task is listed:")
+        result = await self.ask(tasks.get_task_result(created.task.taskId, types.CallToolResult))
+        tour.expect((await tasks.get_task(created.task.taskId)).status, "completed", "the task is")
+        return plain(result)
+
     async def prompts(self) -> list[dict[str, Any]]:
         return [plain(prompt) for prompt in (await self.session.list_prompts()).prompts]
 

@@ -86,6 +86,8 @@ async def take(client: Client, era: str) -> None:
         await check(f"prompt {server}", lambda: prompt(client, server))
         if client.changes is not None:
             await check(f"change {server}", lambda: change(client, client.changes, server))
+        if hasattr(client, "task"):
+            await check(f"task {server}", lambda: task(client, server))
     await check("unknown tool", lambda: unknown(client))
     await check("resources", lambda: resources(client))
     through()
@@ -114,6 +116,15 @@ async def calling(client: Client, server: str) -> None:
     expect(result["structuredContent"], {"sum": 42})
     picture = await client.call(f"{server}_test_image_content", {})
     expect(picture["content"][0]["mimeType"], "image/png")
+
+
+async def task(client: Any, server: str) -> None:
+    """A call that runs as a task, for clients that have a function `task`."""
+    result = await client.task(f"{server}_slow_compute", {"seconds": 0.2, "label": "x"})
+    expect(text_of(result), 'Computed "x" for 0.2 s.')
+    client.answer = {"action": "accept", "content": {"confirm": True}}
+    result = await client.task(f"{server}_confirm_delete", {"filename": "a"})
+    expect(text_of(result), '"a" was deleted.')
 
 
 async def lossless(client: Client, server: str) -> None:

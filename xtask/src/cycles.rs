@@ -4,8 +4,8 @@
 //! moved without the others. A parent module and its children may import each other, so the root of a crate does not
 //! count. `--files` shows the same for the files and folders inside each top-level module.
 //!
-//! Both numbers have a baseline, and `cargo xtask test` fails if a number is higher. If you remove a cycle, lower the
-//! baseline; never raise it.
+//! `cargo xtask test` fails if it finds a cycle of either kind. To break one, move the shared type or function into a
+//! file of its own, or make one file a child module of the other.
 
 mod lexeme;
 mod source;
@@ -20,7 +20,7 @@ use tree::{ModuleImport, ModulePath, ModuleTree};
 const MAX_MODULES: usize = 0;
 
 /// The number of files and folders inside top-level modules that may be in cycles.
-const MAX_FILES: usize = 25;
+const MAX_FILES: usize = 0;
 
 /// Files and folders of one folder that import each other.
 #[derive(Debug)]

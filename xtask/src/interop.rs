@@ -13,11 +13,13 @@ mod many_servers;
 mod migration;
 mod openapi;
 mod process;
+mod published;
 mod report;
 mod script;
 mod servers;
 mod stage;
 
+pub use process::memory_kib;
 pub use stage::BUILT;
 
 use crate::setup::Setup;

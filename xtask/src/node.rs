@@ -1,8 +1,11 @@
-//! Pinned third-party Node packages: the conformance suite, the Inspector, SDKs and reference servers.
+//! Pinned third-party Node packages: the conformance suite, the Inspector, SDKs and reference servers, and published servers.
 //!
 //! `conformance/node` holds the list and its lock file. The packages are installed under `.setup/node`,
 //! together with a private Node, because the suite needs a newer one than many machines have. That Node is a
 //! plain package for each platform, so no package has to run a script during installation.
+//!
+//! `interop/node` lists the published servers. They are installed under `.setup/servers`, because other versions of the
+//! SDK in the same folder would give most of them copies of their own.
 
 use anyhow::{Context, Result, bail};
 use std::{
@@ -28,22 +31,9 @@ pub struct NodeTools {
 impl NodeTools {
     /// Installs missing or outdated packages under `root/.setup/node`.
     pub fn install(root: &Path) -> Result<Self> {
-        let source = root.join("conformance/node");
-        let home = root.join(".setup/node");
-        let stamp = home.join("installed-lock.json");
-        let lock =
-            fs::read(source.join("package-lock.json")).context("conformance/node/package-lock.json")?;
-        if fs::read(&stamp).ok().as_ref() != Some(&lock) {
-            fs::create_dir_all(&home)?;
-            for file in ["package.json", "package-lock.json"] {
-                fs::copy(source.join(file), home.join(file)).with_context(|| format!("copying {file}"))?;
-            }
-            install_packages(&home)?;
-            // Written last, so that an interrupted installation is repeated.
-            fs::write(&stamp, &lock)?;
-        }
-        let modules = home.join("node_modules");
-        Ok(Self { node: find_node(&modules)?, loopback: source.join("loopback.cjs"), modules })
+        let modules = install_locked(root, "conformance/node", ".setup/node")?;
+        let loopback = root.join("conformance/node/loopback.cjs");
+        Ok(Self { node: find_node(&modules)?, loopback, modules })
     }
 
     /// A file inside an installed package.
@@ -74,7 +64,30 @@ impl NodeTools {
     }
 }
 
-fn install_packages(home: &Path) -> Result<()> {
+/// Installs missing or outdated published servers, and returns the folder of their packages.
+pub fn install_servers(root: &Path) -> Result<PathBuf> {
+    install_locked(root, "interop/node", ".setup/servers")
+}
+
+/// Installs the packages of a lock file, unless they are installed.
+fn install_locked(root: &Path, source: &str, home: &str) -> Result<PathBuf> {
+    let (folder, home) = (root.join(source), root.join(home));
+    let stamp = home.join("installed-lock.json");
+    let lock =
+        fs::read(folder.join("package-lock.json")).with_context(|| format!("{source}/package-lock.json"))?;
+    if fs::read(&stamp).ok().as_ref() != Some(&lock) {
+        fs::create_dir_all(&home)?;
+        for file in ["package.json", "package-lock.json"] {
+            fs::copy(folder.join(file), home.join(file)).with_context(|| format!("copying {file}"))?;
+        }
+        install_packages(&home, source)?;
+        // Written last, so that an interrupted installation is repeated.
+        fs::write(&stamp, &lock)?;
+    }
+    Ok(home.join("node_modules"))
+}
+
+fn install_packages(home: &Path, source: &str) -> Result<()> {
     let quiet = ["--ignore-scripts", "--no-audit", "--no-fund", "--no-update-notifier", "--loglevel=error"];
     let status = Command::new("npm")
         .arg("install")
@@ -85,7 +98,7 @@ fn install_packages(home: &Path) -> Result<()> {
         .status()
         .context("npm did not start; install Node.js with npm")?;
     if !status.success() {
-        bail!("npm could not install the packages of conformance/node");
+        bail!("npm could not install the packages of {source}");
     }
     Ok(())
 }

@@ -3,34 +3,40 @@
 //! The answers that clients received are compared with what is left: the audit log, and the file that the servers of all
 //! gateways write. The processes and their logs are in `target/replicas`.
 
+mod asking;
 mod caller;
 mod cluster;
 mod cost;
 mod evidence;
 mod faults;
 mod http;
+mod jobs;
 mod load;
 mod proxy;
 mod report;
 mod sharing;
 
 use crate::postgresql::{self, PostgresServer};
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use asking::QuestionClient;
 use caller::CallReply;
 use cluster::{ReplicaCluster, ReplicaFixture, ReplicaPrograms, ReplicaStage, slow_url};
 use cost::CostPlan;
-use faults::{FaultPlan, SuspendPlan};
+use faults::{CausedFaults, FaultPlan, SuspendPlan};
 use http::ReplicaUser;
+use jobs::{JobLoadPlan, StartedJob};
 use load::{CALLERS, LoadOutcome, MixedLoad};
 use proxy::RoundRobinProxy;
 use report::ReplicaReport;
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
     time::{Duration, Instant},
 };
 
-const USAGE: &str = "usage: cargo xtask replicas [--calls N] [--short] [--built FOLDER]";
+const USAGE: &str = "usage: cargo xtask replicas [--calls N] [--short] [--built FOLDER] [--older PROGRAM]";
 /// The replicas of a run.
 const REPLICAS: usize = 3;
 
@@ -39,11 +45,14 @@ const REPLICAS: usize = 3;
 struct ReplicaPlan {
     calls: usize,
     faults: FaultPlan,
+    jobs: JobLoadPlan,
     approvals: usize,
     /// The longest median time from an approval on one replica to the result on another.
     approval_limit: Duration,
     cost: CostPlan,
     built: Option<PathBuf>,
+    /// The program of the version before, which a replica runs during the rolling restart.
+    older: Option<PathBuf>,
 }
 
 fn plan(arguments: impl IntoIterator<Item = String>) -> Result<ReplicaPlan> {
@@ -54,10 +63,12 @@ fn plan(arguments: impl IntoIterator<Item = String>) -> Result<ReplicaPlan> {
             pause: Duration::from_secs(3),
             suspends: SuspendPlan::Once,
         },
+        jobs: JobLoadPlan { jobs: 12, apart: Duration::from_secs(5) },
         approvals: 50,
         approval_limit: Duration::from_millis(100),
-        cost: CostPlan { rounds: 7, length: Duration::from_secs(1) },
+        cost: CostPlan { rounds: 7, length: Duration::from_secs(1), sessions: 1_000 },
         built: None,
+        older: None,
     };
     let mut arguments = arguments.into_iter();
     while let Some(argument) = arguments.next() {
@@ -74,12 +85,19 @@ fn plan(arguments: impl IntoIterator<Item = String>) -> Result<ReplicaPlan> {
                     pause: Duration::from_millis(1_500),
                     suspends: SuspendPlan::Never,
                 };
+                plan.jobs = JobLoadPlan { jobs: 6, apart: Duration::from_secs(2) };
                 plan.approvals = 9;
                 // Unoptimised programs beside other tests. Without notices it would be a second.
                 plan.approval_limit = Duration::from_millis(900);
-                plan.cost = CostPlan { rounds: 2, length: Duration::from_millis(300) };
+                plan.cost = CostPlan { rounds: 2, length: Duration::from_millis(300), sessions: 100 };
             }
             "--built" => plan.built = Some(PathBuf::from(value()?)),
+            "--older" => {
+                let path = PathBuf::from(value()?);
+                // Gateways run in another folder.
+                let path = path.canonicalize().with_context(|| format!("no program {}", path.display()))?;
+                plan.older = Some(path);
+            }
             other => bail!("unknown argument `{other}`\n{USAGE}"),
         }
     }
@@ -142,16 +160,23 @@ fn shared_state(
     sharing::approvals(&cluster, (&ann, &bob), (plan.approvals, plan.approval_limit), report)?;
     sharing::questions(&cluster, &ann, plan.approvals / 3, report)?;
 
-    let load = |name, calls| MixedLoad {
+    let load = |name, calls, asked| MixedLoad {
         name,
         calls,
         ann: ReplicaUser::new(proxy.address, &ann),
         bob: ReplicaUser::new(proxy.address, &bob),
+        asked,
     };
     progress(&format!("{} calls while replicas are killed and PostgreSQL crashes", plan.calls));
-    let (outcome, caused) = load("kill", plan.calls)
-        .run(|progress| faults::kill_in_turn(&cluster, &database, (plan.faults, plan.calls), progress))?;
+    let recurring = jobs::schedule(&cluster, plan.jobs)?;
+    let asked = QuestionClient { replicas: cluster.addresses.clone(), token: ann.clone() };
+    let (outcome, (caused, started)) = load("kill", plan.calls, Some(asked)).run(|progress| {
+        let kill = || faults::kill_in_turn(&cluster, &database, (plan.faults, plan.calls), progress);
+        while_jobs_start(&ReplicaUser::new(proxy.address, &ann), kill)
+    })?;
+    let decided_ms = jobs::pause(&cluster, &recurring)?;
     describe(&outcome, report);
+    asking::describe(&outcome.questions, report);
     report.measure("replicas killed", caused.kills.to_string());
     // Each client has one call at a time.
     let unanswered = outcome.count(|end| *end == CallReply::Unanswered);
@@ -162,18 +187,41 @@ fn shared_state(
     let is_noticed = unready == REPLICAS && after < Duration::from_secs(10);
     report.check("PostgreSQL crashed: replicas not ready", seen, is_noticed);
     evidence::check(&cluster, &outcome, caused.unrecorded, report)?;
+    let owner = ReplicaUser::new(cluster.addresses[0], &ann);
+    jobs::check(&cluster, (&recurring, decided_ms), (&started, &owner), report)?;
 
     let calls = (plan.calls / 10).max(200);
     progress(&format!("{calls} calls during a rolling restart"));
-    let (outcome, longest) = load("roll", calls).run(|_| faults::restart_in_turn(&cluster, &proxy))?;
+    let (outcome, restarts) = load("roll", calls, None)
+        .run(|_| faults::restart_in_turn(&cluster, &proxy, plan.older.as_deref()))?;
+    let longest = restarts.longest;
     let done = outcome.notes.len();
     let unanswered = outcome.count(|end| *end == CallReply::Unanswered);
     let seen = format!("{unanswered} of {done}; longest stop {longest:.1?}");
     report.check("rolling restart: calls cut off", seen, unanswered == 0);
+    if let Some(ended) = restarts.older_calls {
+        let seen = format!("{ended} calls ended by it");
+        report.check("rolling restart: an older version on the newer schema", seen, ended > 0);
+    }
     evidence::check(&cluster, &outcome, 0, report)?;
 
     progress("a job that is due while all replicas are down");
     sharing::due_job(&cluster, report)
+}
+
+/// Causes faults while jobs are created and started.
+fn while_jobs_start(
+    user: &ReplicaUser,
+    faults: impl FnOnce() -> Result<CausedFaults>,
+) -> Result<(CausedFaults, Vec<StartedJob>)> {
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let starter = scope.spawn(|| jobs::start_each(user, || is_over.load(Ordering::Relaxed)));
+        let caused = faults();
+        is_over.store(true, Ordering::Relaxed);
+        let started = starter.join().map_err(|_| anyhow!("the client that starts jobs panicked"))?;
+        Ok((caused?, started))
+    })
 }
 
 /// The measurements, on a database without an added delay.
@@ -197,9 +245,9 @@ fn costs(
 fn describe(outcome: &LoadOutcome, report: &mut ReplicaReport) {
     let done = outcome.count(|end| *end == CallReply::Done);
     let seconds = outcome.took.as_secs_f64();
-    let rate = outcome.notes.len() as f64 / seconds;
-    let seen =
-        format!("{} in {seconds:.0} s ({rate:.0} a second), {done} with a result", outcome.notes.len());
+    let calls = outcome.calls();
+    let rate = calls as f64 / seconds;
+    let seen = format!("{calls} in {seconds:.0} s ({rate:.0} a second), {done} with a result");
     report.measure("calls through the proxy", seen);
     let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
     for note in &outcome.notes {
@@ -232,7 +280,9 @@ mod tests {
         assert_eq!(plan(words("--short"))?.faults.kills, (3, 7));
         let chosen = plan(words("--short --calls 400 --built target/debug"))?;
         assert_eq!((chosen.calls, chosen.built), (400, Some(PathBuf::from("target/debug"))));
-        for wrong in ["--calls", "--calls 7", "--calls many", "--slow"] {
+        let older = plan(words("--older /bin/sh"))?.older.context("no older program")?;
+        assert!(older.is_absolute(), "{}", older.display());
+        for wrong in ["--calls", "--calls 7", "--calls many", "--slow", "--older /no/such/program"] {
             assert!(plan(words(wrong)).is_err(), "{wrong}");
         }
         Ok(())

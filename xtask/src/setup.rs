@@ -4,12 +4,12 @@
 //! bare Debian machine (a container, run as root) Python's venv, npm, Chromium and PostgreSQL are installed as packages.
 
 use crate::{
-    node::NodeTools,
+    node::{NodeTools, install_servers},
     python::{Venv, VenvKind},
 };
 use anyhow::{Context, Result, anyhow, bail};
 use std::{
-    path::Path,
+    path::{Path, PathBuf},
     process::{Command, Stdio},
     thread,
 };
@@ -19,6 +19,8 @@ use std::{
 pub struct Setup {
     /// The installed Node packages.
     pub node: NodeTools,
+    /// The folder of the Node packages of published servers.
+    pub servers: PathBuf,
     /// The first generation of the Python SDK, and packages built on it.
     pub first: Venv,
     /// The second generation.
@@ -32,11 +34,13 @@ impl Setup {
         // In parallel, because each mostly waits for the network.
         thread::scope(|scope| {
             let node = scope.spawn(|| NodeTools::install(root));
+            let servers = scope.spawn(|| install_servers(root));
             let first = scope.spawn(|| Venv::install(root, VenvKind::First));
             let second = scope.spawn(|| Venv::install(root, VenvKind::Second));
             let panicked = |_| anyhow!("an installation panicked");
             Ok(Self {
                 node: node.join().map_err(panicked)??,
+                servers: servers.join().map_err(panicked)??,
                 first: first.join().map_err(panicked)??,
                 second: second.join().map_err(panicked)??,
             })

@@ -71,21 +71,36 @@ pub fn check(root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Searches the code, its tests and the documentation. ADRs are left out, because they are never edited.
+/// The extensions of the files in a folder that are searched.
+const SEARCHED: &[(&str, &[&str])] = &[
+    ("crates", &["rs"]),
+    ("xtask", &["rs"]),
+    ("bench", &["rs"]),
+    ("docs", &["md"]),
+    ("changelog.d", &["md"]),
+    ("examples", &["md", "toml", "yaml", "yml", "json", "py", "cjs"]),
+    ("console/src", &["ts", "tsx"]),
+];
+
+/// Searches the code, its tests, the console, the examples and the documentation.
 fn search(root: &Path) -> Result<Vec<Occurrence>> {
-    let pages =
-        ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md", "crates/cli/src/faults.md"];
+    let pages = [
+        "README.md",
+        "ARCHITECTURE.md",
+        "CONTRIBUTING.md",
+        "SECURITY.md",
+        "CHANGELOG.md",
+        "crates/cli/src/faults.md",
+    ];
     let mut files: Vec<PathBuf> = pages.iter().map(|page| root.join(page)).collect();
-    for folder in ["crates", "xtask", "bench"] {
-        files.extend(files_below(&root.join(folder), "rs")?);
-    }
-    for folder in ["docs", "changelog.d"] {
-        files.extend(files_below(&root.join(folder), "md")?);
+    for (folder, extensions) in SEARCHED {
+        for extension in *extensions {
+            files.extend(files_below(&root.join(folder), extension)?);
+        }
     }
     let this = root.join("xtask/src/words.rs");
-    let adrs = root.join("docs/adr");
     let mut found = Vec::new();
-    for path in files.into_iter().filter(|path| *path != this && !path.starts_with(&adrs)) {
+    for path in files.into_iter().filter(|path| *path != this) {
         let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
         let file = path.strip_prefix(root).unwrap_or(&path);
         for (index, line) in text.lines().enumerate() {

@@ -1,4 +1,4 @@
-//! `cargo xtask dist`: builds the binary for release, and packs it.
+//! `cargo xtask dist`: builds the binary for release, packs it, and checks the packages.
 //!
 //! Whole-program optimisation (the `dist` profile in `Cargo.toml`) and a profile of real calls (`profile/README.md`).
 //! `cargo build --release` uses neither: it is for users who build from source and want the program in minutes.
@@ -31,8 +31,8 @@ pub fn run(root: &Path, arguments: impl IntoIterator<Item = String>) -> Result<(
         "the profile does not match the code any more; regenerate it with `cargo xtask profile`"
     );
     strip(&program)?;
-    packages::write(root, &program, &root.join("target/packages"))?;
-    Ok(())
+    let packages = packages::write(root, &program, &root.join("target/packages"))?;
+    packages::check(root, &packages)
 }
 
 /// Builds the gateway for release with these compiler flags; returns its path.

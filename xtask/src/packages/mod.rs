@@ -60,9 +60,14 @@ pub fn run(root: &Path, mut arguments: impl Iterator<Item = String>) -> Result<(
     }
     let packages = write(root, &binary.context(USAGE)?, &folder)?;
     if checked {
-        check::all(root, &packages)?;
+        check(root, &packages)?;
     }
     Ok(())
+}
+
+/// Installs each package, and calls a tool with it.
+pub fn check(root: &Path, packages: &[WrittenPackage]) -> Result<()> {
+    check::all(root, packages)
 }
 
 /// Writes all packages of a binary, their checksums and the Homebrew formula into a folder.

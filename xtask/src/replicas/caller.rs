@@ -37,6 +37,8 @@ pub enum CallReply {
 pub struct ReplicaCaller {
     user: ReplicaUser,
     session: Option<String>,
+    /// What the client can do, as it says when it opens a session.
+    capabilities: Value,
     /// How often a replica did not know the session.
     pub lost_sessions: usize,
 }
@@ -44,7 +46,12 @@ pub struct ReplicaCaller {
 impl ReplicaCaller {
     /// A client of this user.
     pub fn new(user: ReplicaUser) -> Self {
-        Self { user, session: None, lost_sessions: 0 }
+        Self { user, session: None, capabilities: json!({}), lost_sessions: 0 }
+    }
+
+    /// A client of this user that can be asked questions.
+    pub fn asked(user: ReplicaUser) -> Self {
+        Self { capabilities: json!({ "elicitation": {} }), ..Self::new(user) }
     }
 
     /// Calls a tool.
@@ -97,7 +104,7 @@ impl ReplicaCaller {
                 None => self.open_session()?,
             };
             let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
-            let headers = format!("MCP-Protocol-Version: {LEGACY}\r\nMcp-Session-Id: {session}\r\n");
+            let headers = session_headers(&session);
             let answer = self.user.send("POST", "/mcp", &headers, &body.to_string())?;
             // The request was not accepted, so it may be repeated.
             if answer.status != 404 {
@@ -110,17 +117,60 @@ impl ReplicaCaller {
         bail!("no replica knows the session of another one")
     }
 
-    fn open_session(&self) -> Result<String> {
-        let client = json!({ "protocolVersion": LEGACY, "capabilities": {},
+    /// Calls a tool in a new session. A question of its server is answered with this content through `other`.
+    pub fn legacy_asked(&self, tool: &str, content: &Value, other: &ReplicaUser) -> Result<CallReply> {
+        let headers = session_headers(&self.open_session()?);
+        let params = json!({ "name": tool, "arguments": {} });
+        let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params });
+        let mut refusal = None;
+        let answer = self.user.watch("/mcp", &headers, &body.to_string(), |message| {
+            if message["method"] != "elicitation/create" {
+                return Ok(());
+            }
+            let result = json!({ "action": "accept", "content": content });
+            let reply = json!({ "jsonrpc": "2.0", "id": message["id"], "result": result });
+            let taken = other.send("POST", "/mcp", &headers, &reply.to_string())?;
+            if taken.status != 202 {
+                refusal = Some(ended(&taken));
+                bail!("the answer was refused");
+            }
+            Ok(())
+        });
+        match refusal {
+            Some(refusal) => Ok(refusal),
+            None => answer.map(|answer| greeted(&answer, content)),
+        }
+    }
+
+    /// Opens a session; returns its id.
+    pub fn open_session(&self) -> Result<String> {
+        let client = json!({ "protocolVersion": LEGACY, "capabilities": self.capabilities,
             "clientInfo": { "name": "xtask", "version": "0" } });
         let body = json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": client });
         let answer = self.user.send("POST", "/mcp", "", &body.to_string())?;
         let session = answer.session.with_context(|| format!("no session: {:.200}", answer.body))?;
-        let headers = format!("MCP-Protocol-Version: {LEGACY}\r\nMcp-Session-Id: {session}\r\n");
+        let headers = session_headers(&session);
         let body = json!({ "jsonrpc": "2.0", "method": "notifications/initialized" });
         // A replica that does not know the session answers with 404; the first request finds out.
         drop(self.user.send("POST", "/mcp", &headers, &body.to_string()));
         Ok(session)
+    }
+}
+
+/// The headers of a request in a session.
+fn session_headers(session: &str) -> String {
+    format!("MCP-Protocol-Version: {LEGACY}\r\nMcp-Session-Id: {session}\r\n")
+}
+
+/// The reason of a result that does not contain what the client answered.
+pub const OTHER_ANSWER: &str = "the result of another answer";
+
+/// The end of a call of `ask_name`, which greets the name in the answer.
+pub fn greeted(answer: &ReceivedAnswer, content: &Value) -> CallReply {
+    let greeting = format!("Hello, {}!", content["name"].as_str().unwrap_or_default());
+    match ended(answer) {
+        CallReply::Done if !answer.body.contains(&greeting) => CallReply::Explained(OTHER_ANSWER.into()),
+        end => end,
     }
 }
 

@@ -29,7 +29,7 @@ const START_TIMEOUT: Duration = Duration::from_secs(60);
 /// gateway that is down must stay free.
 const PORTS: std::ops::Range<u16> = 18_000..28_000;
 /// The servers of each gateway.
-const SERVERS: u64 = 4;
+const SERVERS: u64 = 5;
 
 /// The programs that are run.
 #[derive(Debug)]
@@ -169,6 +169,9 @@ impl<'a> ReplicaCluster<'a> {
         let led = json!({ "command": programs.hostile, "args": ["ledger", ledger], "inject": true,
             "requires_consent": false });
         let remote = json!({ "url": fixture.url, "requires_consent": false, "health_check_interval": 3600 });
+        // Over stdio, so a question belongs to one gateway and cannot move.
+        let old = json!({ "command": programs.fixture, "args": ["--stdio", "--era", "legacy"],
+            "requires_consent": false, "health_check_interval": 3600 });
         let mut read = remote.clone();
         read["side_effects"] = "read_external_service".into();
         let mut settings = json!({
@@ -183,7 +186,7 @@ impl<'a> ReplicaCluster<'a> {
                     { "tools": "held_read_entries", "effect": "ask", "reason": "reads are checked" },
                 ],
             },
-            "servers": { "fix": read, "late": remote, "led": led, "held": led },
+            "servers": { "fix": read, "late": remote, "led": led, "held": led, "old": old },
         });
         if let Some(url) = store {
             settings["store"] = json!({ "url": url });
@@ -208,8 +211,8 @@ impl<'a> ReplicaCluster<'a> {
         self.stage.isolate(&mut command);
         command.args(["tokens", "create", "--json", "--user", "root", "--groups", "admin"]);
         let output = command.args(self.options(0)).stdin(Stdio::null()).output()?;
-        let told = String::from_utf8_lossy(&output.stderr);
-        ensure!(output.status.success(), "no token was created: {}", told.trim());
+        let errors = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "no token was created: {}", errors.trim());
         let made: Value = serde_json::from_slice(&output.stdout)?;
         Ok(made["token"].as_str().context("the command printed no token")?.to_owned())
     }
@@ -236,9 +239,19 @@ impl<'a> ReplicaCluster<'a> {
         self.processes[replica].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The version of the program that is tested.
+    pub fn program(&self) -> &Path {
+        &self.programs.toolbooth
+    }
+
     /// Starts a gateway; it may not be ready yet.
     pub fn start(&self, replica: usize) -> Result<()> {
-        let mut command = Command::new(&self.programs.toolbooth);
+        self.start_program(replica, self.program())
+    }
+
+    /// Starts a gateway with another version of the program; it may not be ready yet.
+    pub fn start_program(&self, replica: usize, program: &Path) -> Result<()> {
+        let mut command = Command::new(program);
         self.stage.isolate(&mut command);
         command.arg("serve").args(self.options(replica));
         command.args(["--listen", &self.addresses[replica].to_string()]);

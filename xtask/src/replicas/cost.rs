@@ -1,9 +1,11 @@
 //! Measurements in rounds that take turns: throughput of one, two and three replicas, and the cost of a call with
 //! PostgreSQL and with SQLite. All of them share this machine, so only their ratios mean something.
 
+use super::caller::ReplicaCaller;
 use super::cluster::ReplicaCluster;
 use super::http::{OutgoingRequest, ReplicaConnection};
 use super::report::ReplicaReport;
+use crate::interop::memory_kib;
 use anyhow::{Context, Result, anyhow, ensure};
 use serde_json::json;
 use std::{
@@ -24,6 +26,8 @@ pub struct CostPlan {
     pub rounds: usize,
     /// The duration of one measurement.
     pub length: Duration,
+    /// The sessions that are opened to measure their memory.
+    pub sessions: usize,
 }
 
 /// The tool that is called.
@@ -158,6 +162,20 @@ pub fn measure(
         );
         report.measure(&format!("a call: {} / {}", postgres.name, sqlite.name), seen);
     }
+    measure_memory(postgres, plan.sessions, report)
+}
+
+/// The memory of a gateway that has made calls, and that of a session.
+fn measure_memory(cluster: &ReplicaCluster<'_>, sessions: usize, report: &mut ReplicaReport) -> Result<()> {
+    let process = cluster.pid(0)?;
+    let before = memory_kib(process)?;
+    for _ in 0..sessions {
+        ReplicaCaller::new(cluster.admin(0)).open_session()?;
+    }
+    let grown = memory_kib(process)?.saturating_sub(before);
+    report.measure("memory of a gateway", format!("{} MiB", before / 1024));
+    let each = grown as f64 / sessions as f64;
+    report.measure("memory of a session of a legacy client", format!("{each:.1} KiB ({sessions} opened)"));
     Ok(())
 }
 

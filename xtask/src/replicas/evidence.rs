@@ -118,7 +118,8 @@ fn compare(
                 if note.kind == CallKind::Read { &mut found.unrecorded_reads } else { &mut found.lost };
             list.push(seen());
         }
-        if rows.len() > 1 {
+        // A call that waits for approval while its gateway stops is answered as held, and recorded again when it runs.
+        if rows.iter().filter(|row| row.as_str() != "held").count() > 1 {
             found.recorded_twice.push(seen());
         }
         if entries > 1 {
@@ -166,7 +167,7 @@ mod tests {
     #[test]
     fn contradictions_between_clients_rows_and_entries_are_found() {
         // The call's end, the outcomes of its rows, its entries, and the list where it is expected.
-        let cases: [(CallKind, CallReply, &[&str], usize, &str); 9] = [
+        let cases: [(CallKind, CallReply, &[&str], usize, &str); 10] = [
             (CallKind::Write, CallReply::Done, &["done"], 1, ""),
             (CallKind::Write, CallReply::Unanswered, &["unknown"], 1, ""),
             (CallKind::Write, CallReply::Unanswered, &[], 0, ""),
@@ -174,6 +175,7 @@ mod tests {
             (CallKind::Late, CallReply::Done, &["unknown"], 0, "lost"),
             (CallKind::Read, CallReply::Done, &["done", "done"], 0, "recorded twice"),
             (CallKind::Held, CallReply::Done, &["done"], 2, "written twice"),
+            (CallKind::Held, CallReply::Explained("status 202".into()), &["held", "done"], 1, ""),
             (CallKind::Write, CallReply::Unanswered, &[], 1, "unexplained"),
             (CallKind::Write, CallReply::Done, &["done"], 0, "unexplained"),
         ];

@@ -7,6 +7,7 @@ use crate::postgresql::PostgresServer;
 use anyhow::Result;
 use nix::sys::signal::Signal;
 use std::{
+    path::Path,
     thread,
     time::{Duration, Instant},
 };
@@ -21,6 +22,10 @@ const NOTICE_TIMEOUT: Duration = Duration::from_secs(15);
 const TAKEN_OUT: Duration = Duration::from_millis(500);
 /// How long a replica is suspended: longer than its lease, so the others end its work.
 const SUSPENDED: Duration = Duration::from_secs(13);
+
+/// The replica that runs an older version for a while, and how long it does.
+const OLDER_REPLICA: usize = 1;
+const OLDER_SERVES: Duration = Duration::from_secs(3);
 
 /// The faults of a load.
 #[derive(Debug, Clone, Copy)]
@@ -126,19 +131,57 @@ fn suspend(cluster: &ReplicaCluster<'_>, replica: usize) -> Result<()> {
     cluster.signal(replica, Signal::SIGCONT)
 }
 
-/// Stops and starts the replicas one after the other, as a deployment does; returns the longest stop.
-pub fn restart_in_turn(cluster: &ReplicaCluster<'_>, proxy: &RoundRobinProxy) -> Result<Duration> {
-    let mut longest = Duration::ZERO;
+/// A rolling restart that was made.
+#[derive(Debug, Default)]
+pub struct RestartOutcome {
+    /// The longest stop of a replica.
+    pub longest: Duration,
+    /// The calls that the replica of the older version has ended, if there was one.
+    pub older_calls: Option<usize>,
+}
+
+/// Stops and starts the replicas one after the other, as a deployment does. With an older version of the program, one
+/// replica runs it for a while, on the schema of the newer one, as during an upgrade.
+pub fn restart_in_turn(
+    cluster: &ReplicaCluster<'_>,
+    proxy: &RoundRobinProxy,
+    older: Option<&Path>,
+) -> Result<RestartOutcome> {
+    let mut outcome = RestartOutcome::default();
     for replica in 0..cluster.addresses.len() {
-        thread::sleep(Duration::from_millis(300));
-        proxy.take_out(replica, Duration::from_secs(600));
-        thread::sleep(TAKEN_OUT);
-        longest = longest.max(cluster.stop(replica)?);
-        cluster.start(replica)?;
-        cluster.ready(replica)?;
-        proxy.take_out(replica, Duration::ZERO);
+        if let (OLDER_REPLICA, Some(older)) = (replica, older) {
+            outcome.longest = outcome.longest.max(restart(cluster, proxy, replica, older)?);
+            thread::sleep(OLDER_SERVES);
+            outcome.older_calls = Some(ended_calls(cluster, replica)?);
+        }
+        let took = restart(cluster, proxy, replica, cluster.program())?;
+        outcome.longest = outcome.longest.max(took);
     }
-    Ok(longest)
+    Ok(outcome)
+}
+
+/// Stops a replica and starts this program instead, while the proxy sends nothing to it; returns how long the stop took.
+fn restart(
+    cluster: &ReplicaCluster<'_>,
+    proxy: &RoundRobinProxy,
+    replica: usize,
+    program: &Path,
+) -> Result<Duration> {
+    thread::sleep(Duration::from_millis(300));
+    proxy.take_out(replica, Duration::from_secs(600));
+    thread::sleep(TAKEN_OUT);
+    let took = cluster.stop(replica)?;
+    cluster.start_program(replica, program)?;
+    cluster.ready(replica)?;
+    proxy.take_out(replica, Duration::ZERO);
+    Ok(took)
+}
+
+/// The calls that a replica has ended since its start.
+fn ended_calls(cluster: &ReplicaCluster<'_>, replica: usize) -> Result<usize> {
+    let page = cluster.admin(replica).send("GET", "/metrics", "", "")?.body;
+    let counts = page.lines().filter(|line| line.starts_with("toolbooth_calls_total{"));
+    Ok(counts.filter_map(|line| line.rsplit(' ').next()?.parse::<usize>().ok()).sum())
 }
 
 /// Whether a condition becomes true in time.

@@ -60,6 +60,32 @@ impl ReplicaConnection {
 
     /// Sends a request and reads its whole answer.
     pub fn ask(&mut self, request: &OutgoingRequest<'_>) -> Result<ReceivedAnswer> {
+        self.exchange(request, |_| Ok(()))
+    }
+
+    /// Sends a request and reads its whole answer; passes on each message of an event stream when it arrives.
+    pub fn watch(
+        &mut self,
+        request: &OutgoingRequest<'_>,
+        mut on_message: impl FnMut(&Value) -> Result<()>,
+    ) -> Result<ReceivedAnswer> {
+        let mut passed_on = 0;
+        self.exchange(request, |received| {
+            let messages = messages(received);
+            for message in messages.iter().skip(passed_on) {
+                on_message(message)?;
+            }
+            passed_on = passed_on.max(messages.len());
+            Ok(())
+        })
+    }
+
+    /// Sends a request and reads its whole answer; `on_bytes` gets all received bytes after each read.
+    fn exchange(
+        &mut self,
+        request: &OutgoingRequest<'_>,
+        mut on_bytes: impl FnMut(&[u8]) -> Result<()>,
+    ) -> Result<ReceivedAnswer> {
         let OutgoingRequest { method, path, headers, body } = request;
         let text = format!(
             "{method} {path} HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\n\
@@ -76,6 +102,7 @@ impl ReplicaConnection {
                 other => other?,
             };
             received.extend_from_slice(&piece[..count]);
+            on_bytes(&received)?;
             let ended = if count == 0 { AnswerReading::Ended } else { AnswerReading::Open };
             if let Some(answer) = parse(&received, ended)? {
                 return Ok(answer);
@@ -85,6 +112,38 @@ impl ReplicaConnection {
             }
         }
     }
+}
+
+/// The complete messages of an event stream of which these bytes were received.
+fn messages(received: &[u8]) -> Vec<Value> {
+    let Some(end) = received.windows(4).position(|bytes| bytes == b"\r\n\r\n") else { return Vec::new() };
+    let head = String::from_utf8_lossy(&received[..end]).to_ascii_lowercase();
+    let rest = &received[end + 4..];
+    let body = if head.contains("transfer-encoding: chunked") { chunks_so_far(rest) } else { rest.to_vec() };
+    let text = String::from_utf8_lossy(&body);
+    // A line without its end may not be complete.
+    let Some((complete, _)) = text.rsplit_once('\n') else { return Vec::new() };
+    let data = complete.lines().filter_map(|line| line.strip_prefix("data:"));
+    data.filter_map(|data| serde_json::from_str(data).ok()).collect()
+}
+
+/// The content of a chunked body that has not ended.
+fn chunks_so_far(mut rest: &[u8]) -> Vec<u8> {
+    let mut content = Vec::new();
+    while let Some(end) = rest.windows(2).position(|bytes| bytes == b"\r\n") {
+        let size = std::str::from_utf8(&rest[..end]).ok();
+        let size = size.and_then(|size| usize::from_str_radix(size.trim(), 16).ok()).unwrap_or(0);
+        if size == 0 {
+            break;
+        }
+        let after = &rest[end + 2..];
+        content.extend_from_slice(&after[..size.min(after.len())]);
+        match after.get(size + 2..) {
+            Some(next) => rest = next,
+            None => break,
+        }
+    }
+    content
 }
 
 /// Whether more bytes of an answer may follow.
@@ -159,6 +218,19 @@ impl ReplicaUser {
         ReplicaConnection::open(self.address)?.ask(&OutgoingRequest { method, path, headers: &headers, body })
     }
 
+    /// Posts a body with more headers; passes on each message of an event stream when it arrives.
+    pub fn watch(
+        &self,
+        path: &str,
+        more: &str,
+        body: &str,
+        on_message: impl FnMut(&Value) -> Result<()>,
+    ) -> Result<ReceivedAnswer> {
+        let headers = format!("{}{more}", self.headers);
+        let request = OutgoingRequest { method: "POST", path, headers: &headers, body };
+        ReplicaConnection::open(self.address)?.watch(&request, on_message)
+    }
+
     /// Reads a document.
     pub fn get(&self, path: &str) -> Result<Value> {
         self.send("GET", path, "", "")?.json()
@@ -203,6 +275,23 @@ mod tests {
             assert_eq!(found.as_deref(), expected, "{text:?}");
         }
         Ok(())
+    }
+
+    #[test]
+    fn messages_of_a_stream_are_read_before_it_ends() {
+        let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+        let cases = [
+            ("", 0),
+            ("e\r\ndata: {\"n\":1}", 0),
+            ("f\r\ndata: {\"n\":1}\n\n\r\n", 1),
+            ("8\r\ndata: {\"\r\n8\r\nn\":1}\n\ni\r\n", 1),
+            ("f\r\ndata: {\"n\":1}\n\n\r\nf\r\ndata: {\"n\":2}\n\n\r\n0\r\n\r\n", 2),
+        ];
+        for (chunks, expected) in cases {
+            assert_eq!(messages(format!("{head}{chunks}").as_bytes()).len(), expected, "{chunks:?}");
+        }
+        assert_eq!(messages(b"HTTP/1.1 200 OK\r\n\r\ndata: {}\n\n"), [serde_json::json!({})]);
+        assert!(messages(b"HTTP/1.1 200 OK\r\n").is_empty());
     }
 
     #[test]

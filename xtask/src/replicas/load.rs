@@ -1,5 +1,6 @@
 //! Many clients call through the proxy, in both eras and by REST, while something happens to the replicas.
 
+use super::asking::{QuestionCase, QuestionClient, QuestionNote};
 use super::caller::{CallReply, CallWay, ReplicaCaller, ended};
 use super::http::ReplicaUser;
 use anyhow::{Result, anyhow};
@@ -60,6 +61,8 @@ pub struct CallNote {
 #[derive(Debug, Default)]
 pub struct LoadOutcome {
     pub notes: Vec<CallNote>,
+    /// The calls whose server asked a question.
+    pub questions: Vec<QuestionNote>,
     /// The held calls whose approval was acknowledged.
     pub approved: BTreeSet<String>,
     /// How often a replica did not know the session of a legacy client.
@@ -70,7 +73,13 @@ pub struct LoadOutcome {
 impl LoadOutcome {
     /// The number of calls with this end.
     pub fn count(&self, wanted: impl Fn(&CallReply) -> bool) -> usize {
-        self.notes.iter().filter(|note| wanted(&note.end)).count()
+        let ends = self.notes.iter().map(|note| &note.end);
+        ends.chain(self.questions.iter().map(|note| &note.end)).filter(|&end| wanted(end)).count()
+    }
+
+    /// The number of calls.
+    pub fn calls(&self) -> usize {
+        self.notes.len() + self.questions.len()
     }
 }
 
@@ -99,6 +108,8 @@ pub struct MixedLoad {
     pub ann: ReplicaUser,
     /// The user who approves.
     pub bob: ReplicaUser,
+    /// The user who calls tools that ask; without one, no tool asks.
+    pub asked: Option<QuestionClient>,
 }
 
 impl MixedLoad {
@@ -115,9 +126,10 @@ impl MixedLoad {
             // The approver ends, too, if a client has failed.
             progress.calls_over.store(true, Ordering::Relaxed);
             for calls in joined {
-                let (notes, lost_sessions) = calls.map_err(|_| anyhow!("a client panicked"))?;
-                outcome.notes.extend(notes);
-                outcome.lost_sessions += lost_sessions;
+                let calls = calls.map_err(|_| anyhow!("a client panicked"))?;
+                outcome.notes.extend(calls.notes);
+                outcome.questions.extend(calls.questions);
+                outcome.lost_sessions += calls.lost_sessions;
             }
             outcome.approved = approver.join().map_err(|_| anyhow!("the approver panicked"))?;
             Ok::<_, anyhow::Error>((outcome, caused))
@@ -126,16 +138,23 @@ impl MixedLoad {
         Ok((outcome, caused?))
     }
 
-    fn make_calls(&self, progress: &LoadProgress) -> (Vec<CallNote>, usize) {
+    /// The calls of one client.
+    fn make_calls(&self, progress: &LoadProgress) -> LoadOutcome {
         let mut caller = ReplicaCaller::new(self.ann.clone());
-        let mut notes = Vec::new();
+        let mut calls = LoadOutcome::default();
         loop {
             let number = progress.begun.fetch_add(1, Ordering::Relaxed);
             let is_enough = number >= self.calls && progress.faults_over.load(Ordering::Relaxed);
             if is_enough || number >= self.calls * MOST_ROUNDS {
-                return (notes, caller.lost_sessions);
+                calls.lost_sessions = caller.lost_sessions;
+                return calls;
             }
-            notes.push(self.make_call(&mut caller, number));
+            match (&self.asked, QuestionCase::of(number)) {
+                (Some(asked), Some(case)) => {
+                    calls.questions.push(asked.call(case, number, format!("{}-{number}", self.name)));
+                }
+                _ => calls.notes.push(self.make_call(&mut caller, number)),
+            }
         }
     }
 

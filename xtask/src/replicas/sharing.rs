@@ -74,12 +74,15 @@ pub fn approvals(
             let decided = decide(&bob, &text);
             Ok::<_, anyhow::Error>((waiting.join().map_err(|_| anyhow!("a client panicked"))??, decided?))
         })?;
-        delays.push(answered.duration_since(decided));
+        delays.push((answered.duration_since(decided), asking, deciding));
     }
     delays.sort();
-    let (median, longest) = (delays[delays.len() / 2], delays[delays.len() - 1]);
-    let seen = format!("{count} times: median {median:.1?}, longest {longest:.1?}");
+    let ((median, ..), (longest, asking, deciding)) = (delays[delays.len() / 2], delays[delays.len() - 1]);
+    let seen = format!("{count} times: median {median:.1?}");
     report.check("asked on A, approved on B, result on A", seen, median < limit);
+    let late = delays.iter().filter(|(delay, ..)| *delay >= limit).count();
+    let seen = format!("{longest:.1?}, asked on {asking}, approved on {deciding}; {late} over the limit");
+    report.measure("  longest", seen);
     Ok(())
 }
 
@@ -173,7 +176,7 @@ pub fn due_job(cluster: &ReplicaCluster<'_>, report: &mut ReplicaReport) -> Resu
 }
 
 /// A time as `2026-11-18T08:57:55Z`.
-fn date_time(time: SystemTime) -> Result<String> {
+pub fn date_time(time: SystemTime) -> Result<String> {
     let seconds = time.duration_since(SystemTime::UNIX_EPOCH)?.as_secs();
     let (days, rest) = (i64::try_from(seconds / 86_400)?, seconds % 86_400);
     // The days of the civil calendar, counted from 1 March of the year 0, so that leap days come last.
